@@ -1,0 +1,49 @@
+PYTHON  ?= python3
+WORKERS ?= 2
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+STARTED := $(VENV)/.started
+DEV     := $(VENV)/.dev
+BENCH   := $(VENV)/.bench
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(DEV) ## measure the embedded networks, offline
+	@$(BIN)/sigmascope demo
+
+test: $(DEV) ## lint, check types, run tests and doctests (WORKERS=2)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+bench: $(BENCH) ## time against the textbook pipelines
+	$(BIN)/python benchmarks/run.py
+
+format: $(DEV) ## sort imports, mend what can be mended, lay out the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+clean: ## remove the virtual environment, caches and builds
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An installation that was cut off may look complete to pip. Its mark is still there, so the next one starts afresh.
+$(DEV): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): a few minutes, once"
+	@if [ -e $(STARTED) ]; then rm -rf $(VENV); fi
+	@mkdir -p $(VENV) && touch $(STARTED)
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) -e '.[dev]'
+	@mv $(STARTED) $@
+
+$(BENCH): $(DEV)
+	@mv $(DEV) $(STARTED)
+	@$(INSTALL) -e '.[bench]'
+	@mv $(STARTED) $(DEV) && touch $@

@@ -1,0 +1,65 @@
+"""sigmascope: an instrument for looking at σ, the activation function, inside real networks.
+
+How non-linear is an activation? Take what enters it and what leaves it, samples by channels. The *affinity score*
+compares the law of the output with the image of the law of the input under the best positive affine map, by exact optimal
+transport: 1 means affine, lower means more non-linear.
+
+>>> import numpy as np
+>>> import sigmascope as sg
+>>> x = np.random.default_rng(0).standard_normal((512, 64))
+>>> round(sg.affinity(x, np.maximum(x, 0)).score, 3)
+0.623
+
+The names below are looked up when they are first used, so that importing the package does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sigmascope.errors import (
+        InputError as InputError,
+        InputTypeError as InputTypeError,
+        MissingExtraError as MissingExtraError,
+        OptionError as OptionError,
+        SigmascopeError as SigmascopeError,
+    )
+    from sigmascope.maths.covariance import ledoit_wolf as ledoit_wolf
+    from sigmascope.maths.fit import AffineMap as AffineMap, affine_map as affine_map
+    from sigmascope.maths.gaussians import w2_gaussian as w2_gaussian
+    from sigmascope.maths.transport import w2_exact as w2_exact
+    from sigmascope.measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AffineMap": "maths.fit",
+    "Affinity": "measure.affinity",
+    "InputError": "errors",
+    "InputTypeError": "errors",
+    "MissingExtraError": "errors",
+    "OptionError": "errors",
+    "SigmascopeError": "errors",
+    "affine_map": "maths.fit",
+    "affinities": "measure.affinity",
+    "affinity": "measure.affinity",
+    "ledoit_wolf": "maths.covariance",
+    "w2_exact": "maths.transport",
+    "w2_gaussian": "maths.gaussians",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sigmascope' has no attribute {name!r}. It offers: {', '.join(_HOME)}.")
+    value: object = getattr(importlib.import_module(f"sigmascope.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,123 @@
+r"""Covariance estimates, all of the form $\Sigma = w\,X^\top X + c\,I$ with a weight $w$ and a floor $c$."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sigmascope.maths.samples import Array, Number, as_matrix, like_input
+
+__all__ = ["ESTIMATORS", "Covariance", "estimate", "ledoit_wolf"]
+
+# The smallest floor, for data of unit variance: the rounding noise of a centred float64 sample, 1e-16, stays far below
+# the standard deviation 1e-12 by which it is divided. It only ever replaces a floor that is smaller still, such as eps = 0.
+SMALLEST_FLOOR = 1e-24
+
+
+@dataclass(frozen=True)
+class Covariance:
+    r"""The estimate $w\,X^\top X + c\,I_d$, known by two numbers, its scatter on the r coordinates in use, and its trace.
+
+    Attributes:
+        scatter: $X^\top X$, (..., r, r) with r <= d.
+        weight: w, (...).
+        floor: c, (...).
+        shrinkage: how far the estimate was drawn to a multiple of the identity, in [0, 1], (...).
+        trace: the trace over all d coordinates, (...).
+    """
+
+    scatter: Tensor
+    weight: Tensor
+    floor: Tensor
+    shrinkage: Tensor
+    trace: Tensor
+
+    def matrix(self) -> Tensor:
+        """Return the estimate on the coordinates in use, (..., r, r)."""
+        result = self.weight[..., None, None] * self.scatter
+        result.diagonal(dim1=-2, dim2=-1).add_(self.floor[..., None])
+        return result
+
+    def condition(self) -> Tensor:
+        """Return an upper bound of the condition number, (...)."""
+        largest: Tensor = torch.linalg.matrix_norm(self.scatter)
+        return 1 + self.weight * largest / self.floor
+
+
+def estimate(centred: Tensor, *, width: int, method: str, eps: Tensor) -> Covariance:
+    """Estimate the covariance of centred samples.
+
+    Args:
+        centred: (..., n, r), the coordinates in which the data are not zero.
+        width: d >= r, the dimension of the space; the d - r other coordinates are zero.
+        method: a name of `ESTIMATORS`.
+        eps: added to the diagonal, (...).
+    """
+    scatter = centred.mT @ centred
+    total = centred.square().sum(dim=(-2, -1))
+    weight, floor, shrinkage = ESTIMATORS[method](centred, scatter, total, width)
+    trace = weight * total + width * (floor + eps)
+    return Covariance(scatter, weight, (floor + eps).clamp_min(SMALLEST_FLOOR), shrinkage, trace)
+
+
+def ledoit_wolf(x: Array) -> tuple[Array, Number]:
+    r"""Return the Ledoit–Wolf covariance of the rows of `x` and its shrinkage intensity.
+
+    $\hat\Sigma = (1-s)S + s\,\mu I$ with the biased S, $\mu = \mathrm{tr}S/d$ and
+    $s = \min(1, \beta^2/\delta^2)$, where $\delta^2 = \|S-\mu I\|_F^2$ and $\beta^2 = n^{-2}\sum_k\|x_kx_k^\top-S\|_F^2$.
+
+    Args:
+        x: (n, d), rows are samples.
+
+    Returns:
+        The covariance (d, d) and s in [0, 1]: an array and a float for NumPy input, tensors with gradient for torch input.
+
+    Raises:
+        InputError, InputTypeError: see `sigmascope.affinity`.
+
+    >>> import numpy as np
+    >>> covariance, shrinkage = ledoit_wolf(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.5]]))
+    >>> covariance.round(3).tolist(), round(shrinkage, 3)
+    ([[0.732, 0.552], [0.552, 0.99]], 0.338)
+    """
+    sample = as_matrix(x, "x")
+    centred = sample - sample.mean(dim=0)
+    shrunk = estimate(centred, width=centred.shape[1], method="ledoit-wolf", eps=centred.new_zeros(()))
+    matrix = shrunk.matrix()
+    return (matrix if isinstance(x, Tensor) else matrix.numpy()), like_input(shrunk.shrinkage, x)
+
+
+def _unbiased(centred: Tensor, scatter: Tensor, total: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    zero = torch.zeros_like(total)
+    return zero + 1 / (centred.shape[-2] - 1), zero, zero
+
+
+def _biased(centred: Tensor, scatter: Tensor, total: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    zero = torch.zeros_like(total)
+    return zero + 1 / centred.shape[-2], zero, zero
+
+
+def _shrunk(centred: Tensor, scatter: Tensor, total: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    n, r = centred.shape[-2:]
+    mean_variance = total / (n * width)
+    biased = scatter / n
+    # Written with the difference itself, not with the difference of two squares, which cancels for isotropic data.
+    off = biased - mean_variance[..., None, None] * torch.eye(r, dtype=biased.dtype, device=biased.device)
+    distance = off.square().sum(dim=(-2, -1)) + (width - r) * mean_variance.square()
+    fourth = centred.square().sum(dim=-1).square().sum(dim=-1)
+    noise = (fourth / n - biased.square().sum(dim=(-2, -1))).clamp_min(0) / n
+    safe = torch.where(distance > 0, distance, 1)
+    ratio = torch.minimum(noise, distance) / safe
+    shrinkage = torch.where(distance > 0, ratio, 0) if width > 1 else torch.zeros_like(ratio)
+    return (1 - shrinkage) / n, shrinkage * mean_variance, shrinkage
+
+
+ESTIMATORS: dict[str, Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor, Tensor]]] = {
+    "ledoit-wolf": _shrunk,
+    "unbiased": _unbiased,
+    "biased": _biased,
+}
+"""Name -> function of (centred, scatter, sum of squares, width) that returns (weight, floor, shrinkage)."""

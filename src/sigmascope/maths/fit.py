@@ -1,0 +1,127 @@
+"""Fit the best affine map to a pair of samples, and measure what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sigmascope.errors import check_option
+from sigmascope.maths.covariance import ESTIMATORS, Covariance, estimate
+from sigmascope.maths.gaussians import factor
+from sigmascope.maths.samples import Array, as_pair, check_eps, standardise
+from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
+
+__all__ = ["COUPLINGS", "AffineMap", "Fit", "affine_map", "fit", "lacks_variance"]
+
+COUPLINGS: dict[str, Callable[[Tensor, Tensor], Coupling]] = {"optimal": couple, "paired": pair_up}
+"""Name -> function of the mapped x and of y, both (n, r)."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the best affine map leaves, in units of the spread of y.
+
+    Attributes:
+        w2_squared: squared distance between the mapped x and y; where `degenerate`, between the mean of y and y.
+        trace: trace of the covariance of y.
+        unit: how long the unit is.
+        shrinkage_x: shrinkage intensity of the covariance of x.
+        shrinkage_y: shrinkage intensity of the covariance of y.
+        degenerate: whether y varies too little for a map.
+        certified: how the coupling was proved optimal, see `Coupling`; "none" where nothing was coupled.
+    """
+
+    w2_squared: Tensor
+    trace: Tensor
+    unit: Tensor
+    shrinkage_x: Tensor
+    shrinkage_y: Tensor
+    degenerate: bool
+    certified: str
+
+
+def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> Fit:
+    """Map x to y by the optimal affine map of their Gaussians, and couple what comes out with y.
+
+    Args:
+        x: (n, d), float64.
+        y: (m, d), float64.
+        covariance: a name of `ESTIMATORS`.
+        eps: added to the diagonals, in the units of the data.
+        coupling: a name of `COUPLINGS`.
+    """
+    (points_x, unit_x), (points_y, unit_y) = standardise(x), standardise(y)
+    points_x, points_y = span_coordinates(points_x, points_y)
+    width = x.shape[1]
+    source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
+    target = estimate(points_y, width=width, method=covariance, eps=eps / unit_y.square())
+    degenerate = bool(lacks_variance(target, width, eps / unit_y.square()))
+    if degenerate:
+        coupled = Coupling(points_y.square().sum() / len(points_y), "none")
+    else:
+        mapped = factor(points_x, points_y, source, target).apply(points_x, source, target)
+        coupled = COUPLINGS[coupling](mapped, points_y)
+    return Fit(coupled.w2_squared, target.trace, unit_y, source.shrinkage, target.shrinkage, degenerate, coupled.certified)
+
+
+def lacks_variance(covariance: Covariance, width: int, eps: Tensor) -> Tensor:
+    """Tell whether the mean variance is no larger than eps, which the trace contains once already, (...)."""
+    return covariance.trace <= 2 * eps * width
+
+
+@dataclass(frozen=True)
+class AffineMap:
+    """An affine map of row vectors.
+
+    Attributes:
+        matrix: (d, d), symmetric positive semi-definite.
+        shift: (d,).
+    """
+
+    matrix: Array
+    shift: Array
+
+    def __call__(self, points: Array) -> Array:
+        """Map the rows of `points` (k, d)."""
+        mapped: Array = points @ self.matrix + self.shift
+        return mapped
+
+
+def affine_map(x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: float = 1e-6) -> AffineMap:
+    r"""Return the optimal affine map $T(x) = A(x-m_X)+m_Y$ between the Gaussians of two samples.
+
+    $A = \Sigma_X^{-1/2}(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\Sigma_X^{-1/2}$ is the only positive semi-definite
+    matrix with $A\Sigma_XA = \Sigma_Y$.
+
+    Args:
+        x: (n, d), rows are samples.
+        y: (m, d).
+        covariance: "ledoit-wolf", "unbiased" or "biased".
+        eps: added to the diagonal of both covariances.
+
+    Returns:
+        An `AffineMap` of NumPy arrays, or of tensors with gradient, as the input.
+
+    Raises:
+        InputError, InputTypeError, OptionError: see `sigmascope.affinity`.
+
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0], [2.0]])
+    >>> affine_map(x, 3 * x + 1, covariance="unbiased", eps=0)(np.array([[5.0]]))
+    array([[16.]])
+    """
+    check_option("covariance", covariance, ESTIMATORS)
+    eps = check_eps(eps)
+    rows_x, rows_y = as_pair(x, y)
+    (points_x, unit_x), (points_y, unit_y) = standardise(rows_x), standardise(rows_y)
+    width = rows_x.shape[1]
+    source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
+    target = estimate(points_y, width=width, method=covariance, eps=eps / unit_y.square())
+    axes = torch.eye(width, dtype=torch.float64, device=rows_x.device)
+    image = factor(points_x, points_y, source, target).apply(axes, source, target)
+    matrix = (image + image.mT) / 2 * (unit_y / unit_x)
+    shift = rows_y.mean(dim=0) - rows_x.mean(dim=0) @ matrix
+    return AffineMap(matrix, shift) if isinstance(x, Tensor) else AffineMap(matrix.numpy(), shift.numpy())

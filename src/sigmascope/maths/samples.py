@@ -1,0 +1,182 @@
+"""What a sample is: a float64 matrix whose rows are observations, checked once on the way in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.errors import InputError, InputTypeError
+
+__all__ = ["Array", "Number", "as_matrix", "as_pair", "check_eps", "like_input", "plain", "square_root", "standardise"]
+
+Array: TypeAlias = np.ndarray[Any, Any] | Tensor
+Number: TypeAlias = float | Tensor
+
+# Beyond this a squared distance between two rows may not fit into a float64.
+LARGEST_VALUE = 1e140
+SMALLEST_UNIT = 1e-100
+# A sample whose spread is below this, relative to its largest value, varies by nothing but rounding.
+ROUNDING = 4 * torch.finfo(torch.float64).eps
+
+
+def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
+    """Return `values` as a float64 tensor of shape (n, d), on its device and with its gradient.
+
+    Args:
+        values: NumPy array or torch tensor (n, d) of any floating type, contiguous or not.
+        name: what the caller calls it, for the messages.
+        rows: the least number of rows that makes sense.
+
+    Raises:
+        InputTypeError: not an array, or not real floating point, or not a dense tensor with data.
+        InputError: not a matrix, too few rows, no columns, NaN or infinite or huge values.
+    """
+    tensor = _as_tensor(values, name)
+    if tensor.ndim != 2:
+        raise InputError(_shape_message(tensor, name))
+    n, d = tensor.shape
+    if d == 0:
+        raise InputError(f"{name} has shape ({n}, 0): no columns to compare. Keep at least one channel.")
+    if n < rows:
+        raise InputError(
+            f"{name} has {n} row{'s' * (n != 1)}; at least {rows} samples are needed. Rows are samples: transpose (d, n) data."
+        )
+    tensor = tensor.to(torch.float64)
+    with torch.no_grad():
+        largest = float(tensor.abs().max())
+    if not math.isfinite(largest):
+        raise InputError(f"{name} {_first_bad(tensor)}. Drop or repair those rows first, e.g. {name}[isfinite({name}).all(1)].")
+    if largest > LARGEST_VALUE:
+        raise InputError(f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide {name} by its scale first.")
+    return tensor
+
+
+def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
+    """Return both samples as float64 matrices of one width on one device.
+
+    Raises:
+        InputTypeError: one is NumPy and the other torch, or they lie on different devices, or see `as_matrix`.
+        InputError: the widths differ, or see `as_matrix`.
+    """
+    if (
+        isinstance(x, Tensor) != isinstance(y, Tensor)
+        and isinstance(x, (Tensor, np.ndarray))
+        and isinstance(y, (Tensor, np.ndarray))
+    ):
+        raise InputTypeError("x and y are of different kinds, one NumPy and one torch. Pass both as arrays or both as tensors.")
+    a, b = as_matrix(x, "x"), as_matrix(y, "y")
+    if a.device != b.device:
+        raise InputTypeError(f"x is on {a.device} and y on {b.device}. Move one with .to(...).")
+    if a.shape[1] != b.shape[1]:
+        raise InputError(
+            f"x has {a.shape[1]} columns and y {b.shape[1]}: an affine map that keeps the dimension needs equal widths. "
+            "Rows are samples and columns are channels."
+        )
+    return a, b
+
+
+def check_eps(eps: float) -> float:
+    """Return `eps` as a float.
+
+    Raises:
+        InputError: negative, NaN or infinite.
+        InputTypeError: not a real number.
+    """
+    if isinstance(eps, bool) or not isinstance(eps, (int, float, np.floating, np.integer)):
+        raise InputTypeError(f"eps={eps!r} is not a number. Pass a small non-negative float such as 1e-6.")
+    if not (math.isfinite(eps) and eps >= 0):
+        raise InputError(f"eps={eps!r} cannot be added to a variance. Pass a small non-negative float such as 1e-6.")
+    return float(eps)
+
+
+def like_input(value: Tensor, sample: Array) -> Number:
+    """Return a 0-d tensor for torch samples, a Python float for NumPy samples."""
+    return value if isinstance(sample, Tensor) else plain(value)
+
+
+def plain(value: Number) -> float:
+    """Return a number, or a 0-d tensor with or without gradient, as a Python float."""
+    return float(value.detach()) if isinstance(value, Tensor) else float(value)
+
+
+def standardise(sample: Tensor) -> tuple[Tensor, Tensor]:
+    """Centre a sample and express it in units of its own spread.
+
+    The unit is a power of two, so that nothing is rounded, and a constant under differentiation. A sample that varies by
+    no more than the rounding of its mean becomes exactly zero.
+
+    Args:
+        sample: (..., n, d).
+
+    Returns:
+        The points (..., n, d), with mean 0 and root mean square between 0.7 and 1.5, and the unit (...).
+    """
+    centred = sample - sample.mean(dim=-2, keepdim=True)
+    centred = centred - centred.mean(dim=-2, keepdim=True)  # the first mean of a far-off sample is rounded
+    with torch.no_grad():
+        largest = sample.abs().amax(dim=(-2, -1))
+        scale = centred.abs().amax(dim=(-2, -1)).clamp_min(SMALLEST_UNIT)
+        spread = scale * (centred / scale[..., None, None]).square().mean(dim=(-2, -1)).sqrt()
+        constant = spread <= ROUNDING * largest
+        unit = torch.where(constant, 1, torch.exp2(spread.clamp_min(SMALLEST_UNIT).log2().round()))
+        factor = torch.where(constant, 0, 1 / unit)
+    return centred * factor[..., None, None], unit
+
+
+def square_root(value: Tensor) -> Tensor:
+    """Return the root, with gradient 0 instead of infinity where the value is 0: a distance of 0 is a minimum."""
+    positive = value > 0
+    return torch.where(positive, torch.where(positive, value, 1).sqrt(), 0)
+
+
+def _as_tensor(values: Array, name: str) -> Tensor:
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputTypeError(f"{name} is a masked array. Drop the masked rows first: np.ma.compress_rows({name}).")
+    if isinstance(values, np.ndarray):
+        return _from_numpy(values, name)
+    if not isinstance(values, Tensor):
+        raise InputTypeError(
+            f"{name} is a {type(values).__name__}. Pass a NumPy array or a torch tensor of shape (n, d), "
+            f"e.g. np.asarray({name}, dtype=float)."
+        )
+    if values.layout != torch.strided:
+        raise InputTypeError(f"{name} is a sparse tensor. Call {name}.to_dense() first.")
+    if values.device.type == "meta":
+        raise InputTypeError(f"{name} is on the meta device and holds no numbers. Run the network on real data.")
+    if not values.dtype.is_floating_point:
+        raise InputTypeError(_dtype_message(name, str(values.dtype).removeprefix("torch."), f"{name}.double()"))
+    return values
+
+
+def _from_numpy(values: np.ndarray[Any, Any], name: str) -> Tensor:
+    if values.dtype.kind != "f":
+        raise InputTypeError(_dtype_message(name, str(values.dtype), f"{name}.astype(float)"))
+    # A copy makes one native, contiguous, writable float64 block of any byte order, stride or extended precision.
+    with np.errstate(over="ignore"):
+        return torch.from_numpy(np.array(values, dtype=np.float64, order="C", copy=True))
+
+
+def _dtype_message(name: str, dtype: str, remedy: str) -> str:
+    if dtype.startswith("complex"):
+        return f"{name} is {dtype}. Measure its real part, its modulus, or real and imaginary parts side by side as columns."
+    return f"{name} has dtype {dtype}, not a floating type. If these are measurements, convert them: {remedy}."
+
+
+def _shape_message(tensor: Tensor, name: str) -> str:
+    shape = tuple(tensor.shape)
+    remedy = {
+        0: "Pass a matrix (n, d); one number has no distribution.",
+        1: f"Pass {name}[:, None] if these are n samples of one channel.",
+    }.get(tensor.ndim, f"Average or flatten the other axes first, e.g. {name}.flatten(2).mean(2) for (n, channels, ...).")
+    return f"{name} has shape {shape}; rows are samples and columns channels, so a matrix (n, d) is needed. {remedy}"
+
+
+def _first_bad(tensor: Tensor) -> str:
+    row, column = (int(index) for index in torch.nonzero(~torch.isfinite(tensor))[0])
+    count = int((~torch.isfinite(tensor)).sum())
+    kind = "NaN" if bool(torch.isnan(tensor[row, column])) else "an infinite value"
+    return f"contains {kind} at row {row}, column {column} ({count} such value{'s' * (count != 1)})"

@@ -1,0 +1,1 @@
+"""From samples to numbers: the affinity score."""

@@ -1,0 +1,193 @@
+"""The affinity score: how close an activation comes to an affine map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from sigmascope.errors import InputError, InputTypeError, SigmascopeError, check_option
+from sigmascope.maths.covariance import ESTIMATORS
+from sigmascope.maths.fit import COUPLINGS, Fit, fit
+from sigmascope.maths.samples import Array, Number, as_pair, check_eps, like_input, plain, square_root
+
+__all__ = ["Affinity", "affinities", "affinity"]
+
+DEGENERATE = ("nan", "released")
+
+
+@dataclass(frozen=True, repr=False)
+class Affinity:
+    """The affinity score of a pair of samples, with what is needed to trust it.
+
+    Attributes:
+        score: 1 - w2 / bound; 1 is affine, lower is less so. NaN only with a `reason`.
+        w2: the Wasserstein distance between the mapped input and the output.
+        bound: sqrt(2 tr Σ_Y), the distance if mapped input and output were independent.
+        n: rows of x.
+        dim: columns.
+        covariance: the estimator.
+        shrinkage_x: its shrinkage intensity for x, 0 for the plain estimators.
+        shrinkage_y: the same for y.
+        degenerate: whether the output has too little variance for a score.
+        reason: why there is no score; empty where there is one.
+        certified: how the coupling was proved optimal: "diagonal", "potentials", "solver", "sorting", "network simplex";
+            "paired" where rows were paired as they came; "none" where nothing was coupled.
+    """
+
+    score: Number
+    w2: Number
+    bound: Number
+    n: int
+    dim: int
+    covariance: str
+    shrinkage_x: float
+    shrinkage_y: float
+    degenerate: bool
+    reason: str
+    certified: str
+
+    def __float__(self) -> float:
+        return plain(self.score)
+
+    def __repr__(self) -> str:
+        numbers = f"score={plain(self.score):.4f}, w2={plain(self.w2):.4g}, bound={plain(self.bound):.4g}"
+        sizes = f"n={self.n}, dim={self.dim}, covariance={self.covariance!r}, certified={self.certified!r}"
+        why = f", reason={self.reason!r}" if self.reason else ""
+        return f"Affinity({numbers}, {sizes}{why})"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of a score, checked."""
+
+    covariance: str
+    eps: float
+    degenerate: str
+    coupling: str
+
+    def __post_init__(self) -> None:
+        check_option("covariance", self.covariance, ESTIMATORS)
+        check_option("degenerate", self.degenerate, DEGENERATE)
+        check_option("coupling", self.coupling, COUPLINGS)
+        object.__setattr__(self, "eps", check_eps(self.eps))
+
+
+def affinity(
+    x: Array,
+    y: Array,
+    *,
+    covariance: str = "ledoit-wolf",
+    eps: float = 1e-6,
+    degenerate: str = "nan",
+    coupling: str = "optimal",
+) -> Affinity:
+    r"""Score how close the law of `y` is to that of `x` under the best positive affine map.
+
+    $\rho = 1 - W_2(Tx, y)\,/\sqrt{2\,\mathrm{tr}\,\Sigma_Y}$ with $T$ the optimal affine map between the Gaussians of x and y,
+    $W_2$ exact, and everything in float64. $\rho = 1$ for an affine activation; lower is more non-linear.
+
+    Args:
+        x: (n, d), what enters the activation. Rows are samples. NumPy array or torch tensor of any floating type.
+        y: (m, d), what leaves it, of the same kind. m differs from n only with the extra `ot`.
+        covariance: "ledoit-wolf" (shrunk, for n not much larger than d), "unbiased" or "biased".
+        eps: added to the diagonal of both covariances, in squared units of the data.
+        degenerate: what to report where the mean variance of y is at most eps: "nan", or "released" for the value that
+            the published code gives (1 for a dead layer).
+        coupling: "optimal", or "paired" to couple row i with row i, an upper bound of the distance.
+
+    Returns:
+        An `Affinity`. For torch input its `score`, `w2` and `bound` are 0-d tensors with a gradient through means,
+        covariances, shrinkage and map, the optimal coupling held fixed; for NumPy input they are floats.
+
+    Raises:
+        InputError: not matrices of one width, fewer than two rows, NaN, infinite or huge values, eps below 0.
+        InputTypeError: not real floating point, sparse, without data, of different kinds or on different devices.
+        OptionError: an option that is not in its table.
+        MissingExtraError: unequal numbers of rows without POT.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((512, 64))
+    >>> affinity(x, np.maximum(x, 0))
+    Affinity(score=0.6231, w2=2.484, bound=6.59, n=512, dim=64, covariance='ledoit-wolf', certified='diagonal')
+    """
+    settings = Settings(covariance, eps, degenerate, coupling)
+    return _score(x, y, settings)
+
+
+def affinities(
+    pairs: Iterable[tuple[Array, Array]],
+    *,
+    covariance: str = "ledoit-wolf",
+    eps: float = 1e-6,
+    degenerate: str = "nan",
+    coupling: str = "optimal",
+) -> list[Affinity]:
+    """Score many pairs; see `affinity` for the options.
+
+    Args:
+        pairs: pairs (x, y). Pairs of one shape on a GPU are scored together.
+        covariance: "ledoit-wolf", "unbiased" or "biased".
+        eps: added to the diagonal of the covariances.
+        degenerate: "nan" or "released".
+        coupling: "optimal" or "paired".
+
+    Returns:
+        One `Affinity` per pair, in order.
+
+    Raises:
+        SigmascopeError: as `affinity`, with the position of the pair in the message.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((512, 3))
+    >>> [round(float(result), 3) for result in affinities([(x, np.tanh(x)), (x, np.maximum(x, 0))])]
+    [0.807, 0.614]
+    """
+    settings = Settings(covariance, eps, degenerate, coupling)
+    return [_score_one_of_many(position, pair, settings) for position, pair in enumerate(pairs)]
+
+
+def _score_one_of_many(position: int, pair: tuple[Array, Array], settings: Settings) -> Affinity:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise InputTypeError(f"pair {position} is not a pair (x, y) of samples. Pass a list of such pairs.")
+    try:
+        return _score(*pair, settings)
+    except SigmascopeError as error:
+        raise type(error)(f"pair {position}: {error}") from error
+
+
+def _score(x: Array, y: Array, settings: Settings) -> Affinity:
+    rows_x, rows_y = as_pair(x, y)
+    if settings.coupling == "paired" and len(rows_x) != len(rows_y):
+        raise InputError(
+            f"x has {len(rows_x)} rows and y {len(rows_y)}, so rows cannot be paired. Use coupling='optimal' or equal numbers."
+        )
+    found = fit(rows_x, rows_y, covariance=settings.covariance, eps=settings.eps, coupling=settings.coupling)
+    return _report(found, x, settings)
+
+
+def _report(found: Fit, x: Array, settings: Settings) -> Affinity:
+    """Turn what was measured, in units of the output's spread, into a result."""
+    w2, bound = square_root(found.w2_squared), square_root(2 * found.trace)
+    reason = ""
+    if found.degenerate and settings.degenerate == "nan":
+        variance = plain(found.trace * found.unit.square()) / x.shape[1] - settings.eps
+        reason = f"the output does not vary: its mean variance {max(variance, 0.0):.3g} is not above eps {settings.eps:.3g}"
+        w2 = torch.full_like(w2, math.nan)
+    elif not bool(bound > 0):
+        bound = torch.ones_like(bound)  # a constant output and eps 0: the published limit is 1
+    return Affinity(
+        score=like_input(1 - w2 / bound if not reason else w2, x),
+        w2=like_input(found.unit * w2, x),
+        bound=like_input(found.unit * bound, x),
+        n=x.shape[0],
+        dim=x.shape[1],
+        covariance=settings.covariance,
+        shrinkage_x=plain(found.shrinkage_x),
+        shrinkage_y=plain(found.shrinkage_y),
+        degenerate=found.degenerate,
+        reason=reason,
+        certified=found.certified,
+    )
