@@ -11,11 +11,8 @@ everywhere and equality along $\pi$. Three ways to find them, tried in this orde
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -25,19 +22,18 @@ __all__ = ["Assignment", "assign", "prove", "solve"]
 
 Vector: TypeAlias = np.ndarray[Any, Any]
 Matrix: TypeAlias = np.ndarray[Any, Any]
-Result = TypeVar("Result")
 
 # Entries of a matrix of squared distances are known to about this, relative to the largest one.
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
-# Up to this many rows a cold start of the solver is as fast as a warm one.
-SMALL = 256
+# Up to this many rows the solver starts cold, and up to this many with smoothed potentials but without parts.
+COLD, WHOLE = 128, 256
 PARTS = 4
-# Entries per row that the smoothing looks at, and with which the shortest paths begin.
-NEIGHBOURS, SHORTLIST = 32, 16
+# Entries per row that the smoothing looks at, and the shortest paths.
+NEIGHBOURS, SHORTLIST = 48, 16
 # Temperatures of the smoothing, relative to the largest entry it looks at, and the iterations spent on each.
-TEMPERATURES, SWEEPS = (0.2, 0.1, 0.05, 0.02), 20
-# Bytes of a block of rows that stays in the cache of one core.
-BLOCK = 2**19
+TEMPERATURES, SWEEPS = (0.2, 0.07, 0.02), 15
+# Entries of a block of rows that stays in the cache.
+BLOCK = 2**15
 
 
 @dataclass(frozen=True)
@@ -66,6 +62,7 @@ def assign(cost: Matrix) -> Assignment:
     >>> assign(np.array([[1.0, 0.0], [0.0, 3.0]]))
     Assignment(columns=array([1, 0]), row_potentials=array([0., 0.]), column_potentials=array([0., 0.]), certified='solver')
     """
+    cost = np.ascontiguousarray(cost)
     own, zero, identity = cost.diagonal(), np.zeros(len(cost)), np.arange(len(cost))
     nearest = cost.argmin(axis=1)
     least = cost[identity, nearest]
@@ -77,7 +74,8 @@ def assign(cost: Matrix) -> Assignment:
         return Assignment(identity, zero, own.copy(), "diagonal")
     # Where a row that exchanges its column with that of its nearest row saves cost, the identity is out at once.
     if (least + cost[nearest, identity] >= own + own[nearest] - 2 * tolerance).all():
-        value = prove(cost - own[:, None], identity, tolerance=tolerance)
+        margin = float((own - least)[own > least].mean())
+        value = prove(cost, identity, identity[:0], margin=margin, tolerance=tolerance)
         if value is not None:
             return Assignment(identity, own - value, value, "potentials")
     return solve(cost, tolerance=tolerance)
@@ -86,42 +84,52 @@ def assign(cost: Matrix) -> Assignment:
 def solve(cost: Matrix, *, tolerance: float) -> Assignment:
     """Solve the assignment problem from near-optimal potentials, and prove the result.
 
-    The solver (SciPy's shortest augmenting paths) is exact for any shift of rows and columns, and fast when the shift
-    comes near the optimal potentials. See `_near_potentials` for where those come from.
+    The solver (SciPy's shortest augmenting paths) is exact for any shift of the columns, and fast when the shift comes
+    near the optimal potentials. See `_near_potentials` for where those come from.
     """
-    reduced, rows, shift = _shift(cost, _near_potentials(cost, tolerance))
-    if len(cost) > SMALL:
-        _, more_rows, more = _shift(reduced, _smooth(reduced), out=reduced)
-        rows, shift = rows + more_rows, shift + more
+    rows, shift = _tighten(cost, _near_potentials(cost, tolerance))
+    listed = _smallest(cost, rows, shift, NEIGHBOURS if len(cost) > COLD else SHORTLIST)
+    if len(cost) > COLD:
+        listed, more = _smooth(listed, len(cost))
+        shift = shift + more
+    reduced = cost - shift
     _, columns = linear_sum_assignment(reduced)
-    value = prove(reduced, columns, tolerance=tolerance)
+    margin = max(0.0, float(listed.excess.max(initial=0)))
+    value = prove(reduced, columns, listed.positions, margin=margin, tolerance=tolerance)
     certified, value = ("no", np.zeros(len(cost))) if value is None else ("solver", value)
-    return Assignment(columns, rows + _along(reduced, columns) - value[columns], value + shift, certified)
+    return Assignment(columns, _along(reduced, columns) - value[columns], value + shift, certified)
 
 
-def prove(cost: Matrix, columns: Vector, *, tolerance: float) -> Vector | None:
+def prove(cost: Matrix, columns: Vector, positions: Vector, *, margin: float, tolerance: float) -> Vector | None:
     r"""Find column potentials that prove `columns` optimal, or return None if there are none.
 
     With $u_i = C_{i\pi(i)} - v_{\pi(i)}$ the conditions read $v_j \le v_{\pi(i)} + C_{ij} - C_{i\pi(i)}$: shortest paths
-    over columns. Almost all entries are far too large to lie on one. So the paths are sought among the smallest
-    entries, all conditions are checked, and entries that fail join the search until none does.
+    over columns. Almost all entries are far too large to lie on one. So the paths are sought among a few entries, all
+    conditions are checked, and where one fails, those that fail or nearly fail join the search. As v only falls, an entry
+    that a check found to hold by more than a margin holds for as long as the u of its row has not risen by more.
 
     Args:
-        cost: (n, n), shifted so that entries along optimal permutations are small.
+        cost: (n, n).
         columns: (n,), the permutation.
+        positions: flat positions of the entries to begin with; which ones matters for speed only.
+        margin: by how little an entry may hold to join the search; matters for speed only.
         tolerance: how far a condition may be missed.
     """
     n, own = len(cost), _along(cost, columns)
-    listed = np.concatenate([_smallest(cost, SHORTLIST)[0], np.arange(n) * n + columns])
-    paths: Paths | None = Paths(np.arange(n), np.zeros(n), np.zeros(n))
+    permutation = np.arange(n) * n + columns
+    paths, covered = Paths(np.arange(n), np.zeros(n), np.zeros(n)), np.full(n, -np.inf)
     while True:
-        paths = _settle(_exchanges(cost, columns, listed), paths, tolerance=tolerance / 2)
-        if paths is None:
+        settled = _settle(_exchanges(cost, columns, np.concatenate([positions, permutation])), paths, tolerance=tolerance / 2)
+        if settled is None:
             return None
-        missed = _missed(cost, paths.value, own - paths.value[columns] - tolerance)
-        if len(missed) == 0:
+        paths, u = settled, own - settled.value[columns]
+        open_rows = u > covered + margin
+        near, least, complete = _within(cost, u, paths.value, margin=margin, among=np.flatnonzero(open_rows))
+        if least >= -tolerance:
             return paths.value
-        listed = np.concatenate([listed, missed])
+        positions = np.concatenate([positions[~open_rows[positions // n]], near.positions])
+        covered[open_rows] = -np.inf
+        covered[complete] = u[complete]
 
 
 def _near_potentials(cost: Matrix, tolerance: float) -> Vector:
@@ -131,67 +139,94 @@ def _near_potentials(cost: Matrix, tolerance: float) -> Vector:
     all columns, and the four guesses are averaged: their noise cancels, and what is left for the solver to do falls
     several times more than with one guess.
     """
-    if len(cost) <= SMALL:
-        return np.zeros(len(cost))
-
-    def guess(first: int) -> Vector:
+    total = np.zeros(len(cost))
+    if len(cost) <= WHOLE:
+        return total
+    for first in range(PARTS):
         part = slice(first, None, PARTS)
         rows = solve(np.ascontiguousarray(cost[part, part]), tolerance=tolerance).row_potentials
-        least = _by_blocks(lambda block: (cost[part][block] - rows[block, None]).min(axis=0), len(rows), len(cost))
-        continued: Vector = np.min(least, axis=0)
-        return continued - continued.mean()
-
-    total: Vector = np.sum(_in_threads(guess, list(range(PARTS))), axis=0)
+        guess = _column_minima(cost[part], rows)
+        total += guess - guess.mean()
     return total / PARTS
 
 
-def _smooth(reduced: Matrix) -> Vector:
-    """Return a shift of the columns after which few rows compete for one column.
+def _smooth(listed: Listed, n: int) -> tuple[Listed, Vector]:
+    """Shift the columns so that few rows compete for one; return the entries that are smallest then, and the shift.
 
-    Sinkhorn's iteration at falling temperature, on the smallest entries only. They include a zero in every row and
-    column, and no row sum exceeds one when the temperature falls, so that nothing overflows.
+    Sinkhorn's iteration at falling temperature, on the listed entries only. Row sums are one whenever the temperature
+    falls, so that no entry of the kernel exceeds one.
     """
-    n = len(reduced)
-    listed, bound = _smallest(reduced, NEIGHBOURS)
-    rows, columns = np.divmod(listed, n)
-    slack, total, starts = reduced.ravel()[listed], np.zeros(n), np.searchsorted(rows, np.arange(n + 1))
-    if bound <= 0 or (np.diff(starts) == 0).any():  # ties
-        return total
+    (rows, columns), slack, shift = np.divmod(listed.positions, n), listed.excess, np.zeros(n)
+    starts, scale = np.searchsorted(rows, np.arange(n + 1)), float(slack.max(initial=0))
+    if scale <= 0 or (np.diff(starts) == 0).any() or (np.bincount(columns, minlength=n) == 0).any():  # ties
+        return listed, shift
     for temperature in TEMPERATURES:
-        kernel = csr_array((np.exp(slack / (-temperature * bound)), columns, starts), shape=(n, n))
+        heat = temperature * scale
+        kernel = csr_array((np.exp(-slack / heat), columns, starts), shape=(n, n))
         back, left = kernel.T, np.ones(n)
         for _ in range(SWEEPS):
             right = 1 / (back @ left)
             left = 1 / (kernel @ right)
-        u, v = temperature * bound * np.log(left), temperature * bound * np.log(right)
-        slack, total = slack - u[rows] - v[columns], total + v
-    return total
+        shift = shift + heat * np.log(right)
+        slack = slack - heat * np.log(left)[rows] - heat * np.log(right)[columns]
+    slack, rest = slack - np.minimum.reduceat(slack, starts[:-1])[rows], np.full(n, np.inf)
+    np.minimum.at(rest, columns, slack)
+    slack = slack - rest[columns]
+    small = slack <= np.partition(slack, SHORTLIST * n)[SHORTLIST * n] if SHORTLIST * n < len(slack) else slice(None)
+    return Listed(listed.positions[small], slack[small]), shift + rest
 
 
-def _smallest(cost: Matrix, per_row: int) -> tuple[Vector, float]:
-    """List the flat positions of the smallest entries, about `per_row` a row, and the largest value among them."""
-    sample = cost[:: max(1, len(cost) // 64)]
+def _tighten(cost: Matrix, columns: Vector) -> tuple[Vector, Vector]:
+    """Return potentials that leave every entry >= 0, and a zero in every row and column."""
+    rows = np.concatenate([(cost[block] - columns).min(axis=1) for block in _blocks(cost, len(cost))])
+    return rows, _column_minima(cost, rows)
+
+
+def _column_minima(cost: Matrix, rows: Vector) -> Vector:
+    """Return the least entry of every column of `cost - rows[:, None]`."""
+    least: Vector = np.min([(cost[block] - rows[block, None]).min(axis=0) for block in _blocks(cost, len(cost))], axis=0)
+    return least
+
+
+def _smallest(cost: Matrix, rows: Vector, columns: Vector, per_row: int) -> Listed:
+    """List the entries that exceed the potentials least, about `per_row` a row."""
+    some = slice(None, None, max(1, len(cost) // 64))
+    sample = cost[some] - rows[some, None] - columns
     rank = min(per_row * len(sample), sample.size - 1)
-    bound = np.partition(sample, rank, axis=None)[rank]
-    return _thin(np.flatnonzero(cost <= bound), len(cost)), float(bound)
+    bound = float(np.partition(sample, rank, axis=None)[rank])
+    return _within(cost, rows, columns, margin=bound, among=np.arange(len(cost)))[0]
 
 
-def _thin(positions: Vector, n: int) -> Vector:
-    """Keep an even part of the positions where ties make them too many."""
-    return positions[:: 1 + len(positions) // (4 * NEIGHBOURS * n)]
+def _within(cost: Matrix, u: Vector, v: Vector, *, margin: float, among: Vector) -> tuple[Listed, float, Vector]:
+    """List the entries in the rows `among` that exceed the potentials by at most `margin`.
+
+    Returns:
+        The entries, the least excess of all, and the rows listed completely: where ties make the entries too many,
+        only some of the worst are listed.
+    """
+    n, positions, excess, complete, least = len(cost), [among[:0]], [u[:0]], [among[:0]], np.inf
+    for block in _blocks(cost, len(among)):
+        rows = among[block]
+        slack = cost[rows]
+        slack -= v
+        slack -= u[rows, None]
+        lowest = float(slack.min())
+        found = np.flatnonzero(slack <= margin)
+        if len(found) <= 4 * NEIGHBOURS * len(rows):
+            complete.append(rows)
+        else:
+            found = np.flatnonzero(slack < min(0, lowest / 2))[:: 1 + n // NEIGHBOURS]
+        positions.append(rows[found // n] * n + found % n)
+        excess.append(slack.ravel()[found])
+        least = min(least, lowest)
+    return Listed(np.concatenate(positions), np.concatenate(excess)), least, np.concatenate(complete)
 
 
-def _missed(cost: Matrix, value: Vector, limit: Vector) -> Vector:
-    """List the flat positions at which `cost - value` falls below the limit of the row."""
-    n = len(cost)
+class Listed(NamedTuple):
+    """Flat positions of some entries, in order, and by how much each exceeds the potentials."""
 
-    def scan(block: slice) -> Vector:
-        slack = cost[block] - value
-        rows = np.flatnonzero(slack.min(axis=1) < limit[block])
-        within, targets = np.nonzero(slack[rows] < limit[block][rows, None])
-        return (block.start + rows[within]) * n + targets
-
-    return _thin(np.concatenate(_by_blocks(scan, n, n)), n)
+    positions: Vector
+    excess: Vector
 
 
 class Exchanges(NamedTuple):
@@ -253,36 +288,13 @@ def _measure(before: Vector, step: Vector) -> Vector | None:
     return None
 
 
-def _shift(cost: Matrix, columns: Vector, *, out: Matrix | None = None) -> tuple[Matrix, Vector, Vector]:
-    """Subtract the column potentials, then what makes every row's and column's least entry zero; return the shifts."""
-    n, rows, reduced = len(cost), np.empty(len(cost)), np.empty_like(cost) if out is None else out
-
-    def by_rows(block: slice) -> Vector:
-        part = np.subtract(cost[block], columns, out=reduced[block])
-        rows[block] = part.min(axis=1)
-        part -= rows[block, None]
-        least: Vector = part.min(axis=0)
-        return least
-
-    rest = np.min(_by_blocks(by_rows, n, n), axis=0)
-    _by_blocks(lambda block: np.subtract(reduced[block], rest, out=reduced[block]), n, n)
-    return reduced, rows, columns + rest
-
-
 def _along(cost: Matrix, columns: Vector) -> Vector:
     """Return the entries of `cost` that the permutation picks."""
     picked: Vector = cost[np.arange(len(cost)), columns]
     return picked
 
 
-def _by_blocks(work: Callable[[slice], Result], rows: int, columns: int) -> list[Result]:
-    """Apply `work` to blocks of rows small enough for the cache."""
-    height = max(1, BLOCK // (8 * columns))
-    blocks = [slice(first, min(first + height, rows)) for first in range(0, rows, height)]
-    return _in_threads(work, blocks) if rows > 1024 else [work(block) for block in blocks]
-
-
-def _in_threads(work: Callable[[Any], Result], items: list[Any]) -> list[Result]:
-    """Map on all cores; NumPy and SciPy work outside the interpreter lock."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(work, items))
+def _blocks(cost: Matrix, rows: int) -> list[slice]:
+    """Cut rows into blocks whose temporaries stay in the cache."""
+    height = max(1, BLOCK // cost.shape[1])
+    return [slice(first, first + height) for first in range(0, rows, height)]

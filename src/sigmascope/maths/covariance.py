@@ -47,20 +47,21 @@ class Covariance:
         return 1 + self.weight * largest / self.floor
 
 
-def estimate(centred: Tensor, *, width: int, method: str, eps: Tensor) -> Covariance:
+def estimate(centred: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
     """Estimate the covariance of centred samples.
 
     Args:
-        centred: (..., n, r), the coordinates in which the data are not zero.
-        width: d >= r, the dimension of the space; the d - r other coordinates are zero.
+        centred: (..., n, r), coordinates outside of which the data are zero.
+        width: d, the dimension of the space, or (...); it may be larger or, with zeros as padding, smaller than r.
         method: a name of `ESTIMATORS`.
         eps: added to the diagonal, (...).
     """
     scatter = centred.mT @ centred
-    total = centred.square().sum(dim=(-2, -1))
-    weight, floor, shrinkage = ESTIMATORS[method](centred, scatter, total, width)
-    trace = weight * total + width * (floor + eps)
-    return Covariance(scatter, weight, (floor + eps).clamp_min(SMALLEST_FLOOR), shrinkage, trace)
+    squared = centred.square().sum(dim=-1)
+    total = squared.sum(dim=-1)
+    weight, floor, shrinkage = ESTIMATORS[method](squared, scatter, total / width, width)
+    floor = floor + eps
+    return Covariance(scatter, weight, floor.clamp_min(SMALLEST_FLOOR), shrinkage, weight * total + width * floor)
 
 
 def ledoit_wolf(x: Array) -> tuple[Array, Number]:
@@ -90,34 +91,31 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
     return (matrix if isinstance(x, Tensor) else matrix.numpy()), like_input(shrunk.shrinkage, x)
 
 
-def _unbiased(centred: Tensor, scatter: Tensor, total: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    zero = torch.zeros_like(total)
-    return zero + 1 / (centred.shape[-2] - 1), zero, zero
+def _unbiased(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.full_like(mean, 1 / (squared.shape[-1] - 1)), torch.zeros_like(mean), torch.zeros_like(mean)
 
 
-def _biased(centred: Tensor, scatter: Tensor, total: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    zero = torch.zeros_like(total)
-    return zero + 1 / centred.shape[-2], zero, zero
+def _biased(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.full_like(mean, 1 / squared.shape[-1]), torch.zeros_like(mean), torch.zeros_like(mean)
 
 
-def _shrunk(centred: Tensor, scatter: Tensor, total: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    n, r = centred.shape[-2:]
-    mean_variance = total / (n * width)
-    biased = scatter / n
-    # Written with the difference itself, not with the difference of two squares, which cancels for isotropic data.
-    off = biased - mean_variance[..., None, None] * torch.eye(r, dtype=biased.dtype, device=biased.device)
-    distance = off.square().sum(dim=(-2, -1)) + (width - r) * mean_variance.square()
-    fourth = centred.square().sum(dim=-1).square().sum(dim=-1)
-    noise = (fourth / n - biased.square().sum(dim=(-2, -1))).clamp_min(0) / n
-    safe = torch.where(distance > 0, distance, 1)
-    ratio = torch.minimum(noise, distance) / safe
-    shrinkage = torch.where(distance > 0, ratio, 0) if width > 1 else torch.zeros_like(ratio)
-    return (1 - shrinkage) / n, shrinkage * mean_variance, shrinkage
+def _shrunk(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    n, r = squared.shape[-1], scatter.shape[-1]
+    noise = squared.square().sum(dim=-1) - scatter.square().sum(dim=(-2, -1)) / n
+    # From the difference itself, not from a difference of two squares, which cancels for isotropic data. Each coordinate
+    # that is not there is as far off as the mean.
+    identity = torch.eye(r, dtype=scatter.dtype, device=scatter.device)
+    distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (width - r) * mean.square()
+    shrinkable = (distance > 0) & (torch.as_tensor(width) > 1)
+    ratio = torch.minimum(noise.clamp_min(0), distance) / torch.where(shrinkable, distance, 1)
+    shrinkage = torch.where(shrinkable, ratio, 0)
+    return (1 - shrinkage) / n, shrinkage * mean / n, shrinkage
 
 
-ESTIMATORS: dict[str, Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor, Tensor]]] = {
+ESTIMATORS: dict[str, Callable[[Tensor, Tensor, Tensor, int | Tensor], tuple[Tensor, Tensor, Tensor]]] = {
     "ledoit-wolf": _shrunk,
     "unbiased": _unbiased,
     "biased": _biased,
 }
-"""Name -> function of (centred, scatter, sum of squares, width) that returns (weight, floor, shrinkage)."""
+"""Name -> function of the squared lengths of the rows (..., n), the scatter (..., r, r), its trace over d, and d itself, that
+returns weight, floor and shrinkage, each (...)."""

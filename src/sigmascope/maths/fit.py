@@ -11,7 +11,7 @@ from torch import Tensor
 from sigmascope.errors import check_option
 from sigmascope.maths.covariance import ESTIMATORS, Covariance, estimate
 from sigmascope.maths.gaussians import factor
-from sigmascope.maths.samples import Array, as_pair, check_eps, standardise
+from sigmascope.maths.samples import Array, as_pair, check_eps, plain, square_root, standardise
 from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
 
 __all__ = ["COUPLINGS", "AffineMap", "Fit", "affine_map", "fit", "lacks_variance"]
@@ -22,23 +22,25 @@ COUPLINGS: dict[str, Callable[[Tensor, Tensor], Coupling]] = {"optimal": couple,
 
 @dataclass(frozen=True)
 class Fit:
-    """What the best affine map leaves, in units of the spread of y.
+    """What the best affine map leaves of a pair.
 
     Attributes:
-        w2_squared: squared distance between the mapped x and y; where `degenerate`, between the mean of y and y.
-        trace: trace of the covariance of y.
-        unit: how long the unit is.
+        score: 1 - w2 / bound.
+        w2: distance between the mapped x and y; where `degenerate`, between the mean of y and y.
+        bound: the root of twice the trace of the covariance of y.
         shrinkage_x: shrinkage intensity of the covariance of x.
         shrinkage_y: shrinkage intensity of the covariance of y.
+        variance: mean variance of y, eps included.
         degenerate: whether y varies too little for a map.
         certified: how the coupling was proved optimal, see `Coupling`; "none" where nothing was coupled.
     """
 
-    w2_squared: Tensor
-    trace: Tensor
-    unit: Tensor
-    shrinkage_x: Tensor
-    shrinkage_y: Tensor
+    score: Tensor
+    w2: Tensor
+    bound: Tensor
+    shrinkage_x: float
+    shrinkage_y: float
+    variance: float
     degenerate: bool
     certified: str
 
@@ -64,10 +66,20 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
     else:
         mapped = factor(points_x, points_y, source, target).apply(points_x, source, target)
         coupled = COUPLINGS[coupling](mapped, points_y)
-    return Fit(coupled.w2_squared, target.trace, unit_y, source.shrinkage, target.shrinkage, degenerate, coupled.certified)
+    w2, bound = square_root(coupled.w2_squared), square_root(2 * target.trace)
+    return Fit(
+        score=1 - w2 / bound if plain(bound) > 0 else 1 - w2,  # bound 0: a constant y and eps 0, whose limit is 1
+        w2=unit_y * w2,
+        bound=unit_y * bound,
+        shrinkage_x=plain(source.shrinkage),
+        shrinkage_y=plain(target.shrinkage),
+        variance=plain(target.trace * unit_y.square()) / width,
+        degenerate=degenerate,
+        certified=coupled.certified,
+    )
 
 
-def lacks_variance(covariance: Covariance, width: int, eps: Tensor) -> Tensor:
+def lacks_variance(covariance: Covariance, width: int | Tensor, eps: Tensor) -> Tensor:
     """Tell whether the mean variance is no larger than eps, which the trace contains once already, (...)."""
     return covariance.trace <= 2 * eps * width
 

@@ -11,7 +11,18 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["Array", "Number", "as_matrix", "as_pair", "check_eps", "like_input", "plain", "square_root", "standardise"]
+__all__ = [
+    "Array",
+    "Number",
+    "as_matrix",
+    "as_pair",
+    "check_alike",
+    "check_eps",
+    "like_input",
+    "plain",
+    "square_root",
+    "standardise",
+]
 
 Array: TypeAlias = np.ndarray[Any, Any] | Tensor
 Number: TypeAlias = float | Tensor
@@ -36,18 +47,9 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
         InputError: not a matrix, too few rows, no columns, NaN or infinite or huge values.
     """
     tensor = _as_tensor(values, name)
-    if tensor.ndim != 2:
-        raise InputError(_shape_message(tensor, name))
-    n, d = tensor.shape
-    if d == 0:
-        raise InputError(f"{name} has shape ({n}, 0): no columns to compare. Keep at least one channel.")
-    if n < rows:
-        raise InputError(
-            f"{name} has {n} row{'s' * (n != 1)}; at least {rows} samples are needed. Rows are samples: transpose (d, n) data."
-        )
+    _check_shape(tensor, name, rows)
     tensor = tensor.to(torch.float64)
-    with torch.no_grad():
-        largest = float(tensor.abs().max())
+    largest = float(tensor.detach().abs().max())
     if not math.isfinite(largest):
         raise InputError(f"{name} {_first_bad(tensor)}. Drop or repair those rows first, e.g. {name}[isfinite({name}).all(1)].")
     if largest > LARGEST_VALUE:
@@ -62,21 +64,28 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
         InputTypeError: one is NumPy and the other torch, or they lie on different devices, or see `as_matrix`.
         InputError: the widths differ, or see `as_matrix`.
     """
-    if (
-        isinstance(x, Tensor) != isinstance(y, Tensor)
-        and isinstance(x, (Tensor, np.ndarray))
-        and isinstance(y, (Tensor, np.ndarray))
-    ):
+    check_alike(x, y)
+    return as_matrix(x, "x"), as_matrix(y, "y")
+
+
+def check_alike(x: Array, y: Array) -> None:
+    """Check everything about a pair but its numbers: kind, dtype, device, shape. Nothing is read from a device.
+
+    Raises:
+        InputError, InputTypeError: see `as_pair`.
+    """
+    if isinstance(x, Tensor) != isinstance(y, Tensor) and all(isinstance(one, (Tensor, np.ndarray)) for one in (x, y)):
         raise InputTypeError("x and y are of different kinds, one NumPy and one torch. Pass both as arrays or both as tensors.")
-    a, b = as_matrix(x, "x"), as_matrix(y, "y")
-    if a.device != b.device:
-        raise InputTypeError(f"x is on {a.device} and y on {b.device}. Move one with .to(...).")
-    if a.shape[1] != b.shape[1]:
+    for values, name in ((x, "x"), (y, "y")):
+        _check_kind(values, name)
+        _check_shape(values, name, 2)
+    if isinstance(x, Tensor) and x.device != y.device:
+        raise InputTypeError(f"x is on {x.device} and y on {y.device}. Move one with .to(...).")
+    if x.shape[1] != y.shape[1]:
         raise InputError(
-            f"x has {a.shape[1]} columns and y {b.shape[1]}: an affine map that keeps the dimension needs equal widths. "
+            f"x has {x.shape[1]} columns and y {y.shape[1]}: an affine map that keeps the dimension needs equal widths. "
             "Rows are samples and columns are channels."
         )
-    return a, b
 
 
 def check_eps(eps: float) -> float:
@@ -113,16 +122,15 @@ def standardise(sample: Tensor) -> tuple[Tensor, Tensor]:
         sample: (..., n, d).
 
     Returns:
-        The points (..., n, d), with mean 0 and root mean square between 0.7 and 1.5, and the unit (...).
+        The points (..., n, d), with mean 0 and a root mean square between 0.7 and 1.5 (or 0), and the unit (...).
     """
     centred = sample - sample.mean(dim=-2, keepdim=True)
     centred = centred - centred.mean(dim=-2, keepdim=True)  # the first mean of a far-off sample is rounded
     with torch.no_grad():
-        largest = sample.abs().amax(dim=(-2, -1))
-        scale = centred.abs().amax(dim=(-2, -1)).clamp_min(SMALLEST_UNIT)
-        spread = scale * (centred / scale[..., None, None]).square().mean(dim=(-2, -1)).sqrt()
-        constant = spread <= ROUNDING * largest
-        unit = torch.where(constant, 1, torch.exp2(spread.clamp_min(SMALLEST_UNIT).log2().round()))
+        largest = torch.linalg.vector_norm(sample, math.inf, dim=(-2, -1))
+        spread = torch.linalg.vector_norm(centred, dim=(-2, -1)) / math.sqrt(sample.shape[-2] * sample.shape[-1])
+        constant = spread <= (ROUNDING * largest).clamp_min(SMALLEST_UNIT)
+        unit = torch.where(constant, 1, spread.log2().round().exp2())
         factor = torch.where(constant, 0, 1 / unit)
     return centred * factor[..., None, None], unit
 
@@ -134,10 +142,21 @@ def square_root(value: Tensor) -> Tensor:
 
 
 def _as_tensor(values: Array, name: str) -> Tensor:
+    _check_kind(values, name)
+    if isinstance(values, Tensor):
+        return values
+    # A copy makes one native, contiguous, writable float64 block of any byte order, stride or extended precision.
+    with np.errstate(over="ignore"):
+        return torch.from_numpy(np.array(values, dtype=np.float64, order="C", copy=True))
+
+
+def _check_kind(values: Array, name: str) -> None:
     if isinstance(values, np.ma.MaskedArray):
         raise InputTypeError(f"{name} is a masked array. Drop the masked rows first: np.ma.compress_rows({name}).")
     if isinstance(values, np.ndarray):
-        return _from_numpy(values, name)
+        if values.dtype.kind != "f":
+            raise InputTypeError(_dtype_message(name, str(values.dtype), f"{name}.astype(float)"))
+        return
     if not isinstance(values, Tensor):
         raise InputTypeError(
             f"{name} is a {type(values).__name__}. Pass a NumPy array or a torch tensor of shape (n, d), "
@@ -149,15 +168,18 @@ def _as_tensor(values: Array, name: str) -> Tensor:
         raise InputTypeError(f"{name} is on the meta device and holds no numbers. Run the network on real data.")
     if not values.dtype.is_floating_point:
         raise InputTypeError(_dtype_message(name, str(values.dtype).removeprefix("torch."), f"{name}.double()"))
-    return values
 
 
-def _from_numpy(values: np.ndarray[Any, Any], name: str) -> Tensor:
-    if values.dtype.kind != "f":
-        raise InputTypeError(_dtype_message(name, str(values.dtype), f"{name}.astype(float)"))
-    # A copy makes one native, contiguous, writable float64 block of any byte order, stride or extended precision.
-    with np.errstate(over="ignore"):
-        return torch.from_numpy(np.array(values, dtype=np.float64, order="C", copy=True))
+def _check_shape(values: Array, name: str, rows: int) -> None:
+    if values.ndim != 2:
+        raise InputError(_shape_message(values, name))
+    n, d = values.shape
+    if d == 0:
+        raise InputError(f"{name} has shape ({n}, 0): no columns to compare. Keep at least one channel.")
+    if n < rows:
+        raise InputError(
+            f"{name} has {n} row{'s' * (n != 1)}; at least {rows} samples are needed. Rows are samples: transpose (d, n) data."
+        )
 
 
 def _dtype_message(name: str, dtype: str, remedy: str) -> str:
@@ -166,12 +188,12 @@ def _dtype_message(name: str, dtype: str, remedy: str) -> str:
     return f"{name} has dtype {dtype}, not a floating type. If these are measurements, convert them: {remedy}."
 
 
-def _shape_message(tensor: Tensor, name: str) -> str:
-    shape = tuple(tensor.shape)
+def _shape_message(values: Array, name: str) -> str:
+    shape = tuple(values.shape)
     remedy = {
         0: "Pass a matrix (n, d); one number has no distribution.",
         1: f"Pass {name}[:, None] if these are n samples of one channel.",
-    }.get(tensor.ndim, f"Average or flatten the other axes first, e.g. {name}.flatten(2).mean(2) for (n, channels, ...).")
+    }.get(values.ndim, f"Average or flatten the other axes first, e.g. {name}.flatten(2).mean(2) for (n, channels, ...).")
     return f"{name} has shape {shape}; rows are samples and columns channels, so a matrix (n, d) is needed. {remedy}"
 
 

@@ -13,6 +13,9 @@ from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_
 
 __all__ = ["Coupling", "couple", "pair_up", "span_coordinates", "w2_exact"]
 
+# The columns, relative to the rows, from which a QR decomposition costs less than it saves.
+WORTH_REDUCING = 1.25
+
 
 @dataclass(frozen=True)
 class Coupling:
@@ -39,10 +42,10 @@ def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         y: (m, d).
 
     Returns:
-        (n, r) and (m, r) with r = min(d, n + m).
+        (n, r) and (m, r) with r = n + m, or r = d where the reduction would cost more than it saves.
     """
     n, d = x.shape
-    if d <= n + len(y) - 2:
+    if d < WORTH_REDUCING * (n + len(y)):
         return x, y
     rows = torch.cat([x, y])
     if not rows.requires_grad:

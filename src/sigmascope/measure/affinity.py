@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, SigmascopeError, check_option
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.fit import COUPLINGS, Fit, fit
-from sigmascope.maths.samples import Array, Number, as_pair, check_eps, like_input, plain, square_root
+from sigmascope.maths.samples import Array, Number, as_pair, check_alike, check_eps, like_input, plain
+from sigmascope.maths.stack import fit_stack
 
 __all__ = ["Affinity", "affinities", "affinity"]
 
@@ -114,7 +118,9 @@ def affinity(
     Affinity(score=0.6231, w2=2.484, bound=6.59, n=512, dim=64, covariance='ledoit-wolf', certified='diagonal')
     """
     settings = Settings(covariance, eps, degenerate, coupling)
-    return _score(x, y, settings)
+    check_alike(x, y)
+    found = _found_together([(x, y)], settings).get(0)
+    return _score(x, y, settings) if found is None else _report(found, x, settings)
 
 
 def affinities(
@@ -146,16 +152,47 @@ def affinities(
     [0.807, 0.614]
     """
     settings = Settings(covariance, eps, degenerate, coupling)
-    return [_score_one_of_many(position, pair, settings) for position, pair in enumerate(pairs)]
+    checked = [_checked_pair(position, pair) for position, pair in enumerate(pairs)]
+    found = _found_together(checked, settings)
+    return [_score_one_of_many(position, pair, found.get(position), settings) for position, pair in enumerate(checked)]
 
 
-def _score_one_of_many(position: int, pair: tuple[Array, Array], settings: Settings) -> Affinity:
+def _checked_pair(position: int, pair: tuple[Array, Array]) -> tuple[Array, Array]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise InputTypeError(f"pair {position} is not a pair (x, y) of samples. Pass a list of such pairs.")
+    with _naming(position):
+        check_alike(*pair)
+    return pair
+
+
+def _found_together(pairs: list[tuple[Array, Array]], settings: Settings) -> dict[int, Fit | None]:
+    """Fit at once, on each device, the pairs that gain from it: on an accelerator, to be assigned, without gradient."""
+    stacks: dict[torch.device, dict[int, tuple[Tensor, Tensor]]] = defaultdict(dict)
+    for position, (x, y) in enumerate(pairs):
+        if isinstance(x, Tensor) and isinstance(y, Tensor) and x.device.type != "cpu" and len(x) == len(y):
+            traced = torch.is_grad_enabled() and (x.requires_grad or y.requires_grad)
+            if settings.coupling == "optimal" and not traced:
+                stacks[x.device][position] = x, y
+    found: dict[int, Fit | None] = {}
+    for stack in stacks.values():
+        found.update(zip(stack, fit_stack(list(stack.values()), covariance=settings.covariance, eps=settings.eps), strict=True))
+    return found
+
+
+@contextmanager
+def _naming(position: int) -> Iterator[None]:
+    """Put the position of the pair in front of what is wrong with it."""
     try:
-        return _score(*pair, settings)
+        yield
     except SigmascopeError as error:
         raise type(error)(f"pair {position}: {error}") from error
+
+
+def _score_one_of_many(position: int, pair: tuple[Array, Array], found: Fit | None, settings: Settings) -> Affinity:
+    if found is not None:
+        return _report(found, pair[0], settings)
+    with _naming(position):
+        return _score(*pair, settings)
 
 
 def _score(x: Array, y: Array, settings: Settings) -> Affinity:
@@ -169,24 +206,20 @@ def _score(x: Array, y: Array, settings: Settings) -> Affinity:
 
 
 def _report(found: Fit, x: Array, settings: Settings) -> Affinity:
-    """Turn what was measured, in units of the output's spread, into a result."""
-    w2, bound = square_root(found.w2_squared), square_root(2 * found.trace)
-    reason = ""
+    score, w2, reason = found.score, found.w2, ""
     if found.degenerate and settings.degenerate == "nan":
-        variance = plain(found.trace * found.unit.square()) / x.shape[1] - settings.eps
-        reason = f"the output does not vary: its mean variance {max(variance, 0.0):.3g} is not above eps {settings.eps:.3g}"
-        w2 = torch.full_like(w2, math.nan)
-    elif not bool(bound > 0):
-        bound = torch.ones_like(bound)  # a constant output and eps 0: the published limit is 1
+        variance = max(found.variance - settings.eps, 0.0)
+        reason = f"the output does not vary: its mean variance {variance:.3g} is not above eps {settings.eps:.3g}"
+        score = w2 = torch.full_like(w2, math.nan)
     return Affinity(
-        score=like_input(1 - w2 / bound if not reason else w2, x),
-        w2=like_input(found.unit * w2, x),
-        bound=like_input(found.unit * bound, x),
+        score=like_input(score, x),
+        w2=like_input(w2, x),
+        bound=like_input(found.bound, x),
         n=x.shape[0],
         dim=x.shape[1],
         covariance=settings.covariance,
-        shrinkage_x=plain(found.shrinkage_x),
-        shrinkage_y=plain(found.shrinkage_y),
+        shrinkage_x=found.shrinkage_x,
+        shrinkage_y=found.shrinkage_y,
         degenerate=found.degenerate,
         reason=reason,
         certified=found.certified,

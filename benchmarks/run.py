@@ -1,0 +1,37 @@
+"""Run the benchmarks that need no accelerator and write what they say to `benchmarks/results/`.
+
+`python benchmarks/run.py` runs all; `python benchmarks/run.py assignment` one. The GPU is measured by
+`python benchmarks/run.py resnet50-cuda`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import assignment
+import growth
+import resnet50
+
+RESULTS = Path(__file__).parent / "results"
+
+BENCHMARKS: dict[str, Callable[[], str]] = {
+    "resnet50-cpu": resnet50.main,
+    "assignment": assignment.main,
+    "growth": growth.main,
+    "resnet50-cuda": lambda: resnet50.main("cuda"),
+}
+
+
+def main(names: list[str]) -> None:
+    for name in names or [name for name in BENCHMARKS if not name.endswith("cuda")]:
+        if name not in BENCHMARKS:
+            raise SystemExit(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+        text = BENCHMARKS[name]() + "\n"
+        (RESULTS / f"{name}.md").write_text(text)
+        print(f"\n{text}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,335 @@
+"""Fit many pairs on an accelerator at once: the arithmetic of `fit`, as batched matrix products.
+
+Pairs of one shape are stacked (narrow ones padded to one shape), and each stack passes through
+
+1. `_prepare`: centre, reduce to the joint span where that is smaller, estimate the covariances;
+2. `_root`: Cholesky factors and their product, whose polar factor is sought. What this shows is read back: the host must
+   know how many steps the iteration needs, and which pairs are not for it;
+3. `_move`: the polar factor, the mapped points, all squared distances and the diagonal check, which is read back too;
+4. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials on the device or an assignment on the
+   host.
+
+Every stack has a stream of its own and is a generator that yields where it would have to wait; `_run` resumes whichever
+can go on. So the device computes on wide stacks while the host launches, and solves for, narrow ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sigmascope.maths.assignment import ROUNDING, assign
+from sigmascope.maths.covariance import Covariance, estimate
+from sigmascope.maths.fit import Fit, lacks_variance
+from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
+from sigmascope.maths.polar import polar_factor
+from sigmascope.maths.samples import LARGEST_VALUE, standardise
+
+__all__ = ["fit_stack"]
+
+# Added to the diagonal of a Gram matrix of unit data: far above its rounding, far below what a score can see.
+JITTER = 1e-12
+# Pairs up to this width are padded to one: launching their many small kernels costs more than computing with zeros.
+NARROW = 256
+# Rounds of shortest paths on the device before a pair goes to the host.
+ROUNDS = 64
+
+Ready: TypeAlias = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """b pairs of one shape; the first axis of length 2 tells x from y.
+
+    Attributes:
+        positions: where the pairs stand among all.
+        points: (2, b, n, r).
+        unit: (2, b).
+        covariance: with fields (2, b, ...).
+        width: (b,), the columns that the pair came with.
+        sound: (b,), whether its numbers are fit for this arithmetic.
+    """
+
+    positions: list[int]
+    points: Tensor
+    unit: Tensor
+    covariance: Covariance
+    width: Tensor
+    sound: Tensor
+
+
+@dataclass(frozen=True)
+class _Rooted:
+    """A stack with the Cholesky factors (2, b, r, r) and their scaled product (b, r, r), and a report (b, 5) for the host.
+
+    The report holds: whether the pair is sound, a lower bound of the product's singular values, both shrinkages and the
+    mean variance of y.
+    """
+
+    stack: _Stack
+    lower: Tensor
+    product: Tensor
+    report: Tensor
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A stack with its mapped points (b, n, r), squared distances (b, n, n), and pairs whose identity is not proved (b,)."""
+
+    stack: _Stack
+    moved: Tensor
+    cost: Tensor
+    unproved: Tensor
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """The columns (b, n) given to the rows of each pair, and how their optimality was established."""
+
+    columns: Tensor
+    certified: list[str]
+
+
+def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: float) -> list[Fit | None]:
+    """Fit every pair with the optimal coupling; without gradients.
+
+    Args:
+        pairs: (x, y) on one device, each (n, d) of a floating type; n and d may differ from pair to pair.
+        covariance: a name of `ESTIMATORS`.
+        eps: added to the diagonals, in the units of the data.
+
+    Returns:
+        One `Fit` per pair, or None for a pair that needs the slower and more careful arithmetic of `fit`: bad or huge
+        values, an output that hardly varies, an ill-conditioned covariance.
+    """
+    fits: list[Fit | None] = [None] * len(pairs)
+    with torch.no_grad():
+        # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
+        groups = sorted(_grouped([pair[0].shape for pair in pairs]), key=lambda group: (group.columns > NARROW, -group.columns))
+        unmoved = {group.columns for group in groups}
+        _run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
+    return fits
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Pairs that are computed with one number of columns: their positions, by the width that they came with."""
+
+    columns: int
+    positions: dict[int, list[int]]
+
+
+def _grouped(shapes: Iterable[torch.Size]) -> list[_Group]:
+    groups: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for position, (n, width) in enumerate(shapes):
+        columns = min(width, 2 * n)
+        groups[n, 0 if columns <= NARROW else columns][width].append(position)
+    return [_Group(max(min(width, 2 * n) for width in widths), widths) for (n, _), widths in groups.items()]
+
+
+def _run(tasks: list[Generator[Ready]]) -> None:
+    """Resume the tasks when what they wait for has come, always the first one that can go on."""
+    waiting: dict[Generator[Ready], Ready] = {task: lambda: True for task in tasks}
+    while waiting:
+        task = next((task for task, ready in waiting.items() if ready()), None)
+        if task is not None:
+            try:
+                waiting[task] = next(task)
+            except StopIteration:
+                del waiting[task]
+
+
+def _fit_group(
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    group: _Group,
+    fits: list[Fit | None],
+    unmoved: set[int],
+    *,
+    covariance: str,
+    eps: float,
+) -> Generator[Ready]:
+    """Fit the pairs of one group and put the results where they belong; yield where the host has to wait.
+
+    `unmoved` holds the groups, by their columns, whose main work the device has not been given yet.
+    """
+    lane = _Lane(pairs[0][0].device, urgent=group.columns <= NARROW)
+    with lane.enter():
+        rooted = _root(_stacked(pairs, group, covariance, eps))
+        report, ready = lane.fetch(rooted.report)
+    yield ready
+    with lane.enter():
+        moved = _move(rooted, report)
+        unproved, ready = lane.fetch(moved.unproved)
+    unmoved.discard(group.columns)
+    yield ready
+    settled = _Settled(torch.arange(moved.cost.shape[1]).repeat(len(report), 1), ["diagonal"] * len(report))
+    yield from _settle(moved.cost, torch.nonzero(unproved)[:, 0].tolist(), settled, lane, unmoved)
+    with lane.leave():
+        for position, found in zip(rooted.stack.positions, _fits(moved, report, settled), strict=True):
+            fits[position] = found
+
+
+class _Lane:
+    """A stream of one stack: entered to launch its work, left for the caller's stream when that is done."""
+
+    def __init__(self, device: torch.device, *, urgent: bool) -> None:
+        self.stream = None
+        if device.type == "cuda":
+            self.caller = torch.cuda.current_stream(device)
+            self.stream = torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
+            self.stream.wait_stream(self.caller)
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        if self.stream is None:
+            yield
+            return
+        with torch.cuda.stream(self.stream):
+            yield
+
+    @contextmanager
+    def leave(self) -> Iterator[None]:
+        if self.stream is not None:
+            self.caller.wait_stream(self.stream)
+        yield
+
+    def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
+        """Start to copy values to the host; they may be read when the second result says so."""
+        if self.stream is None:
+            return values, lambda: True
+        copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(self.stream)
+        return copy, event.query
+
+
+def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, covariance: str, eps: float) -> _Stack:
+    """Bring the pairs of a group to one shape: pad narrow ones with zeros, reduce wide ones to their joint span."""
+    parts = []
+    for positions in group.positions.values():
+        rows = [pairs[position][side] for side in (0, 1) for position in positions]
+        parts.append(torch.stack(rows).double().view(2, len(positions), *rows[0].shape))
+    positions = [position for some in group.positions.values() for position in some]
+    if max(group.positions) <= group.columns:
+        points = torch.cat([F.pad(part, (0, group.columns - part.shape[3])) for part in parts], dim=1)
+        widths = [float(width) for width, some in group.positions.items() for _ in some]
+        width = torch.tensor(widths, dtype=torch.float64, device=points.device)
+        return _prepare(positions, points, width, covariance, eps)
+    stacks = [_prepare([], part, torch.full_like(part[0, :, 0, 0], part.shape[3]), covariance, eps) for part in parts]
+    return _join(positions, stacks)
+
+
+def _prepare(positions: list[int], points: Tensor, width: Tensor, covariance: str, eps: float) -> _Stack:
+    n, columns = points.shape[2:]
+    sound = torch.linalg.vector_norm(points, math.inf, dim=(0, 2, 3)) <= LARGEST_VALUE  # false for NaN too
+    points, unit = standardise(points)
+    if columns > 2 * n:
+        points, info = _gram_coordinates(points)
+        sound = sound & (info == 0)
+    relative = eps / unit.square()
+    estimated = estimate(points, width=width, method=covariance, eps=relative)
+    sound = sound & ~lacks_variance(estimated, width, relative)[1]
+    return _Stack(positions, points, unit, estimated, width, sound)
+
+
+def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:
+    """Express the points in 2n coordinates: the rows of the Cholesky factor of their Gram matrix have the same products."""
+    n = points.shape[2]
+    rows = torch.cat([points[0], points[1]], dim=1)
+    gram = rows @ rows.mT
+    gram.diagonal(dim1=1, dim2=2).add_(JITTER * rows.shape[2])
+    lower, info = torch.linalg.cholesky_ex(gram)
+    return torch.stack([lower[:, :n], lower[:, n:]]), info
+
+
+def _join(positions: list[int], stacks: list[_Stack]) -> _Stack:
+    points, unit = (torch.cat([getattr(stack, name) for stack in stacks], dim=1) for name in ("points", "unit"))
+    width, sound = (torch.cat([getattr(stack, name) for stack in stacks]) for name in ("width", "sound"))
+    parts = [stack.covariance for stack in stacks]
+    covariance = Covariance(*(torch.cat([getattr(part, field.name) for part in parts], dim=1) for field in fields(Covariance)))
+    return _Stack(positions, points, unit, covariance, width, sound)
+
+
+def _root(stack: _Stack) -> _Rooted:
+    covariance = stack.covariance
+    lower, info = torch.linalg.cholesky_ex(covariance.matrix())
+    product = lower[1].mT @ lower[0]
+    # The fourth root of the sum of fourth powers bounds the largest singular value, closely where they decay.
+    scale = torch.linalg.matrix_norm(product.mT @ product).sqrt()
+    condition = covariance.condition()
+    sound = stack.sound & (condition.prod(dim=0) < SQUARABLE) & (condition.amax(dim=0) < SQUARABLE_EACH)
+    smallest = covariance.floor.prod(dim=0).sqrt() / scale
+    variance = covariance.trace[1] * stack.unit[1].square() / stack.width
+    report = torch.stack([(sound & (info == 0).all(dim=0)).double(), smallest, *covariance.shrinkage, variance], dim=1)
+    return _Rooted(stack, lower, product / scale[:, None, None], report)
+
+
+def _move(rooted: _Rooted, report: Tensor) -> _Moved:
+    sound = report[:, 0] > 0
+    smallest = report[sound, 1].amin() if bool(sound.any()) else torch.tensor(0.5)
+    # Rounded down to a power of two, so that few sets of polynomials are ever computed.
+    rotation = polar_factor(rooted.product, smallest=float(smallest.log2().floor().exp2()))
+    x, y = rooted.stack.points
+    white = torch.linalg.solve_triangular(rooted.lower[0], x.mT, upper=False)
+    moved = (rooted.lower[1] @ (rotation @ white)).mT
+    norms = moved.square().sum(dim=2)[:, :, None] + y.square().sum(dim=2)[:, None, :]
+    cost = torch.baddbmm(norms, moved, y.mT, alpha=-2).clamp_min_(0)
+    own = cost.diagonal(dim1=1, dim2=2) - _rounding(cost)[:, None]
+    proved = (cost.amin(dim=2) >= own).all(dim=1) | (cost.amin(dim=1) >= own).all(dim=1)
+    unproved = ~proved & sound.to(proved.device, non_blocking=True)
+    return _Moved(rooted.stack, moved, cost, unproved)
+
+
+def _rounding(cost: Tensor) -> Tensor:
+    return ROUNDING * cost.amax(dim=(1, 2))
+
+
+def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: _Lane, unmoved: set[int]) -> Generator[Ready]:
+    """Find the columns of the pairs whose identity was not proved optimal at sight, and note them in `settled`."""
+    if not unproved:
+        return
+    with lane.enter():
+        cost = cost[unproved]
+        optimal, ready = lane.fetch(_identity_is_optimal(cost))
+    yield ready
+    for k in torch.nonzero(optimal)[:, 0].tolist():
+        settled.certified[unproved[k]] = "potentials"
+    for k in torch.nonzero(~optimal)[:, 0].tolist():
+        with lane.enter():
+            matrix, ready = lane.fetch(cost[k])
+        yield ready
+        yield lambda: not unmoved  # first the device gets all its work, then the host does its own
+        found = assign(matrix.numpy())
+        settled.columns[unproved[k]] = torch.from_numpy(found.columns)
+        settled.certified[unproved[k]] = found.certified
+
+
+def _identity_is_optimal(cost: Tensor) -> Tensor:
+    """Tell for which cost matrices (b, n, n) shortest paths from the identity settle, see `assignment.prove`."""
+    exchange = cost - cost.diagonal(dim1=1, dim2=2)[:, :, None]
+    value = torch.zeros_like(exchange[:, 0])
+    for _ in range(ROUNDS):
+        value = torch.minimum(value, (exchange + value[:, :, None]).amin(dim=1))
+    lower = (exchange + value[:, :, None]).amin(dim=1)
+    return (lower >= value - _rounding(cost)[:, None]).all(dim=1)
+
+
+def _fits(one: _Moved, report: Tensor, settled: _Settled) -> list[Fit | None]:
+    y, unit = one.stack.points[1], one.stack.unit[1]
+    target = torch.take_along_dim(y, settled.columns.to(y.device)[:, :, None], dim=1)
+    w2 = (one.moved - target).square().sum(dim=2).mean(dim=1).sqrt() * unit
+    bound = (2 * one.stack.covariance.trace[1]).sqrt() * unit
+    return [
+        Fit(score, distance, limit, shrink_x, shrink_y, variance, False, how) if sound else None
+        for score, distance, limit, (sound, _, shrink_x, shrink_y, variance), how in zip(
+            (1 - w2 / bound).unbind(), w2.unbind(), bound.unbind(), report.tolist(), settled.certified, strict=True
+        )
+    ]

@@ -1,0 +1,199 @@
+"""How many digits of the score are right: against 60 digits of mpmath, and on a GPU against the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linear_sum_assignment
+
+import sigmascope as sg
+
+Array = np.ndarray
+
+
+def exact(x: Array, y: Array, estimator: str, eps: str = "1e-6") -> float:
+    """The score by its definition in 60 digits. Only the permutation is found in float64; its cost is exact."""
+    with mp.workdps(60):
+        first, second = (_centred(sample) for sample in (x, y))
+        source, target = (_covariance(sample, estimator, mp.mpf(eps)) for sample in (first, second))
+        inverse = _of_eigenvalues(source, lambda value: 1 / mp.sqrt(value))
+        root = _of_eigenvalues(source, mp.sqrt)
+        mapped = first * inverse * _of_eigenvalues(root * target * root, mp.sqrt) * inverse
+
+        def squared(i: int, j: int) -> mp.mpf:
+            return mp.fsum((mapped[i, k] - second[j, k]) ** 2 for k in range(x.shape[1]))
+
+        n = len(x)
+        rows, columns = linear_sum_assignment([[float(squared(i, j)) for j in range(n)] for i in range(n)])
+        w2_squared = mp.fsum(squared(int(i), int(j)) for i, j in zip(rows, columns, strict=True)) / n
+        return float(1 - mp.sqrt(w2_squared / (2 * _trace(target))))
+
+
+def _centred(sample: Array) -> mp.matrix:
+    means = [sum(map(Fraction, column)) / len(column) for column in sample.T.tolist()]
+    rows = [[Fraction(value) - mean for value, mean in zip(row, means, strict=True)] for row in sample.tolist()]
+    return mp.matrix([[mp.mpf(value.numerator) / value.denominator for value in row] for row in rows])
+
+
+def _covariance(centred: mp.matrix, estimator: str, eps: mp.mpf) -> mp.matrix:
+    n, d = centred.rows, centred.cols
+    scatter = centred.T * centred
+    if estimator == "unbiased":
+        return scatter / (n - 1) + eps * mp.eye(d)
+    biased = scatter / n
+    target = _trace(biased) / d * mp.eye(d)
+    norms = [mp.fsum(centred[i, k] ** 2 for k in range(d)) ** 2 for i in range(n)]
+    noise = (mp.fsum(norms) / n - _squares(biased)) / n
+    distance = _squares(biased - target)
+    shrinkage = min(noise, distance) / distance if distance > 0 and d > 1 else mp.mpf(0)
+    return (1 - shrinkage) * biased + shrinkage * target + eps * mp.eye(d)
+
+
+def _trace(matrix: mp.matrix) -> mp.mpf:
+    return mp.fsum(matrix[k, k] for k in range(matrix.rows))
+
+
+def _squares(matrix: mp.matrix) -> mp.mpf:
+    return mp.fsum(value**2 for value in matrix)
+
+
+def _of_eigenvalues(matrix: mp.matrix, function: Callable[[mp.mpf], mp.mpf]) -> mp.matrix:
+    values, vectors = mp.eigsy((matrix + matrix.T) / 2)
+    return vectors * mp.diag([function(max(value, mp.mpf(0))) for value in values]) * vectors.T
+
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": lambda x: np.abs(x).max() * np.tanh(x / np.abs(x).max()),
+    "cube": lambda x: (x / np.abs(x).max()) ** 3,
+}
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
+@pytest.mark.parametrize("noise", [0, 1e-10, 1e-6, 1e-3])
+@pytest.mark.parametrize(("rank", "n", "d"), [(2, 9, 5), (1, 7, 3), (2, 5, 9)])
+@pytest.mark.parametrize("scale", [1, 1e2, 1e4, 1e6])
+def test_nearly_rank_deficient(scale: float, rank: int, n: int, d: int, noise: float, estimator: str) -> None:
+    rng = np.random.default_rng(n)
+    x = scale * (rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) + noise * rng.standard_normal((n, d)))
+    y = list(FUNCTIONS.values())[round(math.log10(scale)) % 3](x)
+    assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(exact(x, y, estimator), abs=1e-7)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("shape", [(8, 3), (5, 8), (3, 2), (9, 1), (2, 5)], ids=str)
+def test_in_general_position(shape: tuple[int, int], function: str) -> None:
+    x = np.random.default_rng(1).standard_normal(shape)
+    y = FUNCTIONS[function](x)
+    for estimator in ("unbiased", "ledoit-wolf"):
+        assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(exact(x, y, estimator), abs=1e-12)
+
+
+def deficient() -> dict[str, Array]:
+    """Samples of whole numbers, so that their dependence is exact."""
+    rng = np.random.default_rng(2)
+    base = rng.integers(-5, 6, (8, 4)).astype(float)
+    return {
+        "duplicated rows": base[[0, 0, 1, 2, 2, 2, 3, 4]],
+        "duplicated columns": base[:, [0, 0, 1, 1]],
+        "constant column": base * [1, 0, 1, 1] + [0, 3, 0, 0],
+        "only one column": base * [0, 0, 1, 0],
+        "rank one": base[:, :1] * [1, 2, -3, 1],
+        "rank two": base[:, :2] @ rng.integers(-2, 3, (2, 4)),
+    }
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
+@pytest.mark.parametrize("case", deficient())
+def test_exactly_rank_deficient(case: str, estimator: str) -> None:
+    x = deficient()[case]
+    y = np.maximum(x, 0)
+    result = sg.affinity(x, y, covariance=estimator)
+    assert result.score == pytest.approx(exact(x, y, estimator), abs=1e-10)
+    assert 0 <= result.score <= 1
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
+@pytest.mark.parametrize("case", deficient())
+def test_exactly_rank_deficient_without_eps(case: str, estimator: str) -> None:
+    """What rounding leaves in directions without variance is magnified by all that eps does not hold down."""
+    x = deficient()[case]
+    y = np.maximum(x, 0)
+    score = sg.affinity(x, y, covariance=estimator, eps=0).score
+    assert score == pytest.approx(exact(x, y, estimator, eps="1e-40"), abs=2e-5)
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e8, 1e12])
+def test_far_from_the_origin(offset: float, estimator: str) -> None:
+    x = np.round(np.random.default_rng(3).standard_normal((64, 3)) * 1024) / 1024  # so that adding the offset loses nothing
+    y = np.maximum(x, 0)
+    near = sg.affinity(x, y, covariance=estimator).score
+    assert sg.affinity(x + offset, y - offset, covariance=estimator).score == pytest.approx(near, abs=1e-10)
+    assert sg.affinity(x + offset, x - offset, covariance=estimator).score == pytest.approx(1, abs=1e-10)
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
+@pytest.mark.parametrize("scale", [1e-140, 1e-100, 1e-30, 1e-8, 1e8, 1e30, 1e138])
+def test_any_scale_without_eps(scale: float, estimator: str) -> None:
+    x = np.random.default_rng(4).standard_normal((12, 3))
+    y = np.maximum(x, 0)
+    expected = exact(x, y, estimator, eps="1e-40")
+    for first, second in ((scale, scale), (1, scale), (scale, 1)):
+        score = sg.affinity(first * x, second * y, covariance=estimator, eps=0).score
+        assert score == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here")
+class TestCuda:
+    """A GPU gives the CPU's float64 result, whatever the type of its input."""
+
+    WIDTHS = (64, 128, 256, 512, 1024, 2048)
+
+    @staticmethod
+    def pair(d: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.randn(512, d, generator=torch.Generator().manual_seed(seed))
+        return x, torch.relu(x)
+
+    @pytest.mark.parametrize("estimator", ["ledoit-wolf", "unbiased"])
+    @pytest.mark.parametrize("d", WIDTHS)
+    def test_one_pair(self, d: int, estimator: str) -> None:
+        x, y = self.pair(d)
+        result = sg.affinity(x.cuda(), y.cuda(), covariance=estimator)
+        expected = sg.affinity(x.double().numpy(), y.double().numpy(), covariance=estimator)
+        assert (result.score.device.type, result.score.dtype) == ("cuda", torch.float64)
+        assert float(result) == pytest.approx(expected.score, abs=1e-6)
+        assert float(result.w2) == pytest.approx(expected.w2, rel=1e-5)
+
+    @pytest.mark.parametrize("estimator", ["ledoit-wolf", "unbiased"])
+    def test_many_pairs_of_mixed_widths(self, estimator: str) -> None:
+        pairs = [self.pair(d, seed) for seed, d in enumerate((*self.WIDTHS, *reversed(self.WIDTHS), 1, 3, 1))]
+        pairs.append((pairs[0][0], torch.zeros_like(pairs[0][0])))
+        pairs.append((pairs[0][0], pairs[0][1][torch.randperm(512, generator=torch.Generator().manual_seed(0))]))
+        on_gpu = sg.affinities([(x.cuda(), y.cuda()) for x, y in pairs], covariance=estimator)
+        on_cpu = sg.affinities(pairs, covariance=estimator)
+        for result, expected in zip(on_gpu, on_cpu, strict=True):
+            assert float(result) == pytest.approx(float(expected), abs=1e-6, nan_ok=True)
+            assert (result.degenerate, result.reason) == (expected.degenerate, expected.reason)
+            assert result.certified != "no"
+
+    @pytest.mark.parametrize("d", [3, 64, 1500])
+    def test_gradients(self, d: int) -> None:
+        gradients = {}
+        for device in ("cpu", "cuda"):
+            x, y = (sample.to(device).requires_grad_() for sample in self.pair(d))
+            sg.affinity(x, y).score.backward()
+            gradients[device] = torch.cat([x.grad, y.grad]).cpu()
+        largest = gradients["cpu"].abs().max()
+        torch.testing.assert_close(gradients["cuda"], gradients["cpu"], atol=1e-5 * float(largest), rtol=1e-4)
+
+    def test_devices_are_not_mixed(self) -> None:
+        x, y = self.pair(3)
+        with pytest.raises(sg.InputTypeError, match=r"x is on cuda:0 and y on cpu\. Move one with \.to"):
+            sg.affinity(x.cuda(), y)

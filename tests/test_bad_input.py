@@ -1,0 +1,242 @@
+"""Every wrong input is refused with a named error that says what was wrong and what to do about it."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sigmascope as sg
+from sigmascope import InputError, InputTypeError, MissingExtraError, OptionError, SigmascopeError
+
+GOOD = np.random.default_rng(0).standard_normal((8, 3))
+TENSOR = torch.from_numpy(GOOD)
+COVARIANCE, MEAN = np.cov(GOOD.T), GOOD.mean(0)
+
+
+def spoilt(value: float, row: int = 2, column: int = 1) -> np.ndarray:
+    copy = GOOD.copy()
+    copy[row, column] = value
+    return copy
+
+
+def quietly(function: Callable[..., torch.Tensor], *arguments: Any) -> torch.Tensor:
+    """Make a tensor of a kind that torch itself warns about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments)
+
+
+class Frame:
+    """Looks like an array, as a data frame does."""
+
+    shape, ndim, dtype = GOOD.shape, 2, GOOD.dtype
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return GOOD
+
+
+# What is passed for a sample -> the error and a pattern of its message, with `NAME` for the argument's name.
+SAMPLES: dict[str, tuple[Any, type[SigmascopeError], str]] = {
+    "nan": (spoilt(math.nan), InputError, r"NAME contains NaN at row 2, column 1 \(1 such value\).*Drop or repair"),
+    "two nans": (spoilt(math.nan) * spoilt(math.nan, 5, 0), InputError, r"NaN at row 2, column 1 \(2 such values\).*Drop"),
+    "inf": (spoilt(math.inf), InputError, r"NAME contains an infinite value at row 2, column 1.*Drop or repair"),
+    "-inf": (spoilt(-math.inf), InputError, r"NAME contains an infinite value at row 2, column 1.*Drop or repair"),
+    "1e200": (1e200 * GOOD, InputError, r"NAME reaches \d\.\de\+200: squares.*overflow.*Divide NAME by its scale"),
+    "beyond float64": (GOOD.astype(np.longdouble) * np.longdouble("1e1000"), InputError, r"NAME contains an infinite.*Drop"),
+    "empty": (np.zeros((0, 3)), InputError, r"NAME has 0 rows; at least 2 samples.*transpose"),
+    "no columns": (np.zeros((8, 0)), InputError, r"NAME has shape \(8, 0\): no columns.*Keep at least one channel"),
+    "one row": (GOOD[:1], InputError, r"NAME has 1 row; at least 2 samples are needed.*transpose"),
+    "0-d": (np.array(1.0), InputError, r"NAME has shape \(\).*Pass a matrix \(n, d\)"),
+    "1-d": (GOOD[:, 0], InputError, r"NAME has shape \(8,\).*Pass NAME\[:, None\]"),
+    "3-d": (GOOD.reshape(4, 2, 3), InputError, r"NAME has shape \(4, 2, 3\).*Average or flatten"),
+    "4-d": (GOOD.reshape(2, 2, 2, 3), InputError, r"NAME has shape \(2, 2, 2, 3\).*Average or flatten"),
+    "integer": (GOOD.astype(int), InputTypeError, r"NAME has dtype int64, not a floating type.*NAME\.astype\(float\)"),
+    "bool": (GOOD > 0, InputTypeError, r"NAME has dtype bool, not a floating type.*convert them"),
+    "complex": (GOOD + 1j, InputTypeError, r"NAME is complex128\. Measure its real part"),
+    "object": (GOOD.astype(object), InputTypeError, r"NAME has dtype object.*convert them"),
+    "string": (GOOD.astype(str), InputTypeError, r"NAME has dtype <U\d+.*convert them"),
+    "dates": (np.zeros((3, 2), "M8[s]"), InputTypeError, r"NAME has dtype datetime64\[s\].*convert them"),
+    "records": (np.zeros((3, 2), [("a", float)]), InputTypeError, r"NAME has dtype \[\('a', '<f8'\)\].*convert them"),
+    "list": (GOOD.tolist(), InputTypeError, r"NAME is a list\. Pass a NumPy array or a torch tensor"),
+    "none": (None, InputTypeError, r"NAME is a NoneType\. Pass a NumPy array or a torch tensor"),
+    "float": (1.0, InputTypeError, r"NAME is a float\. Pass a NumPy array or a torch tensor"),
+    "word": ("x", InputTypeError, r"NAME is a str\. Pass a NumPy array or a torch tensor"),
+    "frame": (Frame(), InputTypeError, r"NAME is a Frame\. Pass .*np\.asarray\(NAME, dtype=float\)"),
+    "masked": (np.ma.masked_invalid(spoilt(math.nan)), InputTypeError, r"NAME is a masked array\. Drop the masked rows"),
+    "torch nan": (torch.from_numpy(spoilt(math.nan)), InputError, r"NAME contains NaN at row 2, column 1.*Drop or repair"),
+    "torch 1-d": (TENSOR[:, 0], InputError, r"NAME has shape \(8,\).*Pass NAME\[:, None\]"),
+    "torch 4-d": (torch.zeros(4, 3, 2, 2), InputError, r"NAME has shape \(4, 3, 2, 2\).*NAME\.flatten\(2\)\.mean\(2\)"),
+    "torch integer": (TENSOR.long(), InputTypeError, r"NAME has dtype int64, not a floating type.*NAME\.double\(\)"),
+    "torch bool": (TENSOR > 0, InputTypeError, r"NAME has dtype bool.*NAME\.double\(\)"),
+    "torch complex": (TENSOR + 1j, InputTypeError, r"NAME is complex128\. Measure its real part"),
+    "torch half overflow": (torch.full((3, 2), 1e5).half(), InputError, r"NAME contains an infinite value.*Drop or repair"),
+    "sparse coo": (TENSOR.to_sparse(), InputTypeError, r"NAME is a sparse tensor\. Call NAME\.to_dense\(\)"),
+    "sparse csr": (quietly(TENSOR.to_sparse_csr), InputTypeError, r"NAME is a sparse tensor\. Call NAME\.to_dense\(\)"),
+    "meta": (TENSOR.to("meta"), InputTypeError, r"NAME is on the meta device.*Run the network on real data"),
+    "quantised": (
+        quietly(torch.quantize_per_tensor, TENSOR.float(), 0.1, 0, torch.qint8),
+        InputTypeError,
+        r"NAME has dtype qint8.*NAME\.double\(\)",
+    ),
+}  # fmt: skip
+
+
+def partner(bad: Any) -> Any:
+    """A good sample of the same kind and width as a bad one, so that the bad one alone is at fault."""
+    shape = getattr(bad, "shape", ())
+    good = np.resize(GOOD, (8, shape[1] if len(shape) == 2 and shape[1] else 3))
+    return torch.from_numpy(good) if isinstance(bad, torch.Tensor) else good
+
+
+# The functions that take samples, and the argument at fault.
+USES: dict[str, tuple[Callable[[Any], object], str]] = {
+    "affinity(bad, y)": (lambda bad: sg.affinity(bad, partner(bad)), "x"),
+    "affinity(x, bad)": (lambda bad: sg.affinity(partner(bad), bad, covariance="unbiased"), "y"),
+    "affinities": (lambda bad: sg.affinities([(GOOD, GOOD), (bad, partner(bad))]), "pair 1: x"),
+    "affine_map": (lambda bad: sg.affine_map(partner(bad), bad), "y"),
+    "w2_exact": (lambda bad: sg.w2_exact(bad, partner(bad)), "x"),
+    "ledoit_wolf": (lambda bad: sg.ledoit_wolf(bad), "x"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("bad", SAMPLES)
+def test_bad_sample(bad: str, use: str) -> None:
+    value, error, pattern = SAMPLES[bad]
+    function, name = USES[use]
+    start = pattern.startswith("NAME")
+    pattern = pattern.replace("NAME", name, 1).replace("NAME", name[-1]) if start else pattern
+    with pytest.raises(error, match=("^" if start else "") + pattern):
+        function(value)
+
+
+def gaussian(**changed: Any) -> Callable[[], object]:
+    good = {"mean_x": MEAN, "covariance_x": COVARIANCE, "mean_y": MEAN, "covariance_y": COVARIANCE}
+    return lambda: sg.w2_gaussian(**(good | changed))
+
+
+def score(x: Any = GOOD, y: Any = GOOD, **options: Any) -> Callable[[], object]:
+    return lambda: sg.affinity(x, y, **options)
+
+
+EPS = r"Pass a small non-negative float such as 1e-6"
+NOT_A_PAIR = r"^pair 0 is not a pair \(x, y\) of samples\. Pass a list of such pairs"
+CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
+    "numpy and torch": (score(GOOD, TENSOR), InputTypeError, "different kinds, one NumPy and one torch. Pass both"),
+    "torch and numpy": (lambda: sg.w2_exact(TENSOR, GOOD), InputTypeError, "different kinds, one NumPy and one torch. Pass"),
+    "cpu and meta": (score(TENSOR, TENSOR.to("meta")), InputTypeError, "^y is on the meta device.*Run"),
+    "widths": (score(y=GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths.*columns are channels"),
+    "widths, map": (lambda: sg.affine_map(GOOD, GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths"),
+    "paired, unequal": (score(y=GOOD[:5], coupling="paired"), InputError, "8 rows and y 5.*Use coupling='optimal'"),
+    "covariance, near": (score(covariance="ledoit_wolf"), OptionError, "Did you mean 'ledoit-wolf'.*Choose one of"),
+    "covariance, case": (score(covariance="Unbiased"), OptionError, "Did you mean 'unbiased'.*Choose one of"),
+    "covariance, far": (
+        score(covariance="oas"),
+        OptionError,
+        "^covariance='oas' is not known. Choose one of 'ledoit-wolf', 'un",
+    ),
+    "covariance, list": (score(covariance=["unbiased"]), OptionError, r"covariance=\['unbiased'\] is not known. Choose"),
+    "covariance, none": (score(covariance=None), OptionError, "covariance=None is not known. Choose"),
+    "covariance, map": (lambda: sg.affine_map(GOOD, GOOD, covariance="plain"), OptionError, "='plain' is not known.*Choose"),
+    "degenerate, near": (score(degenerate="release"), OptionError, "Did you mean 'released'.*Choose one of 'nan', 'released'"),
+    "degenerate, float": (score(degenerate=math.nan), OptionError, "degenerate=nan is not known. Choose one of 'nan'"),
+    "coupling, near": (score(coupling="pair"), OptionError, "Did you mean 'paired'.*Choose one of 'optimal', 'paired'"),
+    "coupling, true": (score(coupling=True), OptionError, "coupling=True is not known. Choose one of 'optimal'"),
+    "option of many": (lambda: sg.affinities([], coupling="optimum"), OptionError, "Did you mean 'optimal'.*Choose"),
+    "eps < 0": (score(eps=-1e-6), InputError, "eps=-1e-06 cannot be added.*" + EPS),
+    "eps nan": (score(eps=math.nan), InputError, "eps=nan cannot be added.*" + EPS),
+    "eps inf": (score(eps=math.inf), InputError, "eps=inf cannot be added.*" + EPS),
+    "eps beyond floats": (score(eps=10**400), InputError, EPS),
+    "eps word": (score(eps="1e-6"), InputTypeError, "eps='1e-6' is not a number.*" + EPS),
+    "eps true": (score(eps=True), InputTypeError, "eps=True is not a number.*" + EPS),
+    "eps none": (score(eps=None), InputTypeError, "eps=None is not a number.*" + EPS),
+    "eps complex": (score(eps=1e-6j), InputTypeError, "is not a number.*" + EPS),
+    "eps fraction": (score(eps=Fraction(1, 7)), InputTypeError, "is not a number.*" + EPS),
+    "eps tensor": (score(eps=torch.tensor(1e-6)), InputTypeError, "is not a number.*" + EPS),
+    "eps of a map": (lambda: sg.affine_map(GOOD, GOOD, eps=-1), InputError, "eps=-1 cannot be added.*" + EPS),
+    "eps of many": (lambda: sg.affinities([], eps="0"), InputTypeError, "eps='0' is not a number.*" + EPS),
+    "a triple": (lambda: sg.affinities([(GOOD, GOOD, GOOD)]), InputTypeError, NOT_A_PAIR),
+    "one sample": (lambda: sg.affinities([GOOD]), InputTypeError, NOT_A_PAIR),
+    "two samples": (lambda: sg.affinities((GOOD, GOOD)), InputTypeError, NOT_A_PAIR),
+    "a word": (lambda: sg.affinities("xy"), InputTypeError, NOT_A_PAIR),
+    "words": (lambda: sg.affinities(["xy"]), InputTypeError, NOT_A_PAIR),
+    "a mapping": (lambda: sg.affinities({"ab": (GOOD, GOOD)}), InputTypeError, NOT_A_PAIR),
+    "none for pairs": (lambda: sg.affinities(None), InputTypeError, "Pass a list of"),
+    "a later pair": (
+        lambda: sg.affinities([(GOOD, GOOD), (GOOD, GOOD[:, :1])]),
+        InputError,
+        "^pair 1: x has 3 columns.*widths",
+    ),
+    "covariance not symmetric": (gaussian(covariance_y=np.triu(COVARIANCE)), InputError, "^covariance_y is not a symm.*Pass"),
+    "covariance not square": (gaussian(covariance_x=COVARIANCE[:2]), InputError, "^covariance_x is not a symmetric.*Pass"),
+    "covariance negative": (gaussian(covariance_x=-COVARIANCE), InputError, "eigenvalue -.* < 0. Pass a positive semi-def"),
+    "covariance indefinite": (gaussian(covariance_y=np.diag([1.0, 1, -1])), InputError, "eigenvalue -1 < 0. Pass a positive"),
+    "covariance nan": (gaussian(covariance_x=math.nan * COVARIANCE), InputError, "^covariance_x contains NaN.*Drop or repair"),
+    "covariance a number": (gaussian(covariance_x=np.array(2.0)), InputError, r"^covariance_x has shape \(\).*Pass a matrix"),
+    "covariance a list": (gaussian(covariance_x=COVARIANCE.tolist()), InputTypeError, "^covariance_x is a list. Pass"),
+    "mean a matrix": (gaussian(mean_x=GOOD), InputError, r"^mean_x is not a vector. Pass a mean \(d,\)"),
+    "mean a number": (gaussian(mean_y=0.0), InputError, r"^mean_y is not a vector. Pass a mean \(d,\)"),
+    "mean too short": (gaussian(mean_x=MEAN[:2]), InputError, "^mean_x has 2 entries and covariance_x 3. Pass"),
+    "mean inf": (gaussian(mean_x=math.inf * MEAN), InputError, "^mean_x contains an infinite value.*Drop or repair"),
+    "mean integer": (gaussian(mean_y=np.arange(3)), InputTypeError, "^mean_y has dtype int64.*convert them"),
+    "dimensions": (gaussian(mean_x=MEAN[:2], covariance_x=COVARIANCE[:2, :2]), InputError, "2 and 3 entries. Pass Gaussians"),
+    "kinds": (
+        gaussian(mean_x=torch.from_numpy(MEAN), covariance_x=torch.from_numpy(COVARIANCE)),
+        InputTypeError,
+        "two Gaussians are of different kinds.*Move one",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_bad_call(call: str) -> None:
+    function, error, pattern = CALLS[call]
+    with pytest.raises(error, match=pattern):
+        function()
+
+
+@pytest.mark.parametrize("call", [score(y=GOOD[:5]), lambda: sg.w2_exact(GOOD, GOOD[:5])], ids=["affinity", "w2_exact"])
+def test_unequal_sizes_without_the_extra(call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    call()
+    monkeypatch.setitem(sys.modules, "ot", None)
+    remedy = re.escape(
+        'x has 8 rows and y 5: samples of unequal size need the package POT. Install it with: pip install "sigma'
+    )
+    with pytest.raises(MissingExtraError, match=remedy):
+        call()
+
+
+# Outputs without variance have no score; the result says so instead of raising.
+DEGENERATE: dict[str, tuple[np.ndarray, float]] = {
+    "constant": (np.full((8, 3), 7.0), 1e-6),
+    "zero": (np.zeros((8, 3)), 1e-6),
+    "zero, no eps": (np.zeros((8, 3)), 0.0),
+    "constant with rounding": (np.full((8, 3), 0.1) + 1e-17 * GOOD, 0.0),
+    "variance below eps": (1e-4 * GOOD, 1e-6),
+    "eps above the variance": (GOOD, 10.0),
+}
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_output_without_variance(case: str, kind: Callable[[np.ndarray], Any]) -> None:
+    y, eps = DEGENERATE[case]
+    for estimator in ("ledoit-wolf", "unbiased", "biased"):
+        result = sg.affinity(kind(GOOD), kind(y), eps=eps, covariance=estimator)
+        assert math.isnan(result)
+        assert math.isnan(result.w2)
+        assert (result.degenerate, result.certified) == (True, "none")
+        assert re.fullmatch(r"the output does not vary: its mean variance \S+ is not above eps \S+", result.reason)
+        assert result.reason in repr(result)
+        released = sg.affinity(kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="released")
+        assert (released.degenerate, released.reason) == (True, "")
+        assert float(released) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(released) < 1
