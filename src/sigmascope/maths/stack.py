@@ -160,7 +160,7 @@ def _fit_group(
 
     `unmoved` holds the groups, by their columns, whose main work the device has not been given yet.
     """
-    lane = _Lane(pairs[0][0].device, urgent=group.columns <= NARROW)
+    lane = _Lane(pairs[0][0].device, urgent=group.columns < max(unmoved))
     with lane.enter():
         rooted = _root(_stacked(pairs, group, covariance, eps))
         report, ready = lane.fetch(rooted.report)
@@ -317,7 +317,7 @@ def _identity_is_optimal(cost: Tensor) -> Tensor:
     exchange = cost - cost.diagonal(dim1=1, dim2=2)[:, :, None]
     value = torch.zeros_like(exchange[:, 0])
     for _ in range(ROUNDS):
-        value = torch.minimum(value, (exchange + value[:, :, None]).amin(dim=1))
+        value = (exchange + value[:, :, None]).amin(dim=1)  # never above the value before: the diagonal of exchange is 0
     lower = (exchange + value[:, :, None]).amin(dim=1)
     return (lower >= value - _rounding(cost)[:, None]).all(dim=1)
 
