@@ -166,6 +166,8 @@ def _check_kind(values: Array, name: str) -> None:
         raise InputTypeError(f"{name} is a sparse tensor. Call {name}.to_dense() first.")
     if values.device.type == "meta":
         raise InputTypeError(f"{name} is on the meta device and holds no numbers. Run the network on real data.")
+    if values.device.type == "mps":
+        raise InputTypeError(f"{name} is on an MPS device, which has no float64. Call {name}.cpu() first.")
     if not values.dtype.is_floating_point:
         raise InputTypeError(_dtype_message(name, str(values.dtype).removeprefix("torch."), f"{name}.double()"))
 

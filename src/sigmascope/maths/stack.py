@@ -9,18 +9,16 @@ Pairs of one shape are stacked (narrow ones padded to one shape), and each stack
 4. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials on the device or an assignment on the
    host.
 
-Every stack has a stream of its own and is a generator that yields where it would have to wait; `_run` resumes whichever
-can go on. So the device computes on wide stacks while the host launches, and solves for, narrow ones.
+Every stack has a lane of its own (see `lanes`) and yields where it would have to wait. So the device computes on wide stacks
+while the host launches, and solves for, narrow ones.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -30,19 +28,20 @@ from sigmascope.maths.assignment import ROUNDING, assign
 from sigmascope.maths.covariance import Covariance, estimate
 from sigmascope.maths.fit import Fit, lacks_variance
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
+from sigmascope.maths.lanes import Lane, Ready, run
 from sigmascope.maths.polar import polar_factor
 from sigmascope.maths.samples import LARGEST_VALUE, standardise
 
 __all__ = ["fit_stack"]
 
-# Added to the diagonal of a Gram matrix of unit data: far above its rounding, far below what a score can see.
-JITTER = 1e-12
+# Added to the diagonal of a Gram matrix (times its size), above its rounding. It adds as much to the squared distance, which
+# only a score near 1 can tell: such a score of a pair that was reduced is not used.
+JITTER = 2e-15
+TELLING = 0.99
 # Pairs up to this width are padded to one: launching their many small kernels costs more than computing with zeros.
 NARROW = 256
 # Rounds of shortest paths on the device before a pair goes to the host.
 ROUNDS = 64
-
-Ready: TypeAlias = Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
         # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
         groups = sorted(_grouped([pair[0].shape for pair in pairs]), key=lambda group: (group.columns > NARROW, -group.columns))
         unmoved = {group.columns for group in groups}
-        _run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
+        run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
     return fits
 
 
@@ -135,18 +134,6 @@ def _grouped(shapes: Iterable[torch.Size]) -> list[_Group]:
     return [_Group(max(min(width, 2 * n) for width in widths), widths) for (n, _), widths in groups.items()]
 
 
-def _run(tasks: list[Generator[Ready]]) -> None:
-    """Resume the tasks when what they wait for has come, always the first one that can go on."""
-    waiting: dict[Generator[Ready], Ready] = {task: lambda: True for task in tasks}
-    while waiting:
-        task = next((task for task, ready in waiting.items() if ready()), None)
-        if task is not None:
-            try:
-                waiting[task] = next(task)
-            except StopIteration:
-                del waiting[task]
-
-
 def _fit_group(
     pairs: Sequence[tuple[Tensor, Tensor]],
     group: _Group,
@@ -160,7 +147,7 @@ def _fit_group(
 
     `unmoved` holds the groups, by their columns, whose main work the device has not been given yet.
     """
-    lane = _Lane(pairs[0][0].device, urgent=group.columns < max(unmoved))
+    lane = Lane(pairs[0][0].device, urgent=group.columns < max(unmoved))
     with lane.enter():
         rooted = _root(_stacked(pairs, group, covariance, eps))
         report, ready = lane.fetch(rooted.report)
@@ -172,63 +159,33 @@ def _fit_group(
     yield ready
     settled = _Settled(torch.arange(moved.cost.shape[1]).repeat(len(report), 1), ["diagonal"] * len(report))
     yield from _settle(moved.cost, torch.nonzero(unproved)[:, 0].tolist(), settled, lane, unmoved)
-    with lane.leave():
-        for position, found in zip(rooted.stack.positions, _fits(moved, report, settled), strict=True):
-            fits[position] = found
-
-
-class _Lane:
-    """A stream of one stack: entered to launch its work, left for the caller's stream when that is done."""
-
-    def __init__(self, device: torch.device, *, urgent: bool) -> None:
-        self.stream = None
-        if device.type == "cuda":
-            self.caller = torch.cuda.current_stream(device)
-            self.stream = torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
-            self.stream.wait_stream(self.caller)
-
-    @contextmanager
-    def enter(self) -> Iterator[None]:
-        if self.stream is None:
-            yield
-            return
-        with torch.cuda.stream(self.stream):
-            yield
-
-    @contextmanager
-    def leave(self) -> Iterator[None]:
-        if self.stream is not None:
-            self.caller.wait_stream(self.stream)
-        yield
-
-    def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
-        """Start to copy values to the host; they may be read when the second result says so."""
-        if self.stream is None:
-            return values, lambda: True
-        copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record(self.stream)
-        return copy, event.query
+    stack = moved.stack
+    lane.hand_over(moved.moved, stack.points, stack.unit, stack.width, stack.covariance.trace)
+    for position, found in zip(stack.positions, _fits(moved, report, settled), strict=True):
+        fits[position] = found
 
 
 def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, covariance: str, eps: float) -> _Stack:
-    """Bring the pairs of a group to one shape: pad narrow ones with zeros, reduce wide ones to their joint span."""
-    parts = []
-    for positions in group.positions.values():
+    """Bring the pairs of a group to one number of columns: pad the narrow ones with zeros, reduce the wide ones."""
+    padded: list[Tensor] = []
+    stacks: list[_Stack] = []
+    for width, positions in group.positions.items():
         rows = [pairs[position][side] for side in (0, 1) for position in positions]
-        parts.append(torch.stack(rows).double().view(2, len(positions), *rows[0].shape))
-    positions = [position for some in group.positions.values() for position in some]
-    if max(group.positions) <= group.columns:
-        points = torch.cat([F.pad(part, (0, group.columns - part.shape[3])) for part in parts], dim=1)
-        widths = [float(width) for width, some in group.positions.items() for _ in some]
-        width = torch.tensor(widths, dtype=torch.float64, device=points.device)
-        return _prepare(positions, points, width, covariance, eps)
-    stacks = [_prepare([], part, torch.full_like(part[0, :, 0, 0], part.shape[3]), covariance, eps) for part in parts]
-    return _join(positions, stacks)
+        points = torch.stack(rows).double().view(2, len(positions), *rows[0].shape)
+        if width > group.columns:
+            stacks.append(_prepare({width: positions}, points, covariance, eps))
+        else:
+            padded.append(F.pad(points, (0, group.columns - width)))
+    if padded:
+        narrow = {width: positions for width, positions in group.positions.items() if width <= group.columns}
+        stacks.append(_prepare(narrow, torch.cat(padded, dim=1), covariance, eps))
+    return _join(stacks)
 
 
-def _prepare(positions: list[int], points: Tensor, width: Tensor, covariance: str, eps: float) -> _Stack:
+def _prepare(positions: dict[int, list[int]], points: Tensor, covariance: str, eps: float) -> _Stack:
     n, columns = points.shape[2:]
+    widths = [float(width) for width, some in positions.items() for _ in some]
+    width = torch.tensor(widths, dtype=torch.float64, device=points.device)
     sound = torch.linalg.vector_norm(points, math.inf, dim=(0, 2, 3)) <= LARGEST_VALUE  # false for NaN too
     points, unit = standardise(points)
     if columns > 2 * n:
@@ -237,7 +194,7 @@ def _prepare(positions: list[int], points: Tensor, width: Tensor, covariance: st
     relative = eps / unit.square()
     estimated = estimate(points, width=width, method=covariance, eps=relative)
     sound = sound & ~lacks_variance(estimated, width, relative)[1]
-    return _Stack(positions, points, unit, estimated, width, sound)
+    return _Stack([one for some in positions.values() for one in some], points, unit, estimated, width, sound)
 
 
 def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,12 +202,15 @@ def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:
     n = points.shape[2]
     rows = torch.cat([points[0], points[1]], dim=1)
     gram = rows @ rows.mT
-    gram.diagonal(dim1=1, dim2=2).add_(JITTER * rows.shape[2])
+    gram.diagonal(dim1=1, dim2=2).add_(JITTER * n * rows.shape[2])
     lower, info = torch.linalg.cholesky_ex(gram)
     return torch.stack([lower[:, :n], lower[:, n:]]), info
 
 
-def _join(positions: list[int], stacks: list[_Stack]) -> _Stack:
+def _join(stacks: list[_Stack]) -> _Stack:
+    if len(stacks) == 1:
+        return stacks[0]
+    positions = [position for stack in stacks for position in stack.positions]
     points, unit = (torch.cat([getattr(stack, name) for stack in stacks], dim=1) for name in ("points", "unit"))
     width, sound = (torch.cat([getattr(stack, name) for stack in stacks]) for name in ("width", "sound"))
     parts = [stack.covariance for stack in stacks]
@@ -292,7 +252,7 @@ def _rounding(cost: Tensor) -> Tensor:
     return ROUNDING * cost.amax(dim=(1, 2))
 
 
-def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: _Lane, unmoved: set[int]) -> Generator[Ready]:
+def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, unmoved: set[int]) -> Generator[Ready]:
     """Find the columns of the pairs whose identity was not proved optimal at sight, and note them in `settled`."""
     if not unproved:
         return
@@ -323,13 +283,15 @@ def _identity_is_optimal(cost: Tensor) -> Tensor:
 
 
 def _fits(one: _Moved, report: Tensor, settled: _Settled) -> list[Fit | None]:
-    y, unit = one.stack.points[1], one.stack.unit[1]
+    y, unit, width = one.stack.points[1], one.stack.unit[1], one.stack.width
     target = torch.take_along_dim(y, settled.columns.to(y.device)[:, :, None], dim=1)
     w2 = (one.moved - target).square().sum(dim=2).mean(dim=1).sqrt() * unit
     bound = (2 * one.stack.covariance.trace[1]).sqrt() * unit
+    score = 1 - w2 / bound
+    usable = (report[:, 0] > 0) & ~((score > TELLING) & (width > y.shape[2])).cpu()
     return [
-        Fit(score, distance, limit, shrink_x, shrink_y, variance, False, how) if sound else None
-        for score, distance, limit, (sound, _, shrink_x, shrink_y, variance), how in zip(
-            (1 - w2 / bound).unbind(), w2.unbind(), bound.unbind(), report.tolist(), settled.certified, strict=True
+        Fit(rho, distance, limit, shrink_x, shrink_y, variance, False, how) if good else None
+        for good, rho, distance, limit, (_, _, shrink_x, shrink_y, variance), how in zip(
+            usable.tolist(), score.unbind(), w2.unbind(), bound.unbind(), report.tolist(), settled.certified, strict=True
         )
     ]

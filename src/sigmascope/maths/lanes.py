@@ -1,0 +1,63 @@
+"""Several streams of work on one accelerator, and a host that goes on wherever it can.
+
+A task is a generator that launches work in its lane and, where it needs a number from there, yields a function that tells
+whether the number has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+__all__ = ["Lane", "Ready", "run"]
+
+Ready: TypeAlias = Callable[[], bool]
+
+
+def run(tasks: list[Generator[Ready]]) -> None:
+    """Resume the tasks when what they wait for has come, always the first one that can go on."""
+    waiting: dict[Generator[Ready], Ready] = {task: lambda: True for task in tasks}
+    while waiting:
+        task = next((task for task, ready in waiting.items() if ready()), None)
+        if task is not None:
+            try:
+                waiting[task] = next(task)
+            except StopIteration:
+                del waiting[task]
+
+
+class Lane:
+    """A stream of work beside the caller's; without an accelerator, nothing at all."""
+
+    def __init__(self, device: torch.device, *, urgent: bool) -> None:
+        self.stream = None
+        if device.type == "cuda":
+            self.caller = torch.cuda.current_stream(device)
+            self.stream = torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
+            self.stream.wait_stream(self.caller)
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        """Launch in this lane what is computed inside."""
+        with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
+            yield
+
+    def hand_over(self, *tensors: Tensor) -> None:
+        """Let the caller's stream go on with tensors that were computed here."""
+        if self.stream is not None:
+            self.caller.wait_stream(self.stream)
+            for tensor in tensors:
+                tensor.record_stream(self.caller)
+
+    def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
+        """Start to copy values to the host; they may be read when the second result says so."""
+        if self.stream is None:
+            return values, lambda: True
+        copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(self.stream)
+        return copy, event.query
