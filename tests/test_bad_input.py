@@ -134,7 +134,7 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "numpy and torch": (score(GOOD, TENSOR), InputTypeError, "different kinds, one NumPy and one torch. Pass both"),
     "torch and numpy": (lambda: sg.w2_exact(TENSOR, GOOD), InputTypeError, "different kinds, one NumPy and one torch. Pass"),
     "cpu and meta": (score(TENSOR, TENSOR.to("meta")), InputTypeError, "^y is on the meta device.*Run"),
-    "widths": (score(y=GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths.*columns are channels"),
+    "widths": (score(y=GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths.*same channels as columns"),
     "widths, map": (lambda: sg.affine_map(GOOD, GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths"),
     "paired, unequal": (score(y=GOOD[:5], coupling="paired"), InputError, "8 rows and y 5.*Use coupling='optimal'"),
     "covariance, near": (score(covariance="ledoit_wolf"), OptionError, "Did you mean 'ledoit-wolf'.*Choose one of"),
@@ -192,7 +192,7 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "kinds": (
         gaussian(mean_x=torch.from_numpy(MEAN), covariance_x=torch.from_numpy(COVARIANCE)),
         InputTypeError,
-        "two Gaussians are of different kinds.*Move one",
+        "of different kinds. Pass all as arrays",
     ),
 }
 

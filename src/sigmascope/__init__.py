@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sigmascope.errors import (
+        GradientError as GradientError,
         InputError as InputError,
         InputTypeError as InputTypeError,
         MissingExtraError as MissingExtraError,
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AffineMap": "maths.fit",
     "Affinity": "measure.affinity",
+    "GradientError": "errors",
     "InputError": "errors",
     "InputTypeError": "errors",
     "MissingExtraError": "errors",

@@ -5,7 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "InputTypeError", "MissingExtraError", "OptionError", "SigmascopeError", "check_option"]
+__all__ = [
+    "GradientError",
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "OptionError",
+    "SigmascopeError",
+    "check_option",
+]
 
 
 class SigmascopeError(Exception):
@@ -22,6 +30,10 @@ class InputTypeError(SigmascopeError, TypeError):
 
 class OptionError(SigmascopeError, ValueError):
     """An option has a value that is not in its table."""
+
+
+class GradientError(SigmascopeError, RuntimeError):
+    """A derivative was asked for that does not exist here."""
 
 
 class MissingExtraError(SigmascopeError, ImportError):

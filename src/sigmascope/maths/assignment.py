@@ -127,9 +127,13 @@ def prove(cost: Matrix, columns: Vector, positions: Vector, *, margin: float, to
         near, least, complete = _within(cost, u, paths.value, margin=margin, among=np.flatnonzero(open_rows))
         if least >= -tolerance:
             return paths.value
-        positions = np.concatenate([positions[~open_rows[positions // n]], near.positions])
+        # Rows listed anew and completely replace what was listed of them; of the others nothing is forgotten, so that every
+        # round adds an entry that fails and the search comes to an end.
         covered[open_rows] = -np.inf
         covered[complete] = u[complete]
+        renewed = np.zeros(n, dtype=bool)
+        renewed[complete] = True
+        positions = np.concatenate([positions[~renewed[positions // n]], near.positions])
 
 
 def _near_potentials(cost: Matrix, tolerance: float) -> Vector:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sigmascope.maths.samples import Array, Number, as_matrix, like_input
+from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardise
 
 __all__ = ["ESTIMATORS", "Covariance", "estimate", "ledoit_wolf"]
 
@@ -85,9 +85,9 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
     ([[0.732, 0.552], [0.552, 0.99]], 0.338)
     """
     sample = as_matrix(x, "x")
-    centred = sample - sample.mean(dim=0)
-    shrunk = estimate(centred, width=centred.shape[1], method="ledoit-wolf", eps=centred.new_zeros(()))
-    matrix = shrunk.matrix()
+    points, unit = standardise(sample)
+    shrunk = estimate(points, width=points.shape[1], method="ledoit-wolf", eps=torch.zeros_like(unit))
+    matrix = shrunk.matrix() * unit.square()
     return (matrix if isinstance(x, Tensor) else matrix.numpy()), like_input(shrunk.shrinkage, x)
 
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import GradientError, InputError, InputTypeError
 from sigmascope.maths.covariance import Covariance
-from sigmascope.maths.samples import Array, Number, as_matrix, like_input, square_root
+from sigmascope.maths.samples import Array, Number, as_matrix, like_input, plain, square_root
 
 __all__ = ["GaussianMap", "factor", "w2_gaussian"]
 
@@ -109,8 +108,9 @@ class _Apply(torch.autograd.Function):
         return (x @ whiten) @ colour.mT
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True, which once_differentiable lets pass when nothing here needs a gradient
+            raise GradientError("the affinity score has first derivatives only. Call backward() without create_graph=True.")
         x, source, whiten, colour, stretch = ctx.saved_tensors
         (gradient,) = gradients
         to_map = x.mT @ gradient
@@ -147,8 +147,10 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
     first, second = _gaussian(mean_x, covariance_x, "x"), _gaussian(mean_y, covariance_y, "y")
     if first[0].shape != second[0].shape:
         raise InputError(f"the means have {len(first[0])} and {len(second[0])} entries. Pass Gaussians of one dimension.")
-    if first[0].device != second[0].device or isinstance(mean_x, Tensor) != isinstance(mean_y, Tensor):
-        raise InputTypeError("the two Gaussians are of different kinds or on different devices. Move one with .to(...).")
+    if len({isinstance(part, Tensor) for part in (mean_x, covariance_x, mean_y, covariance_y)}) > 1:
+        raise InputTypeError("means and covariances are of different kinds. Pass all as arrays or all as tensors.")
+    if len({part.device for part in (*first, *second)}) > 1:
+        raise InputTypeError("means and covariances are on different devices. Move them to one with .to(...).")
     # The nuclear norm of R_Y R_X' with R'R = Sigma: singular values, so that no root of a product is taken.
     overlap = torch.linalg.matrix_norm(_symmetric_root(second[1]) @ _symmetric_root(first[1]), "nuc")
     spread = first[1].trace() + second[1].trace() - 2 * overlap
@@ -171,7 +173,8 @@ def _gaussian(mean: Array, covariance: Array, name: str) -> tuple[Tensor, Tensor
 
 def _symmetric_root(matrix: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(matrix)
-    if float(values[0]) < -1e-8 * max(float(values[-1]), 0.0) or float(values[-1]) < 0:
-        raise InputError(f"a covariance has the eigenvalue {float(values[0]):.3g} < 0. Pass a positive semi-definite matrix.")
+    smallest, largest = plain(values[0]), plain(values[-1])
+    if smallest < -1e-8 * max(largest, 0.0) or largest < 0:
+        raise InputError(f"a covariance has the eigenvalue {smallest:.3g} < 0. Pass a positive semi-definite matrix.")
     root: Tensor = (vectors * square_root(values.clamp_min(0))) @ vectors.mT
     return root

@@ -84,7 +84,7 @@ def check_alike(x: Array, y: Array) -> None:
     if x.shape[1] != y.shape[1]:
         raise InputError(
             f"x has {x.shape[1]} columns and y {y.shape[1]}: an affine map that keeps the dimension needs equal widths. "
-            "Rows are samples and columns are channels."
+            "Pass x and y with rows as samples and the same channels as columns."
         )
 
 
@@ -97,8 +97,8 @@ def check_eps(eps: float) -> float:
     """
     if isinstance(eps, bool) or not isinstance(eps, (int, float, np.floating, np.integer)):
         raise InputTypeError(f"eps={eps!r} is not a number. Pass a small non-negative float such as 1e-6.")
-    if not (math.isfinite(eps) and eps >= 0):
-        raise InputError(f"eps={eps!r} cannot be added to a variance. Pass a small non-negative float such as 1e-6.")
+    if not 0 <= eps <= LARGEST_VALUE:  # false for NaN too
+        raise InputError(f"eps={eps!r:.40} cannot be added to a variance. Pass a small non-negative float such as 1e-6.")
     return float(eps)
 
 

@@ -152,6 +152,8 @@ def affinities(
     [0.807, 0.614]
     """
     settings = Settings(covariance, eps, degenerate, coupling)
+    if not isinstance(pairs, Iterable):
+        raise InputTypeError(f"pairs is a {type(pairs).__name__}. Pass a list of pairs (x, y) of samples.")
     checked = [_checked_pair(position, pair) for position, pair in enumerate(pairs)]
     found = _found_together(checked, settings)
     return [_score_one_of_many(position, pair, found.get(position), settings) for position, pair in enumerate(checked)]
