@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(DEV) ## measure the embedded networks, offline
+demo: $(DEV) ## score the common activation functions
 	@$(BIN)/sigmascope demo
 
 test: $(DEV) ## lint, check types, run tests and doctests (WORKERS=2)

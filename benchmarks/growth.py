@@ -17,12 +17,10 @@ from setting import describe, progress
 
 SAMPLES = (128, 256, 512, 1024, 2048, 4096)
 CHANNELS = (16, 64, 256, 1024, 4096, 8192)
-# What a process that has imported torch and scored a small pair needs; it is measured and taken off.
-EMPTY = (16, 2)
 
 
 def measure(n: int, d: int) -> dict[str, float]:
-    """Score ReLU on n samples of d correlated Gaussian channels, as a user would, and report the second call."""
+    """Score ReLU on n samples of d correlated Gaussian channels, after a small pair that warms everything up."""
     import sigmascope as sg
 
     generator = np.random.default_rng(0)

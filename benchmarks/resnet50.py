@@ -105,6 +105,7 @@ def on_cuda() -> str:
     plain = seconds(forward, "cuda", repeats=7)
     torch.backends.cudnn.allow_tf32 = False
     strict = seconds(forward, "cuda", repeats=7)
+    torch.backends.cudnn.allow_tf32 = True
     pairs = relu_features(model, images, batch=IMAGES)
     ours = seconds(lambda: sg.affinities(pairs), "cuda", repeats=15)
     easy = [pair for pair, result in zip(pairs, sg.affinities(pairs), strict=True) if result.certified == "diagonal"]

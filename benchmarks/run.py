@@ -29,6 +29,7 @@ def main(names: list[str]) -> None:
         if name not in BENCHMARKS:
             raise SystemExit(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
         text = BENCHMARKS[name]() + "\n"
+        RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.md").write_text(text)
         print(f"\n{text}", flush=True)
 

@@ -14,7 +14,20 @@ from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.fit import fit
 from sigmascope.maths.stack import fit_stack
 
-SHAPES = [(40, 3), (40, 16), (40, 39), (40, 80), (40, 81), (40, 300), (25, 16), (25, 600), (40, 16), (2, 5)]
+SHAPES = [
+    (40, 3),
+    (40, 16),
+    (40, 39),
+    (40, 80),
+    (40, 81),
+    (40, 300),
+    (25, 16),
+    (25, 600),
+    (40, 16),
+    (2, 5),
+    (64, 16),
+    (100, 16),
+]
 
 
 def pair(n: int, d: int, seed: int = 0, rank: int | None = None) -> tuple[Tensor, Tensor]:

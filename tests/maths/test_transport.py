@@ -116,7 +116,7 @@ def test_far_from_the_origin() -> None:
 
 def test_tiny_and_huge_samples() -> None:
     x, y = sample(20, 3), sample(20, 3, seed=1)
-    for scale in (1e-140, 1e-100, 1e100, 1e138):
+    for scale in (1e-138, 1e-100, 1e100, 1e138):
         assert sg.w2_exact(scale * x, scale * y) == pytest.approx(scale * sg.w2_exact(x, y), rel=1e-9, abs=0)
 
 

@@ -152,10 +152,10 @@ def test_any_scale_without_eps(scale: float, estimator: str) -> None:
 
 def test_outputs_too_small_for_float64_say_so() -> None:
     x = np.random.default_rng(4).standard_normal((12, 3))
-    for scale in (1e-110, 1e-160, 1e-300):
+    for scale in (1e-150, 1e-200, 1e-300):
         result = sg.affinity(x, scale * x, eps=0)
         assert math.isnan(result.score)
-        assert "does not vary" in result.reason
+        assert "hardly varies" in result.reason
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here")

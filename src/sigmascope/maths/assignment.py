@@ -53,11 +53,12 @@ class Assignment:
     certified: str
 
 
-def assign(cost: Matrix) -> Assignment:
+def assign(cost: Matrix, *, error: float | None = None) -> Assignment:
     """Find the permutation of least total cost and prove it.
 
     Args:
         cost: (n, n), float64, finite.
+        error: how well the entries are known; by default to their rounding relative to the largest one.
 
     >>> assign(np.array([[1.0, 0.0], [0.0, 3.0]]))
     Assignment(columns=array([1, 0]), row_potentials=array([0., 0.]), column_potentials=array([0., 0.]), certified='solver')
@@ -66,7 +67,10 @@ def assign(cost: Matrix) -> Assignment:
     own, zero, identity = cost.diagonal(), np.zeros(len(cost)), np.arange(len(cost))
     nearest = cost.argmin(axis=1)
     least = cost[identity, nearest]
-    tolerance = ROUNDING * max(float(cost.max()), -float(least.min()))
+    # Beyond what the entries are known to, sums of the smallest ones are rounded.
+    tolerance = max(ROUNDING * max(float(np.abs(least).max()), float(np.abs(cost.min(axis=0)).max())), error or 0.0)
+    if error is None:
+        tolerance = ROUNDING * max(float(cost.max()), -float(least.min()))
     if (least >= own - tolerance).all():
         return Assignment(identity, own.copy(), zero, "diagonal")
     # The first condition follows from the second; it saves a pass over the matrix.
@@ -81,15 +85,21 @@ def assign(cost: Matrix) -> Assignment:
     return solve(cost, tolerance=tolerance)
 
 
-def solve(cost: Matrix, *, tolerance: float) -> Assignment:
+def solve(cost: Matrix, *, tolerance: float, near: Vector | None = None) -> Assignment:
     """Solve the assignment problem from near-optimal potentials, and prove the result.
 
     The solver (SciPy's shortest augmenting paths) is exact for any shift of the columns, and fast when the shift comes
-    near the optimal potentials. See `_near_potentials` for where those come from.
+    near the optimal potentials. See `_near_potentials` for where those come from, if the caller has none.
+
+    Args:
+        cost: (n, n).
+        tolerance: how far a condition of the proof may be missed.
+        near: (n,), column potentials to begin with; they matter for speed only.
     """
-    rows, shift = _tighten(cost, _near_potentials(cost, tolerance))
-    listed = _smallest(cost, rows, shift, NEIGHBOURS if len(cost) > COLD else SHORTLIST)
-    if len(cost) > COLD:
+    rows, shift = _tighten(cost, _near_potentials(cost, tolerance) if near is None else near)
+    smooth = near is None and len(cost) > COLD
+    listed = _smallest(cost, rows, shift, NEIGHBOURS if smooth else SHORTLIST)
+    if smooth:
         listed, more = _smooth(listed, len(cost))
         shift = shift + more
     reduced = cost - shift

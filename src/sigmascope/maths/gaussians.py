@@ -133,8 +133,7 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
         covariance_y: (d, d).
 
     Returns:
-        The distance: a float for NumPy input, a 0-d tensor for torch input (with a gradient where both covariances are
-        positive definite).
+        The distance: a float for NumPy input, a 0-d tensor with gradient for torch input.
 
     Raises:
         InputError: shapes do not match, or a covariance is not symmetric positive semi-definite.
@@ -151,10 +150,33 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
         raise InputTypeError("means and covariances are of different kinds. Pass all as arrays or all as tensors.")
     if len({part.device for part in (*first, *second)}) > 1:
         raise InputTypeError("means and covariances are on different devices. Move them to one with .to(...).")
-    # The nuclear norm of R_Y R_X' with R'R = Sigma: singular values, so that no root of a product is taken.
-    overlap = torch.linalg.matrix_norm(_symmetric_root(second[1]) @ _symmetric_root(first[1]), "nuc")
-    spread = first[1].trace() + second[1].trace() - 2 * overlap
-    return like_input(square_root((first[0] - second[0]).square().sum() + spread.clamp_min(0)), mean_x)
+    squared = (first[0] - second[0]).square().sum() + _Bures.apply(first[1], second[1])  # type: ignore[no-untyped-call]
+    return like_input(square_root(squared), mean_x)
+
+
+class _Bures(torch.autograd.Function):
+    r"""tr(S + T - 2 (S^½ T S^½)^½) of two covariances.
+
+    It is the squared distance of their roots after the best rotation, $\|S^{1/2} - Q\,T^{1/2}\|_F^2$, which does not cancel
+    for covariances that are close. Its gradients are $I - A$ and $I - A^{-1}$, A being the optimal map.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *covariances: Tensor) -> Tensor:
+        root_x, root_y = (_symmetric_root(covariance) for covariance in covariances)
+        left, _, right = torch.linalg.svd(root_y @ root_x)
+        rotation = right.mT @ left.mT
+        ctx.save_for_backward(root_x, root_y, rotation)
+        squared: Tensor = (root_x - rotation @ root_y).square().sum()
+        return squared
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        root_x, root_y, rotation = ctx.saved_tensors
+        identity = torch.eye(len(root_x), dtype=root_x.dtype, device=root_x.device)
+        forth = torch.linalg.pinv(root_x, hermitian=True) @ rotation @ root_y
+        back = root_x @ rotation @ torch.linalg.pinv(root_y, hermitian=True)
+        return gradients[0] * (identity - (forth + forth.mT) / 2), gradients[0] * (identity - (back + back.mT) / 2)
 
 
 def _gaussian(mean: Array, covariance: Array, name: str) -> tuple[Tensor, Tensor]:

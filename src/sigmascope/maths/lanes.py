@@ -6,6 +6,7 @@ whether the number has come.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
@@ -28,6 +29,8 @@ def run(tasks: list[Generator[Ready]]) -> None:
                 waiting[task] = next(task)
             except StopIteration:
                 del waiting[task]
+        else:
+            time.sleep(0)  # let other threads of the process run
 
 
 class Lane:
@@ -57,7 +60,7 @@ class Lane:
         """Start to copy values to the host; they may be read when the second result says so."""
         if self.stream is None:
             return values, lambda: True
-        copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+        copy = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True).copy_(values, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(self.stream)
         return copy, event.query

@@ -29,7 +29,7 @@ Number: TypeAlias = float | Tensor
 
 # Beyond this a squared distance between two rows may not fit into a float64.
 LARGEST_VALUE = 1e140
-SMALLEST_UNIT = 1e-100
+SMALLEST_UNIT = 1e-140
 # A sample whose spread is below this, relative to its largest value, varies by nothing but rounding.
 ROUNDING = 4 * torch.finfo(torch.float64).eps
 
@@ -51,7 +51,7 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
     tensor = tensor.to(torch.float64)
     largest = float(tensor.detach().abs().max())
     if not math.isfinite(largest):
-        raise InputError(f"{name} {_first_bad(tensor)}. Drop or repair those rows first, e.g. {name}[isfinite({name}).all(1)].")
+        raise InputError(f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them, first.")
     if largest > LARGEST_VALUE:
         raise InputError(f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide {name} by its scale first.")
     return tensor
@@ -195,7 +195,7 @@ def _shape_message(values: Array, name: str) -> str:
     remedy = {
         0: "Pass a matrix (n, d); one number has no distribution.",
         1: f"Pass {name}[:, None] if these are n samples of one channel.",
-    }.get(values.ndim, f"Average or flatten the other axes first, e.g. {name}.flatten(2).mean(2) for (n, channels, ...).")
+    }.get(values.ndim, f"Average the other axes first, e.g. {name}.mean((2, 3)) for (n, channels, height, width).")
     return f"{name} has shape {shape}; rows are samples and columns channels, so a matrix (n, d) is needed. {remedy}"
 
 

@@ -6,8 +6,8 @@ Pairs of one shape are stacked (narrow ones padded to one shape), and each stack
 2. `_root`: Cholesky factors and their product, whose polar factor is sought. What this shows is read back: the host must
    know how many steps the iteration needs, and which pairs are not for it;
 3. `_move`: the polar factor, the mapped points, all squared distances and the diagonal check, which is read back too;
-4. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials on the device or an assignment on the
-   host.
+4. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials that prove the identity, or go to the
+   solver on the host.
 
 Every stack has a lane of its own (see `lanes`) and yields where it would have to wait. So the device computes on wide stacks
 while the host launches, and solves for, narrow ones.
@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sigmascope.maths.assignment import ROUNDING, assign
+from sigmascope.maths.assignment import ROUNDING, solve
 from sigmascope.maths.covariance import Covariance, estimate
 from sigmascope.maths.fit import Fit, lacks_variance
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
@@ -42,6 +42,10 @@ TELLING = 0.99
 NARROW = 256
 # Rounds of shortest paths on the device before a pair goes to the host.
 ROUNDS = 64
+# Temperatures at which potentials are guessed, relative to the distance of this many neighbours, and the sweeps at each.
+# With more rows than this the host guesses better.
+TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.1, 0.03), 32, 15
+GUESSED = 1024
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
     with torch.no_grad():
         # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
         groups = sorted(_grouped([pair[0].shape for pair in pairs]), key=lambda group: (group.columns > NARROW, -group.columns))
-        unmoved = {group.columns for group in groups}
+        unmoved = list(groups)
         run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
     return fits
 
@@ -138,16 +142,16 @@ def _fit_group(
     pairs: Sequence[tuple[Tensor, Tensor]],
     group: _Group,
     fits: list[Fit | None],
-    unmoved: set[int],
+    unmoved: list[_Group],
     *,
     covariance: str,
     eps: float,
 ) -> Generator[Ready]:
     """Fit the pairs of one group and put the results where they belong; yield where the host has to wait.
 
-    `unmoved` holds the groups, by their columns, whose main work the device has not been given yet.
+    `unmoved` holds the groups whose main work the device has not been given yet.
     """
-    lane = Lane(pairs[0][0].device, urgent=group.columns < max(unmoved))
+    lane = Lane(pairs[0][0].device, urgent=group.columns < max(other.columns for other in unmoved))
     with lane.enter():
         rooted = _root(_stacked(pairs, group, covariance, eps))
         report, ready = lane.fetch(rooted.report)
@@ -155,7 +159,7 @@ def _fit_group(
     with lane.enter():
         moved = _move(rooted, report)
         unproved, ready = lane.fetch(moved.unproved)
-    unmoved.discard(group.columns)
+    unmoved.remove(group)
     yield ready
     settled = _Settled(torch.arange(moved.cost.shape[1]).repeat(len(report), 1), ["diagonal"] * len(report))
     yield from _settle(moved.cost, torch.nonzero(unproved)[:, 0].tolist(), settled, lane, unmoved)
@@ -252,34 +256,60 @@ def _rounding(cost: Tensor) -> Tensor:
     return ROUNDING * cost.amax(dim=(1, 2))
 
 
-def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, unmoved: set[int]) -> Generator[Ready]:
+def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, unmoved: list[_Group]) -> Generator[Ready]:
     """Find the columns of the pairs whose identity was not proved optimal at sight, and note them in `settled`."""
     if not unproved:
         return
     with lane.enter():
         cost = cost[unproved]
-        optimal, ready = lane.fetch(_identity_is_optimal(cost))
+        optimal, ready = lane.fetch(_identity_is_optimal(cost, _rounding(cost)))
     yield ready
     for k in torch.nonzero(optimal)[:, 0].tolist():
         settled.certified[unproved[k]] = "potentials"
-    for k in torch.nonzero(~optimal)[:, 0].tolist():
-        with lane.enter():
-            matrix, ready = lane.fetch(cost[k])
-        yield ready
-        yield lambda: not unmoved  # first the device gets all its work, then the host does its own
-        found = assign(matrix.numpy())
+    hard = torch.nonzero(~optimal)[:, 0].tolist()
+    if not hard:
+        return
+    with lane.enter():
+        cost = cost[hard]
+        near, _ = lane.fetch(_near_potentials(cost))
+        tolerance, _ = lane.fetch(_rounding(cost))
+        matrices, ready = lane.fetch(cost)
+    yield ready
+    yield lambda: not unmoved  # first the device gets all its work, then the host does its own
+    for k, matrix, limit, guess in zip(hard, matrices.numpy(), tolerance.tolist(), near.numpy(), strict=True):
+        found = solve(matrix, tolerance=limit, near=guess if len(guess) <= GUESSED else None)
         settled.columns[unproved[k]] = torch.from_numpy(found.columns)
         settled.certified[unproved[k]] = found.certified
 
 
-def _identity_is_optimal(cost: Tensor) -> Tensor:
+def _near_potentials(cost: Tensor) -> Tensor:
+    """Guess column potentials (b, n): Sinkhorn's iteration at falling temperature."""
+    shift, scale = cost.amin(dim=1), cost.new_ones(())
+    for step, temperature in enumerate(TEMPERATURES):
+        reduced = cost - shift[:, None, :]
+        reduced = reduced - reduced.amin(dim=2, keepdim=True)
+        rest = reduced.amin(dim=1)
+        reduced, shift = reduced - rest[:, None, :], shift + rest
+        if step == 0:  # the size of the entries that compete
+            nearest = torch.topk(reduced, min(NEIGHBOURS, cost.shape[1]), dim=2, largest=False).values
+            scale = nearest[:, :, -1].mean(dim=1)[:, None, None].clamp_min(torch.finfo(cost.dtype).tiny)
+        kernel = (reduced / (-temperature * scale)).exp()
+        left = torch.ones_like(kernel[:, :, :1])
+        for _ in range(SWEEPS):
+            right = 1 / (kernel.mT @ left)
+            left = 1 / (kernel @ right)
+        shift = shift + (temperature * scale * right.log())[:, :, 0]
+    return shift
+
+
+def _identity_is_optimal(cost: Tensor, tolerance: Tensor) -> Tensor:
     """Tell for which cost matrices (b, n, n) shortest paths from the identity settle, see `assignment.prove`."""
     exchange = cost - cost.diagonal(dim1=1, dim2=2)[:, :, None]
     value = torch.zeros_like(exchange[:, 0])
     for _ in range(ROUNDS):
         value = (exchange + value[:, :, None]).amin(dim=1)  # never above the value before: the diagonal of exchange is 0
     lower = (exchange + value[:, :, None]).amin(dim=1)
-    return (lower >= value - _rounding(cost)[:, None]).all(dim=1)
+    return (lower >= value - tolerance[:, None]).all(dim=1)
 
 
 def _fits(one: _Moved, report: Tensor, settled: _Settled) -> list[Fit | None]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import MissingExtraError
-from sigmascope.maths.assignment import assign
-from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_root
+from sigmascope.maths.assignment import Assignment, assign
+from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_root, standardise
 
 __all__ = ["Coupling", "couple", "pair_up", "span_coordinates", "w2_exact"]
 
@@ -68,7 +68,11 @@ def couple(x: Tensor, y: Tensor) -> Coupling:
         return Coupling((x.sort(dim=0).values - y.sort(dim=0).values).square().mean(), "sorting")
     with torch.no_grad():
         found = assign(_squared_distances(x, y).cpu().numpy())
-        columns = torch.from_numpy(found.columns).to(x.device)
+    return _coupled(x, y, found)
+
+
+def _coupled(x: Tensor, y: Tensor, found: Assignment) -> Coupling:
+    columns = torch.from_numpy(found.columns).to(x.device)
     return Coupling(_mean_squared(x - y[columns]), found.certified)
 
 
@@ -126,6 +130,14 @@ def w2_exact(x: Array, y: Array) -> Number:
     3.0
     """
     a, b = as_pair(x, y)
-    centre = b.mean(dim=0)
-    first, second = span_coordinates(a - centre, b - centre)
-    return like_input(square_root(couple(first, second).w2_squared), x)
+    points, unit = standardise(torch.cat([a, b]))
+    first, second = span_coordinates(points[: len(a)], points[len(a) :])
+    if len(a) != len(b) or first.shape[1] == 1:
+        coupled = couple(first, second)
+    else:
+        # Unlike the score, a distance is asked for in absolute terms: one far point must not blur those between the others.
+        with torch.no_grad():
+            cost = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square()
+            found = assign(cost.cpu().numpy(), error=0.0)
+        coupled = _coupled(first, second, found)
+    return like_input(unit * square_root(coupled.w2_squared), x)

@@ -29,7 +29,8 @@ class Affinity:
     Attributes:
         score: 1 - w2 / bound; 1 is affine, lower is less so. NaN only with a `reason`.
         w2: the Wasserstein distance between the mapped input and the output.
-        bound: sqrt(2 tr Σ_Y), the distance if mapped input and output were independent.
+        bound: sqrt(2 tr Σ_Y), the distance if mapped input and output were independent; an upper bound of w2 for the plain
+            estimators.
         n: rows of x.
         dim: columns.
         covariance: the estimator.
@@ -38,7 +39,8 @@ class Affinity:
         degenerate: whether the output has too little variance for a score.
         reason: why there is no score; empty where there is one.
         certified: how the coupling was proved optimal: "diagonal", "potentials", "solver", "sorting", "network simplex";
-            "paired" where rows were paired as they came; "none" where nothing was coupled.
+            "paired" where rows were paired as they came; "none" where nothing was coupled; "no" if rounding kept a proof from
+            being found, which no known input does.
     """
 
     score: Number
@@ -91,13 +93,16 @@ def affinity(
     r"""Score how close the law of `y` is to that of `x` under the best positive affine map.
 
     $\rho = 1 - W_2(Tx, y)\,/\sqrt{2\,\mathrm{tr}\,\Sigma_Y}$ with $T$ the optimal affine map between the Gaussians of x and y,
-    $W_2$ exact, and everything in float64. $\rho = 1$ for an affine activation; lower is more non-linear.
+    $W_2$ exact, and everything in float64. $\rho = 1$ for $y = ax + b$ with one slope $a > 0$ (up to eps); with "unbiased" or
+    "biased" also for any positive definite linear map, which shrinkage does not commute with. Lower is more non-linear. The
+    laws are compared, not the rows: the order of the rows of y does not matter. Heavy tails can bring the score of
+    "ledoit-wolf" below 0; it is not clamped.
 
     Args:
         x: (n, d), what enters the activation. Rows are samples. NumPy array or torch tensor of any floating type.
         y: (m, d), what leaves it, of the same kind. m differs from n only with the extra `ot`.
         covariance: "ledoit-wolf" (shrunk, for n not much larger than d), "unbiased" or "biased".
-        eps: added to the diagonal of both covariances, in squared units of the data.
+        eps: added to the diagonal of both covariances, in squared units of the data: make it small beside their variances.
         degenerate: what to report where the mean variance of y is at most eps: "nan", or "released" for the value that
             the published code gives (1 for a dead layer).
         coupling: "optimal", or "paired" to couple row i with row i, an upper bound of the distance.
@@ -211,8 +216,8 @@ def _report(found: Fit, x: Array, settings: Settings) -> Affinity:
     score, w2, reason = found.score, found.w2, ""
     if found.degenerate and settings.degenerate == "nan":
         variance = max(found.variance - settings.eps, 0.0)
-        reason = f"the output does not vary: its mean variance {variance:.3g} is not above eps {settings.eps:.3g}"
-        score = w2 = torch.full_like(w2, math.nan)
+        reason = f"the output hardly varies: its mean variance {variance:.3g} is not above eps {settings.eps:.3g}"
+        score = w2 = w2 * math.nan  # keeps its graph, so that a training loop meets a NaN and not an error
     return Affinity(
         score=like_input(score, x),
         w2=like_input(w2, x),
