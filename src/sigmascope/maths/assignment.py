@@ -79,7 +79,8 @@ def assign(cost: Matrix, *, error: float | None = None) -> Assignment:
     # Where a row that exchanges its column with that of its nearest row saves cost, the identity is out at once.
     if (least + cost[nearest, identity] >= own + own[nearest] - 2 * tolerance).all():
         margin = float((own - least)[own > least].mean())
-        value = prove(cost, identity, identity[:0], margin=margin, tolerance=tolerance)
+        # Where it is true the proof is short. Where it takes longer than the solver would, the solver is asked.
+        value = prove(cost, identity, identity[:0], margin=margin, tolerance=tolerance, effort=2.0 * cost.size)
         if value is not None:
             return Assignment(identity, own - value, value, "potentials")
     return solve(cost, tolerance=tolerance)
@@ -110,7 +111,9 @@ def solve(cost: Matrix, *, tolerance: float, near: Vector | None = None) -> Assi
     return Assignment(columns, _along(reduced, columns) - value[columns], value + shift, certified)
 
 
-def prove(cost: Matrix, columns: Vector, positions: Vector, *, margin: float, tolerance: float) -> Vector | None:
+def prove(
+    cost: Matrix, columns: Vector, positions: Vector, *, margin: float, tolerance: float, effort: float = np.inf
+) -> Vector | None:
     r"""Find column potentials that prove `columns` optimal, or return None if there are none.
 
     With $u_i = C_{i\pi(i)} - v_{\pi(i)}$ the conditions read $v_j \le v_{\pi(i)} + C_{ij} - C_{i\pi(i)}$: shortest paths
@@ -124,16 +127,19 @@ def prove(cost: Matrix, columns: Vector, positions: Vector, *, margin: float, to
         positions: flat positions of the entries to begin with; which ones matters for speed only.
         margin: by how little an entry may hold to join the search; matters for speed only.
         tolerance: how far a condition may be missed.
+        effort: how many edges to look at before giving up.
     """
     n, own = len(cost), _along(cost, columns)
     permutation = np.arange(n) * n + columns
     paths, covered = Paths(np.arange(n), np.zeros(n), np.zeros(n)), np.full(n, -np.inf)
-    while True:
-        settled = _settle(_exchanges(cost, columns, np.concatenate([positions, permutation])), paths, tolerance=tolerance / 2)
+    while effort > 0:
+        edges = _exchanges(cost, columns, np.concatenate([positions, permutation]))
+        settled = _settle(edges, paths, tolerance=tolerance / 2, rounds=int(min(n + 1, effort / len(edges.lengths))))
         if settled is None:
             return None
         paths, u = settled, own - settled.value[columns]
         open_rows = u > covered + margin
+        effort -= len(edges.lengths) + n * int(open_rows.sum())
         near, least, complete = _within(cost, u, paths.value, margin=margin, among=np.flatnonzero(open_rows))
         if least >= -tolerance:
             return paths.value
@@ -144,6 +150,7 @@ def prove(cost: Matrix, columns: Vector, positions: Vector, *, margin: float, to
         renewed = np.zeros(n, dtype=bool)
         renewed[complete] = True
         positions = np.concatenate([positions[~renewed[positions // n]], near.positions])
+    return None
 
 
 def _near_potentials(cost: Matrix, tolerance: float) -> Vector:
@@ -215,8 +222,8 @@ def _within(cost: Matrix, u: Vector, v: Vector, *, margin: float, among: Vector)
     """List the entries in the rows `among` that exceed the potentials by at most `margin`.
 
     Returns:
-        The entries, the least excess of all, and the rows listed completely: where ties make the entries too many,
-        only some of the worst are listed.
+        The entries, the least excess of all, and the rows listed completely: where ties make the entries too many, only
+        the worst of each row and some that fail are listed.
     """
     n, positions, excess, complete, least = len(cost), [among[:0]], [u[:0]], [among[:0]], np.inf
     for block in _blocks(cost, len(among)):
@@ -229,7 +236,9 @@ def _within(cost: Matrix, u: Vector, v: Vector, *, margin: float, among: Vector)
         if len(found) <= 4 * NEIGHBOURS * len(rows):
             complete.append(rows)
         else:
-            found = np.flatnonzero(slack < min(0, lowest / 2))[:: 1 + n // NEIGHBOURS]
+            failing = np.flatnonzero(slack < 0)
+            worst = np.arange(len(rows)) * n + slack.argmin(axis=1)
+            found = np.union1d(failing[:: 1 + len(failing) // (NEIGHBOURS * len(rows))], worst)
         positions.append(rows[found // n] * n + found % n)
         excess.append(slack.ravel()[found])
         least = min(least, lowest)
@@ -267,15 +276,15 @@ def _exchanges(cost: Matrix, columns: Vector, listed: Vector) -> Exchanges:
     return Exchanges(columns[rows][order], targets, lengths, np.searchsorted(targets, np.arange(len(cost))))
 
 
-def _settle(edges: Exchanges, paths: Paths, *, tolerance: float) -> Paths | None:
-    """Shorten the paths until no edge shortens one further; return None if a cycle of negative length appears.
+def _settle(edges: Exchanges, paths: Paths, *, tolerance: float, rounds: int) -> Paths | None:
+    """Shorten the paths until no edge shortens one further; return None if a cycle of negative length appears, or too late.
 
     Each round gives every column its best last step, as Bellman and Ford do, but then measures the whole paths anew
     (Howard's policy iteration): tens of rounds instead of as many as the longest path has steps. Steps that each
     save length close to a cycle only if the cycle saves length.
     """
     before, step, value = paths.before.copy(), paths.step.copy(), paths.value
-    for _ in range(len(before) + 1):
+    for _ in range(rounds):
         through = value[edges.sources] + edges.lengths
         least = np.minimum.reduceat(through, edges.starts)
         shorter = least < value - tolerance
