@@ -80,7 +80,7 @@ def assign(cost: Matrix, *, error: float | None = None) -> Assignment:
     if (least + cost[nearest, identity] >= own + own[nearest] - 2 * tolerance).all():
         margin = float((own - least)[own > least].mean())
         # Where it is true the proof is short. Where it takes longer than the solver would, the solver is asked.
-        value = prove(cost, identity, identity[:0], margin=margin, tolerance=tolerance, effort=2.0 * cost.size)
+        value = prove(cost, identity, identity[:0], margin=margin, tolerance=tolerance, effort=48.0 * cost.size)
         if value is not None:
             return Assignment(identity, own - value, value, "potentials")
     return solve(cost, tolerance=tolerance)
@@ -127,19 +127,19 @@ def prove(
         positions: flat positions of the entries to begin with; which ones matters for speed only.
         margin: by how little an entry may hold to join the search; matters for speed only.
         tolerance: how far a condition may be missed.
-        effort: how many edges to look at before giving up.
+        effort: how many entries to look at before giving up; one of a path counts for four of the matrix.
     """
     n, own = len(cost), _along(cost, columns)
     permutation = np.arange(n) * n + columns
     paths, covered = Paths(np.arange(n), np.zeros(n), np.zeros(n)), np.full(n, -np.inf)
     while effort > 0:
         edges = _exchanges(cost, columns, np.concatenate([positions, permutation]))
-        settled = _settle(edges, paths, tolerance=tolerance / 2, rounds=int(min(n + 1, effort / len(edges.lengths))))
+        settled = _settle(edges, paths, tolerance=tolerance / 2, rounds=int(min(n + 1, effort / (4 * len(edges.lengths)))))
         if settled is None:
             return None
         paths, u = settled, own - settled.value[columns]
         open_rows = u > covered + margin
-        effort -= len(edges.lengths) + n * int(open_rows.sum())
+        effort -= 4 * len(edges.lengths) + n * int(open_rows.sum())
         near, least, complete = _within(cost, u, paths.value, margin=margin, among=np.flatnonzero(open_rows))
         if least >= -tolerance:
             return paths.value
