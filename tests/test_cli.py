@@ -88,3 +88,8 @@ def test_help_does_not_import_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("Usage:")
     assert done.stdout.endswith("False\n")
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "sigmascope", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"sigmascope {sg.__version__}\n"

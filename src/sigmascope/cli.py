@@ -20,7 +20,7 @@ def main() -> None:
 @main.command()
 @click.option("--samples", default=1024, show_default=True, type=click.IntRange(min=2), help="Rows to draw.")
 @click.option("--channels", default=16, show_default=True, type=click.IntRange(min=1), help="Columns to draw.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the draw.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of the draw.")
 def demo(samples: int, channels: int, seed: int) -> None:
     """Score the common activation functions on Gaussian and uniform inputs."""
     from rich.console import Console
@@ -33,7 +33,7 @@ def demo(samples: int, channels: int, seed: int) -> None:
     table.add_column("activation")
     for law in LAWS:
         table.add_column(law, justify="right")
-    table.add_column("N(0, 1)")
+    table.add_column("the first as a bar")
     for row in rows:
         table.add_row(row.activation, *(f"{float(result):.3f}" for result in row.scores), _bar(float(row.scores[0])))
     proofs = Counter(result.certified for row in rows for result in row.scores)

@@ -162,3 +162,25 @@ def test_w2_gaussian_of_tensors_has_a_gradient() -> None:
         return sg.w2_gaussian(a, b @ b.mT + identity, c, d @ d.mT + 2 * identity)
 
     assert torch.autograd.gradcheck(distance, (mean_x, root_x, mean_y, root_y), atol=1e-6)
+
+
+def test_an_affine_map_checks_its_points() -> None:
+    x = np.random.default_rng(0).standard_normal((20, 3))
+    mapping = sg.affine_map(x, 2 * x + 1)
+    assert np.allclose(mapping(x.astype(np.float32)), mapping(x), atol=1e-6)
+    with pytest.raises(sg.InputError, match=r"points has 2 columns and the map 3\. Pass the channels"):
+        mapping(x[:, :2])
+    with pytest.raises(sg.InputTypeError, match="of different kinds or on different devices"):
+        mapping(torch.from_numpy(x))
+
+
+def test_the_distance_of_gaussians_has_a_gradient_everywhere() -> None:
+    zero, one = torch.zeros(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64, requires_grad=True)
+    sg.w2_gaussian(zero, one, zero, 4 * torch.eye(3, dtype=torch.float64)).backward()
+    assert one.grad is not None
+    assert torch.allclose(one.grad, -torch.eye(3, dtype=torch.float64) / (2 * 3**0.5))  # d sqrt(Σ(2-√s)²) / ds at s = 1
+
+
+def test_the_distance_of_close_gaussians_does_not_cancel() -> None:
+    close = sg.w2_gaussian(np.zeros(2), np.eye(2), np.zeros(2), (1 + 1e-9) * np.eye(2))
+    assert close == pytest.approx(2**0.5 * 5e-10, rel=1e-5)

@@ -157,3 +157,10 @@ def test_couplings_say_how_they_were_proved() -> None:
     assert paired.certified == "paired"
     assert float(paired.w2_squared) == pytest.approx(float((x - y).square().sum() / 20))
     assert float(couple(x, y).w2_squared) < float(paired.w2_squared)
+
+
+def test_a_far_point_does_not_blur_the_others() -> None:
+    x, y = sample(60, 2), sample(60, 2, seed=1)
+    x[-1] = y[-1] = (1e8, 0.0)
+    near = sg.w2_exact(x[:-1], y[:-1])
+    assert sg.w2_exact(x, y) == pytest.approx(near * (59 / 60) ** 0.5, rel=1e-6)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sigmascope.errors import check_option
+from sigmascope.errors import InputError, InputTypeError, check_option
 from sigmascope.maths.covariance import ESTIMATORS, Covariance, estimate
 from sigmascope.maths.gaussians import factor
-from sigmascope.maths.samples import Array, as_pair, check_eps, plain, square_root, standardise
+from sigmascope.maths.samples import Array, as_matrix, as_pair, check_eps, plain, square_root, standardise
 from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
 
 __all__ = ["COUPLINGS", "AffineMap", "Fit", "affine_map", "fit", "lacks_variance"]
@@ -97,9 +97,23 @@ class AffineMap:
     shift: Array
 
     def __call__(self, points: Array) -> Array:
-        """Map the rows of `points` (k, d)."""
-        mapped: Array = points @ self.matrix + self.shift
-        return mapped
+        """Map the rows of `points` (k, d), in float64.
+
+        Raises:
+            InputError, InputTypeError: not a matrix of d columns of the kind that the map was fitted to.
+        """
+        rows = as_matrix(points, "points", rows=1)
+        matrix, shift = torch.as_tensor(self.matrix), torch.as_tensor(self.shift)
+        if isinstance(points, Tensor) != isinstance(self.matrix, Tensor) or rows.device != matrix.device:
+            raise InputTypeError(
+                "points and the map are of different kinds or on different devices. Pass points as x was passed."
+            )
+        if rows.shape[1] != len(shift):
+            raise InputError(
+                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass the channels that it was fitted to."
+            )
+        mapped = rows @ matrix + shift
+        return mapped if isinstance(points, Tensor) else mapped.numpy()
 
 
 def affine_map(x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: float = 1e-6) -> AffineMap:

@@ -150,7 +150,7 @@ def _as_tensor(values: Array, name: str) -> Tensor:
         return torch.from_numpy(np.array(values, dtype=np.float64, order="C", copy=True))
 
 
-def _check_kind(values: Array, name: str) -> None:
+def _check_kind(values: object, name: str) -> None:
     if isinstance(values, np.ma.MaskedArray):
         raise InputTypeError(f"{name} is a masked array. Drop the masked rows first: np.ma.compress_rows({name}).")
     if isinstance(values, np.ndarray):
@@ -158,9 +158,14 @@ def _check_kind(values: Array, name: str) -> None:
             raise InputTypeError(_dtype_message(name, str(values.dtype), f"{name}.astype(float)"))
         return
     if not isinstance(values, Tensor):
+        remedies = (f"{name}.{method}()" for method in ("to_numpy", "toarray") if hasattr(values, method))
+        remedy = next(remedies, f"np.asarray({name}, dtype=float)")
         raise InputTypeError(
-            f"{name} is a {type(values).__name__}. Pass a NumPy array or a torch tensor of shape (n, d), "
-            f"e.g. np.asarray({name}, dtype=float)."
+            f"{name} is a {type(values).__name__}. Pass a NumPy array or a torch tensor of shape (n, d), e.g. {remedy}."
+        )
+    if values.is_nested:
+        raise InputTypeError(
+            f"{name} is a nested tensor. Pass its values as one matrix (n, d), e.g. torch.cat({name}.unbind())."
         )
     if values.layout != torch.strided:
         raise InputTypeError(f"{name} is a sparse tensor. Call {name}.to_dense() first.")
