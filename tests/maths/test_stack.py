@@ -107,3 +107,13 @@ def test_half_types_and_no_pairs() -> None:
         assert found is not None
         assert float(found.score) == pytest.approx(float(single.score), abs=1e-12)
     assert fit_stack([], covariance="biased", eps=1e-6) == []
+
+
+def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [pair(n, d, seed) for seed, (n, d) in enumerate(SHAPES)]
+    whole = fit_stack(pairs, covariance="unbiased", eps=1e-3)
+    monkeypatch.setattr(stack, "PORTION", 1)
+    for one, other in zip(fit_stack(pairs, covariance="unbiased", eps=1e-3), whole, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert float(one.score) == pytest.approx(float(other.score), abs=1e-12)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -40,6 +40,8 @@ JITTER = 2e-15
 TELLING = 0.99
 # Pairs up to this width are padded to one: launching their many small kernels costs more than computing with zeros.
 NARROW = 256
+# Bytes on the device that the pairs in work may need together.
+PORTION = 6 * 2**30
 # Rounds of shortest paths on the device before a pair goes to the host.
 ROUNDS = 64
 # Temperatures at which potentials are guessed, relative to the distance of this many neighbours, and the sweeps at each.
@@ -115,11 +117,29 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
     """
     fits: list[Fit | None] = [None] * len(pairs)
     with torch.no_grad():
-        # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
-        groups = sorted(_grouped([pair[0].shape for pair in pairs]), key=lambda group: (group.columns > NARROW, -group.columns))
-        unmoved = list(groups)
-        run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
+        for some in _portions([pair[0].shape for pair in pairs]):
+            # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
+            groups = sorted(_grouped(some), key=lambda group: (group.columns > NARROW, -group.columns))
+            unmoved = list(groups)
+            run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
     return fits
+
+
+def _portions(shapes: Sequence[torch.Size]) -> Iterator[dict[int, torch.Size]]:
+    """Cut the pairs, by position, into portions that need no more than about `PORTION` bytes at a time."""
+    some: dict[int, torch.Size] = {}
+    used = 0
+    for position, shape in enumerate(shapes):
+        n, width = shape
+        columns = max(min(width, 2 * n), NARROW)
+        needed = 8 * (2 * n * width + 6 * n * columns + 12 * columns**2 + 6 * n**2)
+        if some and used + needed > PORTION:
+            yield some
+            some, used = {}, 0
+        some[position] = shape
+        used += needed
+    if some:
+        yield some
 
 
 @dataclass(frozen=True)
@@ -130,9 +150,9 @@ class _Group:
     positions: dict[int, list[int]]
 
 
-def _grouped(shapes: Iterable[torch.Size]) -> list[_Group]:
+def _grouped(shapes: dict[int, torch.Size]) -> list[_Group]:
     groups: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for position, (n, width) in enumerate(shapes):
+    for position, (n, width) in shapes.items():
         columns = min(width, 2 * n)
         groups[n, 0 if columns <= NARROW else columns][width].append(position)
     return [_Group(max(min(width, 2 * n) for width in widths), widths) for (n, _), widths in groups.items()]
