@@ -205,3 +205,10 @@ class TestCuda:
         x, y = self.pair(3)
         with pytest.raises(sg.InputTypeError, match=r"x is on cuda:0 and y on cpu\. Move one with \.to"):
             sg.affinity(x.cuda(), y)
+
+    def test_together_and_one_by_one(self) -> None:
+        pairs = [self.pair(d, seed) for seed, d in enumerate((*self.WIDTHS, 3, 16, 3, 700))]
+        pairs += [(x[:300], y[:300]) for x, y in pairs]
+        on_gpu = [(x.cuda(), y.cuda()) for x, y in pairs]
+        for result, (x, y) in zip(sg.affinities(on_gpu), on_gpu, strict=True):
+            assert float(result) == pytest.approx(float(sg.affinity(x, y)), abs=1e-12)
