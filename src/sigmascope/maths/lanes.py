@@ -6,6 +6,7 @@ whether the number has come.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
@@ -33,14 +34,20 @@ def run(tasks: list[Generator[Ready]]) -> None:
             time.sleep(0)  # let other threads of the process run
 
 
+@functools.cache
+def _stream(device: torch.device, number: int, priority: int) -> torch.cuda.Stream:
+    """Return always the same streams: torch keeps freed memory by stream, and new streams would each ask for their own."""
+    return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+
+
 class Lane:
     """A stream of work beside the caller's; without an accelerator, nothing at all."""
 
-    def __init__(self, device: torch.device, *, urgent: bool) -> None:
+    def __init__(self, device: torch.device, number: int, *, urgent: bool) -> None:
         self.stream = None
         if device.type == "cuda":
             self.caller = torch.cuda.current_stream(device)
-            self.stream = torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
+            self.stream = _stream(device, number, -1 if urgent else 0)
             self.stream.wait_stream(self.caller)
 
     @contextmanager

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
@@ -43,10 +43,10 @@ NARROW = 256
 # Bytes on the device that the pairs in work may need together.
 PORTION = 6 * 2**30
 # Rounds of shortest paths on the device before a pair goes to the host.
-ROUNDS = 64
+ROUNDS = 48
 # Temperatures at which potentials are guessed, relative to the distance of this many neighbours, and the sweeps at each.
 # With more rows than this the host guesses better.
-TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.1, 0.03), 32, 15
+TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.05), 32, 8
 GUESSED = 1024
 
 
@@ -120,6 +120,7 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
         for some in _portions([pair[0].shape for pair in pairs]):
             # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
             groups = sorted(_grouped(some), key=lambda group: (group.columns > NARROW, -group.columns))
+            groups = [replace(group, lane=number) for number, group in enumerate(groups)]
             unmoved = list(groups)
             run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
     return fits
@@ -148,6 +149,7 @@ class _Group:
 
     columns: int
     positions: dict[int, list[int]]
+    lane: int = 0
 
 
 def _grouped(shapes: dict[int, torch.Size]) -> list[_Group]:
@@ -171,7 +173,7 @@ def _fit_group(
 
     `unmoved` holds the groups whose main work the device has not been given yet.
     """
-    lane = Lane(pairs[0][0].device, urgent=group.columns < max(other.columns for other in unmoved))
+    lane = Lane(pairs[0][0].device, group.lane, urgent=group.columns < max(other.columns for other in unmoved))
     with lane.enter():
         rooted = _root(_stacked(pairs, group, covariance, eps))
         report, ready = lane.fetch(rooted.report)
