@@ -67,10 +67,7 @@ def assign(cost: Matrix, *, error: float | None = None) -> Assignment:
     own, zero, identity = cost.diagonal(), np.zeros(len(cost)), np.arange(len(cost))
     nearest = cost.argmin(axis=1)
     least = cost[identity, nearest]
-    # Beyond what the entries are known to, sums of the smallest ones are rounded.
-    tolerance = max(ROUNDING * max(float(np.abs(least).max()), float(np.abs(cost.min(axis=0)).max())), error or 0.0)
-    if error is None:
-        tolerance = ROUNDING * max(float(cost.max()), -float(least.min()))
+    tolerance = _tolerance(cost, least, error)
     if (least >= own - tolerance).all():
         return Assignment(identity, own.copy(), zero, "diagonal")
     # The first condition follows from the second; it saves a pass over the matrix.
@@ -84,6 +81,14 @@ def assign(cost: Matrix, *, error: float | None = None) -> Assignment:
         if value is not None:
             return Assignment(identity, own - value, value, "potentials")
     return solve(cost, tolerance=tolerance)
+
+
+def _tolerance(cost: Matrix, least: Vector, error: float | None) -> float:
+    """Say how far a condition of a proof may be missed; `least` are the row minima."""
+    if error is None:
+        return ROUNDING * max(float(cost.max()), -float(least.min()))
+    # Where the entries are known better than that, it is sums of the smallest ones that are rounded.
+    return max(error, ROUNDING * float(np.abs([least, cost.min(axis=0)]).max()))
 
 
 def solve(cost: Matrix, *, tolerance: float, near: Vector | None = None) -> Assignment:
