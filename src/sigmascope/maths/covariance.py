@@ -106,9 +106,9 @@ def _shrunk(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor)
     # that is not there is as far off as the mean.
     identity = torch.eye(r, dtype=scatter.dtype, device=scatter.device)
     distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (width - r) * mean.square()
-    shrinkable = (distance > 0) & (torch.as_tensor(width) > 1)
-    ratio = torch.minimum(noise.clamp_min(0), distance) / torch.where(shrinkable, distance, 1)
-    shrinkage = torch.where(shrinkable, ratio, 0)
+    fixed = (distance <= 0) | (torch.as_tensor(width) <= 1)
+    ratio = torch.minimum(noise.clamp_min(0), distance) / distance.masked_fill(fixed, 1)
+    shrinkage = ratio.masked_fill(fixed, 0)
     return (1 - shrinkage) / n, shrinkage * mean / n, shrinkage
 
 

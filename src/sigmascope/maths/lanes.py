@@ -15,23 +15,36 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["Lane", "Ready", "run"]
+__all__ = ["Lane", "Ready", "run", "wait_until"]
 
 Ready: TypeAlias = Callable[[], bool]
 
+# Seconds to sleep where nothing can go on: short beside the work, long enough for other threads of the process to run.
+IDLE = 5e-5
+# How many steps each task starts behind the one before: the first one may need the solver and is not to wait for the rest.
+BEHIND = 2
+
 
 def run(tasks: list[Generator[Ready]]) -> None:
-    """Resume the tasks when what they wait for has come, always the first one that can go on."""
+    """Resume the tasks when what they wait for has come, the least advanced first."""
     waiting: dict[Generator[Ready], Ready] = {task: lambda: True for task in tasks}
+    steps = {task: BEHIND * number for number, task in enumerate(tasks)}
     while waiting:
-        task = next((task for task, ready in waiting.items() if ready()), None)
-        if task is not None:
-            try:
-                waiting[task] = next(task)
-            except StopIteration:
-                del waiting[task]
-        else:
-            time.sleep(0)  # let other threads of the process run
+        task = min((task for task, ready in waiting.items() if ready()), key=steps.__getitem__, default=None)
+        if task is None:
+            time.sleep(IDLE)
+            continue
+        steps[task] += 1
+        try:
+            waiting[task] = next(task)
+        except StopIteration:
+            del waiting[task]
+
+
+def wait_until(ready: Ready) -> None:
+    """Block this thread only."""
+    while not ready():
+        time.sleep(IDLE)
 
 
 @functools.cache

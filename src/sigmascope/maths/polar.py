@@ -35,9 +35,12 @@ def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
              [1., 0.]]], dtype=torch.float64)
     """
     for linear, cubic, quintic in polynomials(smallest):
-        square = matrices.mT @ matrices
-        inner = torch.baddbmm(square, square, square, beta=cubic, alpha=quintic)
-        matrices = torch.baddbmm(matrices, matrices, inner, beta=linear)
+        # a + bs + cs² = c(s + b/2c)² + a - b²/4c: sums on diagonals only, so that each step is three products and no copy.
+        inner = torch.bmm(matrices.mT, matrices)
+        inner.diagonal(dim1=1, dim2=2).add_(cubic / (2 * quintic))
+        inner = torch.baddbmm(inner, inner, inner, beta=0, alpha=quintic)
+        inner.diagonal(dim1=1, dim2=2).add_(linear - cubic**2 / (4 * quintic))
+        matrices = torch.bmm(matrices, inner)
     return matrices
 
 

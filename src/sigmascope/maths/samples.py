@@ -130,8 +130,8 @@ def standardise(sample: Tensor) -> tuple[Tensor, Tensor]:
         largest = torch.linalg.vector_norm(sample, math.inf, dim=(-2, -1))
         spread = torch.linalg.vector_norm(centred, dim=(-2, -1)) / math.sqrt(sample.shape[-2] * sample.shape[-1])
         constant = spread <= (ROUNDING * largest).clamp_min(SMALLEST_UNIT)
-        unit = torch.where(constant, 1, spread.log2().round().exp2())
-        factor = torch.where(constant, 0, 1 / unit)
+        unit = spread.log2().round().exp2().masked_fill(constant, 1)
+        factor = unit.reciprocal().masked_fill(constant, 0)
     return centred * factor[..., None, None], unit
 
 

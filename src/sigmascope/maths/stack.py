@@ -9,26 +9,28 @@ Pairs of one shape are stacked (narrow ones padded to one shape), and each stack
 4. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials that prove the identity, or go to the
    solver on the host.
 
-Every stack has a lane of its own (see `lanes`) and yields where it would have to wait. So the device computes on wide stacks
-while the host launches, and solves for, narrow ones.
+Every stack has a lane of its own (see `lanes`) and yields where it would have to wait, for the device or for the solver, which
+has a thread. So the device computes on wide stacks while the host launches, and solves for, narrow ones.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sigmascope.maths.assignment import ROUNDING, solve
+from sigmascope.maths.assignment import ROUNDING, Assignment, solve
 from sigmascope.maths.covariance import Covariance, estimate
 from sigmascope.maths.fit import Fit, lacks_variance
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
-from sigmascope.maths.lanes import Lane, Ready, run
+from sigmascope.maths.lanes import Lane, Ready, run, wait_until
 from sigmascope.maths.polar import polar_factor
 from sigmascope.maths.samples import LARGEST_VALUE, standardise
 
@@ -46,7 +48,7 @@ PORTION = 6 * 2**30
 ROUNDS = 48
 # Temperatures at which potentials are guessed, relative to the distance of this many neighbours, and the sweeps at each.
 # With more rows than this the host guesses better.
-TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.05), 32, 8
+TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.05), 32, 16
 GUESSED = 1024
 
 
@@ -116,13 +118,15 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
         values, an output that hardly varies, an ill-conditioned covariance.
     """
     fits: list[Fit | None] = [None] * len(pairs)
-    with torch.no_grad():
+    with torch.no_grad(), ThreadPoolExecutor(1) as solver:
         for some in _portions([pair[0].shape for pair in pairs]):
             # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
             groups = sorted(_grouped(some), key=lambda group: (group.columns > NARROW, -group.columns))
-            groups = [replace(group, lane=number) for number, group in enumerate(groups)]
-            unmoved = list(groups)
-            run([_fit_group(pairs, group, fits, unmoved, covariance=covariance, eps=eps) for group in groups])
+            widest = max(group.columns for group in groups)
+            device = pairs[0][0].device
+            lanes = [Lane(device, number, urgent=group.columns < widest) for number, group in enumerate(groups)]
+            prepare = functools.partial(_stacked, pairs, covariance=covariance, eps=eps)
+            run([_fit_group(group, prepare, fits, lane, solver) for group, lane in zip(groups, lanes, strict=True)])
     return fits
 
 
@@ -149,7 +153,6 @@ class _Group:
 
     columns: int
     positions: dict[int, list[int]]
-    lane: int = 0
 
 
 def _grouped(shapes: dict[int, torch.Size]) -> list[_Group]:
@@ -161,37 +164,26 @@ def _grouped(shapes: dict[int, torch.Size]) -> list[_Group]:
 
 
 def _fit_group(
-    pairs: Sequence[tuple[Tensor, Tensor]],
-    group: _Group,
-    fits: list[Fit | None],
-    unmoved: list[_Group],
-    *,
-    covariance: str,
-    eps: float,
+    group: _Group, prepare: Callable[[_Group], _Stack], fits: list[Fit | None], lane: Lane, solver: Executor
 ) -> Generator[Ready]:
-    """Fit the pairs of one group and put the results where they belong; yield where the host has to wait.
-
-    `unmoved` holds the groups whose main work the device has not been given yet.
-    """
-    lane = Lane(pairs[0][0].device, group.lane, urgent=group.columns < max(other.columns for other in unmoved))
+    """Fit the pairs of one group and put the results where they belong; yield where the host has to wait."""
     with lane.enter():
-        rooted = _root(_stacked(pairs, group, covariance, eps))
+        rooted = _root(prepare(group))
         report, ready = lane.fetch(rooted.report)
     yield ready
     with lane.enter():
         moved = _move(rooted, report)
         unproved, ready = lane.fetch(moved.unproved)
-    unmoved.remove(group)
     yield ready
     settled = _Settled(torch.arange(moved.cost.shape[1]).repeat(len(report), 1), ["diagonal"] * len(report))
-    yield from _settle(moved.cost, torch.nonzero(unproved)[:, 0].tolist(), settled, lane, unmoved)
+    yield from _settle(moved.cost, torch.nonzero(unproved)[:, 0].tolist(), settled, lane, solver)
     stack = moved.stack
     lane.hand_over(moved.moved, stack.points, stack.unit, stack.width, stack.covariance.trace)
     for position, found in zip(stack.positions, _fits(moved, report, settled), strict=True):
         fits[position] = found
 
 
-def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, covariance: str, eps: float) -> _Stack:
+def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, *, covariance: str, eps: float) -> _Stack:
     """Bring the pairs of a group to one number of columns: pad the narrow ones with zeros, reduce the wide ones."""
     padded: list[Tensor] = []
     stacks: list[_Stack] = []
@@ -201,10 +193,10 @@ def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, covariance: 
         if width > group.columns:
             stacks.append(_prepare({width: positions}, points, covariance, eps))
         else:
-            padded.append(F.pad(points, (0, group.columns - width)))
+            padded.append(F.pad(points, (0, group.columns - width)) if width < group.columns else points)
     if padded:
         narrow = {width: positions for width, positions in group.positions.items() if width <= group.columns}
-        stacks.append(_prepare(narrow, torch.cat(padded, dim=1), covariance, eps))
+        stacks.append(_prepare(narrow, torch.cat(padded, dim=1) if len(padded) > 1 else padded[0], covariance, eps))
     return _join(stacks)
 
 
@@ -247,9 +239,9 @@ def _join(stacks: list[_Stack]) -> _Stack:
 def _root(stack: _Stack) -> _Rooted:
     covariance = stack.covariance
     lower, info = torch.linalg.cholesky_ex(covariance.matrix())
-    product = lower[1].mT @ lower[0]
+    product = torch.bmm(lower[1].mT, lower[0])
     # The fourth root of the sum of fourth powers bounds the largest singular value, closely where they decay.
-    scale = torch.linalg.matrix_norm(product.mT @ product).sqrt()
+    scale = torch.linalg.vector_norm(torch.bmm(product.mT, product), dim=(1, 2)).sqrt()
     condition = covariance.condition()
     sound = stack.sound & (condition.prod(dim=0) < SQUARABLE) & (condition.amax(dim=0) < SQUARABLE_EACH)
     smallest = covariance.floor.prod(dim=0).sqrt() / scale
@@ -265,7 +257,7 @@ def _move(rooted: _Rooted, report: Tensor) -> _Moved:
     rotation = polar_factor(rooted.product, smallest=float(smallest.log2().floor().exp2()))
     x, y = rooted.stack.points
     white = torch.linalg.solve_triangular(rooted.lower[0], x.mT, upper=False)
-    moved = (rooted.lower[1] @ (rotation @ white)).mT
+    moved = torch.bmm(rooted.lower[1], torch.bmm(rotation, white)).mT
     norms = moved.square().sum(dim=2)[:, :, None] + y.square().sum(dim=2)[:, None, :]
     cost = torch.baddbmm(norms, moved, y.mT, alpha=-2).clamp_min_(0)
     own = cost.diagonal(dim1=1, dim2=2) - _rounding(cost)[:, None]
@@ -278,7 +270,7 @@ def _rounding(cost: Tensor) -> Tensor:
     return ROUNDING * cost.amax(dim=(1, 2))
 
 
-def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, unmoved: list[_Group]) -> Generator[Ready]:
+def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, solver: Executor) -> Generator[Ready]:
     """Find the columns of the pairs whose identity was not proved optimal at sight, and note them in `settled`."""
     if not unproved:
         return
@@ -296,12 +288,17 @@ def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, un
         near, _ = lane.fetch(_near_potentials(cost))
         tolerance, _ = lane.fetch(_rounding(cost))
         matrices, ready = lane.fetch(cost)
-    yield ready
-    yield lambda: not unmoved  # first the device gets all its work, then the host does its own
-    for k, matrix, limit, guess in zip(hard, matrices.numpy(), tolerance.tolist(), near.numpy(), strict=True):
-        found = solve(matrix, tolerance=limit, near=guess if len(guess) <= GUESSED else None)
+    solutions = [solver.submit(_solve, matrices[k], tolerance[k], near[k], ready) for k in range(len(hard))]
+    for k, solution in zip(hard, solutions, strict=True):
+        yield solution.done
+        found = solution.result()
         settled.columns[unproved[k]] = torch.from_numpy(found.columns)
         settled.certified[unproved[k]] = found.certified
+
+
+def _solve(cost: Tensor, tolerance: Tensor, near: Tensor, ready: Ready) -> Assignment:
+    wait_until(ready)
+    return solve(cost.numpy(), tolerance=float(tolerance), near=near.numpy() if len(near) <= GUESSED else None)
 
 
 def _near_potentials(cost: Tensor) -> Tensor:
@@ -318,8 +315,8 @@ def _near_potentials(cost: Tensor) -> Tensor:
         kernel = (reduced / (-temperature * scale)).exp()
         left = torch.ones_like(kernel[:, :, :1])
         for _ in range(SWEEPS):
-            right = 1 / (kernel.mT @ left)
-            left = 1 / (kernel @ right)
+            right = torch.bmm(kernel.mT, left).reciprocal_()
+            left = torch.bmm(kernel, right).reciprocal_()
         shift = shift + (temperature * scale * right.log())[:, :, 0]
     return shift
 
