@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sigmascope.errors import (
+        FileFormatError as FileFormatError,
         GradientError as GradientError,
         InputError as InputError,
         InputTypeError as InputTypeError,
         MissingExtraError as MissingExtraError,
+        NetworkError as NetworkError,
+        NoActivationError as NoActivationError,
         OptionError as OptionError,
+        ResumeError as ResumeError,
         SigmascopeError as SigmascopeError,
     )
     from sigmascope.maths.covariance import ledoit_wolf as ledoit_wolf
@@ -38,11 +42,15 @@ __version__ = "0.1.0"
 _HOME = {
     "AffineMap": "maths.fit",
     "Affinity": "measure.affinity",
+    "FileFormatError": "errors",
     "GradientError": "errors",
     "InputError": "errors",
     "InputTypeError": "errors",
     "MissingExtraError": "errors",
+    "NetworkError": "errors",
+    "NoActivationError": "errors",
     "OptionError": "errors",
+    "ResumeError": "errors",
     "SigmascopeError": "errors",
     "affine_map": "maths.fit",
     "affinities": "measure.affinity",

@@ -6,11 +6,15 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "FileFormatError",
     "GradientError",
     "InputError",
     "InputTypeError",
     "MissingExtraError",
+    "NetworkError",
+    "NoActivationError",
     "OptionError",
+    "ResumeError",
     "SigmascopeError",
     "check_option",
 ]
@@ -38,6 +42,22 @@ class GradientError(SigmascopeError, RuntimeError):
 
 class MissingExtraError(SigmascopeError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class NetworkError(SigmascopeError, TypeError):
+    """A network is wrapped or compiled in a way that hides its activation calls."""
+
+
+class NoActivationError(SigmascopeError, ValueError):
+    """A network made no activation call that could be seen."""
+
+
+class FileFormatError(SigmascopeError, ValueError):
+    """A file is not what it should be: truncated, foreign, newer than this version, or hostile."""
+
+
+class ResumeError(SigmascopeError, ValueError):
+    """A run cannot be continued: its file belongs to another network, other data or other settings."""
 
 
 def check_option(name: str, value: object, allowed: Iterable[str]) -> None:
