@@ -19,6 +19,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sigmascope.capture.activations import (
+        known_activations as known_activations,
+        register_activation as register_activation,
+    )
+    from sigmascope.capture.record import recording as recording
     from sigmascope.errors import (
         FileFormatError as FileFormatError,
         GradientError as GradientError,
@@ -36,12 +41,16 @@ if TYPE_CHECKING:
     from sigmascope.maths.gaussians import w2_gaussian as w2_gaussian
     from sigmascope.maths.transport import w2_exact as w2_exact
     from sigmascope.measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
+    from sigmascope.measure.keep import rescore as rescore
+    from sigmascope.measure.signature import Coverage as Coverage, Signature as Signature, Site as Site, load as load
+    from sigmascope.measure.survey import signature as signature
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AffineMap": "maths.fit",
     "Affinity": "measure.affinity",
+    "Coverage": "measure.signature",
     "FileFormatError": "errors",
     "GradientError": "errors",
     "InputError": "errors",
@@ -52,10 +61,18 @@ _HOME = {
     "OptionError": "errors",
     "ResumeError": "errors",
     "SigmascopeError": "errors",
+    "Signature": "measure.signature",
+    "Site": "measure.signature",
     "affine_map": "maths.fit",
     "affinities": "measure.affinity",
     "affinity": "measure.affinity",
+    "known_activations": "capture.activations",
     "ledoit_wolf": "maths.covariance",
+    "load": "measure.signature",
+    "recording": "capture.record",
+    "register_activation": "capture.activations",
+    "rescore": "measure.keep",
+    "signature": "measure.survey",
     "w2_exact": "maths.transport",
     "w2_gaussian": "maths.gaussians",
 }

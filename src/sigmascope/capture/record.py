@@ -1,0 +1,210 @@
+"""Watching the activation calls of a forward pass, in order of execution, without changing it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from sigmascope.capture.activations import chosen_kinds, kind_of_function, kind_of_module
+from sigmascope.capture.guard import plain_path, unwrapped
+from sigmascope.capture.layout import Layout, Layouts
+
+__all__ = ["Call", "Observer", "Recorder", "recording"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an activation.
+
+    Attributes:
+        path: the module that is the activation, or that calls the function; empty for the network itself.
+        number: which call of that module it is, from 0, in this forward pass.
+        kind: the name of the activation.
+        layout: where the channels of the input are.
+        sequence_first: whether the call belongs to a layer that is told to expect (time, batch, channels).
+    """
+
+    path: str
+    number: int
+    kind: str
+    layout: Layout
+    sequence_first: bool
+
+
+Finish: TypeAlias = Callable[[Tensor], None]
+Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
+"""Is shown the input before the activation runs, which may overwrite it, and returns a function to be shown the output."""
+
+
+@contextmanager
+def recording(model: nn.Module, observe: Observer, *, activations: str | Collection[str] = "pointwise") -> Iterator[Recorder]:
+    """Show every activation call that a network makes inside the context to an observer.
+
+    The network computes exactly what it computes otherwise, with one exception: the fused path of `nn.TransformerEncoderLayer`,
+    which runs activations where nobody can see them, is not taken.
+
+    Args:
+        model: any network. Its hooks are as before when the context ends, however it ends.
+        observe: see `Observer`.
+        activations: which kinds to show, see `chosen_kinds`.
+
+    Raises:
+        NetworkError: a network that hides its calls.
+
+    >>> import torch
+    >>> def show(call, x):
+    ...     return lambda y: print(call.path, call.number, call.kind, tuple(x.shape))
+    >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    >>> with recording(model, show):
+    ...     _ = model(torch.zeros(2, 3))
+    1 0 relu (2, 4)
+    """
+    recorder = Recorder(observe, chosen_kinds(activations))
+    handles = []
+    try:
+        for path, module in unwrapped(model).named_modules():
+            handles += recorder.watch(module, plain_path(path))
+        recorder.start()
+        yield recorder
+    finally:
+        recorder.stop()
+        for handle in handles:
+            handle.remove()
+
+
+class Recorder(TorchFunctionMode):
+    """Sees every function of torch that is called, and every module that is entered and left.
+
+    Only the thread that enters the context is watched, and only while a watched module runs.
+    """
+
+    def __init__(self, observe: Observer, kinds: frozenset[str]) -> None:
+        super().__init__()
+        self._observe = observe
+        self._kinds = kinds
+        self._entered: list[_Entered] = []
+        self._calls: Counter[str] = Counter()
+        self._layouts = Layouts()
+        self._watching = False
+        self._quiet = 0  # how many modules that are activations themselves are running
+
+    def start(self) -> None:
+        """Begin to see functions."""
+        self.__enter__()  # type: ignore[no-untyped-call]
+        self._watching = True
+
+    def stop(self) -> None:
+        """See functions no more."""
+        if self._watching:
+            self._watching = False
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def forward_pass(self) -> Iterator[None]:
+        """See functions inside the context only, and count calls from 0 again."""
+        self.restart()
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
+    def restart(self) -> None:
+        """Forget the calls so far."""
+        self._entered.clear()
+        self._calls.clear()
+        self._layouts = Layouts()
+        self._quiet = 0
+
+    def watch(self, module: nn.Module, path: str) -> list[Any]:
+        """Put hooks on a module that tell when it runs; return their handles."""
+        kind = kind_of_module(module)
+
+        def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._enter(module, path, kind, args, kwargs)
+
+        def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
+            self._leave(module, output)
+
+        # The last to see the input and the first to see the output: what other hooks do to them happens outside.
+        return [
+            module.register_forward_pre_hook(before, with_kwargs=True),
+            module.register_forward_hook(after, prepend=True, always_call=True),
+        ]
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        finish = None
+        if self._entered and not self._quiet:
+            kind = kind_of_function(func, args, kwargs)
+            if kind in self._kinds:
+                finish = self._begin(kind, args, kwargs)
+        result = func(*args, **kwargs)
+        self._layouts.note(func, args, kwargs, result)
+        if finish is not None and isinstance(result, Tensor):
+            finish(result)
+        return result
+
+    def _begin(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finish | None:
+        """Show the input of an activation."""
+        given = args[0] if args else next(iter(kwargs.values()), None)
+        if not isinstance(given, Tensor):
+            return None
+        path = self._entered[-1].path
+        number = self._calls[path]
+        self._calls[path] += 1
+        sequence_first = any(entered.sequence_first for entered in self._entered)
+        return self._observe(Call(path, number, kind, self._layouts.of(given), sequence_first), given)
+
+    def _enter(self, module: nn.Module, path: str, kind: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        here = _Entered(module, path, sequence_first=_expects_sequence_first(module))
+        self._entered.append(here)
+        if kind is not None:
+            if kind in self._kinds and not self._quiet:
+                here.finish = self._begin(kind, args, kwargs)
+            here.quiet = True
+            self._quiet += 1
+        if type(module) is nn.MultiheadAttention:
+            # It chooses another, slightly different arithmetic where it is watched, and has no activation but its softmax.
+            here.unwatched = True
+            self.stop()
+
+    def _leave(self, module: nn.Module, output: Any) -> None:
+        while self._entered:
+            here = self._entered.pop()
+            self._quiet -= here.quiet
+            if here.unwatched:
+                self.start()
+            if here.module is module:
+                break
+        else:
+            return
+        if here.finish is not None and isinstance(output, Tensor):
+            here.finish(output)
+
+
+@dataclass
+class _Entered:
+    """A module that is running."""
+
+    module: nn.Module
+    path: str
+    sequence_first: bool
+    finish: Finish | None = None
+    quiet: bool = False
+    unwatched: bool = False
+
+
+def _expects_sequence_first(module: nn.Module) -> bool:
+    attention = getattr(module, "self_attn", None)
+    return isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)) and not getattr(
+        attention, "batch_first", True
+    )

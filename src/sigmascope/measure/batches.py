@@ -1,0 +1,182 @@
+"""Whatever a loader yields, as the arguments of a network: on its device, in its type."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sigmascope.errors import InputError, InputTypeError
+
+__all__ = [
+    "Batch",
+    "Forward",
+    "batch_size",
+    "batches_of",
+    "fingerprint",
+    "fingerprint_of_batch",
+    "place_of",
+    "placed",
+    "run_forward",
+]
+
+Forward: TypeAlias = Callable[[nn.Module, Any], object]
+"""A function of the network and a batch that runs the network."""
+
+LABELS = ("label", "label_ids", "labels", "target", "targets")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one item of a loader holds.
+
+    Attributes:
+        content: the item, its tensors where the network is.
+        size: the number of samples.
+        mask: (n, t), which tokens are real, if the item says so.
+        fingerprint: a digest of the tensors' shapes and of some of their values.
+    """
+
+    content: Any
+    size: int
+    mask: Tensor | None
+    fingerprint: str
+
+
+def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
+    """Return the device and the floating type of a network's first parameter or buffer."""
+    tensors = [*model.parameters(), *model.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    return device, next((tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point), None)
+
+
+def batches_of(batches: object) -> Iterable[object]:
+    """Return something to iterate over: a single tensor or mapping is one batch.
+
+    Raises:
+        InputTypeError: nothing to iterate over.
+    """
+    if isinstance(batches, (Tensor, np.ndarray, Mapping)):
+        return [batches]
+    if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
+        raise InputTypeError(
+            f"batches is a {type(batches).__name__}. Pass a DataLoader, a list of batches, or one batch as a tensor or a dict."
+        )
+    return batches
+
+
+def placed(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
+    """Move what a loader yields to the network.
+
+    Raises:
+        InputError: no tensor in it.
+    """
+    device, dtype = place_of(model)
+    if torch.is_autocast_enabled(device.type):
+        dtype = None
+    content = _moved(item, device, dtype)
+    mask = content.get("attention_mask") if isinstance(content, Mapping) else None
+    mask = mask.bool() if isinstance(mask, Tensor) and mask.ndim == 2 else None
+    return Batch(content, batch_size(item, batch_axis), mask, fingerprint_of_batch(item))
+
+
+def batch_size(item: object, batch_axis: int) -> int:
+    """Return the number of samples in what a loader yields.
+
+    Raises:
+        InputError: no tensor in it.
+    """
+    first = next(_tensors(item), None)
+    if first is None or first.ndim <= batch_axis:
+        raise InputError(
+            f"a batch of type {type(item).__name__} holds no tensor with a sample axis. Yield tensors, tuples (inputs, labels) "
+            "or dicts of tensors."
+        )
+    return first.shape[batch_axis]
+
+
+def fingerprint_of_batch(item: object) -> str:
+    """Digest what a loader yields."""
+    return fingerprint(_tensors(item))
+
+
+def _moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, Tensor):
+        return value.to(device, dtype if value.dtype.is_floating_point else None, non_blocking=True)
+    if isinstance(value, Mapping):
+        return {key: _moved(one, device, dtype) for key, one in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_moved(one, device, dtype) for one in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_moved(one, device, dtype) for one in value)
+    return value
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        yield torch.from_numpy(np.ascontiguousarray(value))
+    elif isinstance(value, (Mapping, tuple, list)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors(one)
+
+
+def run_forward(model: nn.Module, content: Any) -> object:
+    """Run the network on a batch: a tensor, the first of a tuple (inputs, labels, ...), or a mapping of arguments by name.
+
+    Raises:
+        InputError: a mapping without any argument of the network.
+    """
+    if isinstance(content, Mapping):
+        return model(**_accepted(model, content))
+    return model(content[0] if isinstance(content, (tuple, list)) else content)
+
+
+def _accepted(model: nn.Module, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that the network takes; labels are left out, since they would only add a loss."""
+    entries = {key: value for key, value in content.items() if key not in LABELS}
+    parameters = inspect.signature(model.forward).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return entries
+    names = {parameter.name for parameter in parameters}
+    accepted = {key: value for key, value in entries.items() if key in names}
+    if not accepted:
+        raise InputError(
+            f"a batch with the keys {', '.join(map(str, content))} has none of the network's arguments {', '.join(names)}. "
+            "Pass forward=lambda model, batch: model(...)."
+        )
+    return accepted
+
+
+def fingerprint(tensors: Iterable[Tensor], *, values_each: int = 4096) -> str:
+    """Digest the shapes and types of tensors, and about so many evenly spaced values of each.
+
+    >>> fingerprint([torch.zeros(2, 3)]) == fingerprint([torch.zeros(3, 2)])
+    False
+    """
+    digest = hashlib.sha256()
+    values: list[Tensor] = []
+    for tensor in tensors:
+        digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
+        if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
+            values.append(_sampled(tensor.detach(), values_each))
+    for device in sorted({str(value.device) for value in values}):
+        # In one piece, so that an accelerator is asked once.
+        digest.update(torch.cat([value for value in values if str(value.device) == device]).cpu().numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _sampled(tensor: Tensor, count: int) -> Tensor:
+    chosen = tensor.flatten()[:: max(1, tensor.numel() // count)]
+    if chosen.is_complex():
+        chosen = torch.view_as_real(chosen.contiguous()).reshape(-1)
+    return chosen.double()

@@ -1,0 +1,169 @@
+"""The pooled inputs and outputs of a run, kept in a folder, and scored again without the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sigmascope.errors import FileFormatError, InputError
+from sigmascope.measure.batches import Batch
+from sigmascope.measure.options import Options, checked_options
+from sigmascope.measure.progress import progress_bar
+from sigmascope.measure.readings import BatchReadings, Observed, read
+from sigmascope.measure.signature import Signature, assembled
+from sigmascope.measure.subject import Subject
+from sigmascope.store import decode, encode, read_features, write_features
+
+__all__ = ["check_folder", "keep_batch", "rescore"]
+
+FILES = "batch-*.safetensors"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """An observed call without its matrices; `row` numbers them among the tensors of the file."""
+
+    path: str
+    call: int
+    kind: str
+    shape: tuple[int, ...]
+    dtype: str
+    channel_axis: int | None
+    axis_reason: str
+    density: tuple[float, ...]
+    reason: str
+    skipped: bool
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept of a batch beside the matrices."""
+
+    subject: Subject
+    options: Options
+    batch: int
+    size: int
+    fingerprint: str
+    calls: tuple[_Call, ...]
+
+
+def check_folder(keep: str | Path, subject: Subject, *, resuming: bool) -> Path:
+    """Return the folder, made if need be.
+
+    Raises:
+        InputError: it is a file, or holds the batches of another run.
+    """
+    folder = Path(keep)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"keep={str(keep)!r} is a file. Pass a folder.")
+    for path in sorted(folder.glob(FILES)):
+        if not resuming or _read(path)[0].subject.model != subject.model:
+            raise InputError(f"keep={str(keep)!r} holds batches of another run. Pass an empty folder.")
+        break
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def keep_batch(
+    folder: Path, subject: Subject, options: Options, index: int, batch: Batch, observed: Sequence[Observed]
+) -> None:
+    """Write the matrices of a batch to a file of their own, at once or not at all."""
+    tensors: dict[str, Tensor] = {}
+    calls = []
+    for number, one in enumerate(observed):
+        if one.x is not None and one.y is not None:
+            tensors |= {f"{number}.x": one.x.cpu(), f"{number}.y": one.y.cpu()}
+        density = tuple(float(share) for share in one.density)
+        calls.append(
+            _Call(
+                one.path,
+                one.call,
+                one.kind,
+                one.shape,
+                one.dtype,
+                one.channel_axis,
+                one.axis_reason,
+                density,
+                one.reason,
+                one.skipped,
+            )
+        )
+    kept = encode(_Kept(subject, options, index, batch.size, batch.fingerprint, tuple(calls)))
+    write_features(folder / f"batch-{index:06d}.safetensors", tensors, {"kept": kept})
+
+
+def _read(path: Path) -> tuple[_Kept, dict[str, Tensor]]:
+    tensors, info = read_features(path)
+    return decode(_Kept, info.get("kept"), f"{path}: kept"), tensors
+
+
+def rescore(
+    folder: str | Path,
+    *,
+    covariance: str | None = None,
+    metrics: str | Sequence[str] | None = None,
+    compat: bool | None = None,
+    eps: float | None = None,
+    degenerate: str | None = None,
+    progress: bool = True,
+) -> Signature:
+    """Score again what `signature(..., keep=folder)` kept, without the network; what is not given stays as it was.
+
+    Args:
+        folder: with the kept batches.
+        covariance: the estimator, see `affinity`.
+        metrics: companion metrics, see `signature`. "sparsity" is that of the whole feature maps where the first run
+            measured it, otherwise that of the pooled matrices.
+        compat: see `signature`.
+        eps: see `affinity`.
+        degenerate: see `affinity`.
+        progress: whether to show a progress bar, on a terminal.
+
+    Raises:
+        InputError: no kept batches there, or those of several runs, or with one missing.
+        FileFormatError: a file that is truncated, foreign or newer than this version.
+        OptionError: an unknown option.
+    """
+    paths = sorted(Path(folder).glob(FILES))
+    if not paths:
+        raise InputError(f"{str(folder)!r} holds no kept batches ({FILES}). Run signature(..., keep={str(folder)!r}) first.")
+    first = _read(paths[0])[0]
+    given = {"covariance": covariance, "metrics": metrics, "compat": compat, "eps": eps, "degenerate": degenerate}
+    options = _changed(first.options, {key: value for key, value in given.items() if value is not None})
+    scored = []
+    with progress_bar(first.subject.name, len(paths), shown=progress) as advance:
+        for number, (kept, observed) in enumerate(_batches(paths)):
+            if kept.subject != first.subject or kept.options != first.options or kept.batch != number:
+                raise InputError(
+                    f"{str(folder)!r} does not hold the batches of one run from the first on: see {paths[number].name}."
+                )
+            scored.append(BatchReadings(kept.batch, kept.size, kept.fingerprint, read(observed, options)))
+            advance()
+    return assembled(first.subject, options, scored, ["scored again from kept features"])
+
+
+def _changed(options: Options, changes: dict[str, Any]) -> Options:
+    """Change options; only what is given anew is checked, since a function given as pool is known by name only."""
+    if not changes:
+        return options
+    pool = options.pool
+    checked = checked_options({**vars(options), "pool": "channels" if pool.startswith("function ") else pool, **changes})
+    return Options(**{**vars(checked), "pool": pool})
+
+
+def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
+    for path in paths:
+        kept, tensors = _read(path)
+        observed = []
+        for number, call in enumerate(kept.calls):
+            x, y = tensors.get(f"{number}.x"), tensors.get(f"{number}.y")
+            if (x is None or y is None) and not call.reason:
+                raise FileFormatError(f"{path}: the matrices of call {number} are missing. Run the network again.")
+            density = [torch.tensor(share, dtype=torch.float64) for share in call.density]
+            observed.append(Observed(**{**vars(call), "density": density}, x=x, y=y))
+        yield kept, observed

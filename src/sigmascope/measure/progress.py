@@ -1,0 +1,34 @@
+"""A progress bar with the time that is left, on a terminal; nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+__all__ = ["Advance", "progress_bar"]
+
+Advance: TypeAlias = Callable[[], None]
+
+
+@contextmanager
+def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Advance]:
+    """Give a function to be called after each step; the bar shows only where standard error is a terminal."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda: progress.advance(task)

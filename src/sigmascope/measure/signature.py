@@ -1,0 +1,316 @@
+"""The non-linearity signature of a network: the affinity score of every activation call it makes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sigmascope.errors import MissingExtraError
+from sigmascope.measure.options import Options
+from sigmascope.measure.readings import BatchReadings, Reading
+from sigmascope.measure.subject import Subject
+from sigmascope.measure.table import as_html, as_text
+from sigmascope.store import decode, encode, read_json, write_json
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Coverage", "Signature", "Site", "Skipped", "assembled", "load"]
+
+KIND, VERSION = "signature", 1
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Site:
+    """One activation call of a network.
+
+    Attributes:
+        path: the module that is the activation, or that calls the function; empty for the network itself.
+        call: which call of that module it is, from 0.
+        kind: the name of the activation.
+        score: the mean affinity score over the batches; NaN only with a `reason`.
+        std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
+        low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
+        batches: how many batches were scored.
+        scores: the score of each of them.
+        n: samples of the first batch.
+        dim: channels.
+        shape, dtype: of the input in the first batch, before pooling.
+        channel_axis: the axis of the channels in it; None where there is no other axis.
+        axis_reason: how that is known.
+        certified: how the optimal transports were proved, with the number of batches.
+        metrics: the means of the companion metrics.
+        reason: why there is no score, or why some batches have none.
+    """
+
+    path: str
+    call: int
+    kind: str
+    score: float
+    std: float
+    low: float
+    high: float
+    batches: int
+    scores: tuple[float, ...]
+    n: int
+    dim: int
+    shape: tuple[int, ...]
+    dtype: str
+    channel_axis: int | None
+    axis_reason: str
+    certified: dict[str, int]
+    metrics: dict[str, float]
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The path with the number of the call, such as `layer1.0.relu#2`; the first call has no number."""
+        return (self.path or "(network)") + (f"#{self.call}" if self.call else "")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An activation call that is no site, and why."""
+
+    path: str
+    call: int
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What was seen and what was not.
+
+    Attributes:
+        seen: activation calls.
+        scored: calls with a score.
+        failed: calls of samples without a score; their sites say why.
+        skipped: calls that no score is defined for.
+        silent: activation modules of the network that never ran.
+        notes: what else a reader should know.
+    """
+
+    seen: int
+    scored: int
+    failed: int
+    skipped: tuple[Skipped, ...]
+    silent: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{self.seen} activation calls seen, {self.scored} scored"]
+        parts += [f"{self.failed} without a score"] if self.failed else []
+        parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
+        parts += [f"{len(self.silent)} activation modules never ran"] if self.silent else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, repr=False)
+class Signature:
+    """The affinity scores of a network's activation calls, in order of execution.
+
+    Attributes:
+        name: of the network.
+        sites: one per activation call.
+        coverage: what was seen, scored, skipped, silent.
+        options: what was asked for.
+        batches, samples: how many were scored.
+        model, data: fingerprints of the weights and of the batches.
+        parameters: how many numbers the network has learnt.
+        device: where it ran.
+        versions: of Python and the packages that matter.
+    """
+
+    name: str
+    sites: tuple[Site, ...]
+    coverage: Coverage
+    options: Options
+    batches: int
+    samples: int
+    model: str
+    data: str
+    parameters: int
+    device: str
+    versions: dict[str, str]
+
+    @property
+    def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The scores of all sites, in order; NaN where there is none."""
+        return np.array([site.score for site in self.sites], dtype=np.float64)
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+    def summary(self) -> dict[str, float]:
+        """Return statistics over the sites that have a score: min, median, max, mean, std (divisor k), spread, iqr."""
+        scores = self.scores[np.isfinite(self.scores)]
+        if not len(scores):
+            return dict.fromkeys(STATISTICS, math.nan)
+        return {name: float(statistic(scores)) for name, statistic in STATISTICS.items()}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a pandas DataFrame with one row per site; metrics are columns.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas: pip install 'sigmascope[analysis]'.") from error
+        names = [field.name for field in fields(Site) if field.name != "metrics"]
+        rows = [{"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics for site in self.sites]
+        return pandas.DataFrame(rows)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the signature to a JSON file, which replaces an older one at once or not at all; see `sigmascope.load`."""
+        write_json(path, KIND, VERSION, encode(self))
+        return Path(path)
+
+
+STATISTICS: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
+    "min": np.min,
+    "median": np.median,
+    "max": np.max,
+    "mean": np.mean,
+    "std": np.std,
+    "spread": np.ptp,
+    "iqr": lambda scores: np.subtract(*np.percentile(scores, [75, 25])),
+}
+
+
+def load(path: str | Path) -> Signature:
+    """Read a signature that `Signature.save` wrote.
+
+    Raises:
+        FileNotFoundError: no such file.
+        FileFormatError: truncated, foreign, newer than this version, or hostile.
+    """
+    signature: Signature = decode(Signature, read_json(path, KIND, VERSION), f"{path}: content")
+    return signature
+
+
+def assembled(subject: Subject, options: Options, batches: Sequence[BatchReadings], notes: Iterable[str]) -> Signature:
+    """Put the readings of all batches of a run together."""
+    sites, skipped = sites_of(batches)
+    fired = {reading.path for batch in batches for reading in batch.readings}
+    scored = sum(math.isfinite(site.score) for site in sites)
+    coverage = Coverage(
+        seen=len(sites) + len(skipped),
+        scored=scored,
+        failed=len(sites) - scored,
+        skipped=skipped,
+        silent=tuple(path for path in subject.expected if path not in fired),
+        notes=(*subject.notes, *notes),
+    )
+    return Signature(
+        name=subject.name,
+        sites=sites,
+        coverage=coverage,
+        options=options,
+        batches=len(batches),
+        samples=sum(batch.size for batch in batches),
+        model=subject.model,
+        data=hashlib.sha256(" ".join(batch.fingerprint for batch in batches).encode()).hexdigest()[:32],
+        parameters=subject.parameters,
+        device=subject.device,
+        versions=subject.versions,
+    )
+
+
+def sites_of(batches: Sequence[BatchReadings]) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
+    """Put the readings of all batches together: the sites, and the calls that are none, in order of execution."""
+    found: dict[tuple[str, int, str], list[Reading]] = {}
+    # Nearly always all batches make the same calls, so that there is one sequence to look at.
+    for key in _order(dict.fromkeys(tuple(_key(reading) for reading in batch.readings) for batch in batches)):
+        found[key] = []
+    for batch in batches:
+        for reading in batch.readings:
+            found[_key(reading)].append(reading)
+    sites = tuple(_site(readings) for readings in found.values() if not all(one.skipped for one in readings))
+    skipped = tuple(
+        Skipped(one.path, one.call, one.kind, one.reason)
+        for one, *more in found.values()
+        if one.skipped and all(other.skipped for other in more)
+    )
+    return sites, skipped
+
+
+def _key(reading: Reading) -> tuple[str, int, str]:
+    return reading.path, reading.call, reading.kind
+
+
+def _order(sequences: Iterable[tuple[tuple[str, int, str], ...]]) -> list[tuple[str, int, str]]:
+    """Merge orders of execution: a call that earlier batches did not make comes after the call before it."""
+    order: list[tuple[str, int, str]] = []
+    for sequence in sequences:
+        position = 0
+        for key in sequence:
+            if key not in order:
+                order.insert(position, key)
+            position = order.index(key) + 1
+    return order
+
+
+def _site(readings: list[Reading]) -> Site:
+    first = next((one for one in readings if not one.skipped), readings[0])
+    scores = [one.score for one in readings if math.isfinite(one.score)]
+    mean, std, half = _statistics(scores)
+    reasons = Counter(one.reason for one in readings if one.reason)
+    return Site(
+        first.path,
+        first.call,
+        first.kind,
+        score=mean,
+        std=std,
+        low=mean - half,
+        high=mean + half,
+        batches=len(scores),
+        scores=tuple(one.score for one in readings),
+        n=first.n,
+        dim=first.dim,
+        shape=first.shape,
+        dtype=first.dtype,
+        channel_axis=first.channel_axis,
+        axis_reason=first.axis_reason,
+        certified=dict(Counter(one.certified for one in readings if math.isfinite(one.score))),
+        metrics=_mean_metrics(readings),
+        reason="; ".join(f"{why} ({count} of {len(readings)} batches)" for why, count in reasons.items()),
+    )
+
+
+def _statistics(scores: list[float]) -> tuple[float, float, float]:
+    """Return mean, standard deviation and half the width of the confidence interval of the mean."""
+    if not scores:
+        return math.nan, math.nan, math.nan
+    mean = math.fsum(scores) / len(scores)
+    if len(scores) == 1:
+        return mean, math.nan, math.nan
+    from scipy.stats import t
+
+    std = float(np.std(scores, ddof=1))
+    return mean, std, float(t.ppf((1 + CONFIDENCE) / 2, len(scores) - 1)) * std / math.sqrt(len(scores))
+
+
+def _mean_metrics(readings: list[Reading]) -> dict[str, float]:
+    names = dict.fromkeys(name for one in readings for name in one.metrics)
+    means = {}
+    for name in names:
+        values = [one.metrics[name] for one in readings if math.isfinite(one.metrics.get(name, math.nan))]
+        means[name] = math.fsum(values) / len(values) if values else math.nan
+    return means

@@ -1,0 +1,90 @@
+"""What is measured: a network, known by its weights, and where it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from sigmascope import __version__
+from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_module
+from sigmascope.capture.guard import plain_path
+from sigmascope.measure.batches import fingerprint, place_of
+from sigmascope.measure.options import Options
+
+__all__ = ["Subject", "subject_of"]
+
+HIDDEN: dict[type[nn.Module], str] = {
+    nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
+    nn.TransformerEncoderLayer: "the fused path of {path} ({kind}) is off while it is watched",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network as it is measured.
+
+    Attributes:
+        name: of the network.
+        model: a fingerprint of its weights and buffers.
+        parameters: how many numbers it has learnt.
+        device: where it runs.
+        versions: of Python and the packages that matter.
+        expected: paths of the modules that are activations.
+        notes: what cannot be seen, or is done differently while it is watched.
+    """
+
+    name: str
+    model: str
+    parameters: int
+    device: str
+    versions: dict[str, str]
+    expected: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
+    """Describe a network."""
+    kinds = chosen_kinds(options.activations)
+    modules = [(plain_path(path), module) for path, module in network.named_modules()]
+    device = place_of(network)[0]
+    return Subject(
+        name=name or type(network).__name__,
+        model=_fingerprint(network),
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        versions={
+            "sigmascope": __version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+        },
+        expected=_expected(modules, kinds),
+        notes=_notes(modules),
+    )
+
+
+def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tuple[str, ...]:
+    """List the modules that are activations, but not those inside another one."""
+    composite = tuple(f"{path}." for path, module in modules if kind_of_module(module) in kinds)
+    return tuple(path for path, module in modules if kind_of_layer(module) in kinds and not path.startswith(composite))
+
+
+def _fingerprint(network: nn.Module) -> str:
+    tensors = dict([*network.named_parameters(), *network.named_buffers()])
+    names = hashlib.sha256(" ".join(map(plain_path, tensors)).encode()).hexdigest()
+    return hashlib.sha256(f"{names}{fingerprint(tensors.values(), values_each=64)}".encode()).hexdigest()[:32]
+
+
+def _notes(modules: list[tuple[str, nn.Module]]) -> tuple[str, ...]:
+    """Say once for every kind of layer what is particular about it, naming the first of them."""
+    notes = {}
+    for path, module in modules:
+        for kind, text in HIDDEN.items():
+            if isinstance(module, kind) and kind not in notes:
+                notes[kind] = text.format(path=path or "the network", kind=type(module).__name__)
+    return tuple(notes.values())

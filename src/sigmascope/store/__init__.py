@@ -1,0 +1,15 @@
+"""Files that survive: written whole or not at all, read strictly, and continued where a run was killed.
+
+`documents` holds JSON, `codec` turns dataclasses into it and back, `journal` grows line by line, `features` holds tensors.
+What is written can be read back unchanged; everything else is refused by name. None of it knows what it stores.
+"""
+
+from __future__ import annotations
+
+from sigmascope.store.codec import decode, encode
+from sigmascope.store.documents import read_json, write_json
+from sigmascope.store.features import read_features, write_features
+from sigmascope.store.files import write_atomic
+from sigmascope.store.journal import Journal
+
+__all__ = ["Journal", "decode", "encode", "read_features", "read_json", "write_atomic", "write_features", "write_json"]

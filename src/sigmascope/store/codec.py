@@ -1,0 +1,218 @@
+"""Dataclasses as plain values and back, by their type hints."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import reprlib
+import types
+import typing
+from collections.abc import Sequence
+
+from sigmascope.errors import FileFormatError, InputError, InputTypeError
+
+__all__ = ["decode", "encode"]
+
+T = typing.TypeVar("T")
+Hint = typing.Any  # type[...], tuple[X, ...], X | None: what stands behind the colon of a field
+Item = tuple[Hint, object, str]  # its hint, itself and its place
+
+LEAF, OPTIONAL = "leaf", "optional"
+LEAVES = {
+    str: "a string",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    types.NoneType: "nothing",
+}
+
+
+def encode(value: object, where: str = "content") -> object:
+    """Turn a dataclass into plain values that JSON holds and `decode` turns back, bit for bit.
+
+    A dataclass becomes a dict, a tuple a list, NaN becomes None.
+
+    Args:
+        value: a dataclass whose fields are str, int, float, bool, None, dataclasses, or list[X], tuple[X, ...], tuple[X, Y],
+            dict[str, X] and X | None of these; or one of those itself, its items then going by their own types.
+        where: what to call it in messages.
+
+    Raises:
+        InputTypeError: a field does not hold what its hint says, or the hint is none of these.
+        InputError: an infinite number; NaN where None may stand, as both would be read back as None.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Site:
+    ...     name: str
+    ...     scores: tuple[float, ...]
+    >>> encode(Site("relu", (0.5, math.nan)))
+    {'name': 'relu', 'scores': [0.5, None]}
+    """
+    if isinstance(value, list | tuple):
+        return [encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        _check_keys(value, where, InputTypeError)
+        return {name: encode(item, f"{where}.{name}") for name, item in value.items()}
+    return _encode(type(value), value, where)
+
+
+def decode(kind: type[T], data: object, where: str = "content") -> T:
+    """Turn what `encode` made back into a value of this kind.
+
+    Args:
+        kind: a dataclass, or any hint that `encode` lists.
+        data: plain values, as `read_json` returns.
+        where: what to call them in messages.
+
+    Raises:
+        FileFormatError: naming the place of a missing or unknown key, of a value of the wrong type, or of one that the
+            dataclass itself refuses.
+        InputTypeError: the kind is none that `encode` lists.
+
+    >>> decode(tuple[float, ...], [0.5, None])
+    (0.5, nan)
+    >>> decode(dict[str, int], {"n": 0.5})
+    Traceback (most recent call last):
+    sigmascope.errors.FileFormatError: content.n: expected a whole number, found 0.5
+    """
+    return typing.cast(T, _decode(kind, data, where))
+
+
+def _encode(hint: Hint, value: typing.Any, where: str) -> object:
+    shape, inner = _opened(hint, where)
+    if shape is OPTIONAL:
+        return _encode_optional(inner[0], value, where)
+    if shape is LEAF:
+        return _encode_leaf(hint, value, where)
+    if not _is_exactly(value, shape):  # a subclass would come back as its base
+        raise _unlike(InputTypeError, where, shape.__name__, value)
+    if shape in (list, tuple):
+        return [_encode(*item) for item in _items(inner, value, where, InputTypeError)]
+    if shape is dict:
+        _check_keys(value, where, InputTypeError)
+        return {name: _encode(inner[1], item, f"{where}.{name}") for name, item in value.items()}
+    return {name: _encode(hint, getattr(value, name), f"{where}.{name}") for name, hint in _fields(shape).items()}
+
+
+def _encode_optional(hint: Hint, value: object, where: str) -> object:
+    encoded = None if value is None else _encode(hint, value, where)
+    if encoded is None and value is not None:
+        raise InputError(f"{where}: NaN would be read back as None. Use None, or a hint without None.")
+    return encoded
+
+
+def _encode_leaf(hint: Hint, value: object, where: str) -> object:
+    _check_leaf(hint, value, where, InputTypeError)
+    if hint is not float:
+        return value
+    number = _number(value)
+    if math.isinf(number):
+        raise InputError(f"{where}: {reprlib.repr(value)} is infinite, which JSON cannot hold. Use a finite number or NaN.")
+    return None if math.isnan(number) else number
+
+
+def _decode(hint: Hint, data: typing.Any, where: str) -> object:
+    shape, inner = _opened(hint, where)
+    if shape is OPTIONAL:
+        return None if data is None else _decode(inner[0], data, where)
+    if shape is LEAF:
+        return _decode_leaf(hint, data, where)
+    if shape in (list, tuple):
+        if not isinstance(data, list):
+            raise _unlike(FileFormatError, where, "a list", data)
+        return shape(_decode(*item) for item in _items(inner, data, where, FileFormatError))
+    if shape is dict:
+        _check_keys(data, where, FileFormatError)
+        return {name: _decode(inner[1], item, f"{where}.{name}") for name, item in data.items()}
+    return _decode_record(shape, data, where)
+
+
+def _decode_record(kind: Hint, data: object, where: str) -> object:
+    hints = _fields(kind)
+    if not isinstance(data, dict):
+        raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
+    for trouble, names in (("missing", hints.keys() - data.keys()), ("unknown", data.keys() - hints.keys())):
+        if names:
+            raise FileFormatError(f"{where}: {trouble} {', '.join(map(reprlib.repr, sorted(names, key=str)))}")
+    parts = {name: _decode(hint, data[name], f"{where}.{name}") for name, hint in hints.items()}
+    try:
+        return kind(**parts)
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"{where}: {error}") from error
+
+
+def _decode_leaf(hint: Hint, data: object, where: str) -> object:
+    if hint is float and data is None:
+        return math.nan
+    _check_leaf(hint, data, where, FileFormatError)
+    if hint is not float:
+        return data
+    if not math.isfinite(number := _number(data)):
+        raise _unlike(FileFormatError, where, "a finite number", data)
+    return number
+
+
+def _opened(hint: Hint, where: str) -> tuple[Hint, tuple[Hint, ...]]:
+    """Tell the outer type of a hint from those within; for X | None that is OPTIONAL and X.
+
+    Raises:
+        InputTypeError: a hint by which a value could not be read back.
+    """
+    outer: Hint = typing.get_origin(hint)
+    inner = typing.get_args(hint)
+    if outer in (typing.Union, types.UnionType):
+        others = tuple(part for part in inner if part is not types.NoneType)
+        if len(others) == 1:
+            return OPTIONAL, others
+    elif outer is list:
+        return list, (*inner, ...)  # so that list[X] and tuple[X, ...] are alike
+    elif outer is tuple or (outer is dict and inner[0] is str):
+        return outer, inner
+    elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint, ()
+    elif hint in LEAVES:
+        return LEAF, ()
+    raise InputTypeError(
+        f"{where}: a {hint} cannot be stored. Use plain types, list[X], tuple[X, ...], dict[str, X] or X | None."
+    )
+
+
+@functools.cache
+def _fields(kind: type) -> dict[str, Hint]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
+
+
+def _items(hints: tuple[Hint, ...], values: Sequence[object], where: str, error: type[Exception]) -> list[Item]:
+    """Give each item of a list or tuple its hint and its place."""
+    each = hints[:1] * len(values) if hints[1:] == (...,) else hints
+    if len(each) != len(values):
+        raise error(f"{where}: expected {len(each)} items, found {len(values)}")
+    return [(hint, value, f"{where}[{i}]") for i, (hint, value) in enumerate(zip(each, values, strict=True))]
+
+
+def _is_exactly(value: object, kind: Hint) -> bool:
+    return type(value) is kind
+
+
+def _check_keys(value: object, where: str, error: type[Exception]) -> None:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise _unlike(error, where, "a dict with string keys", value)
+
+
+def _check_leaf(hint: Hint, value: object, where: str, error: type[Exception]) -> None:
+    accepted = (int, float) if hint is float else hint
+    if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
+        raise _unlike(error, where, LEAVES[hint], value)
+
+
+def _number(value: typing.Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _unlike(error: type[Exception], where: str, expected: str, found: object) -> Exception:
+    return error(f"{where}: expected {expected}, found {reprlib.repr(found)}")

@@ -1,0 +1,166 @@
+"""JSON files that say what they are, written and read strictly."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import reprlib
+from collections import Counter
+
+from sigmascope.errors import FileFormatError, InputError
+from sigmascope.store.files import LIMIT, Location, read_bytes, write_atomic
+
+__all__ = ["dump", "parse", "read_json", "unwrap", "wrap", "write_json"]
+
+FORMAT = "sigmascope"
+LARGEST = 2**64 - 1  # holds every seed and size; beyond it other readers of JSON disagree
+HALF_OF_A_PAIR = re.compile(r"\\ud[89a-f]", re.IGNORECASE)  # may be a surrogate without its partner
+
+
+def write_json(path: Location, kind: str, version: int, content: object) -> None:
+    """Write `content` as a JSON document of a kind and version, atomically.
+
+    Args:
+        path: the file.
+        kind: what the content is, such as "signature".
+        version: of this kind's layout, counted up when older readers would misunderstand.
+        content: dicts with string keys, lists, strings, booleans, None, finite floats and integers of at most 64 bits; see
+            `encode` for dataclasses.
+
+    Raises:
+        InputError: content that would not be read back unchanged; a path that is a folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_json(f"{folder}/a.json", "scores", 1, {"relu": 0.62})
+    ...     read_json(f"{folder}/a.json", "scores", 1)
+    {'relu': 0.62}
+    """
+    write_atomic(path, dump(wrap(kind, version, content), indent=1) + b"\n")
+
+
+def read_json(path: Location, kind: str, version: int) -> object:
+    """Read the content of a document that `write_json` wrote.
+
+    Args:
+        path: the file.
+        kind: what it must be.
+        version: of the layout that the caller understands.
+
+    Returns:
+        The content: dicts, lists, strings, booleans, None, finite floats and integers of at most 64 bits.
+
+    Raises:
+        FileFormatError: truncated, damaged, foreign, of another kind or version, too large, or not strict JSON: NaN and
+            Infinity, numbers out of range, a key that occurs twice, half of a surrogate pair, nesting without end.
+        FileNotFoundError: there is no such file.
+    """
+    data = read_bytes(path)
+    try:
+        document = parse(data)
+    except ValueError as error:
+        raise FileFormatError(
+            f"{path} is truncated, damaged or not a JSON file of sigmascope: {error}. Restore a copy or write it again."
+        ) from error
+    return unwrap(document, str(path), kind, version)
+
+
+def wrap(kind: str, version: int, content: object) -> dict[str, object]:
+    """Say in front of the content what it is."""
+    return {"format": FORMAT, "kind": kind, "version": version, "content": content}
+
+
+def unwrap(document: object, source: str, kind: str, version: int) -> object:
+    """Return the content of what `wrap` made, if it is of this kind and version.
+
+    Raises:
+        FileFormatError: it is not; the message names the `source`.
+    """
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileFormatError(f"{source} was not written by sigmascope. Give a {kind} file that was.")
+    if document.get("kind") != kind:
+        raise FileFormatError(f"{source} is of kind {reprlib.repr(document.get('kind'))}. Give a file of kind {kind!r}.")
+    found = document.get("version")
+    if type(found) is int and found > version:
+        raise FileFormatError(
+            f"{source} was written by a newer sigmascope: {kind} version {found}, this one reads {version}. Upgrade sigmascope."
+        )
+    if type(found) is not int or found < version:
+        raise FileFormatError(
+            f"{source} has {kind} version {reprlib.repr(found)}, this sigmascope reads {version}. Write it again."
+        )
+    if document.keys() != wrap(kind, version, None).keys():
+        raise FileFormatError(f"{source} has the keys {reprlib.repr(sorted(document))}: it is damaged. Write it again.")
+    return document["content"]
+
+
+def dump(value: object, indent: int | None = None) -> bytes:
+    """Turn plain values into JSON that `parse` turns back into the same values.
+
+    Args:
+        value: as the content of `write_json`.
+        indent: spaces per level, a line per value, so that a difference shows; None for a single line.
+
+    Raises:
+        InputError: it would not come back unchanged: NaN, a key that is no string, a tuple, an object of another kind.
+
+    >>> dump({"score": 0.5, "sites": [1, 2]})
+    b'{"score": 0.5, "sites": [1, 2]}'
+    """
+    try:
+        data = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent).encode()
+        trouble = "" if parse(data) == value else "tuples, or keys that are no strings, would come back changed"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"This cannot be written as JSON: {error}. Pass plain values, or dataclasses through encode()."
+        ) from error
+    if trouble or len(data) > LIMIT:
+        raise InputError(f"This cannot be written as JSON: {trouble or f'it has {len(data)} bytes, the limit is {LIMIT}'}.")
+    return data
+
+
+def parse(data: bytes) -> object:
+    """Read UTF-8 JSON, refusing what Python's reader lets pass.
+
+    Raises:
+        ValueError: saying why, for callers that know the name of the file.
+
+    >>> parse(b'{"score": NaN}')
+    Traceback (most recent call last):
+    ValueError: NaN is not JSON
+    """
+    text = data.decode()
+    try:
+        value: object = json.loads(
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse_constant, object_pairs_hook=_unique
+        )
+        if HALF_OF_A_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > len(f"-{LARGEST}") or abs(int(text)) > LARGEST:
+        raise ValueError(f"the integer {reprlib.repr(text)} has more than 64 bits")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise ValueError(f"the number {reprlib.repr(text)} is out of range")
+    return float(text)
+
+
+def _refuse_constant(text: str) -> object:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {reprlib.repr(name)} occurs twice")
+    return found

@@ -1,0 +1,190 @@
+"""A file that grows by one line per result, for runs that may be killed at any point."""
+
+from __future__ import annotations
+
+import io
+import os
+import reprlib
+import sys
+from collections.abc import Iterator
+from typing import Self
+
+from sigmascope.errors import FileFormatError, InputError, InputTypeError, ResumeError
+from sigmascope.store.documents import dump, parse, unwrap, wrap
+from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
+
+__all__ = ["Journal"]
+
+KIND, VERSION = "journal", 1
+Record = dict[str, object]
+
+
+class Journal:
+    """An append-only file of JSON lines: a header that says which run it belongs to, then its records.
+
+    A record is on the disk when `append` returns. Open it with `Journal.open`; it is its own context manager.
+
+    Attributes:
+        records: those found when it was opened, in order; `append` does not add to them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Journal.open(f"{folder}/run.jsonl", {"seed": 0}) as journal:
+    ...         journal.append({"model": "resnet50", "score": 0.62})
+    ...     with Journal.open(f"{folder}/run.jsonl", {"seed": 0}) as journal:
+    ...         journal.records
+    [{'model': 'resnet50', 'score': 0.62}]
+    """
+
+    def __init__(self, file: io.FileIO, records: list[Record], end: int) -> None:
+        self.records = records
+        self._file = file
+        self._end = end
+
+    @classmethod
+    def open(cls, path: Location, header: Record) -> Self:
+        """Start a journal, or continue one with the same header.
+
+        A last line that was not written to its end is cut off. A file that is not a journal is left as it is.
+
+        Args:
+            path: the file. A missing folder is created.
+            header: plain values that name the network, the data and the settings of the run.
+
+        Raises:
+            ResumeError: the journal has another header, naming what differs; or another process has it open.
+            FileFormatError: not a journal, of a newer sigmascope, or damaged before its last line.
+            InputError: the path is a folder, a device or a pipe; a header that JSON cannot hold.
+            InputTypeError: a header that is not a dict.
+        """
+        _check_dict("header", header)
+        opening = _line(wrap(KIND, VERSION, header))
+        target = checked_target(path)
+        file = io.FileIO(target, "a+")  # unbuffered: nothing waits in memory to be written after a failure
+        try:
+            _lock(file, path)
+            records, end = _recover(file, str(path), opening, header)
+            file.truncate(end)
+            journal = cls(file, records, end)
+            if not end:
+                journal._write(opening)
+                sync_folder(target.parent)
+        except BaseException:
+            file.close()
+            raise
+        return journal
+
+    def append(self, record: Record) -> None:
+        """Write a record and wait until the disk has it.
+
+        Raises:
+            InputTypeError: not a dict.
+            InputError: values that JSON cannot hold, such as NaN (see `encode`); the journal is closed.
+            OSError: the disk is full or gone. The journal then still ends with a complete line.
+        """
+        _check_dict("record", record)
+        if self._file.closed:
+            raise InputError("The journal is closed. Open it again to append.")
+        self._write(_line(record))
+
+    def close(self) -> None:
+        """Close the file and let other processes have it."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self._file.truncate(self._end)  # a torn line with others after it could not be told from damage
+            raise
+        self._end += len(line)
+
+
+def _check_dict(what: str, value: object) -> None:
+    if not isinstance(value, dict):
+        raise InputTypeError(
+            f"The {what} is a {type(value).__name__}. Pass a dict of plain values; see encode() for dataclasses."
+        )
+
+
+def _line(value: Record) -> bytes:
+    return dump(value) + b"\n"
+
+
+def _lock(file: io.FileIO, path: Location) -> None:
+    """Keep the file for this process until it is closed, by whatever death."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ResumeError(f"{path} is open in another run. Wait for it to end, or choose another file.") from None
+    except OSError:
+        pass  # some network file systems have no locks; a lone run is still safe there
+
+
+def _recover(file: io.FileIO, source: str, opening: bytes, header: Record) -> tuple[list[Record], int]:
+    """Read the complete records, and where the last of them ends: at 0 if not even the header is complete."""
+    records: list[Record] = []
+    broken = ""
+    with open(file.fileno(), "rb", closefd=False) as reader:
+        reader.seek(0)
+        first = reader.readline(LIMIT + 2)
+        if first != opening and opening.startswith(first):  # new, or killed while the first line was written
+            return [], 0
+        _check_header(first, source, header)
+        end = len(first)
+        for number, line in enumerate(iter(lambda: reader.readline(LIMIT + 2), b""), start=2):
+            if broken:
+                raise FileFormatError(f"{source} is damaged in {broken}. Remove that line, or start again with another file.")
+            try:
+                records.append(_record(line))
+            except ValueError as error:
+                broken = f"line {number}: {error}"
+            else:
+                end += len(line)
+    return records, end
+
+
+def _check_header(line: bytes, source: str, header: Record) -> None:
+    try:
+        document = _record(line)
+    except ValueError as error:
+        raise FileFormatError(f"{source} is not a journal of sigmascope: {error}. Choose another file.") from error
+    found = unwrap(document, source, KIND, VERSION)
+    if not isinstance(found, dict):
+        raise FileFormatError(f"{source} is a journal without a header. Choose another file.")
+    if found != header:
+        differences = "; ".join(_differences(found, header))
+        raise ResumeError(f"{source} belongs to another run: {differences}. Use the same settings, or choose another file.")
+
+
+def _record(line: bytes) -> Record:
+    if not line.endswith(b"\n"):
+        raise ValueError("it does not end")
+    record = parse(line)
+    if not isinstance(record, dict):
+        raise ValueError("it is not a dict")
+    return record
+
+
+def _differences(there: Record, here: Record, prefix: str = "") -> Iterator[str]:
+    """Name the keys that differ, with both values, shortened."""
+    for key in sorted(there.keys() | here.keys()):
+        old, new = there.get(key), here.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, f"{prefix}{key}.")
+        elif old != new or (key in there) != (key in here):
+            shown = (reprlib.repr(side[key]) if key in side else "absent" for side in (there, here))
+            yield "{}{} is {} there and {} here".format(prefix, key, *shown)
