@@ -13,6 +13,7 @@ from pathlib import Path
 import assignment
 import growth
 import resnet50
+import signature
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -20,7 +21,9 @@ BENCHMARKS: dict[str, Callable[[], str]] = {
     "resnet50-cpu": resnet50.main,
     "assignment": assignment.main,
     "growth": growth.main,
+    "signature-cpu": signature.main,
     "resnet50-cuda": lambda: resnet50.main("cuda"),
+    "signature-cuda": lambda: signature.main("cuda"),
 }
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,9 +53,9 @@ class Batch:
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
     """Return the device and the floating type of a network's first parameter or buffer."""
-    tensors = [*model.parameters(), *model.buffers()]
-    device = tensors[0].device if tensors else torch.device("cpu")
-    return device, next((tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point), None)
+    first = next(chain(model.parameters(), model.buffers()), None)
+    floating = (tensor.dtype for tensor in chain(model.parameters(), model.buffers()) if tensor.dtype.is_floating_point)
+    return torch.device("cpu") if first is None else first.device, next(floating, None)
 
 
 def batches_of(batches: object) -> Iterable[object]:
@@ -164,19 +166,15 @@ def fingerprint(tensors: Iterable[Tensor], *, values_each: int = 4096) -> str:
     False
     """
     digest = hashlib.sha256()
-    values: list[Tensor] = []
+    values: dict[tuple[torch.dtype, torch.device], list[Tensor]] = defaultdict(list)
     for tensor in tensors:
         digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
         if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
-            values.append(_sampled(tensor.detach(), values_each))
-    for device in sorted({str(value.device) for value in values}):
-        # In one piece, so that an accelerator is asked once.
-        digest.update(torch.cat([value for value in values if str(value.device) == device]).cpu().numpy().tobytes())
+            # Views only: an accelerator is asked once for each type of number.
+            chosen = tensor.detach().flatten()[:: max(1, tensor.numel() // values_each)]
+            values[tensor.dtype, tensor.device].append(chosen)
+    for some in values.values():
+        together = torch.cat(some).cpu()
+        exact = torch.view_as_real(together) if together.is_complex() else together.double()
+        digest.update(exact.numpy().tobytes())
     return digest.hexdigest()[:32]
-
-
-def _sampled(tensor: Tensor, count: int) -> Tensor:
-    chosen = tensor.flatten()[:: max(1, tensor.numel() // count)]
-    if chosen.is_complex():
-        chosen = torch.view_as_real(chosen.contiguous()).reshape(-1)
-    return chosen.double()
