@@ -5,12 +5,15 @@ Run as `python benchmarks/signature.py` (two CPU cores, some minutes) or `python
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from setting import describe, progress
@@ -66,11 +69,28 @@ def peak(task: str) -> float:
 
 
 def grown(prepare: Callable[[], Callable[[], object]]) -> float:
-    """Measure how far the peak of this process's memory rises above what it has before a call."""
+    """Measure how far this process's memory rises, while a call runs, above what it holds before, in MiB."""
     call = prepare()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    gc.collect()
+    before = resident()
+    highest, done = before, threading.Event()
+
+    def watch() -> None:
+        nonlocal highest
+        while not done.wait(0.002):
+            highest = max(highest, resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     call()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    done.set()
+    watcher.join()
+    return (highest - before) / MIB
+
+
+def resident() -> int:
+    """Return the memory that this process holds, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def _forward_task() -> Callable[[], object]:

@@ -110,7 +110,7 @@ _NAMED_CLASSES = {
     "h_sigmoid": "hardsigmoid",
     "h_swish": "hardswish",
 }
-_registered_functions: dict[object, str] = {}
+_registered_functions: dict[object, str] = {}  # a name, or a wrapper made here -> the kind
 _registered_classes: dict[type[nn.Module], str] = {}
 
 FAMILIES = MappingProxyType(
@@ -127,11 +127,11 @@ def kind_of_function(function: object, args: tuple[Any, ...], kwargs: dict[str, 
     >>> kind_of_function(torch.relu_, (), {}), kind_of_function(nn.functional.hardtanh, (0, 0.0, 6.0), {})
     ('relu', 'relu6')
     """
-    if function in _registered_functions:
-        return _registered_functions[function]
-    function = getattr(function, "_overloadpacket", function)  # torch.ops.aten.relu.default
-    name = getattr(function, "__name__", "")
-    kind = _FUNCTIONS.get(name) or _FUNCTIONS.get(name.removesuffix("_"))
+    name = _name(function)
+    own = _registered_functions.get(function) or _registered_functions.get(name)
+    if own is not None:
+        return own
+    kind = _FUNCTIONS.get(name)
     if kind == "hardtanh" and _limits(args, kwargs) == (0, 6):  # this is how nn.ReLU6 calls it
         return "relu6"
     return kind
@@ -205,7 +205,7 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
 
     Args:
         target: a subclass of `nn.Module`, each call of which is then one activation, whatever it calls inside; a function of
-            torch; or any Python function whose first argument is a tensor.
+            torch, which is then known by its name, also as a method or in place; or any Python function of a tensor.
         kind: how to call it; by default its own name.
 
     Returns:
@@ -229,7 +229,7 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
             f"{target!r:.80} is no activation to register. Pass a module class (not an instance) or a function of a tensor."
         )
     if _is_dispatched(target):
-        _registered_functions[target] = name
+        _registered_functions[_name(target)] = name
         return target
     wrapper: Target = _dispatched(target, name)
     return wrapper
@@ -244,13 +244,21 @@ def _is_dispatched(function: object) -> bool:
 
 def _dispatched(function: Callable[..., Any], name: str) -> Any:
     @functools.wraps(function)
-    def visible(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if has_torch_function((x,)):
-            return handle_torch_function(visible, (x,), x, *args, **kwargs)
-        return function(x, *args, **kwargs)
+    def visible(*args: Any, **kwargs: Any) -> Any:
+        tensors = tuple(one for one in (*args, *kwargs.values()) if isinstance(one, Tensor))
+        if has_torch_function(tensors):
+            return handle_torch_function(visible, tensors, *args, **kwargs)
+        return function(*args, **kwargs)
 
     _registered_functions[visible] = name
     return visible
+
+
+def _name(function: object) -> str:
+    """Return the name of a function, the same for `relu`, `relu_` and torch.ops.aten.relu.default."""
+    function = getattr(function, "_overloadpacket", function)
+    name: str = getattr(function, "__name__", "")
+    return name if name.endswith("__") else name.removesuffix("_")
 
 
 def _limits(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -66,13 +67,15 @@ def left_as_it_was(model: nn.Module, *, mode: str) -> Iterator[None]:
     """
     modules = list(model.modules())
     flags = [module.training for module in modules]
-    buffers = {}
-    if mode == "as-is" and any(flags):
-        buffers = {buffer: buffer.clone() for module in modules if module.training for buffer in module.buffers(recurse=False)}
+    buffers = []
+    if mode == "as-is":
+        trained = [module for module in modules if module.training]
+        buffers = [(module, *named, named[1].clone()) for module in trained for named in module.named_buffers(recurse=False)]
     with ExitStack() as stack:
         stack.callback(_put_back, modules, flags, buffers)
         stack.enter_context(torch.no_grad())
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled, and importing the compiler takes a second
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(randomness_kept())
         if mode == "eval":
             for module in modules:
@@ -80,12 +83,14 @@ def left_as_it_was(model: nn.Module, *, mode: str) -> Iterator[None]:
         yield
 
 
-def _put_back(modules: list[nn.Module], flags: list[bool], buffers: dict[torch.Tensor, torch.Tensor]) -> None:
+def _put_back(
+    modules: list[nn.Module], flags: list[bool], buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]]
+) -> None:
     for module, flag in zip(modules, flags, strict=True):
         module.training = flag
     with torch.no_grad():
-        for buffer, value in buffers.items():
-            buffer.copy_(value)
+        for module, name, buffer, value in buffers:
+            module._buffers[name] = buffer.copy_(value)  # also where the network has put another tensor in its place
 
 
 @contextmanager

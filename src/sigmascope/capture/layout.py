@@ -6,13 +6,14 @@ followed through permutations, reshapes, sums, slices and everything else that k
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
+
+from sigmascope.capture.moves import Shape, contracted, followed
 
 __all__ = ["Layout", "Layouts"]
 
@@ -41,14 +42,13 @@ LAST = (
     "gru",
     "matmul",
     "mm",
+    "multi_head_attention_forward",
     "rms_norm",
     "rnn_tanh",
     "rnn_relu",
     "scaled_dot_product_attention",
     "__matmul__",
 )
-RESHAPING = ("flatten", "ravel", "reshape", "reshape_as", "squeeze", "unflatten", "unsqueeze", "view", "view_as")
-CUTTING = ("cat", "chunk", "concat", "concatenate", "narrow", "split", "tensor_split", "unsafe_chunk", "unsafe_split")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Layout:
 class _Trace:
     axis: int
     producer: str
+    shape: Shape  # of the tensor then: what is done in place may change it
 
 
 class Layouts:
@@ -78,7 +79,7 @@ class Layouts:
         if tensor.ndim < 3:
             return Layout(1 if tensor.ndim == 2 else None, "the only axis beside the samples")
         trace: _Trace | None = self._traces.get(tensor)
-        if trace is not None:
+        if trace is not None and trace.shape == tensor.shape:
             return Layout(trace.axis, f"follows {trace.producer}")
         return self._likely(tensor)
 
@@ -99,10 +100,13 @@ class Layouts:
         outputs = [result] if isinstance(result, Tensor) else [one for one in _items(result) if isinstance(one, Tensor)]
         if not outputs:
             return
+        if not args:  # the tensors were given by name
+            args = tuple(kwargs[key] for key in ("input", "self", "tensors") if key in kwargs)
+            kwargs = {key: value for key, value in kwargs.items() if key not in ("input", "self", "tensors")}
         name = _name(function)
-        side = _side(name)
+        produces = _side(name) and not _spans_axes(name, args, kwargs)
         for output in outputs:
-            trace = self._produced(name, output) if side else self._followed(name, args, kwargs, output)
+            trace = self._produced(name, output) if produces else self._followed(name, args, kwargs, output)
             if trace is not None:
                 self._traces[output] = trace
 
@@ -113,20 +117,30 @@ class Layouts:
         self._latest = name, output.shape[axis]
         if output.ndim > 2:
             self._sides.add(_side(name))
-        return _Trace(axis, name)
+        return _Trace(axis, name, tuple(output.shape))
 
     def _followed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> _Trace | None:
         for source in _tensors(args):
             trace: _Trace | None = self._traces.get(source)
             if trace is not None:
-                axis = _follow(name, trace.axis, source, (args, kwargs), output)
+                shape = tuple(output.shape)
+                if name == "einsum":
+                    axis = contracted(trace.axis, args[0], [one is source for one in _tensors(args)])
+                else:
+                    axis = followed(name, trace.axis, (args, kwargs), trace.shape, shape)
                 if axis is not None:
-                    return _Trace(axis, trace.producer)
+                    return _Trace(axis, trace.producer, shape)
         return None
 
 
 def _side(producer: str) -> int:
     return 1 if producer in FIRST else -1 if producer in LAST else 0
+
+
+def _spans_axes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a norm is one over several axes, as over (channels, height, width), which says nothing of the last."""
+    given = args[1] if len(args) > 1 else kwargs.get("normalized_shape", ())
+    return name in ("layer_norm", "rms_norm") and len(given) > 1
 
 
 def _name(function: object) -> str:
@@ -150,73 +164,3 @@ def _tensors(args: tuple[Any, ...]) -> Iterator[Tensor]:
             yield argument
         else:
             yield from (one for one in _items(argument) if isinstance(one, Tensor))
-
-
-def _follow(name: str, axis: int, source: Tensor, called: tuple[tuple[Any, ...], dict[str, Any]], output: Tensor) -> int | None:
-    """Return where the channel axis of the source is in the output, or None if it is lost."""
-    if name in MOVES:
-        order = MOVES[name](source.ndim, *called)
-        return order.index(axis) if axis in order else None
-    if name in RESHAPING:
-        return _reshaped(axis, source, output)
-    if output.ndim != source.ndim:
-        return None
-    return axis if name in CUTTING or output.shape[axis] == source.shape[axis] else None
-
-
-def _reshaped(axis: int, source: Tensor, output: Tensor) -> int | None:
-    """Find an axis again by the strides it covers.
-
-    They are the same; or more, when it was joined with others, as the heads of an attention are; or a part of them, when it
-    was split, as for shuffling channels.
-    """
-    if not source.numel():
-        return None
-    low, high = _span(source, axis)
-    overlaps = {}
-    for new in range(output.ndim):
-        start, end = _span(output, new)
-        if (start <= low and high <= end) or (low <= start and end <= high):
-            overlaps[new] = min(end, high) / max(start, low)
-    return max(overlaps, key=lambda new: (overlaps[new], output.shape[new] == source.shape[axis]), default=None)
-
-
-def _span(tensor: Tensor, axis: int) -> tuple[int, int]:
-    inner = math.prod(tensor.shape[axis + 1 :])
-    return inner, inner * tensor.shape[axis]
-
-
-def _permuted(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    dims = kwargs.get("dims", args[1:])
-    dims = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
-    return [dim % ndim for dim in dims]
-
-
-def _transposed(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    given = [*args[1:], *kwargs.values()] or [ndim - 2, ndim - 1]
-    one, other = (dim % ndim for dim in given[:2])
-    order = list(range(ndim))
-    order[one], order[other] = other, one
-    return order
-
-
-def _moved(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    source, target = ([dims] if isinstance(dims, int) else list(dims) for dims in [*args[1:], *kwargs.values()][:2])
-    order = [dim for dim in range(ndim) if dim not in [one % ndim for one in source]]
-    for position, dim in sorted(zip((one % ndim for one in target), (one % ndim for one in source), strict=True)):
-        order.insert(position, dim)
-    return order
-
-
-MOVES: dict[str, Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]] = {
-    "permute": _permuted,
-    "transpose": _transposed,
-    "swapaxes": _transposed,
-    "swapdims": _transposed,
-    "t": lambda ndim, args, kwargs: list(range(ndim))[::-1],
-    "T": lambda ndim, args, kwargs: list(range(ndim))[::-1],
-    "mT": lambda ndim, args, kwargs: _transposed(ndim, args[:1], {}),
-    "movedim": _moved,
-    "moveaxis": _moved,
-}
-"""Name -> function of the number of axes and the arguments that returns, for each new axis, which old one it is."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sigmascope.capture.record import Call
 from sigmascope.errors import InputError, InputTypeError, check_option
@@ -56,26 +56,31 @@ def _precise(tensor: Tensor) -> torch.dtype:
 
 def _mean(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
     others = axes.others(tensor.ndim)
-    if mask is not None and len(others) == 1 and axes.parts == 1:
-        return _masked_mean(tensor, axes, mask)
+    if mask is not None and len(others) == 1:
+        return _parted(_masked_mean(tensor, axes, mask), axes).mean(dim=1)
     pooled = tensor.mean(dim=others, dtype=_precise(tensor)) if others else tensor.to(_precise(tensor), copy=True)
-    return _samples_first(pooled, axes, tensor.ndim).mean(dim=1)
+    return _samples_first(pooled, axes).mean(dim=1)
 
 
 def _sum(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
     others = axes.others(tensor.ndim)
-    if mask is not None and len(others) == 1 and axes.parts == 1:
-        return _masked_mean(tensor, axes, mask) * mask.sum(dim=1, keepdim=True)
+    if mask is not None and len(others) == 1:
+        summed = _masked_mean(tensor, axes, mask) * mask.sum(dim=1, keepdim=True)
+        return _parted(summed, axes).sum(dim=1)
     pooled = tensor.sum(dim=others, dtype=_precise(tensor)) if others else tensor.to(_precise(tensor), copy=True)
-    return _samples_first(pooled, axes, tensor.ndim).sum(dim=1)
+    return _samples_first(pooled, axes).sum(dim=1)
 
 
-def _samples_first(pooled: Tensor, axes: Axes, ndim: int) -> Tensor:
+def _samples_first(pooled: Tensor, axes: Axes) -> Tensor:
     """Return (n, parts, d) from what is left when only samples and channels are left."""
     if axes.channels is None:
         pooled = pooled[:, None]
     elif axes.channels < axes.samples:
         pooled = pooled.mT
+    return _parted(pooled, axes)
+
+
+def _parted(pooled: Tensor, axes: Axes) -> Tensor:
     return pooled.reshape(-1, axes.parts, pooled.shape[1])
 
 
@@ -138,6 +143,8 @@ class Pooling:
         """
         if tensor.ndim == 0:
             raise NotSamplesError("a single number, not samples")
+        if isinstance(tensor, nn.Parameter):
+            raise NotSamplesError("a parameter of the network, which does not depend on the samples")
         samples, parts = self._sample_axis(call, tensor)
         if tensor.ndim == 1:
             return Axes(0, None, parts, "one number per sample")
@@ -161,10 +168,13 @@ class Pooling:
             return self.batch_axis, 1
         if shape[0] == self.size:
             return 0, 1
-        if shape.count(self.size) == 1 and self.size > 1:
-            return shape.index(self.size), 1
-        if shape[0] > self.size and shape[0] % self.size == 0:
+        found = shape.index(self.size) if shape.count(self.size) == 1 and self.size > 1 else None
+        if found is not None and found != call.layout.axis:
+            return found, 1
+        if 0 < self.size < shape[0] and shape[0] % self.size == 0:
             return 0, shape[0] // self.size
+        if found is not None:
+            return found, 1
         raise NotSamplesError(
             f"no axis of {list(shape)} counts the {self.size} samples of the batch: it does not depend on them"
         )
@@ -186,7 +196,7 @@ class Pooling:
             return POOLS[self.pool](tensor, axes, self._mask(tensor, axes))
         pooled = self.pool(tensor)
         if not isinstance(pooled, Tensor) or pooled.ndim != 2:
-            shape = f"of shape {tuple(pooled.shape)}" if isinstance(pooled, Tensor) else f"a {type(pooled).__name__}"
+            shape = f"a tensor of shape {tuple(pooled.shape)}" if isinstance(pooled, Tensor) else f"a {type(pooled).__name__}"
             raise UnreadableError(f"the function given as pool returned {shape}, not a matrix (n, d)")
         return pooled.to(_precise(pooled), copy=True)
 
@@ -194,7 +204,7 @@ class Pooling:
         rest = tuple(tensor.shape[axis] for axis in axes.others(tensor.ndim))
         if self.mask is None or rest != tuple(self.mask.shape[1:]):
             return None
-        return self.mask.to(tensor.device)
+        return self.mask.to(tensor.device).repeat_interleave(axes.parts, dim=0)
 
     def _tokens(self, tensor: Tensor, axes: Axes) -> Tensor:
         others = axes.others(tensor.ndim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.nn.functional import multi_head_attention_forward
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
 from sigmascope.capture.activations import chosen_kinds, kind_of_function, kind_of_module
 from sigmascope.capture.guard import plain_path, unwrapped
@@ -92,18 +94,29 @@ class Recorder(TorchFunctionMode):
         self._calls: Counter[str] = Counter()
         self._layouts = Layouts()
         self._watching = False
-        self._quiet = 0  # how many modules that are activations themselves are running
+        self._observing = False
+        self._quiet = 0  # how many activations that call others are running
+        self._thread = 0
 
-    def start(self) -> None:
-        """Begin to see functions."""
-        self.__enter__()  # type: ignore[no-untyped-call]
-        self._watching = True
-
-    def stop(self) -> None:
-        """See functions no more."""
+    def start(self, *, below: int = 0) -> None:
+        """Begin to see functions, below so many modes that the network has entered itself."""
         if self._watching:
-            self._watching = False
-            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            return
+        others = [_pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
+        for mode in (self, *reversed(others)):
+            _push_mode(mode)  # type: ignore[no-untyped-call]
+        self._watching, self._thread = True, threading.get_ident()
+
+    def stop(self) -> int:
+        """See functions no more; return below how many other modes the recorder was."""
+        stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        if not self._watching or self not in stack:
+            return 0
+        self._watching = False
+        others = [_pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
+        for mode in reversed(others):
+            _push_mode(mode)  # type: ignore[no-untyped-call]
+        return len(others)
 
     @contextmanager
     def forward_pass(self) -> Iterator[None]:
@@ -142,12 +155,15 @@ class Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        finish = None
-        if self._entered and not self._quiet:
-            kind = kind_of_function(func, args, kwargs)
-            if kind in self._kinds:
-                finish = self._begin(kind, args, kwargs)
-        result = func(*args, **kwargs)
+        if self._observing:
+            return func(*args, **kwargs)
+        kind = kind_of_function(func, args, kwargs) if self._entered and not self._quiet else None
+        finish = self._begin(kind, args, kwargs) if kind in self._kinds else None
+        self._quiet += kind is not None
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self._quiet -= kind is not None
         self._layouts.note(func, args, kwargs, result)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
@@ -155,8 +171,9 @@ class Recorder(TorchFunctionMode):
 
     def _begin(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finish | None:
         """Show the input of an activation."""
-        given = args[0] if args else next(iter(kwargs.values()), None)
-        if not isinstance(given, Tensor):
+        candidates = (*args, kwargs.get("input"), *kwargs.values())
+        given = next((one for one in candidates if isinstance(one, Tensor)), None)
+        if given is None or not self._watching:
             return None
         path = self._entered[-1].path
         number = self._calls[path]
@@ -165,30 +182,45 @@ class Recorder(TorchFunctionMode):
         return self._observe(Call(path, number, kind, self._layouts.of(given), sequence_first), given)
 
     def _enter(self, module: nn.Module, path: str, kind: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if threading.get_ident() != self._thread:
+            return
         here = _Entered(module, path, sequence_first=_expects_sequence_first(module))
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:
-                here.finish = self._begin(kind, args, kwargs)
+                with self._aside():
+                    here.finish = self._begin(kind, args, kwargs)
             here.quiet = True
             self._quiet += 1
-        if type(module) is nn.MultiheadAttention:
+        if isinstance(module, nn.MultiheadAttention) and type(module).forward is nn.MultiheadAttention.forward:
             # It chooses another, slightly different arithmetic where it is watched, and has no activation but its softmax.
-            here.unwatched = True
-            self.stop()
+            here.unwatched = self._watching
+            here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
+        if threading.get_ident() != self._thread or not any(here.module is module for here in self._entered):
+            return  # another thread, or a hook of somebody else failed before the module was entered
         while self._entered:
             here = self._entered.pop()
             self._quiet -= here.quiet
             if here.unwatched:
-                self.start()
+                self.start(below=here.below)
             if here.module is module:
                 break
-        else:
-            return
+        if here.unwatched:
+            self._layouts.note(multi_head_attention_forward, (), {}, output)
         if here.finish is not None and isinstance(output, Tensor):
-            here.finish(output)
+            with self._aside():
+                here.finish(output)
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Do not see what an observer computes."""
+        self._observing = True
+        try:
+            yield
+        finally:
+            self._observing = False
 
 
 @dataclass
@@ -201,6 +233,7 @@ class _Entered:
     finish: Finish | None = None
     quiet: bool = False
     unwatched: bool = False
+    below: int = 0
 
 
 def _expects_sequence_first(module: nn.Module) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["Lane", "Ready", "run", "wait_until"]
+__all__ = ["Lane", "Ready", "run", "wait_for", "wait_until"]
 
 Ready: TypeAlias = Callable[[], bool]
 
@@ -39,6 +39,12 @@ def run(tasks: list[Generator[Ready]]) -> None:
             waiting[task] = next(task)
         except StopIteration:
             del waiting[task]
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until the device has done what the caller gave it: work that is launched earlier starts all at once, in no order."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
 
 
 def wait_until(ready: Ready) -> None:

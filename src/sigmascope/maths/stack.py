@@ -30,7 +30,7 @@ from sigmascope.maths.assignment import ROUNDING, Assignment, solve
 from sigmascope.maths.covariance import Covariance, estimate
 from sigmascope.maths.fit import Fit, lacks_variance
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
-from sigmascope.maths.lanes import Lane, Ready, run, wait_until
+from sigmascope.maths.lanes import Lane, Ready, run, wait_for, wait_until
 from sigmascope.maths.polar import polar_factor
 from sigmascope.maths.samples import LARGEST_VALUE, standardise
 
@@ -118,6 +118,8 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
         values, an output that hardly varies, an ill-conditioned covariance.
     """
     fits: list[Fit | None] = [None] * len(pairs)
+    if pairs:
+        wait_for(pairs[0][0].device)
     with torch.no_grad(), ThreadPoolExecutor(1) as solver:
         for some in _portions([pair[0].shape for pair in pairs]):
             # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.

@@ -59,18 +59,28 @@ def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
 
 
 def batches_of(batches: object) -> Iterable[object]:
-    """Return something to iterate over: a single tensor or mapping is one batch.
+    """Return something to iterate over: a tensor, a mapping, a named tuple, or a pair of inputs and labels is one batch.
 
     Raises:
         InputTypeError: nothing to iterate over.
     """
-    if isinstance(batches, (Tensor, np.ndarray, Mapping)):
+    if isinstance(batches, (Tensor, np.ndarray, Mapping)) or _is_inputs_and_labels(batches):
         return [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
         raise InputTypeError(
             f"batches is a {type(batches).__name__}. Pass a DataLoader, a list of batches, or one batch as a tensor or a dict."
         )
     return batches
+
+
+def _is_inputs_and_labels(items: object) -> bool:
+    """Tell a tuple or list (inputs, labels, ...) from a list of batches, which have as many axes and are all of one kind."""
+    if isinstance(items, tuple) and hasattr(items, "_fields"):
+        return True
+    if not isinstance(items, (tuple, list)) or not all(isinstance(one, (Tensor, np.ndarray)) for one in items):
+        return False
+    tensors = list(_tensors(items))
+    return len({(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors}) > 1
 
 
 def placed(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
@@ -92,10 +102,10 @@ def batch_size(item: object, batch_axis: int) -> int:
     """Return the number of samples in what a loader yields.
 
     Raises:
-        InputError: no tensor in it.
+        InputError: no tensor with an axis for them in it.
     """
-    first = next(_tensors(item), None)
-    if first is None or first.ndim <= batch_axis:
+    first = next((tensor for tensor in _tensors(item) if tensor.ndim > batch_axis), None)
+    if first is None:
         raise InputError(
             f"a batch of type {type(item).__name__} holds no tensor with a sample axis. Yield tensors, tuples (inputs, labels) "
             "or dicts of tensors."

@@ -13,7 +13,7 @@ from torch import Tensor
 from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
 from sigmascope.maths.samples import Array, as_matrix, check_alike, plain, standardise
 
-__all__ = ["METRICS", "Companions", "check_metrics", "companions"]
+__all__ = ["METRICS", "Companions", "check_metrics", "companions", "without_companions"]
 
 # A value below this counts as silent.
 SILENT = 1e-3
@@ -101,14 +101,24 @@ def companions(
     """
     names = check_metrics(metrics)
     _check_pair(x, y, density)
-    outcomes: dict[str, Outcome] = {}
     try:
         pair = Pair(x.detach(), y.detach(), as_matrix(x.detach(), "x"), as_matrix(y.detach(), "y"), compat, density)
     except InputError as error:  # the shapes are right, so the numbers are not
-        outcomes = {key: str(error) for name in names for key in METRICS[name].keys}
-    else:
-        for name in names:
-            outcomes.update(zip(METRICS[name].keys, METRICS[name].measure(pair), strict=True))
+        return without_companions(names, str(error), compat=compat)
+    return _reported({name: METRICS[name].measure(pair) for name in names}, compat=compat)
+
+
+def without_companions(names: Sequence[str], reason: str, *, compat: bool) -> Companions:
+    """Return what `companions` returns where none of these metrics can be measured.
+
+    >>> without_companions(["cka"], "too few samples", compat=False)
+    Companions(values={'cka': nan}, reasons={'cka': 'too few samples'})
+    """
+    return _reported({name: (reason,) * len(METRICS[name].keys) for name in names}, compat=compat)
+
+
+def _reported(found: dict[str, tuple[Outcome, ...]], *, compat: bool) -> Companions:
+    outcomes = {key: one for name, several in found.items() for key, one in zip(METRICS[name].keys, several, strict=True)}
     if compat:
         outcomes.pop("norm_per_sample", None)
     return Companions(

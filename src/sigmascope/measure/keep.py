@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.measure.batches import Batch
-from sigmascope.measure.options import Options, checked_options
+from sigmascope.measure.companions import check_metrics
+from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.readings import BatchReadings, Observed, read
 from sigmascope.measure.signature import Signature, assembled
@@ -26,7 +27,7 @@ FILES = "batch-*.safetensors"
 
 @dataclass(frozen=True)
 class _Call:
-    """An observed call without its matrices; `row` numbers them among the tensors of the file."""
+    """An observed call without its matrices; the tensors `<number of the call>.x` and `.y` of the file hold those."""
 
     path: str
     call: int
@@ -52,19 +53,34 @@ class _Kept:
     calls: tuple[_Call, ...]
 
 
-def check_folder(keep: str | Path, subject: Subject, *, resuming: bool) -> Path:
+def check_folder(keep: str | Path, subject: Subject, options: Options, earlier: Sequence[BatchReadings] | None = None) -> Path:
     """Return the folder, made if need be.
 
+    Args:
+        keep: the folder.
+        subject: what is measured.
+        options: how.
+        earlier: the batches that the run to be continued has scored; None for a new run.
+
     Raises:
-        InputError: it is a file, or holds the batches of another run.
+        InputError: it is a file, holds the batches of another run, or lacks some that were scored.
     """
     folder = Path(keep)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"keep={str(keep)!r} is a file. Pass a folder.")
-    for path in sorted(folder.glob(FILES)):
-        if not resuming or _read(path)[0].subject.model != subject.model:
-            raise InputError(f"keep={str(keep)!r} holds batches of another run. Pass an empty folder.")
-        break
+    paths, scored = sorted(folder.glob(FILES)), earlier or ()
+    # One more than were scored may have been kept when the run was cut off.
+    foreign = len(paths) > len(scored) + (earlier is not None)
+    if paths and not foreign:
+        kept = _read(paths[0])[0]
+        foreign = (kept.subject, kept.options) != (subject, options)
+        foreign |= bool(scored) and kept.fingerprint != scored[0].fingerprint
+    if foreign:
+        raise InputError(f"keep={str(keep)!r} holds batches of another run. Pass an empty folder.")
+    if len(paths) < len(scored):
+        raise InputError(
+            f"keep={str(keep)!r} lacks batches that the run to be continued has scored. Pass the folder of that run, or none."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -134,7 +150,7 @@ def rescore(
         raise InputError(f"{str(folder)!r} holds no kept batches ({FILES}). Run signature(..., keep={str(folder)!r}) first.")
     first = _read(paths[0])[0]
     given = {"covariance": covariance, "metrics": metrics, "compat": compat, "eps": eps, "degenerate": degenerate}
-    options = _changed(first.options, {key: value for key, value in given.items() if value is not None})
+    options = _changed(first.options, **{key: value for key, value in given.items() if value is not None})
     scored = []
     with progress_bar(first.subject.name, len(paths), shown=progress) as advance:
         for number, (kept, observed) in enumerate(_batches(paths)):
@@ -147,13 +163,10 @@ def rescore(
     return assembled(first.subject, options, scored, ["scored again from kept features"])
 
 
-def _changed(options: Options, changes: dict[str, Any]) -> Options:
-    """Change options; only what is given anew is checked, since a function given as pool is known by name only."""
-    if not changes:
-        return options
-    pool = options.pool
-    checked = checked_options({**vars(options), "pool": "channels" if pool.startswith("function ") else pool, **changes})
-    return Options(**{**vars(checked), "pool": pool})
+def _changed(options: Options, **changes: Any) -> Options:
+    """Change options; only what concerns the score is checked, since functions of the user are known by name only."""
+    changed = replace(options, **changes)
+    return replace(changed, eps=changed.scoring().eps, metrics=check_metrics(changed.metrics), compat=bool(changed.compat))
 
 
 def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
@@ -162,8 +175,8 @@ def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
         observed = []
         for number, call in enumerate(kept.calls):
             x, y = tensors.get(f"{number}.x"), tensors.get(f"{number}.y")
-            if (x is None or y is None) and not call.reason:
-                raise FileFormatError(f"{path}: the matrices of call {number} are missing. Run the network again.")
+            if (x is None or y is None or x.ndim != 2 or y.ndim != 2) and not call.reason:
+                raise FileFormatError(f"{path}: call {number} has no two matrices. Run the network again.")
             density = [torch.tensor(share, dtype=torch.float64) for share in call.density]
             observed.append(Observed(**{**vars(call), "density": density}, x=x, y=y))
         yield kept, observed

@@ -61,7 +61,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
         "pool": pool if isinstance(pool, str) else f"function {getattr(pool, '__qualname__', type(pool).__name__)}",
         "metrics": check_metrics(given["metrics"]),
         "compat": bool(given["compat"]),
-        "activations": (activations,) if isinstance(activations, str) else tuple(activations),
+        "activations": (activations,) if isinstance(activations, str) else tuple(sorted({*activations})),
         "channel_axis": dict(given["channel_axis"]),
     }
     return Options(**{field.name: converted.get(field.name, given[field.name]) for field in fields(Options)})

@@ -12,7 +12,7 @@ from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, Unreadabl
 from sigmascope.capture.record import Call, Finish
 from sigmascope.errors import SigmascopeError
 from sigmascope.measure.affinity import Affinity, affinities
-from sigmascope.measure.companions import companions
+from sigmascope.measure.companions import Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
 __all__ = ["BatchReadings", "Collector", "Observed", "Reading", "read"]
@@ -96,7 +96,7 @@ class Collector:
         self.observed.append(one)
         try:
             axes = self._axes(call, x, one)
-            one.x = self._pooling.matrix(x, axes)
+            one.x = self._matrix(x, axes)
         except UnreadableError as error:
             one.reason, one.skipped = str(error), isinstance(error, NotSamplesError)
             return None
@@ -111,11 +111,19 @@ class Collector:
                 )
                 one.x, one.skipped = None, True
                 return
-            one.y, one.reason = self._pooling.matrix(y, axes), ""
+            try:
+                one.y, one.reason = self._matrix(y, axes), ""
+            except UnreadableError as error:
+                one.x, one.reason = None, str(error)
+                return
             if self._count_zeros:
                 one.density.append(_density(y))
 
         return finish
+
+    def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
+        with torch.autocast(tensor.device.type, enabled=False):  # it is for the network, not for averages
+            return self._pooling.matrix(tensor, axes)
 
     def _axes(self, call: Call, x: Tensor, one: Observed) -> Axes:
         if not x.dtype.is_floating_point or x.layout != torch.strided or x.is_nested:
@@ -158,12 +166,7 @@ def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affini
 
 
 def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options: Options) -> Reading:
-    if options.metrics:
-        density = (float(one.density[0]), float(one.density[1])) if len(one.density) == 2 else None
-        beside = companions(x, y, metrics=options.metrics, compat=options.compat, density=density)
-        values, reasons = beside.values, beside.reasons
-    else:
-        values, reasons = {}, {}
+    beside = _beside(one, x, y, options)
     return Reading(
         one.path,
         one.call,
@@ -178,9 +181,20 @@ def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options
         certified="none" if isinstance(found, str) else found.certified,
         reason=found if isinstance(found, str) else found.reason,
         skipped=False,
-        metrics=values,
-        metric_reasons=reasons,
+        metrics=beside.values,
+        metric_reasons=beside.reasons,
     )
+
+
+def _beside(one: Observed, x: Tensor, y: Tensor, options: Options) -> Companions:
+    """Measure the companions; where the matrices are no pair of samples, the reason stands in place of each."""
+    if not options.metrics:
+        return Companions({}, {})
+    density = (float(one.density[0]), float(one.density[1])) if len(one.density) == 2 else None
+    try:
+        return companions(x, y, metrics=options.metrics, compat=options.compat, density=density)
+    except SigmascopeError as error:
+        return without_companions(options.metrics, str(error), compat=options.compat)
 
 
 def _unscored(one: Observed) -> Reading:

@@ -40,14 +40,15 @@ class Site:
         std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
         low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
         batches: how many batches were scored.
-        scores: the score of each of them.
-        n: samples of the first batch.
+        scores: the score of each batch that made the call; NaN where it has none.
+        n: samples of the first batch that could be read.
         dim: channels.
-        shape, dtype: of the input in the first batch, before pooling.
+        shape, dtype: of the input in that batch, before pooling.
         channel_axis: the axis of the channels in it; None where there is no other axis.
         axis_reason: how that is known.
         certified: how the optimal transports were proved, with the number of batches.
-        metrics: the means of the companion metrics.
+        metrics: the means of the companion metrics; NaN only with a reason.
+        metric_reasons: by their names, why there is no mean, or why some batches do not count.
         reason: why there is no score, or why some batches have none.
     """
 
@@ -68,6 +69,7 @@ class Site:
     axis_reason: str
     certified: dict[str, int]
     metrics: dict[str, float]
+    metric_reasons: dict[str, str]
     reason: str
 
     @property
@@ -107,7 +109,7 @@ class Coverage:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = [f"{self.seen} activation calls seen, {self.scored} scored"]
+        parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
         parts += [f"{self.failed} without a score"] if self.failed else []
         parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
         parts += [f"{len(self.silent)} activation modules never ran"] if self.silent else []
@@ -268,10 +270,9 @@ def _order(sequences: Iterable[tuple[tuple[str, int, str], ...]]) -> list[tuple[
 
 
 def _site(readings: list[Reading]) -> Site:
-    first = next((one for one in readings if not one.skipped), readings[0])
+    first = min(readings, key=lambda one: (one.skipped, not one.dim))
     scores = [one.score for one in readings if math.isfinite(one.score)]
     mean, std, half = _statistics(scores)
-    reasons = Counter(one.reason for one in readings if one.reason)
     return Site(
         first.path,
         first.call,
@@ -290,8 +291,18 @@ def _site(readings: list[Reading]) -> Site:
         axis_reason=first.axis_reason,
         certified=dict(Counter(one.certified for one in readings if math.isfinite(one.score))),
         metrics=_mean_metrics(readings),
-        reason="; ".join(f"{why} ({count} of {len(readings)} batches)" for why, count in reasons.items()),
+        metric_reasons={
+            name: _counted([one.metric_reasons.get(name, "") for one in readings])
+            for name in dict.fromkeys(name for one in readings for name in one.metric_reasons)
+        },
+        reason=_counted([one.reason for one in readings]),
     )
+
+
+def _counted(reasons: list[str]) -> str:
+    """Say each reason once, with the number of batches."""
+    counts = Counter(reason for reason in reasons if reason)
+    return "; ".join(f"{reason} ({count} of {len(reasons)} batches)" for reason, count in counts.items())
 
 
 def _statistics(scores: list[float]) -> tuple[float, float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import nn
 from sigmascope import __version__
 from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_module
 from sigmascope.capture.guard import plain_path
+from sigmascope.errors import InputError
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.options import Options
 
@@ -20,8 +22,12 @@ __all__ = ["Subject", "subject_of"]
 
 HIDDEN: dict[type[nn.Module], str] = {
     nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
+    nn.RNNCellBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
     nn.TransformerEncoderLayer: "the fused path of {path} ({kind}) is off while it is watched",
 }
+
+
+ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Subject:
 
     Attributes:
         name: of the network.
-        model: a fingerprint of its weights and buffers.
+        model: a fingerprint of its layers, weights and buffers.
         parameters: how many numbers it has learnt.
         device: where it runs.
         versions: of Python and the packages that matter.
@@ -48,10 +54,16 @@ class Subject:
 
 
 def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
-    """Describe a network."""
+    """Describe a network.
+
+    Raises:
+        InputError: its weights are not there.
+    """
     kinds = chosen_kinds(options.activations)
     modules = [(plain_path(path), module) for path, module in network.named_modules()]
     device = place_of(network)[0]
+    if device.type == "meta":
+        raise InputError("the network is on the meta device, without numbers. Build it on a real device and load its weights.")
     return Subject(
         name=name or type(network).__name__,
         model=_fingerprint(network),
@@ -76,7 +88,9 @@ def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tu
 
 def _fingerprint(network: nn.Module) -> str:
     tensors = dict([*network.named_parameters(), *network.named_buffers()])
-    names = hashlib.sha256(" ".join(map(plain_path, tensors)).encode()).hexdigest()
+    # Settings that are no tensors, such as a slope; an address in memory is none of them.
+    layers = [ADDRESS.sub("", f"{type(module).__qualname__}({module.extra_repr()})") for module in network.modules()]
+    names = hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()
     return hashlib.sha256(f"{names}{fingerprint(tensors.values(), values_each=64)}".encode()).hexdigest()[:32]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,8 @@ from sigmascope.measure.subject import Subject, subject_of
 from sigmascope.store import Journal, decode, encode
 
 __all__ = ["signature"]
+
+SAME_DATA = "Use the same data in the same order, or a new file."
 
 
 def signature(
@@ -102,8 +104,9 @@ def signature(
     subject = subject_of(network, options, name)
     run = _Run(network, subject, options, pool, forward or run_forward)
     with ExitStack() as stack:
-        folder = None if keep is None else check_folder(keep, subject, resuming=resume is not None)
         journal = None if resume is None else stack.enter_context(Journal.open(resume, _header(subject, options)))
+        run.earlier = [] if journal is None else _earlier(journal, str(resume))
+        folder = None if keep is None else check_folder(keep, subject, options, None if journal is None else run.earlier)
         stack.enter_context(left_as_it_was(network, mode=options.mode))
         torch.manual_seed(options.seed)
         scored = list(run.scored(batches_of(batches), journal, folder, shown=progress))
@@ -115,13 +118,24 @@ def _header(subject: Subject, options: Options) -> dict[str, object]:
     return {"model": subject.model, "options": encode(options), "versions": subject.versions, "device": subject.device}
 
 
+def _earlier(journal: Journal, source: str) -> list[BatchReadings]:
+    """Return the batches that the run to be continued has scored."""
+    return [decode(BatchReadings, record, f"{source}: line {line}") for line, record in enumerate(journal.records, start=2)]
+
+
 class _Run:
-    """One run of a network over data."""
+    """One run of a network over data.
+
+    Attributes:
+        notes: what a reader of the result should know.
+        earlier: batches that need not be run again.
+    """
 
     def __init__(
         self, network: nn.Module, subject: Subject, options: Options, pool: str | Callable[[Tensor], Tensor], forward: Forward
     ) -> None:
         self.notes: list[str] = []
+        self.earlier: list[BatchReadings] = []
         self._network = network
         self._subject = subject
         self._options = options
@@ -133,48 +147,45 @@ class _Run:
         self, batches: Iterable[object], journal: Journal | None, folder: Path | None, *, shown: bool
     ) -> Iterator[BatchReadings]:
         """Yield the readings of every batch, those of an earlier run first."""
-        earlier = [decode(BatchReadings, record) for record in journal.records] if journal else []
-        limit = self._options.max_batches
-        total = min(len(batches), limit or len(batches)) if isinstance(batches, Sized) else limit
+        limit, count = self._options.max_batches, 0
         with (
-            progress_bar(self._subject.name, total, shown=shown) as advance,
+            progress_bar(self._subject.name, _length(batches, limit), shown=shown) as advance,
             recording(self._network, self._observe, activations=self._options.activations) as recorder,
         ):
             recorder.stop()
             for index, item in enumerate(self._complete(islice(batches, limit))):
-                if index < len(earlier):
-                    self._check_same(earlier[index], item, index)
-                    found = earlier[index]
+                if index < len(self.earlier):
+                    found = self._same(self.earlier[index], item)
                 else:
                     found = self._batch(recorder, index, item, folder)
                     if journal:
                         journal.append(_record(found))
                 yield found
                 advance()
+                count = index + 1
+        if count < len(self.earlier):
+            raise ResumeError(f"the earlier run scored {len(self.earlier)} batches, and there are {count}. {SAME_DATA}")
 
     def _complete(self, items: Iterator[object]) -> Iterator[object]:
         """Pass the items on, but not a last one that is smaller than the first."""
         full: int | None = None
-        missing = object()
+        smaller: list[object] = []  # one that may be the last
         for item in items:
+            yield from smaller
             size = batch_size(item, self._options.batch_axis)
-            if full is not None and size < full:
-                following = next(items, missing)
-                if following is missing:
-                    self.notes.append(f"the last batch of {size} samples was left out, the others have {full}")
-                    return
-                yield item
-                item = following
             full = size if full is None else full
-            yield item
+            smaller = [item] if size < full else []
+            if not smaller:
+                yield item
         if full is None:
             raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
+        if smaller:
+            self.notes.append(f"the last batch of {size} samples was left out, the first has {full}")
 
-    def _check_same(self, earlier: BatchReadings, item: object, index: int) -> None:
+    def _same(self, earlier: BatchReadings, item: object) -> BatchReadings:
         if earlier.fingerprint != fingerprint_of_batch(item):
-            raise ResumeError(
-                f"batch {index} is not the one that the earlier run scored. Use the same data in the same order, or a new file."
-            )
+            raise ResumeError(f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}")
+        return earlier
 
     def _batch(self, recorder: Recorder, index: int, item: object, folder: Path | None) -> BatchReadings:
         options = self._options
@@ -195,7 +206,7 @@ class _Run:
             torch.manual_seed(_seed(options.seed, index))
             with recorder.forward_pass():
                 self._forward(self._network, batch.content)
-        if not collector.observed:
+        if not collector.observed and index == 0:  # later ones may take an exit before the first activation
             raise NoActivationError(_nothing_found(self._network, options))
         if folder is not None:
             keep_batch(folder, self._subject, options, index, batch, collector.observed)
@@ -203,6 +214,15 @@ class _Run:
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
         return None if self._collector is None else self._collector.observe(call, x)
+
+
+def _length(batches: object, limit: int | None) -> int | None:
+    """Return how many batches there will be at most, if that is known."""
+    try:
+        count = len(batches)  # type: ignore[arg-type]
+    except TypeError:  # a generator, or a loader that has a length in name only
+        return limit
+    return count if limit is None else min(count, limit)
 
 
 def _record(found: BatchReadings) -> dict[str, object]:

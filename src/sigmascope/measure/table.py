@@ -29,7 +29,7 @@ def bar(score: float, width: int = WIDTH) -> str:
 
 def as_text(signature: Signature) -> str:
     """Lay a signature out as a table of text."""
-    metrics = list(dict.fromkeys(name for site in signature.sites for name in site.metrics))
+    metrics = _columns(signature)
     many = signature.batches > 1
     head = ["site", "activation", "dim", "score", *(["std"] if many else []), "", *metrics]
     rows = [
@@ -48,10 +48,17 @@ def as_text(signature: Signature) -> str:
     return "\n".join([_title(signature), "", *_aligned([head, *rows], numeric), "", *_footer(signature)])
 
 
+def _columns(signature: Signature) -> list[str]:
+    """Name the metrics to show: the change of what is measured before and after, and one norm."""
+    names = dict.fromkeys(name for site in signature.sites for name in site.metrics)
+    return [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
+
+
 def _title(signature: Signature) -> str:
     options = signature.options
     what = f"{signature.samples} samples in {signature.batches} batch{'es' * (signature.batches != 1)}"
-    return f"Signature of {signature.name}: {len(signature)} activation calls, {what}, {options.covariance}"
+    calls = f"{len(signature)} activation call{'s' * (len(signature) != 1)}"
+    return f"Signature of {signature.name}: {calls}, {what}, {options.covariance}"
 
 
 def _footer(signature: Signature) -> list[str]:
@@ -85,7 +92,7 @@ def _shortened(text: str, longest: int = LONGEST_PATH) -> str:
 
 def as_html(signature: Signature) -> str:
     """Lay a signature out as an HTML table, for notebooks."""
-    metrics = list(dict.fromkeys(name for site in signature.sites for name in site.metrics))
+    metrics = _columns(signature)
     cells = "".join(
         f"<th scope='col'>{html.escape(name)}</th>" for name in ["site", "activation", "dim", "score", "", *metrics]
     )

@@ -1,0 +1,289 @@
+"""A signature as a table, a frame, a summary and a file: exact, strict and safe."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import sigmascope as sg
+from sigmascope.store import encode
+
+
+def network() -> nn.Module:
+    class Toy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.relu, self.last = nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5)
+            self.unused = nn.ELU()
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.relu(self.first(x))
+            nn.functional.glu(x)
+            nn.functional.silu(x * math.nan)
+            return torch.tanh(self.last(x))
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Toy()
+
+
+def batches(count: int = 2) -> list[Tensor]:
+    return [torch.randn(24, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(count)]
+
+
+RESULT = sg.signature(network(), [*batches(), batches()[0][:3]], metrics=["r2", "cka"], name="toy")
+
+
+def rounded(signature: sg.Signature) -> sg.Signature:
+    """The same with numbers and a reason that are short, to compare texts."""
+    chosen = iter([0.5, 0.9375])
+    sites = []
+    for site in signature.sites:
+        good = math.isfinite(site.score)
+        numbers = {"score": next(chosen), "std": 0.0123} if good else {"reason": "it is spoilt"}
+        sites.append(replace(site, metrics={"r2": 0.25, "cka": math.nan}, **numbers))
+    return replace(signature, sites=tuple(sites))
+
+
+TABLE = """\
+Signature of toy: 3 activation calls, 48 samples in 2 batches, ledoit-wolf
+
+site         activation  dim   score     std                            r2  cka
+relu         relu          6  0.5000  0.0123  ██████████              0.25  nan
+(network)#1  silu          6       –       –  no score: it is spoilt  0.25  nan
+(network)#2  tanh          5  0.9375  0.0123  ██████████████████▊     0.25  nan
+
+Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
+4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation modules never ran.
+Note: the last batch of 3 samples was left out, the first has 24."""
+
+
+def test_the_table() -> None:
+    assert repr(rounded(RESULT)) == TABLE
+
+
+def test_the_table_of_one_batch() -> None:
+    result = rounded(sg.signature(network(), batches(1), activations=["relu"], name="toy"))
+    sites = (replace(result.sites[0], metrics={}),)
+    assert repr(replace(result, sites=sites)).splitlines()[:4] == [
+        "Signature of toy: 1 activation calls, 24 samples in 1 batch, ledoit-wolf",
+        "",
+        "site  activation  dim   score",
+        "relu  relu          6  0.5000  ██████████",
+    ]
+
+
+def test_long_names_are_cut_in_the_middle() -> None:
+    site = replace(RESULT.sites[0], path="a" * 40 + "b" * 40)
+    text = repr(replace(RESULT, sites=(site,)))
+    assert "a" * 23 + "…" + "b" * 24 + " " in text
+    assert "a" * 24 not in text
+
+
+class Tags(HTMLParser):
+    """Collects what a browser would see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_html_escapes_hostile_names() -> None:
+    hostile = "<script>alert('x')</script><img src=x onerror=\"y\">&amp;"
+    site = replace(RESULT.sites[0], path=hostile, kind=hostile, metrics={hostile: 0.5})
+    failed = replace(RESULT.sites[1], reason=hostile)
+    coverage = replace(RESULT.coverage, notes=(hostile,))
+    page = Tags()
+    page.feed(replace(RESULT, name=hostile, sites=(site, failed), coverage=coverage)._repr_html_())
+    assert {*page.tags} == {"table", "caption", "thead", "tr", "th", "tbody", "td", "div", "p", "br"}
+    assert page.text.count(hostile) == 6
+    assert page.tags.count("td") == 2 * (5 + 3)  # the metrics of all sites are columns of each
+
+
+def test_html_holds_what_the_table_holds() -> None:
+    page = Tags()
+    page.feed(RESULT._repr_html_())
+    for text in ("relu", "(network)#2", f"{RESULT.scores[0]:.4f}", "x contains NaN", "the last batch of 3 samples", "r2"):
+        assert text in page.text
+
+
+def test_scores_and_length() -> None:
+    assert RESULT.scores.dtype == np.float64
+    assert len(RESULT) == len(RESULT.sites) == len(RESULT.scores) == 3
+    assert np.isnan(RESULT.scores).tolist() == [False, True, False]
+
+
+def test_the_summary_is_that_of_numpy() -> None:
+    values = np.array([0.9, 0.2, 0.55, 0.7, 0.31])
+    scores = iter([*values[:2], math.nan, *values[2:]])
+    sites = tuple(replace(RESULT.sites[0], score=score) for score in scores)
+    upper, lower = np.percentile(values, [75, 25])
+    expected = {
+        **{name: getattr(np, name)(values) for name in ("min", "median", "max", "mean", "std")},
+        "spread": values.max() - values.min(),
+        "iqr": upper - lower,
+    }
+    summary = replace(RESULT, sites=sites).summary()
+    assert list(summary) == list(expected)
+    assert summary == pytest.approx(expected)
+    assert all(type(value) is float for value in summary.values())
+    assert all(math.isnan(value) for value in replace(RESULT, sites=()).summary().values())
+
+
+def test_the_frame() -> None:
+    frame = RESULT.to_frame()
+    assert len(frame) == 3
+    assert frame["site"].tolist() == ["relu", "(network)#1", "(network)#2"]
+    assert frame["score"].to_numpy() == pytest.approx(RESULT.scores, nan_ok=True)
+    assert frame["score"].dtype == frame["r2"].dtype == np.float64
+    assert frame["r2"].tolist() == pytest.approx([site.metrics["r2"] for site in RESULT.sites], nan_ok=True)
+    assert frame["batches"].tolist() == [2, 0, 2]
+    assert {"path", "call", "kind", "std", "low", "high", "n", "dim", "reason", "channel_axis"} <= {*frame.columns}
+    assert "metrics" not in frame.columns
+
+
+def test_the_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(sg.MissingExtraError, match=r"to_frame needs pandas: pip install 'sigmascope\[analysis\]'"):
+        RESULT.to_frame()
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    path = RESULT.save(tmp_path / "new" / "toy.json")
+    loaded = sg.load(path)
+    assert encode(loaded) == encode(RESULT)  # every bit; NaN is None there
+    assert repr(loaded) == repr(RESULT)
+    assert type(loaded.sites) is tuple
+    assert loaded.sites[0].scores == RESULT.sites[0].scores
+    assert math.isnan(loaded.sites[1].score)
+    assert loaded.options == RESULT.options
+    assert loaded.save(tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_every_option_survives(tmp_path: Path) -> None:
+    result = sg.signature(
+        network(),
+        batches(),
+        activations={"relu", "tanh"},
+        channel_axis={"no*": -1},
+        max_batches=1,
+        metrics="all",
+        compat=True,
+        pool=lambda t: t,
+        seed=2**62 + 1,
+    )
+    assert sg.load(result.save(tmp_path / "a.json")).options == result.options
+
+
+def test_the_file_is_strict_json(tmp_path: Path) -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"), parse_constant=refuse)
+    assert (document["format"], document["kind"], document["version"]) == ("sigmascope", "signature", 1)
+    assert document["content"]["sites"][1]["score"] is None
+    assert document["content"]["sites"][0]["score"] == RESULT.scores[0]
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    whole = RESULT.save(tmp_path / "toy.json").read_bytes()
+    cut = tmp_path / "cut.json"
+    for end in [0, 1, 2, 10, *range(50, len(whole) - 2, 97), len(whole) - 2]:
+        cut.write_bytes(whole[:end])
+        with pytest.raises(sg.FileFormatError, match=r"cut\.json is truncated, damaged or not a JSON file of sigmascope"):
+            sg.load(cut)
+    cut.write_bytes(whole)
+    assert len(sg.load(cut)) == 3
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def into(content: Any, *path: Any, value: Any) -> None:
+    for step in path[:-1]:
+        content = content[step]
+    if value is ...:
+        del content[path[-1]]
+    else:
+        content[path[-1]] = value
+
+
+HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
+    "foreign": (("format",), "other", r"was not written by sigmascope\. Give a signature file"),
+    "another kind": (("kind",), "atlas", r"is of kind 'atlas'\. Give a file of kind 'signature'"),
+    "newer": (("version",), 2, r"was written by a newer sigmascope: signature version 2, this one reads 1\. Upgrade"),
+    "no version": (("version",), "1", r"has signature version '1', this sigmascope reads 1"),
+    "no content": (("content",), None, r"content: expected the fields of Signature, found None"),
+    "a word as score": (
+        ("content", "sites", 2, "score"),
+        "0.9",
+        r"content\.sites\[2\]\.score: expected a number, found '0\.9'",
+    ),
+    "true as score": (("content", "sites", 0, "score"), True, r"content\.sites\[0\]\.score: expected a number, found True"),
+    "a deep list": (("content", "sites", 0, "shape", 1), [6], r"content\.sites\[0\]\.shape\[1\]: expected a whole number"),
+    "half a sample": (("content", "sites", 0, "n"), 0.5, r"content\.sites\[0\]\.n: expected a whole number, found 0\.5"),
+    "a number as metric": (("content", "sites", 1, "metrics"), 3, r"content\.sites\[1\]\.metrics: expected a dict"),
+    "a word as metric": (("content", "sites", 1, "metrics", "cka"), "a", r"sites\[1\]\.metrics\.cka: expected a number"),
+    "a dict as sites": (("content", "sites"), {}, r"content\.sites: expected a list, found \{\}"),
+    "a missing field": (("content", "sites", 0, "kind"), ..., r"content\.sites\[0\]: missing 'kind'"),
+    "an unknown field": (("content", "options", "rm"), "-rf", r"content\.options: unknown 'rm'"),
+    "a site as coverage": (("content", "coverage"), [], r"content\.coverage: expected the fields of Coverage, found \[\]"),
+    "skipped": (("content", "coverage", "skipped", 0, "call"), None, r"coverage\.skipped\[0\]\.call: expected a whole number"),
+    "huge": (("content", "parameters"), 10**400, r"truncated, damaged or not a JSON file of sigmascope"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_file_is_refused_by_place(case: str, tmp_path: Path) -> None:
+    path, value, match = HOSTILE[case]
+    document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"))
+    into(document, *path, value=value)
+    hostile = tmp_path / "hostile.json"
+    hostile.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(sg.FileFormatError, match=rf"hostile\.json.*{match}"):
+        sg.load(hostile)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(leaf for key, one in inner for leaf in leaves(one, (*path, key)))]
+
+
+def test_no_wrong_type_anywhere_raises_anything_else(tmp_path: Path) -> None:
+    """Every value of the file is replaced in turn; what still fits its place is read, all else is refused by name."""
+    document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"))
+    refused = 0
+    for path in leaves(document)[1:]:
+        for value in ({"a": []}, "word"):
+            changed = copy.deepcopy(document)
+            into(changed, *path, value=value)
+            (tmp_path / "changed.json").write_text(json.dumps(changed), "utf-8")
+            try:
+                sg.load(tmp_path / "changed.json")
+            except sg.FileFormatError as error:
+                refused += "changed.json" in str(error)
+    assert refused > len(leaves(document))
+
+
+def test_no_file() -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
+        sg.load("nowhere.json")
