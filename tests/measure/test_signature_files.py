@@ -78,7 +78,7 @@ def test_the_table_of_one_batch() -> None:
     result = rounded(sg.signature(network(), batches(1), activations=["relu"], name="toy"))
     sites = (replace(result.sites[0], metrics={}),)
     assert repr(replace(result, sites=sites)).splitlines()[:4] == [
-        "Signature of toy: 1 activation calls, 24 samples in 1 batch, ledoit-wolf",
+        "Signature of toy: 1 activation call, 24 samples in 1 batch, ledoit-wolf",
         "",
         "site  activation  dim   score",
         "relu  relu          6  0.5000  ██████████",

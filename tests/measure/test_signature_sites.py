@@ -149,11 +149,11 @@ def test_too_few_samples(count: int) -> None:
     ("pool", "pattern"),
     [
         (lambda t: t.long(), r"x has dtype int64, not a floating type"),
-        (lambda t: t.mean(1), r"the function given as pool returned of shape \(40,\), not a matrix \(n, d\)"),
+        (lambda t: t.mean(1), r"the function given as pool returned a tensor of shape \(40,\), not a matrix \(n, d\)"),
         (lambda t: [t], r"the function given as pool returned a list, not a matrix"),
         (lambda t: t[:1], r"x has 1 row"),
         (lambda t: t[:0], r"x has 0 rows"),
-        (lambda t: t if t.amin() < 0 else t[:, 0], r"returned of shape \(40,\), not a matrix"),
+        (lambda t: t if t.amin() < 0 else t[:, 0], r"returned a tensor of shape \(40,\), not a matrix"),
     ],
 )
 def test_a_pooling_of_the_user_that_gives_no_samples(pool: Callable[[Tensor], Any], pattern: str) -> None:
