@@ -42,7 +42,13 @@ if TYPE_CHECKING:
     from sigmascope.maths.transport import w2_exact as w2_exact
     from sigmascope.measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
     from sigmascope.measure.keep import rescore as rescore
-    from sigmascope.measure.signature import Coverage as Coverage, Signature as Signature, Site as Site, load as load
+    from sigmascope.measure.signature import (
+        Coverage as Coverage,
+        Signature as Signature,
+        Site as Site,
+        Skipped as Skipped,
+        load as load,
+    )
     from sigmascope.measure.survey import signature as signature
 
 __version__ = "0.1.0"
@@ -63,6 +69,7 @@ _HOME = {
     "SigmascopeError": "errors",
     "Signature": "measure.signature",
     "Site": "measure.signature",
+    "Skipped": "measure.signature",
     "affine_map": "maths.fit",
     "affinities": "measure.affinity",
     "affinity": "measure.affinity",

@@ -160,6 +160,23 @@ MOVES: dict[str, tuple[Any, Step, int]] = {
     "einsum projects": (conv, lambda x: torch.einsum("nchw,cd->ndhw", x, torch.ones(8, 8)), 1),
     "norm over all axes": (conv, lambda x: F.layer_norm(x, (8, 8, 8)), 1),
     "norm over all axes, by name": (conv, lambda x: F.layer_norm(x, normalized_shape=[8, 8, 8]), 1),
+    "mean": (linear, lambda x: x.mean(1), 2),
+    "mean of several": (conv, lambda x: x[..., None].mean((0, 3)), 0),
+    "mean, kept": (linear, lambda x: x.mean(1, keepdim=True), 3),
+    "mean, kept by position": (conv, lambda x: torch.mean(x, 2, True), 1),
+    "sum": (conv, lambda x: x.sum(dim=-1), 1),
+    "sum over the samples": (conv, lambda x: x.sum(0), 0),
+    "amax": (linear, lambda x: x.amax(2), 2),
+    "max": (conv, lambda x: x.max(2).values, 1),
+    "max, before": (linear, lambda x: torch.max(x, dim=1)[0], 2),
+    "the larger": (conv, lambda x: torch.max(x, torch.ones(4, 8, 8, 8)), 1),
+    "norm": (linear, lambda x: x.norm(2, 1), 2),
+    "std": (linear, lambda x: x.std(1, True), 2),
+    "matmul over space": (conv, lambda x: torch.matmul(x, torch.ones(8, 8)), 1),
+    "operator over space": (conv, lambda x: x @ torch.ones(8, 8), 1),
+    "matmul over channels": (linear, lambda x: torch.matmul(x, torch.ones(8, 8)), 3),
+    "weights in front of channels": (conv, lambda x: torch.ones(8, 8) @ x.flatten(2), 1),
+    "weights in front of tokens": (linear, lambda x: torch.ones(8, 8) @ x, 3),
     "windows": (linear, lambda x: x.view(4, 4, 2, 4, 2, 8).transpose(2, 3).reshape(-1, 4, 8), 2),
     "channels with the batch": (conv, lambda x: x.reshape(32, 1, 8, 8), 0),
     "out of a parameter": (conv, lambda x: nn.Parameter(torch.ones(1, 8, 1, 1)) * x, 1),
@@ -206,6 +223,48 @@ def test_idioms(x: Tensor, step: Step, axis: int) -> None:
     found = layout(x, step)
     assert found.axis == axis
     assert found.reason.startswith("follows")
+
+
+def scaled_up(x: Tensor) -> Tensor:
+    """From depth to space by hand."""
+    n, _, h, w = x.shape
+    return x.view(n, 3, 4, 4, h, w).permute(0, 1, 4, 2, 5, 3).reshape(n, 3, 4 * h, 4 * w)
+
+
+def test_depth_to_space_by_hand() -> None:
+    assert layout(square, nn.Conv2d(8, 48, 1), scaled_up) == Layout(1, "follows conv2d")
+
+
+@pytest.mark.parametrize("heads", [2, 4, 8])
+def test_heads_have_channels_of_their_own(heads: int) -> None:
+    def split(x: Tensor) -> Tensor:
+        return x.view(4, 8, heads, 16 // heads)
+
+    assert layout(line, nn.Linear(8, 16), split) == Layout(3, "follows linear")
+    assert layout(line, nn.Linear(8, 16), split, lambda x: x.transpose(1, 2)).axis == 3
+    assert layout(line, nn.Linear(8, 16), split, lambda x: x.permute(0, 3, 1, 2)).axis == 1
+
+
+def test_graph_convolution() -> None:
+    """As in ST-GCN, where a matrix of neighbours is multiplied from behind, over the joints."""
+    neighbours = nn.Parameter(torch.ones(8, 8))
+    assert layout(square, lambda x: torch.matmul(conv(x), neighbours)) == Layout(1, "follows conv2d")
+    assert layout(square, lambda x: torch.matmul(linear(x), neighbours)).axis == 3  # the control: over the channels
+
+
+def test_channels_that_are_summed_over_are_not_followed() -> None:
+    for step in (lambda x: x.mean(1), lambda x: x.mean(1, keepdim=True), lambda x: x.max(1).values, lambda x: x.sum((1, 2))):
+        assert not layout(image(4, 8, 8, 8, 8), nn.Conv3d(8, 8, 1), step).reason.startswith("follows")
+
+
+def test_index_that_was_itself_computed() -> None:
+    """The places of maxima are followed as channels are, but what they are used on is not theirs."""
+
+    def pick(x: Tensor) -> Tensor:
+        places = conv(x).amax((0, 2)).argmax(1)
+        return linear(x)[:, :, places]
+
+    assert layout(square, pick) == Layout(3, "follows linear")
 
 
 UNKNOWN = {

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sigmascope.capture.layout import Layout
+from sigmascope.capture.lineage import Descent
 from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError, check_pooling
 from sigmascope.capture.record import Call
 from sigmascope.errors import InputError, InputTypeError, OptionError
@@ -18,8 +19,20 @@ from sigmascope.errors import InputError, InputTypeError, OptionError
 N, C = 6, 5
 
 
-def call(axis: int | None, *, path: str = "block.act", sequence_first: bool = False, reason: str = "evidence") -> Call:
-    return Call(path, 0, "relu", Layout(axis, reason), sequence_first)
+def call(
+    axis: int | None,
+    *,
+    path: str = "block.act",
+    sequence_first: bool = False,
+    reason: str = "evidence",
+    descent: Descent | None = None,
+) -> Call:
+    return Call(path, 0, "relu", Layout(axis, reason), descent or Descent("unknown"), sequence_first)
+
+
+def parted(axis: int | None, parts: int, *, outer: int = 1, path: str = "block.act") -> Call:
+    """Samples that each have so many consecutive rows and are repeated as a whole."""
+    return call(axis, path=path, descent=Descent("known", 0, outer, parts))
 
 
 def pooling(pool: Any = "channels", **changed: Any) -> Pooling:
@@ -28,7 +41,7 @@ def pooling(pool: Any = "channels", **changed: Any) -> Pooling:
         "channel_axis": {},
         "batch_axis": 0,
         "size": N,
-        "mask": None,
+        "masks": {},
         "limit": 2048,
         "generator": torch.Generator().manual_seed(0),
     }
@@ -60,6 +73,10 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Call, dict[str, Any], str]] = {
     "sequence first, told by the user": ((N, N, C), call(2), {"batch_axis": 1}, "tnc->ntc"),
     "sequence first, longer": ((2 * N, N, C), call(2), {}, "tnc->ntc"),
     "samples last": ((C, 7, N), call(0), {}, "ctn->ntc"),
+    "known, samples in the middle": ((N, N, N, N), call(3, descent=Descent("known", 2)), {}, "hwnc->nhwc"),
+    "known, samples behind the channels": ((N, N, N), call(0, descent=Descent("known", 1)), {}, "cnt->ntc"),
+    "known, a matrix": ((N, N), call(1, descent=Descent("known", 1)), {}, "cn->nc"),
+    "known, against the sizes": ((N, N, C), call(2, descent=Descent("known", 1)), {}, "tnc->ntc"),
 }
 
 
@@ -112,18 +129,61 @@ def test_released_averages_by_the_number_of_axes_alone(shape: tuple[int, ...], e
 def test_windows_are_parts_of_their_sample(parts: int, channels: int) -> None:
     tensor = numbers(parts * N, 7, channels)
     way = pooling()
-    assert way.axes(call(2), tensor) == Axes(0, 2, parts, "evidence")
+    how = parted(2, parts)
+    assert way.axes(how, tensor) == Axes(0, 2, 1, parts, "evidence")
     reference = tensor.reshape(N, parts * 7, channels)
-    torch.testing.assert_close(pooled(tensor, call(2)), reference.mean(1))
-    torch.testing.assert_close(pooled(tensor, call(2), "sum"), reference.sum(1))
-    assert torch.equal(pooled(tensor, call(2), "flatten"), reference.flatten(1))
-    assert pooled(tensor, call(2), samples="tokens").shape == (parts * N * 7, channels)
-    assert not torch.allclose(pooled(tensor, call(2)), tensor.reshape(parts, N, 7, channels).mean((0, 2))) or parts == 1
+    torch.testing.assert_close(pooled(tensor, how), reference.mean(1))
+    torch.testing.assert_close(pooled(tensor, how, "sum"), reference.sum(1))
+    assert torch.equal(pooled(tensor, how, "flatten"), reference.flatten(1))
+    assert pooled(tensor, how, samples="tokens").shape == (parts * N * 7, channels)
+    if parts > 1:
+        repeated = parted(2, 1, outer=parts)
+        assert not torch.allclose(pooled(tensor, how), pooled(tensor, repeated))
+
+
+@pytest.mark.parametrize("channels", [C, N])
+@pytest.mark.parametrize(("outer", "inner"), [(2, 1), (3, 4), (N, 1)])
+def test_repeated_samples_are_views_of_one(outer: int, inner: int, channels: int) -> None:
+    tensor = numbers(outer * N * inner, 7, channels)
+    how = parted(2, inner, outer=outer)
+    assert pooling().axes(how, tensor) == Axes(0, 2, outer, inner, "evidence")
+    reference = tensor.reshape(outer, N, inner, 7, channels).movedim(1, 0).reshape(N, -1, channels)
+    torch.testing.assert_close(pooled(tensor, how), reference.mean(1))
+    torch.testing.assert_close(pooled(tensor, how, "sum"), reference.sum(1))
+    assert torch.equal(pooled(tensor, how, "flatten"), reference.flatten(1))
+    assert torch.equal(pooled(tensor, how, samples="tokens"), reference.flatten(0, 1))
 
 
 def test_windows_of_matrices() -> None:
     tensor = numbers(4 * N, N)
-    torch.testing.assert_close(pooled(tensor, call(1)), tensor.reshape(N, 4, N).mean(1))
+    torch.testing.assert_close(pooled(tensor, parted(1, 4)), tensor.reshape(N, 4, N).mean(1))
+    torch.testing.assert_close(pooled(tensor, parted(1, 1, outer=4)), tensor.reshape(4, N, N).mean(0))
+    behind = call(1, descent=Descent("known", 1, 1, 4))
+    torch.testing.assert_close(pooled(tensor.T, behind), tensor.reshape(N, 4, N).mean(1))
+
+
+def test_multiples_of_the_samples_are_no_samples_by_themselves() -> None:
+    """Consecutive parts and repeated views have the same size."""
+    with pytest.raises(NotSamplesError, match=r"no axis of \[12, 7, 5\] counts the 6 samples"):
+        pooled(numbers(2 * N, 7, C), call(2))
+
+
+def test_tokens_in_one_axis_are_tokens_of_their_sample() -> None:
+    tensor = numbers(N * 7, C)
+    torch.testing.assert_close(pooled(tensor, parted(1, 7)), tensor.reshape(N, 7, C).mean(1))
+    assert torch.equal(pooled(tensor, parted(1, 7), samples="tokens"), tensor)
+    steps_first = parted(1, 1, outer=7)
+    torch.testing.assert_close(pooled(tensor, steps_first), tensor.reshape(7, N, C).mean(0))
+    assert torch.equal(pooled(tensor, steps_first, samples="tokens"), tensor.reshape(7, N, C).transpose(0, 1).flatten(0, 1))
+
+
+def test_drawn_tokens_do_not_depend_on_how_they_lie() -> None:
+    tensor = numbers(N, 70, C)
+    way = pooling(samples="tokens", limit=20)
+    rows = way.matrix(tensor, way.axes(call(2), tensor))
+    way = pooling(samples="tokens", limit=20)
+    flat = tensor.flatten(0, 1)
+    assert torch.equal(way.matrix(flat, way.axes(parted(1, 70), flat)), rows)
 
 
 def test_one_number_per_sample() -> None:
@@ -131,7 +191,8 @@ def test_one_number_per_sample() -> None:
     for pool in ("channels", "sum", "flatten"):
         assert torch.equal(pooled(tensor, call(None), pool), tensor[:, None])
     assert pooling().axes(call(None), tensor).channels is None
-    assert torch.equal(pooled(numbers(2 * N), call(None)), numbers(2 * N).reshape(N, 2).mean(1, keepdim=True))
+    assert torch.equal(pooled(numbers(2 * N), parted(None, 2)), numbers(2 * N).reshape(N, 2).mean(1, keepdim=True))
+    assert torch.equal(pooled(numbers(2 * N), parted(None, 1, outer=2)), numbers(2 * N).reshape(2, N).mean(0)[:, None])
 
 
 MASK = torch.arange(7) < torch.tensor([7, 5, 3, 1, 0, 6])[:, None]
@@ -143,21 +204,92 @@ MASK = torch.arange(7) < torch.tensor([7, 5, 3, 1, 0, 6])[:, None]
 )
 @pytest.mark.parametrize("pool", ["channels", "sum"])
 def test_hidden_tokens_do_not_count(order: str, axis: int, parts: int, pool: str) -> None:
-    how = call(axis)
+    how = call(axis) if parts == 1 else parted(axis, parts)
     tensor = numbers(parts * N, 7, C)
     mask = MASK.repeat_interleave(parts, 0)
     tensor[~mask] = 1e9
     rows = [tensor[i][mask[i]].sum(0) / (max(int(mask[i].sum()), 1) if pool == "channels" else 1) for i in range(parts * N)]
     reference = torch.stack(rows).reshape(N, parts, C)
     expected = reference.mean(1) if pool == "channels" else reference.sum(1)
-    torch.testing.assert_close(pooled(torch.einsum(order, tensor), how, pool, mask=MASK), expected)
+    torch.testing.assert_close(pooled(torch.einsum(order, tensor), how, pool, masks={"": MASK}), expected)
     assert not torch.allclose(pooled(torch.einsum(order, tensor), how, pool), expected)
+
+
+@pytest.mark.parametrize("outer", [1, 3])
+def test_hidden_tokens_of_flattened_sequences_do_not_count(outer: int) -> None:
+    sequences = numbers(outer, N, 7, C)
+    sequences[:, ~MASK] = 1e9
+    counts = (outer * MASK.sum(1, keepdim=True)).clamp_min(1)
+    total = torch.where(MASK[..., None], sequences, 0.0).sum((0, 2))
+    flat = sequences.flatten(0, 2)
+    how = parted(1, 7, outer=outer)
+    torch.testing.assert_close(pooled(flat, how, "sum", masks={"": MASK}), total)
+    torch.testing.assert_close(pooled(flat, how, masks={"": MASK}), total / counts)
+    assert not torch.allclose(pooled(flat, how), total / counts)
+    found = pooled(flat, how, samples="tokens", masks={"": MASK})
+    assert torch.equal(found, sequences.transpose(0, 1)[MASK[:, None].expand(N, outer, 7)])
+
+
+def test_hidden_tokens_of_sequences_with_the_steps_first() -> None:
+    sequences = numbers(N, 7, C)
+    sequences[~MASK] = 1e9
+    flat = sequences.transpose(0, 1).flatten(0, 1)
+    how = parted(1, 1, outer=7)
+    assert torch.equal(pooled(flat, how, samples="tokens", masks={"": MASK}), sequences[MASK])
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("decoder.layers.0.act", "decoder"),
+        ("model.decoder_block.act", "decoder"),
+        ("encoder.layers.0.act", ""),
+        ("block.act", ""),
+        ("block.predecoder", ""),
+    ],
+)
+def test_decoders_have_a_mask_of_their_own(path: str, hidden: str) -> None:
+    tensor = numbers(N, 7, C)
+    masks = {"": MASK, "decoder": MASK.flip(1)}
+    assert pooling(masks=masks).axes(call(2, path=path), tensor).part == hidden
+    found = pooled(tensor, call(2, path=path), masks=masks)
+    assert torch.equal(found, pooled(tensor, call(2), masks={"": masks[hidden]}))
+    other = masks["" if hidden else "decoder"]
+    assert not torch.allclose(found, pooled(tensor, call(2), masks={"": other}))
+    rows = pooled(tensor, call(2, path=path), samples="tokens", masks=masks)
+    assert torch.equal(rows, tensor[masks[hidden]])
+
+
+def test_a_decoder_without_a_mask_of_its_own_has_that_of_the_network() -> None:
+    how = call(2, path="decoder.act")
+    assert pooling(masks={"": MASK}).axes(how, numbers(N, 7, C)).part == ""
+    assert torch.equal(pooled(numbers(N, 7, C), how, samples="tokens", masks={"": MASK}), numbers(N, 7, C)[MASK])
+
+
+def test_draws_of_two_parts_are_not_confused() -> None:
+    tensor = numbers(N, 7, C)
+    way = pooling(samples="tokens", masks={"": MASK, "decoder": ~MASK})
+    for path, mask in (("encoder.act", MASK), ("decoder.act", ~MASK)):
+        assert torch.equal(way.matrix(tensor, way.axes(call(2, path=path), tensor)), tensor[mask])
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((11, C), 1), ((N, C), 1), ((11, 3, C), 2), ((11,), None)])
+def test_rows_in_no_known_order_are_samples_of_their_own(shape: tuple[int, ...], axis: int | None) -> None:
+    tensor, how = numbers(*shape), call(axis, descent=Descent("lost"))
+    axes = pooling(samples="tokens").axes(how, tensor)
+    assert (axes.samples, axes.channels) == (None, axis)
+    assert axes.reason.endswith("every row a sample, in no known order")
+    expected = tensor[:, None] if len(shape) == 1 else tensor.flatten(0, -2)
+    assert torch.equal(pooled(tensor, how, samples="tokens"), expected)
+    # A mask says nothing of rows whose sample is not known.
+    mask = torch.zeros(shape[0], 3, dtype=torch.bool)
+    assert torch.equal(pooled(tensor, how, samples="tokens", size=shape[0], masks={"": mask}), expected)
 
 
 def test_a_mask_of_another_length_is_not_used() -> None:
     tensor = numbers(N, 8, C)
-    assert torch.equal(pooled(tensor, call(2), mask=MASK), pooled(tensor, call(2)))
-    assert torch.equal(pooled(numbers(N, C), call(1), mask=MASK), numbers(N, C))
+    assert torch.equal(pooled(tensor, call(2), masks={"": MASK}), pooled(tensor, call(2)))
+    assert torch.equal(pooled(numbers(N, C), call(1), masks={"": MASK}), numbers(N, C))
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -173,12 +305,13 @@ def test_tokens_that_are_hidden_are_never_drawn(parts: int) -> None:
     tensor = numbers(parts * N, 7, C)
     mask = MASK.repeat_interleave(parts, 0)
     tensor[~mask] = torch.nan
-    found = pooled(tensor, call(2), samples="tokens", mask=MASK)
+    how = parted(2, parts)
+    found = pooled(tensor, how, samples="tokens", masks={"": MASK})
     assert torch.equal(found, tensor[mask])
-    few = pooled(tensor, call(2), samples="tokens", mask=MASK, limit=10)
+    few = pooled(tensor, how, samples="tokens", masks={"": MASK}, limit=10)
     assert few.shape == (10, C)
     assert few.isfinite().all()
-    assert pooled(tensor, call(2), samples="tokens").isnan().any()
+    assert pooled(tensor, how, samples="tokens").isnan().any()
 
 
 def test_drawn_tokens_are_the_same_rows_in_order() -> None:
@@ -210,7 +343,7 @@ def test_draws_are_uniform() -> None:
     way = pooling(samples="tokens", size=4, limit=10)
     for _ in range(400):
         way._drawn.clear()
-        counts[way.matrix(x, Axes(0, 2, 1, ""))[:, 0].long()] += 1
+        counts[way.matrix(x, Axes(0, 2, 1, 1, ""))[:, 0].long()] += 1
     assert counts.sum() == 4000
     assert (counts - 100).abs().max() < 45  # five standard deviations
 
@@ -228,8 +361,8 @@ def test_half_types_are_summed_in_float32(dtype: torch.dtype, mask: Tensor | Non
     tensor = (torch.rand(N, 4096, C) + 100).to(dtype)
     expected = tensor.double().sum(1).float()
     assert torch.isinf(tensor.sum(1)).any() or not torch.allclose(tensor.sum(1).float(), expected, rtol=1e-5)  # the control
-    torch.testing.assert_close(pooled(tensor, call(2), "sum", mask=mask), expected, rtol=1e-5, atol=0)
-    torch.testing.assert_close(pooled(tensor, call(2), mask=mask), expected / 4096, rtol=1e-5, atol=0)
+    torch.testing.assert_close(pooled(tensor, call(2), "sum", masks={"": mask}), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(pooled(tensor, call(2), masks={"": mask}), expected / 4096, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("shape", [(N,), (N, C), (N, 1, C), (N, 4, C), (2 * N, 1, C), (N, 1, 1, C)])
@@ -242,7 +375,8 @@ def test_a_matrix_does_not_change_with_the_tensor(shape: tuple[int, ...], mask: 
     if pool == "released" and len(shape) == 1:
         shape = (N, C)  # it has no rule for fewer axes
     tensor = numbers(*shape)
-    found = pooled(tensor, call(len(shape) - 1 if len(shape) > 1 else None), pool, samples=samples, mask=mask)
+    how = parted(len(shape) - 1 if len(shape) > 1 else None, shape[0] // N)
+    found = pooled(tensor, how, pool, samples=samples, masks={"": mask})
     kept = found.clone()
     tensor.zero_()
     assert torch.equal(found, kept)
@@ -274,19 +408,75 @@ def test_an_unknown_layout_can_be_overruled() -> None:
 
 UNREADABLE: dict[str, tuple[type[Exception], Tensor, Call, dict[str, Any], str]] = {
     "number": (NotSamplesError, torch.tensor(1.0), call(None), {}, "a single number, not samples"),
-    "parameter": (
+    "weights": (
         NotSamplesError,
-        nn.Parameter(numbers(N, C)),
-        call(1),
+        numbers(N, C),
+        call(1, descent=Descent("constant")),
         {},
-        "a parameter of the network, which does not depend",
+        "computed from the weights alone, it does not depend on the samples",
+    ),
+    "weights, token by token": (
+        NotSamplesError,
+        numbers(N, C),
+        call(1, descent=Descent("constant")),
+        {"samples": "tokens"},
+        "computed from the weights alone",
+    ),
+    "merged": (
+        NotSamplesError,
+        numbers(N, C),
+        call(1, descent=Descent("merged")),
+        {},
+        "a tensor of shape [6, 5] that has no axis of samples any more",
+    ),
+    "merged, token by token": (
+        NotSamplesError,
+        numbers(N, C),
+        call(1, descent=Descent("merged")),
+        {"samples": "tokens"},
+        "has no axis of samples any more",
+    ),
+    "lost": (
+        UnreadableError,
+        numbers(N, C),
+        call(1, descent=Descent("lost")),
+        {},
+        "the rows of [6, 5] are no longer in the order of the samples and cannot be averaged by sample; samples='tokens'",
+    ),
+    "known, both": (
+        UnreadableError,
+        numbers(N, 7, 9),
+        call(1, descent=Descent("known", 1)),
+        {},
+        "axis 1 would be both samples and channels",
+    ),
+    "known, overruled onto the samples": (
+        UnreadableError,
+        numbers(N, 7, 9),
+        call(2, descent=Descent("known", 1)),
+        {"channel_axis": {"*": 1}},
+        "channel_axis={'*': 1} does not fit",
+    ),
+    "a function that fails": (
+        UnreadableError,
+        numbers(N, C),
+        call(1),
+        {"pool": lambda x: x.reshape(7)},
+        "the function given as pool raised RuntimeError: shape '[7]' is invalid",
+    ),
+    "two axes as long as the batch, none where it should be": (
+        NotSamplesError,
+        numbers(7, N, N),
+        call(2),
+        {},
+        "no axis of [7, 6, 6] counts the 6 samples of the batch",
     ),
     "no samples": (
         NotSamplesError,
         numbers(5, 7, 9),
         call(2),
         {},
-        "no axis of [5, 7, 9] counts the 6 samples of the batch: it does not depend on them",
+        "no axis of [5, 7, 9] counts the 6 samples of the batch",
     ),
     "no samples in a vector": (NotSamplesError, numbers(C), call(None), {}, "no axis of [5] counts the 6 samples"),
     "no evidence": (UnreadableError, numbers(N, 7, 9), call(None, reason="nothing is known; why"), {}, "nothing is known; why"),

@@ -66,7 +66,9 @@ relu         relu          6  0.5000  0.0123  ██████████    
 (network)#2  tanh          5  0.9375  0.0123  ██████████████████▊     0.25  nan
 
 Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
-4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation modules never ran.
+4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation module never ran.
+Skipped: (network) (glu): input [24, 6] and output [24, 3] differ in shape, so no affine map compares them.
+Never ran: unused.
 Note: the last batch of 3 samples was left out, the first has 24."""
 
 

@@ -22,6 +22,7 @@ from sigmascope.errors import InputTypeError, OptionError
 __all__ = [
     "FAMILIES",
     "chosen_kinds",
+    "function_name",
     "kind_of_function",
     "kind_of_layer",
     "kind_of_module",
@@ -95,6 +96,7 @@ _NAMED_CLASSES = {
     "MishMe": "mish",
     "NewGELU": "new_gelu",
     "NewGELUActivation": "new_gelu",
+    "OnnxHardSigmoid": "hardsigmoid",
     "QuickGELU": "quick_gelu",
     "QuickGELUActivation": "quick_gelu",
     "ReLUSquaredActivation": "relu_squared",
@@ -127,7 +129,7 @@ def kind_of_function(function: object, args: tuple[Any, ...], kwargs: dict[str, 
     >>> kind_of_function(torch.relu_, (), {}), kind_of_function(nn.functional.hardtanh, (0, 0.0, 6.0), {})
     ('relu', 'relu6')
     """
-    name = _name(function)
+    name = function_name(function)
     own = _registered_functions.get(function) or _registered_functions.get(name)
     if own is not None:
         return own
@@ -135,6 +137,18 @@ def kind_of_function(function: object, args: tuple[Any, ...], kwargs: dict[str, 
     if kind == "hardtanh" and _limits(args, kwargs) == (0, 6):  # this is how nn.ReLU6 calls it
         return "relu6"
     return kind
+
+
+def function_name(function: object) -> str:
+    """Return the name of a function, the same for `relu`, `relu_` and `torch.ops.aten.relu.default`.
+
+    Properties arrive as the `__get__` of their descriptor.
+    """
+    function = getattr(function, "_overloadpacket", function)
+    name: str = getattr(function, "__name__", "")
+    if name == "__get__":
+        name = getattr(getattr(function, "__self__", None), "__name__", "")
+    return name if name.endswith("__") else name.removesuffix("_")
 
 
 def kind_of_module(module: nn.Module) -> str | None:
@@ -220,6 +234,8 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
     >>> squared_relu(torch.tensor([-1.0, 2.0]))
     tensor([0., 4.])
     """
+    if kind is not None and not (isinstance(kind, str) and kind):
+        raise InputTypeError(f"kind={kind!r} is no name. Pass a short name such as 'squared_relu'.")
     name = kind or str(getattr(target, "__name__", "activation"))
     if inspect.isclass(target) and issubclass(target, nn.Module):
         _registered_classes[target] = name
@@ -229,7 +245,7 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
             f"{target!r:.80} is no activation to register. Pass a module class (not an instance) or a function of a tensor."
         )
     if _is_dispatched(target):
-        _registered_functions[_name(target)] = name
+        _registered_functions[function_name(target)] = name
         return target
     wrapper: Target = _dispatched(target, name)
     return wrapper
@@ -252,13 +268,6 @@ def _dispatched(function: Callable[..., Any], name: str) -> Any:
 
     _registered_functions[visible] = name
     return visible
-
-
-def _name(function: object) -> str:
-    """Return the name of a function, the same for `relu`, `relu_` and torch.ops.aten.relu.default."""
-    function = getattr(function, "_overloadpacket", function)
-    name: str = getattr(function, "__name__", "")
-    return name if name.endswith("__") else name.removesuffix("_")
 
 
 def _limits(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:

@@ -42,6 +42,8 @@ def unwrapped(model: object) -> nn.Module:
     while COMPILED in model._modules:
         model = model.get_submodule(COMPILED)
     for path, module in model.named_modules():
+        if any(isinstance(parameter, nn.parameter.UninitializedParameter) for parameter in module.parameters(recurse=False)):
+            raise NetworkError(f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a batch first.")
         for base in type(module).__mro__:
             if base.__name__ in WRAPPERS and base.__module__.startswith("torch."):
                 where = f"The part {plain_path(path)!r} of the network" if path else "The network"

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.capture.moves import Shape, contracted, followed
+from sigmascope.capture.moves import Shape, contracted, followed, multiplied
 
 __all__ = ["Layout", "Layouts"]
 
@@ -49,6 +49,9 @@ LAST = (
     "scaled_dot_product_attention",
     "__matmul__",
 )
+
+
+PRODUCTS = ("matmul", "__matmul__", "bmm", "mm")
 
 
 @dataclass(frozen=True)
@@ -95,20 +98,28 @@ class Layouts:
             return Layout(axis, f"every layer so far put them {'on axis 1' if axis == 1 else 'last'}")
         return Layout(None, "nothing is known of what produced the tensor; pass channel_axis={pattern: axis}")
 
-    def note(self, function: object, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
-        """Note what a function did to the tensors it was given."""
-        outputs = [result] if isinstance(result, Tensor) else [one for one in _items(result) if isinstance(one, Tensor)]
-        if not outputs:
-            return
-        if not args:  # the tensors were given by name
-            args = tuple(kwargs[key] for key in ("input", "self", "tensors") if key in kwargs)
-            kwargs = {key: value for key, value in kwargs.items() if key not in ("input", "self", "tensors")}
-        name = _name(function)
+    def note(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]) -> None:
+        """Note what a function made of the tensors it was given."""
         produces = _side(name) and not _spans_axes(name, args, kwargs)
         for output in outputs:
-            trace = self._produced(name, output) if produces else self._followed(name, args, kwargs, output)
+            trace = self._multiplied(name, args, output) if name in PRODUCTS else None
+            if trace is None:
+                trace = self._produced(name, output) if produces else self._followed(name, args, kwargs, output)
             if trace is not None:
                 self._traces[output] = trace
+
+    def _multiplied(self, name: str, args: tuple[Any, ...], output: Tensor) -> _Trace | None:
+        """Find the channels of a factor again, unless they were summed over; a matrix in front of them puts its rows there."""
+        for source in _tensors(args):
+            trace: _Trace | None = self._traces.get(source)
+            if trace is None or trace.shape != tuple(source.shape):
+                continue
+            axis = multiplied(name, trace.axis, args, source, output.ndim)
+            if axis is None and source.ndim > 2 and trace.axis == source.ndim - 2 and self._traces.get(args[0]) is None:
+                axis = output.ndim - 2
+            if axis is not None and 0 <= axis < output.ndim:
+                return _Trace(axis, trace.producer, tuple(output.shape))
+        return None
 
     def _produced(self, name: str, output: Tensor) -> _Trace | None:
         if output.ndim < 2:
@@ -120,7 +131,7 @@ class Layouts:
         return _Trace(axis, name, tuple(output.shape))
 
     def _followed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> _Trace | None:
-        for source in _tensors(args):
+        for source in _tensors(args[:1] if name == "__getitem__" else args):
             trace: _Trace | None = self._traces.get(source)
             if trace is not None:
                 shape = tuple(output.shape)
@@ -141,15 +152,6 @@ def _spans_axes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
     """Tell whether a norm is one over several axes, as over (channels, height, width), which says nothing of the last."""
     given = args[1] if len(args) > 1 else kwargs.get("normalized_shape", ())
     return name in ("layer_norm", "rms_norm") and len(given) > 1
-
-
-def _name(function: object) -> str:
-    """Return the name of a function; properties arrive as the `__get__` of their descriptor."""
-    function = getattr(function, "_overloadpacket", function)
-    name: str = getattr(function, "__name__", "")
-    if name == "__get__":
-        name = getattr(getattr(function, "__self__", None), "__name__", "")
-    return name.removesuffix("_") if not name.endswith("__") else name
 
 
 def _items(value: object) -> Iterator[object]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from sigmascope.capture.lineage import Descent
 from sigmascope.capture.record import Call
 from sigmascope.errors import InputError, InputTypeError, check_option
 
@@ -21,20 +22,31 @@ class Axes:
     """How the axes of a tensor are read.
 
     Attributes:
-        samples: the axis of the samples.
+        samples: the axis of the samples; its entries are (outer, samples, inner), the last running fastest. None where every
+            row is a sample of its own.
         channels: the axis of the channels; None for a tensor that has no other axis.
-        parts: how many consecutive entries of the axis of the samples belong to one sample, as windows of an image do.
+        outer: how often the samples are repeated as a whole, as views of them are.
+        inner: how many consecutive entries each sample has, as windows of an image or tokens.
         reason: how the axes are known.
+        part: of the network, "" or "decoder", whose mask counts.
     """
 
-    samples: int
+    samples: int | None
     channels: int | None
-    parts: int
+    outer: int
+    inner: int
     reason: str
+    part: str = ""
 
-    def others(self, ndim: int) -> list[int]:
-        """Return the axes that are neither samples nor channels."""
-        return [axis for axis in range(ndim) if axis not in (self.samples, self.channels)]
+    def ordered(self, tensor: Tensor) -> Tensor:
+        """Return a view (n, outer, inner, ..., d) of the tensor, with everything else in the middle."""
+        channels_last = tensor[..., None] if self.channels is None else tensor.movedim(self.channels, -1)
+        if self.samples is None:
+            return channels_last[:, None, None]
+        moved = self.channels is not None and self.channels < self.samples
+        first = channels_last.movedim(self.samples - moved, 0)
+        parted: Tensor = torch.unflatten(first, 0, (self.outer, -1, self.inner))
+        return parted.movedim(1, 0)
 
 
 class UnreadableError(Exception):
@@ -47,6 +59,7 @@ class NotSamplesError(UnreadableError):
 
 Pool: TypeAlias = Callable[[Tensor, Axes, Tensor | None], Tensor]
 SAMPLES = ("batch", "tokens")
+DECODER = "decoder"
 
 
 def _precise(tensor: Tensor) -> torch.dtype:
@@ -55,47 +68,29 @@ def _precise(tensor: Tensor) -> torch.dtype:
 
 
 def _mean(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    others = axes.others(tensor.ndim)
-    if mask is not None and len(others) == 1:
-        return _parted(_masked_mean(tensor, axes, mask), axes).mean(dim=1)
-    pooled = tensor.mean(dim=others, dtype=_precise(tensor)) if others else tensor.to(_precise(tensor), copy=True)
-    return _samples_first(pooled, axes).mean(dim=1)
+    ordered = axes.ordered(tensor)
+    if mask is not None:
+        return _masked_mean(ordered, mask)
+    return ordered.mean(dim=tuple(range(1, ordered.ndim - 1)), dtype=_precise(tensor))
 
 
 def _sum(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    others = axes.others(tensor.ndim)
-    if mask is not None and len(others) == 1:
-        summed = _masked_mean(tensor, axes, mask) * mask.sum(dim=1, keepdim=True)
-        return _parted(summed, axes).sum(dim=1)
-    pooled = tensor.sum(dim=others, dtype=_precise(tensor)) if others else tensor.to(_precise(tensor), copy=True)
-    return _samples_first(pooled, axes).sum(dim=1)
+    ordered = axes.ordered(tensor)
+    if mask is not None:
+        return _masked_mean(ordered, mask) * mask.sum(dim=1, keepdim=True)
+    return ordered.sum(dim=tuple(range(1, ordered.ndim - 1)), dtype=_precise(tensor))
 
 
-def _samples_first(pooled: Tensor, axes: Axes) -> Tensor:
-    """Return (n, parts, d) from what is left when only samples and channels are left."""
-    if axes.channels is None:
-        pooled = pooled[:, None]
-    elif axes.channels < axes.samples:
-        pooled = pooled.mT
-    return _parted(pooled, axes)
-
-
-def _parted(pooled: Tensor, axes: Axes) -> Tensor:
-    return pooled.reshape(-1, axes.parts, pooled.shape[1])
-
-
-def _masked_mean(tensor: Tensor, axes: Axes, mask: Tensor) -> Tensor:
-    """Average over the entries that the mask (n, t) leaves, as a product, so that no masked copy is made."""
-    weights = mask.to(_precise(tensor))
+def _masked_mean(ordered: Tensor, mask: Tensor) -> Tensor:
+    """Average over the positions that the mask (n, t) leaves, as a product, so that no masked copy is made."""
+    weights = mask.to(_precise(ordered))
     weights = weights / weights.sum(dim=1, keepdim=True).clamp_min(1)
-    tokens = axes.others(tensor.ndim)[0]
-    ordered = tensor.permute(axes.samples, tokens, 3 - axes.samples - tokens).to(weights.dtype)
-    return torch.bmm(weights[:, None, :], ordered)[:, 0]
+    return torch.bmm(weights[:, None, :], ordered.flatten(1, -2).to(weights.dtype))[:, 0]
 
 
 def _flatten(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    moved = tensor.movedim(axes.samples, 0).to(_precise(tensor))
-    return moved.reshape(len(moved) // axes.parts, -1).clone()
+    in_place = replace(axes, channels=None)  # all values in the order in which they are
+    return in_place.ordered(tensor).flatten(1).to(_precise(tensor), copy=True)
 
 
 def _released(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
@@ -120,7 +115,7 @@ class Pooling:
         channel_axis: pattern of a path -> axis, where the evidence is overruled.
         batch_axis: the axis of the samples in the network's inputs.
         size: how many samples the batch has.
-        mask: (n, t), which tokens are real, if the batch says so.
+        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where the batch says so.
         limit: how many tokens of a batch to use at most.
         generator: draws them.
     """
@@ -130,10 +125,10 @@ class Pooling:
     channel_axis: Mapping[str, int]
     batch_axis: int
     size: int
-    mask: Tensor | None
+    masks: Mapping[str, Tensor]
     limit: int
     generator: torch.Generator
-    _drawn: dict[tuple[int, ...], Tensor] = field(default_factory=dict)
+    _drawn: dict[tuple[object, ...], Tensor] = field(default_factory=dict)
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Decide how to read a tensor.
@@ -143,46 +138,53 @@ class Pooling:
         """
         if tensor.ndim == 0:
             raise NotSamplesError("a single number, not samples")
-        if isinstance(tensor, nn.Parameter):
-            raise NotSamplesError("a parameter of the network, which does not depend on the samples")
-        samples, parts = self._sample_axis(call, tensor)
+        place = self._place(call, tensor)
+        channels, reason = self._channels(call, tensor, place)
+        if channels is not None and channels == place.axis and place.state == "known":
+            raise UnreadableError(f"axis {channels} would be both samples and channels; pass channel_axis={{pattern: axis}}")
+        if place.state == "lost":
+            return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
+        decoding = DECODER in self.masks and any(name.startswith(DECODER) for name in call.path.split("."))
+        return Axes(place.axis, channels, place.outer, place.inner, reason, DECODER if decoding else "")
+
+    def _place(self, call: Call, tensor: Tensor) -> Descent:
+        """Say where the samples are: from what the tensor was computed from, and only where nothing is known by sizes."""
+        if call.sequence_first and tensor.ndim == 3:
+            return Descent("known", 1)
+        place = call.descent
+        if place.state == "constant":
+            raise NotSamplesError("computed from the weights alone, it does not depend on the samples")
+        if place.state == "merged":
+            raise NotSamplesError(f"a tensor of shape {list(tensor.shape)} that has no axis of samples any more")
+        if place.state == "lost" and self.samples != "tokens":
+            raise UnreadableError(
+                f"the rows of {list(tensor.shape)} are no longer in the order of the samples and cannot be averaged by sample; "
+                "samples='tokens' scores them row by row"
+            )
+        return self._place_by_size(tensor) if place.state == "unknown" else place
+
+    def _place_by_size(self, tensor: Tensor) -> Descent:
+        shape = tuple(tensor.shape)
+        if self.batch_axis < tensor.ndim and shape[self.batch_axis] == self.size:
+            return Descent("known", self.batch_axis)
+        if shape.count(self.size) == 1 and self.size > 1:
+            return Descent("known", shape.index(self.size))
+        raise NotSamplesError(f"no axis of {list(shape)} counts the {self.size} samples of the batch")
+
+    def _channels(self, call: Call, tensor: Tensor, place: Descent) -> tuple[int | None, str]:
         if tensor.ndim == 1:
-            return Axes(0, None, parts, "one number per sample")
+            return None, "one number per sample"
         for pattern, axis in self.channel_axis.items():
             if fnmatch.fnmatchcase(call.path, pattern):
-                return self._overruled(pattern, axis, tensor, samples, parts)
+                given = f"channel_axis={{{pattern!r}: {axis}}}"
+                if not -tensor.ndim <= axis < tensor.ndim or (place.state == "known" and axis % tensor.ndim == place.axis):
+                    raise UnreadableError(f"{given} does not fit a tensor of shape {list(tensor.shape)}")
+                return axis % tensor.ndim, given
         if tensor.ndim == 2:
-            return Axes(samples, 1 - samples, parts, call.layout.reason)
-        channels = call.layout.axis
-        if channels is None:
+            return (1 - place.axis if place.state == "known" else 1), call.layout.reason
+        if call.layout.axis is None:
             raise UnreadableError(call.layout.reason)
-        if channels == samples:
-            raise UnreadableError(f"axis {channels} would be both samples and channels; pass channel_axis={{pattern: axis}}")
-        return Axes(samples, channels, parts, call.layout.reason)
-
-    def _sample_axis(self, call: Call, tensor: Tensor) -> tuple[int, int]:
-        shape = tuple(tensor.shape)
-        if call.sequence_first and tensor.ndim == 3:
-            return 1, 1
-        if self.batch_axis < tensor.ndim and shape[self.batch_axis] == self.size:
-            return self.batch_axis, 1
-        if shape[0] == self.size:
-            return 0, 1
-        found = shape.index(self.size) if shape.count(self.size) == 1 and self.size > 1 else None
-        if found is not None and found != call.layout.axis:
-            return found, 1
-        if 0 < self.size < shape[0] and shape[0] % self.size == 0:
-            return 0, shape[0] // self.size
-        if found is not None:
-            return found, 1
-        raise NotSamplesError(
-            f"no axis of {list(shape)} counts the {self.size} samples of the batch: it does not depend on them"
-        )
-
-    def _overruled(self, pattern: str, axis: int, tensor: Tensor, samples: int, parts: int) -> Axes:
-        if not -tensor.ndim <= axis < tensor.ndim or axis % tensor.ndim == samples:
-            raise UnreadableError(f"channel_axis={{{pattern!r}: {axis}}} does not fit a tensor of shape {list(tensor.shape)}")
-        return Axes(samples, axis % tensor.ndim, parts, f"channel_axis={{{pattern!r}: {axis}}}")
+        return call.layout.axis, call.layout.reason
 
     def matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
         """Return a new matrix (n, d) of float32 or float64.
@@ -190,30 +192,40 @@ class Pooling:
         Raises:
             UnreadableError: the pooling has no answer for this tensor.
         """
-        if self.samples == "tokens" and self.pool == "channels" and axes.others(tensor.ndim):
+        if self.samples == "tokens":
             return self._tokens(tensor, axes)
         if isinstance(self.pool, str):
-            return POOLS[self.pool](tensor, axes, self._mask(tensor, axes))
-        pooled = self.pool(tensor)
+            return POOLS[self.pool](tensor, axes, self._mask(axes.ordered(tensor), axes))
+        try:
+            pooled = self.pool(tensor)
+        except Exception as error:
+            raise UnreadableError(f"the function given as pool raised {type(error).__name__}: {error}") from error
         if not isinstance(pooled, Tensor) or pooled.ndim != 2:
             shape = f"a tensor of shape {tuple(pooled.shape)}" if isinstance(pooled, Tensor) else f"a {type(pooled).__name__}"
             raise UnreadableError(f"the function given as pool returned {shape}, not a matrix (n, d)")
         return pooled.to(_precise(pooled), copy=True)
 
-    def _mask(self, tensor: Tensor, axes: Axes) -> Tensor | None:
-        rest = tuple(tensor.shape[axis] for axis in axes.others(tensor.ndim))
-        if self.mask is None or rest != tuple(self.mask.shape[1:]):
+    def _mask(self, ordered: Tensor, axes: Axes) -> Tensor | None:
+        """Return the mask for all positions of a tensor, where one of its axes is as long as the mask."""
+        mask = self.masks.get(axes.part)
+        if mask is None or axes.samples is None or len(ordered) != len(mask):
             return None
-        return self.mask.to(tensor.device).repeat_interleave(axes.parts, dim=0)
+        positions = tuple(ordered.shape[1:-1])
+        if positions.count(mask.shape[1]) != 1:
+            return None
+        tokens = positions.index(mask.shape[1])
+        along = mask.reshape(len(mask), *(mask.shape[1] if axis == tokens else 1 for axis in range(len(positions))))
+        return along.expand(len(mask), *positions).flatten(1).to(ordered.device)
 
     def _tokens(self, tensor: Tensor, axes: Axes) -> Tensor:
-        others = axes.others(tensor.ndim)
-        order = [axes.samples, *others] + ([] if axes.channels is None else [axes.channels])
-        shape = tuple(tensor.shape[axis] for axis in [axes.samples, *others])
-        if shape not in self._drawn:
-            self._drawn[shape] = self._draw(shape, self._mask(tensor, axes))
-        rows = torch.unravel_index(self._drawn[shape].to(tensor.device), shape)
-        return tensor.permute(order)[rows].to(_precise(tensor))
+        ordered = axes.ordered(tensor)
+        shape = tuple(ordered.shape[:-1])
+        mask = self._mask(ordered, axes)
+        key = (*shape, mask is not None, axes.part)
+        if key not in self._drawn:
+            self._drawn[key] = self._draw(shape, mask)
+        rows = torch.unravel_index(self._drawn[key].to(tensor.device), shape)
+        return ordered[rows].to(_precise(tensor))
 
     def _draw(self, shape: tuple[int, ...], mask: Tensor | None) -> Tensor:
         """Choose positions among all, or among those that the mask leaves, in order."""

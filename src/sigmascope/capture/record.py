@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
-from sigmascope.capture.activations import chosen_kinds, kind_of_function, kind_of_module
+from sigmascope.capture.activations import chosen_kinds, function_name, kind_of_function, kind_of_module
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layout import Layout, Layouts
+from sigmascope.capture.lineage import Descent, Lineage
 
 __all__ = ["Call", "Observer", "Recorder", "recording"]
 
@@ -29,6 +30,7 @@ class Call:
         number: which call of that module it is, from 0, in this forward pass.
         kind: the name of the activation.
         layout: where the channels of the input are.
+        descent: what is known of the samples in it.
         sequence_first: whether the call belongs to a layer that is told to expect (time, batch, channels).
     """
 
@@ -36,6 +38,7 @@ class Call:
     number: int
     kind: str
     layout: Layout
+    descent: Descent
     sequence_first: bool
 
 
@@ -49,7 +52,8 @@ def recording(model: nn.Module, observe: Observer, *, activations: str | Collect
     """Show every activation call that a network makes inside the context to an observer.
 
     The network computes exactly what it computes otherwise, with one exception: the fused path of `nn.TransformerEncoderLayer`,
-    which runs activations where nobody can see them, is not taken.
+    which runs activations where nobody can see them, is not taken. Not seen are activations in other threads, in functions
+    compiled by `torch.jit.script`, and inside the fused kernels of recurrent layers.
 
     Args:
         model: any network. Its hooks are as before when the context ends, however it ends.
@@ -72,6 +76,7 @@ def recording(model: nn.Module, observe: Observer, *, activations: str | Collect
     try:
         for path, module in unwrapped(model).named_modules():
             handles += recorder.watch(module, plain_path(path))
+            recorder.expect_constants(module.buffers(recurse=False))
         recorder.start()
         yield recorder
     finally:
@@ -93,6 +98,9 @@ class Recorder(TorchFunctionMode):
         self._entered: list[_Entered] = []
         self._calls: Counter[str] = Counter()
         self._layouts = Layouts()
+        self._lineage = Lineage()
+        self._buffers: list[Tensor] = []
+        self._batch_axis = 0
         self._watching = False
         self._observing = False
         self._quiet = 0  # how many activations that call others are running
@@ -119,21 +127,39 @@ class Recorder(TorchFunctionMode):
         return len(others)
 
     @contextmanager
-    def forward_pass(self) -> Iterator[None]:
-        """See functions inside the context only, and count calls from 0 again."""
+    def forward_pass(self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0) -> Iterator[None]:
+        """See functions inside the context only, and count calls from 0 again.
+
+        Args:
+            inputs: tensors that hold the samples.
+            batch_axis: which of their axes counts them.
+            size: how many there are.
+        """
         self.restart()
+        self._batch_axis = batch_axis
+        self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self._buffers)
         self.start()
         try:
             yield
         finally:
             self.stop()
 
+    @property
+    def samples(self) -> int:
+        """How many samples the network was given."""
+        return self._lineage.size
+
     def restart(self) -> None:
         """Forget the calls so far."""
         self._entered.clear()
         self._calls.clear()
         self._layouts = Layouts()
+        self._lineage = Lineage()
         self._quiet = 0
+
+    def expect_constants(self, buffers: Iterable[Tensor]) -> None:
+        """Know tensors that do not depend on the samples, beside the parameters."""
+        self._buffers += buffers
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Put hooks on a module that tell when it runs; return their handles."""
@@ -164,10 +190,23 @@ class Recorder(TorchFunctionMode):
             result = func(*args, **kwargs)
         finally:
             self._quiet -= kind is not None
-        self._layouts.note(func, args, kwargs, result)
+        self._note(function_name(func), args, kwargs, result)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
         return result
+
+    def _note(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+        """Note what a function made of the tensors it was given."""
+        if name == "__setitem__":
+            result = args[0]
+        outputs = [one for one in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(one, Tensor)]
+        if not outputs:
+            return
+        if not args:  # the tensors were given by name
+            args = tuple(kwargs[key] for key in ("input", "self", "tensors") if key in kwargs)
+            kwargs = {key: value for key, value in kwargs.items() if key not in ("input", "self", "tensors")}
+        self._layouts.note(name, args, kwargs, outputs)
+        self._lineage.note(name, args, kwargs, outputs)
 
     def _begin(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finish | None:
         """Show the input of an activation."""
@@ -179,11 +218,13 @@ class Recorder(TorchFunctionMode):
         number = self._calls[path]
         self._calls[path] += 1
         sequence_first = any(entered.sequence_first for entered in self._entered)
-        return self._observe(Call(path, number, kind, self._layouts.of(given), sequence_first), given)
+        return self._observe(Call(path, number, kind, self._layouts.of(given), self._lineage.of(given), sequence_first), given)
 
     def _enter(self, module: nn.Module, path: str, kind: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if threading.get_ident() != self._thread:
             return
+        if not self._entered:
+            self._lineage.begin(_tensors_in((args, kwargs)), self._batch_axis)
         here = _Entered(module, path, sequence_first=_expects_sequence_first(module))
         self._entered.append(here)
         if kind is not None:
@@ -194,7 +235,7 @@ class Recorder(TorchFunctionMode):
             self._quiet += 1
         if isinstance(module, nn.MultiheadAttention) and type(module).forward is nn.MultiheadAttention.forward:
             # It chooses another, slightly different arithmetic where it is watched, and has no activation but its softmax.
-            here.unwatched = self._watching
+            here.unwatched, here.args = self._watching, (*args, *kwargs.values())
             here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
@@ -208,7 +249,7 @@ class Recorder(TorchFunctionMode):
             if here.module is module:
                 break
         if here.unwatched:
-            self._layouts.note(multi_head_attention_forward, (), {}, output)
+            self._note(multi_head_attention_forward.__name__, here.args, {}, output)
         if here.finish is not None and isinstance(output, Tensor):
             with self._aside():
                 here.finish(output)
@@ -234,6 +275,15 @@ class _Entered:
     quiet: bool = False
     unwatched: bool = False
     below: int = 0
+    args: tuple[Any, ...] = ()
+
+
+def _tensors_in(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(one)
 
 
 def _expects_sequence_first(module: nn.Module) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ __all__ = [
     "place_of",
     "placed",
     "run_forward",
+    "tensors_in",
 ]
 
 Forward: TypeAlias = Callable[[nn.Module, Any], object]
@@ -40,14 +42,14 @@ class Batch:
 
     Attributes:
         content: the item, its tensors where the network is.
-        size: the number of samples.
-        mask: (n, t), which tokens are real, if the item says so.
+        size: the number of samples; 0 where the item does not show it.
+        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where the item says so.
         fingerprint: a digest of the tensors' shapes and of some of their values.
     """
 
     content: Any
     size: int
-    mask: Tensor | None
+    masks: dict[str, Tensor]
     fingerprint: str
 
 
@@ -79,43 +81,39 @@ def _is_inputs_and_labels(items: object) -> bool:
         return True
     if not isinstance(items, (tuple, list)) or not all(isinstance(one, (Tensor, np.ndarray)) for one in items):
         return False
-    tensors = list(_tensors(items))
+    tensors = list(tensors_in(items))
     return len({(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors}) > 1
 
 
 def placed(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
-    """Move what a loader yields to the network.
-
-    Raises:
-        InputError: no tensor in it.
-    """
+    """Move what a loader yields to the network."""
     device, dtype = place_of(model)
     if torch.is_autocast_enabled(device.type):
         dtype = None
     content = _moved(item, device, dtype)
-    mask = content.get("attention_mask") if isinstance(content, Mapping) else None
-    mask = mask.bool() if isinstance(mask, Tensor) and mask.ndim == 2 else None
-    return Batch(content, batch_size(item, batch_axis), mask, fingerprint_of_batch(item))
+    return Batch(content, batch_size(item, batch_axis), _masks(content), fingerprint_of_batch(item))
+
+
+def _masks(content: object) -> dict[str, Tensor]:
+    """Find out which tokens are real, of the network as a whole and, where it has one, of its decoder."""
+    if not isinstance(content, Mapping):
+        return {}
+    masks = {"": content.get("attention_mask"), "decoder": content.get("decoder_attention_mask")}
+    ids = content.get("decoder_input_ids")
+    if masks["decoder"] is None and isinstance(ids, Tensor):
+        masks["decoder"] = torch.ones_like(ids)
+    return {part: mask.bool() for part, mask in masks.items() if isinstance(mask, Tensor) and mask.ndim == 2}
 
 
 def batch_size(item: object, batch_axis: int) -> int:
-    """Return the number of samples in what a loader yields.
-
-    Raises:
-        InputError: no tensor with an axis for them in it.
-    """
-    first = next((tensor for tensor in _tensors(item) if tensor.ndim > batch_axis), None)
-    if first is None:
-        raise InputError(
-            f"a batch of type {type(item).__name__} holds no tensor with a sample axis. Yield tensors, tuples (inputs, labels) "
-            "or dicts of tensors."
-        )
-    return first.shape[batch_axis]
+    """Return the number of samples in what a loader yields, or 0 where no tensor in it tells."""
+    first = next((tensor for tensor in tensors_in(item) if tensor.ndim > batch_axis), None)
+    return 0 if first is None else first.shape[batch_axis]
 
 
 def fingerprint_of_batch(item: object) -> str:
     """Digest what a loader yields."""
-    return fingerprint(_tensors(item))
+    return fingerprint(tensors_in(item))
 
 
 def _moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
@@ -129,17 +127,20 @@ def _moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
         return type(value)(*(_moved(one, device, dtype) for one in value))
     if isinstance(value, (tuple, list)):
         return type(value)(_moved(one, device, dtype) for one in value)
+    if callable(getattr(value, "to", None)):  # a batch of another library, such as a graph
+        return value.to(device)
     return value
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors, and arrays as tensors, in what a loader yields."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         yield torch.from_numpy(np.ascontiguousarray(value))
     elif isinstance(value, (Mapping, tuple, list)):
         for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(one)
+            yield from tensors_in(one)
 
 
 def run_forward(model: nn.Module, content: Any) -> object:
@@ -150,6 +151,11 @@ def run_forward(model: nn.Module, content: Any) -> object:
     """
     if isinstance(content, Mapping):
         return model(**_accepted(model, content))
+    if next(tensors_in(content), None) is None:
+        raise InputError(
+            f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples (inputs, labels) or dicts of "
+            "tensors, or pass forward=lambda model, batch: model(...)."
+        )
     return model(content[0] if isinstance(content, (tuple, list)) else content)
 
 
@@ -181,10 +187,18 @@ def fingerprint(tensors: Iterable[Tensor], *, values_each: int = 4096) -> str:
         digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
         if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
             # Views only: an accelerator is asked once for each type of number.
-            chosen = tensor.detach().flatten()[:: max(1, tensor.numel() // values_each)]
+            chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
             values[tensor.dtype, tensor.device].append(chosen)
     for some in values.values():
         together = torch.cat(some).cpu()
         exact = torch.view_as_real(together) if together.is_complex() else together.double()
         digest.update(exact.numpy().tobytes())
     return digest.hexdigest()[:32]
+
+
+def _step(count: int, wanted: int) -> int:
+    """Return a step that gives about so many values, from all rows and columns of whatever shape."""
+    step = max(1, count // wanted)
+    while math.gcd(step, count) > 1:
+        step -= 1
+    return step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +13,11 @@ from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, Unreadabl
 from sigmascope.capture.record import Call, Finish
 from sigmascope.errors import SigmascopeError
 from sigmascope.measure.affinity import Affinity, affinities
-from sigmascope.measure.companions import Companions, companions, without_companions
+from sigmascope.measure.companions import SILENT, Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
 __all__ = ["BatchReadings", "Collector", "Observed", "Reading", "read"]
 
-# Above this a value counts as not zero, as in the published code.
-VISIBLE = 1e-3
 # Elements whose sizes are compared at once, so that no second feature map is made.
 CHUNK = 2**22
 
@@ -122,10 +121,15 @@ class Collector:
         return finish
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
-        with torch.autocast(tensor.device.type, enabled=False):  # it is for the network, not for averages
-            return self._pooling.matrix(tensor, axes)
+        # What the network asks for, types and gradients, is not for averages.
+        with torch.no_grad(), torch.autocast(tensor.device.type, enabled=False):
+            return self._pooling.matrix(tensor.detach(), axes)
 
     def _axes(self, call: Call, x: Tensor, one: Observed) -> Axes:
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise UnreadableError(
+                "inside a transformation of torch.func, where tensors hide their samples; call the layer plainly"
+            )
         if not x.dtype.is_floating_point or x.layout != torch.strided or x.is_nested:
             raise NotSamplesError(f"a {one.dtype} tensor of layout {x.layout}, which no score is defined for")
         axes = self._pooling.axes(call, x)
@@ -136,7 +140,7 @@ class Collector:
 def _density(tensor: Tensor) -> Tensor:
     flat = tensor.detach().reshape(-1)
     visible = sum(
-        ((part.abs() > VISIBLE).sum() for part in torch.split(flat, CHUNK)), start=flat.new_zeros((), dtype=torch.long)
+        ((part.abs() > SILENT).sum() for part in torch.split(flat, CHUNK)), start=flat.new_zeros((), dtype=torch.long)
     )
     return visible.double() / max(flat.numel(), 1)
 
@@ -168,13 +172,7 @@ def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affini
 def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options: Options) -> Reading:
     beside = _beside(one, x, y, options)
     return Reading(
-        one.path,
-        one.call,
-        one.kind,
-        one.shape,
-        one.dtype,
-        one.channel_axis,
-        one.axis_reason,
+        **_described(one),
         n=len(x),
         dim=x.shape[1],
         score=math.nan if isinstance(found, str) else float(found),
@@ -186,6 +184,12 @@ def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options
     )
 
 
+def _described(one: Observed) -> dict[str, Any]:
+    """Return what is the same before and after a call is scored."""
+    names = ("path", "call", "kind", "shape", "dtype", "channel_axis", "axis_reason")
+    return {name: getattr(one, name) for name in names}
+
+
 def _beside(one: Observed, x: Tensor, y: Tensor, options: Options) -> Companions:
     """Measure the companions; where the matrices are no pair of samples, the reason stands in place of each."""
     if not options.metrics:
@@ -193,19 +197,13 @@ def _beside(one: Observed, x: Tensor, y: Tensor, options: Options) -> Companions
     density = (float(one.density[0]), float(one.density[1])) if len(one.density) == 2 else None
     try:
         return companions(x, y, metrics=options.metrics, compat=options.compat, density=density)
-    except SigmascopeError as error:
+    except (SigmascopeError, RuntimeError) as error:
         return without_companions(options.metrics, str(error), compat=options.compat)
 
 
 def _unscored(one: Observed) -> Reading:
     return Reading(
-        one.path,
-        one.call,
-        one.kind,
-        one.shape,
-        one.dtype,
-        one.channel_axis,
-        one.axis_reason,
+        **_described(one),
         n=0,
         dim=0,
         score=math.nan,

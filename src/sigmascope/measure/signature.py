@@ -112,7 +112,7 @@ class Coverage:
         parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
         parts += [f"{self.failed} without a score"] if self.failed else []
         parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
-        parts += [f"{len(self.silent)} activation modules never ran"] if self.silent else []
+        parts += [f"{len(self.silent)} activation module{'s' * (len(self.silent) != 1)} never ran"] if self.silent else []
         return ", ".join(parts)
 
 

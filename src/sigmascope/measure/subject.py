@@ -23,7 +23,7 @@ __all__ = ["Subject", "subject_of"]
 HIDDEN: dict[type[nn.Module], str] = {
     nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
     nn.RNNCellBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
-    nn.TransformerEncoderLayer: "the fused path of {path} ({kind}) is off while it is watched",
+    nn.TransformerEncoderLayer: "the fused path of {path} ({kind}), if it would be taken, is off while it is watched",
 }
 
 
@@ -91,7 +91,7 @@ def _fingerprint(network: nn.Module) -> str:
     # Settings that are no tensors, such as a slope; an address in memory is none of them.
     layers = [ADDRESS.sub("", f"{type(module).__qualname__}({module.extra_repr()})") for module in network.modules()]
     names = hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()
-    return hashlib.sha256(f"{names}{fingerprint(tensors.values(), values_each=64)}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{names}{fingerprint(tensors.values(), values_each=256)}".encode()).hexdigest()[:32]
 
 
 def _notes(modules: list[tuple[str, nn.Module]]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.errors import InputError, NoActivationError, ResumeError
-from sigmascope.measure.batches import Forward, batch_size, batches_of, fingerprint_of_batch, placed, run_forward
+from sigmascope.measure.batches import Forward, batch_size, batches_of, fingerprint_of_batch, placed, run_forward, tensors_in
 from sigmascope.measure.keep import check_folder, keep_batch
 from sigmascope.measure.options import Options, checked_options
 from sigmascope.measure.progress import progress_bar
@@ -197,20 +197,20 @@ class _Run:
             options.channel_axis,
             options.batch_axis,
             size=batch.size,
-            mask=batch.mask,
+            masks=batch.masks,
             limit=options.max_tokens,
             generator=generator,
         )
         self._collector = collector = Collector(pooling, count_zeros="sparsity" in options.metrics)
         with randomness_kept():
             torch.manual_seed(_seed(options.seed, index))
-            with recorder.forward_pass():
+            with recorder.forward_pass(tensors_in(batch.content), batch_axis=options.batch_axis, size=batch.size):
                 self._forward(self._network, batch.content)
         if not collector.observed and index == 0:  # later ones may take an exit before the first activation
             raise NoActivationError(_nothing_found(self._network, options))
         if folder is not None:
             keep_batch(folder, self._subject, options, index, batch, collector.observed)
-        return BatchReadings(index, batch.size, batch.fingerprint, read(collector.observed, options))
+        return BatchReadings(index, batch.size or recorder.samples, batch.fingerprint, read(collector.observed, options))
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
         return None if self._collector is None else self._collector.observe(call, x)
@@ -226,8 +226,7 @@ def _length(batches: object, limit: int | None) -> int | None:
 
 
 def _record(found: BatchReadings) -> dict[str, object]:
-    record = encode(found)
-    return record if isinstance(record, dict) else {}
+    return cast(dict[str, object], encode(found))
 
 
 def _seed(seed: int, batch: int) -> int:

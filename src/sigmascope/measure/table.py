@@ -13,6 +13,8 @@ __all__ = ["as_html", "as_text", "bar"]
 
 WIDTH = 20
 LONGEST_PATH = 48
+# Calls that are no sites, and modules that never ran, named below a table.
+LISTED = 4
 
 
 def bar(score: float, width: int = WIDTH) -> str:
@@ -63,8 +65,12 @@ def _title(signature: Signature) -> str:
 
 def _footer(signature: Signature) -> list[str]:
     summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary().items())
-    lines = [f"Score 1 is affine, lower is more non-linear: {summary}.", f"{signature.coverage}."]
-    return lines + [f"Note: {note}." for note in signature.coverage.notes]
+    coverage = signature.coverage
+    lines = [f"Score 1 is affine, lower is more non-linear: {summary}."] if coverage.scored else []
+    skipped = [f"Skipped: {one.path or '(network)'} ({one.kind}): {one.reason}." for one in coverage.skipped]
+    silent = [f"Never ran: {', '.join(coverage.silent[:LISTED])}{', …' * (len(coverage.silent) > LISTED)}."]
+    lines += [f"{coverage}.", *skipped[:LISTED], *(["…"] if len(skipped) > LISTED else [])]
+    return lines + (silent if coverage.silent else []) + [f"Note: {note}." for note in coverage.notes]
 
 
 def _aligned(rows: list[list[str]], numeric: set[int]) -> list[str]:

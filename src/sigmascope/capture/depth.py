@@ -1,0 +1,56 @@
+"""How deep a network is: the most activation calls that one number passes on its way from input to output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from sigmascope.capture.activations import chosen_kinds, kind_of_function
+
+__all__ = ["activation_depth"]
+
+
+def activation_depth(run: Callable[[], object]) -> int:
+    """Return the number of activation calls on the longest path through what `run` computes.
+
+    >>> import torch
+    >>> x = torch.zeros(2, 3)
+    >>> activation_depth(lambda: torch.relu(torch.relu(x) + torch.tanh(x)))
+    2
+    """
+    counter = _Counter()
+    with counter:
+        run()
+    return counter.deepest
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _tensors(one)
+
+
+class _Counter(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.deepest = 0
+        self._depths: Any = WeakIdKeyDictionary()
+        self._kinds = chosen_kinds("pointwise")
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        before = max((self._depths.get(one, 0) for one in _tensors((args, list(kwargs.values())))), default=0)
+        depth = before + (kind_of_function(func, args, kwargs) in self._kinds)
+        result = func(*args, **kwargs)
+        for output in _tensors(result):
+            self._depths[output] = max(depth, self._depths.get(output, 0))
+        self.deepest = max(self.deepest, depth if isinstance(result, Tensor) else 0)
+        return result
