@@ -5,14 +5,15 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STARTED := $(VENV)/.started
 DEV     := $(VENV)/.dev
+REAL    := $(VENV)/.real
 BENCH   := $(VENV)/.bench
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench format clean
+.PHONY: help demo test test-real bench format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEV) ## score the common activation functions
 	@$(BIN)/sigmascope demo
@@ -22,6 +23,9 @@ test: $(DEV) ## lint, check types, run tests and doctests (WORKERS=2)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+test-real: $(REAL) ## the networks that others have trained, on real data: downloads 190 MB, once
+	SIGMASCOPE_REQUIRE_REAL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/real
 
 bench: $(BENCH) ## time against the textbook pipelines
 	$(BIN)/python benchmarks/run.py
@@ -42,6 +46,11 @@ $(DEV): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) -e '.[dev]'
 	@mv $(STARTED) $@
+
+$(REAL): $(DEV)
+	@mv $(DEV) $(STARTED)
+	@$(INSTALL) -e '.[real]'
+	@mv $(STARTED) $(DEV) && touch $@
 
 $(BENCH): $(DEV)
 	@mv $(DEV) $(STARTED)

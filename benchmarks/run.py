@@ -14,6 +14,7 @@ import assignment
 import growth
 import resnet50
 import signature
+import trained
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[], str]] = {
     "assignment": assignment.main,
     "growth": growth.main,
     "signature-cpu": signature.main,
+    "trained": trained.main,
     "resnet50-cuda": lambda: resnet50.main("cuda"),
     "signature-cuda": lambda: signature.main("cuda"),
 }

