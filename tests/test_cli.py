@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 import sigmascope as sg
 from sigmascope.cli import main
-from sigmascope.demo import ACTIVATIONS, LAWS, activation_table
+from sigmascope.demo import demo_signatures, finding
 
 
 def run(*arguments: str) -> Result:
@@ -24,7 +25,7 @@ def test_help(flag: str) -> None:
     assert result.exit_code == 0
     assert result.output.startswith("Usage: sigmascope [OPTIONS] COMMAND [ARGS]...")
     assert "Look at σ, the activation function, inside real networks." in result.output
-    assert re.search(r"demo +Score the common activation functions", result.output)
+    assert re.search(r"demo +Measure a residual network and its plain twin on real images", result.output)
 
 
 def test_version() -> None:
@@ -32,45 +33,39 @@ def test_version() -> None:
     assert (result.exit_code, result.output) == (0, f"sigmascope {sg.__version__}\n")
 
 
-def test_help_of_demo_names_the_defaults() -> None:
-    output = run("demo", "--help").output
-    for option, default in {"--samples": 1024, "--channels": 16, "--seed": 0}.items():
-        assert re.search(rf"{option} INTEGER.*?default:\s+{default}\b", output, re.DOTALL)
+def test_demo_tells_the_finding(tmp_path: Path) -> None:
+    result = run("demo", "-o", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert result.output.count("19 activation calls seen, 19 scored.") == 2
+    for one in demo_signatures(progress=False):
+        for site in one.sites:
+            assert re.search(rf"^{re.escape(site.name)} +relu +{site.dim} +{site.score:.4f} ", result.output, re.MULTILINE)
+    residual, plain = (finding(one) for one in demo_signatures(progress=False))
+    assert f"inside a block {residual.inside:.3f}, at its end {residual.after:.3f}" in result.output
+    assert f"inside a block {plain.inside:.3f}, at its end {plain.after:.3f}" in result.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"demo.png", "demo.svg", "plain20.json", "resnet20.json"}
 
 
-def test_demo_prints_every_score() -> None:
-    result = run("demo", "--samples", "64", "--channels", "2", "--seed", "3")
+@pytest.mark.parametrize(
+    ("what", "some"),
+    [
+        ("models", ["sigmascope/resnet20", "torchvision/resnet50", "hf/bert"]),
+        ("data", ["cifar10", "embedded", "imagefolder"]),
+        ("activations", ["softmax: gumbel_softmax, log_softmax, softmax, softmin", "gated: glu"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+def test_list(what: str, some: list[str]) -> None:
+    result = run("list", what)
     assert result.exit_code == 0
-    lines = result.output.splitlines()
-    assert lines[0] == "Affinity score: 1 is affine, lower is more non-linear."
-    assert lines[1] == "64 samples of 2 independent channels, Ledoit–Wolf covariances, exact transport."
-    for row in activation_table(samples=64, channels=2, seed=3):
-        (line,) = [line for line in lines if line.startswith(f"{row.activation} ")]
-        assert [float(number) for number in re.findall(r"\d\.\d{3}", line)] == [round(float(s), 3) for s in row.scores]
-    proofs = re.search(r"^Optimum proved by (.*)\.$", result.output, re.MULTILINE)
-    assert sum(map(int, re.findall(r"\((\d+)\)", proofs[1]))) == len(ACTIVATIONS) * len(LAWS)
-    assert re.search(r"^identity .* 1\.000 +█{20}$", result.output, re.MULTILINE)
-
-
-def test_demo_follows_its_seed() -> None:
-    small = ("demo", "--samples", "16", "--channels", "1", "--seed")
-    assert run(*small, "1").output == run(*small, "1").output != run(*small, "2").output
-
-
-def test_demo_scores_are_in_order() -> None:
-    rows = {row.activation: [float(score) for score in row.scores] for row in activation_table(samples=256, channels=3)}
-    assert list(rows) == list(ACTIVATIONS)
-    assert rows["identity"] == pytest.approx([1] * len(LAWS), abs=1e-9)
-    assert all(leaky > relu for leaky, relu in zip(rows["leaky relu"], rows["relu"], strict=True))
-    assert all(0 < score < 1 for name, scores in rows.items() if name != "identity" for score in scores[:2])
+    assert set(some) <= set(result.output.splitlines())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["demo", "--samples", "1"], "1 is not in the range x>=2"),
-        (["demo", "--channels", "0"], "0 is not in the range x>=1"),
-        (["demo", "--samples", "many"], "'many' is not a valid integer"),
+        (["demo", "--samples", "1"], "No such option.*--samples"),
+        (["list", "networks"], "'networks' is not one of 'models', 'data', 'activations'"),
         (["dmeo"], "No such command 'dmeo'"),
         (["--colour"], "No such option.*--colour"),
     ],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import click
 
 from sigmascope import __version__
@@ -18,33 +16,43 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--samples", default=1024, show_default=True, type=click.IntRange(min=2), help="Rows to draw.")
-@click.option("--channels", default=16, show_default=True, type=click.IntRange(min=1), help="Columns to draw.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of the draw.")
-def demo(samples: int, channels: int, seed: int) -> None:
-    """Score the common activation functions on Gaussian and uniform inputs."""
+@click.option("-o", "--out", default="demo", show_default=True, type=click.Path(file_okay=False), help="Folder to write to.")
+def demo(out: str) -> None:
+    """Measure a residual network and its plain twin on real images, all of them embedded: no download."""
     from rich.console import Console
-    from rich.table import Table
 
-    from sigmascope.demo import LAWS, activation_table
+    from sigmascope.demo import demo_signatures, draw_demo, finding
 
-    rows = activation_table(samples=samples, channels=channels, seed=seed)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("activation")
-    for law in LAWS:
-        table.add_column(law, justify="right")
-    table.add_column("the first as a bar")
-    for row in rows:
-        table.add_row(row.activation, *(f"{float(result):.3f}" for result in row.scores), _bar(float(row.scores[0])))
-    proofs = Counter(result.certified for row in rows for result in row.scores)
-    console = Console(highlight=False)
-    console.print("Affinity score: 1 is affine, lower is more non-linear.")
-    console.print(f"{samples} samples of {channels} independent channels, Ledoit–Wolf covariances, exact transport.\n")
-    console.print(table)
-    console.print("\nOptimum proved by " + ", ".join(f"{name} ({count})" for name, count in proofs.most_common()) + ".")
+    console = Console(highlight=False, soft_wrap=True)
+    signatures = demo_signatures()
+    for one in signatures:
+        console.print(repr(one), markup=False)
+        console.print()
+    residual, plain = (finding(one) for one in signatures)
+    for name, found in (("with residual connections", residual), ("without", plain)):
+        console.print(
+            f"{name:>25}: inside a block {found.inside:.3f}, at its end {found.after:.3f}; "
+            f"the end scores higher in {100 * found.separation:.0f} % of pairs"
+        )
+    console.print(
+        "\nA residual network splits its activations in two: those that follow an addition stay nearly affine, and the work is "
+        "done inside the blocks.\nTake the connections away, and the same layers share the work evenly."
+    )
+    console.print("\nWritten: " + ", ".join(str(path) for path in draw_demo(signatures, out)))
 
 
-def _bar(score: float, width: int = 20) -> str:
-    """Draw a score between 0 and 1 in eighths of a character."""
-    eighths = round(8 * width * min(max(score, 0.0), 1.0))
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+@main.command("list")
+@click.argument("what", type=click.Choice(["models", "data", "activations"]))
+def listing(what: str) -> None:
+    """Print the names that are known."""
+    if what == "activations":
+        from sigmascope.capture.activations import known_activations
+
+        for family, kinds in known_activations().items():
+            click.echo(f"{family}: {', '.join(kinds)}")
+        return
+    from sigmascope.catalog import DATA, model_names
+
+    names = [name for group in model_names().values() for name in group] if what == "models" else list(DATA)
+    for name in names:
+        click.echo(name)
