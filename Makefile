@@ -15,7 +15,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(DEV) ## score the common activation functions
+demo: $(DEV) ## measure a residual network and its plain twin, offline, in seconds
 	@$(BIN)/sigmascope demo
 
 test: $(DEV) ## lint, check types, run tests and doctests (WORKERS=2)
