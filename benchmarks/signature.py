@@ -38,6 +38,19 @@ def median(call: Callable[[], object], device: str, repeats: int) -> float:
     return sorted(times[1:])[repeats // 2]
 
 
+def alternating(one: Callable[[], object], other: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Return the median times of two calls that take turns, so that a machine that slows down slows both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    one()
+    for turn in range(repeats):
+        for call, found in zip((one, other), times, strict=True):
+            progress(f"turn {turn + 1} of {repeats}")
+            started = time.perf_counter()
+            call()
+            found.append(time.perf_counter() - started)
+    return sorted(times[0])[repeats // 2], sorted(times[1])[repeats // 2]
+
+
 def forward(model: nn.Module, images: Tensor) -> None:
     with torch.no_grad():
         model(images)
@@ -124,10 +137,7 @@ TASKS: dict[str, Callable[[], Callable[[], object]]] = {
 
 def on_cpu() -> str:
     model, images = resnet50(), photographs(IMAGES)
-    progress("forward pass")
-    plain = median(lambda: forward(model, images), "cpu", 1)
-    progress("signature")
-    measured = median(lambda: sg.signature(model, images), "cpu", 1)
+    plain, measured = alternating(lambda: forward(model, images), lambda: sg.signature(model, images), 3)
     progress("memory")
     memory = {task: peak(task) for task in TASKS}
     pooled = pooled_bytes(sg.signature(model, images[:128])) / MIB
