@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+from resnet50 import seconds
 from setting import describe, progress
 from torch import Tensor, nn
 from workload import IMAGES, photographs, resnet50
@@ -24,18 +25,6 @@ import sigmascope as sg
 
 MIB = 2**20
 SIDE = 32
-
-
-def median(call: Callable[[], object], device: str, repeats: int) -> float:
-    """Return the median time of a call after a warm-up, waiting for the device."""
-    times = []
-    for _ in range(repeats + 1):
-        started = time.perf_counter()
-        call()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-    return sorted(times[1:])[repeats // 2]
 
 
 def alternating(one: Callable[[], object], other: Callable[[], object], repeats: int) -> tuple[float, float]:
@@ -177,12 +166,12 @@ def on_cuda() -> str:
     rows = []
     for tf32 in (True, False):
         torch.backends.cudnn.allow_tf32 = tf32
-        plain = median(lambda: forward(model, images), "cuda", 9)
+        plain = seconds(lambda: forward(model, images), "cuda", 9)
         torch.cuda.reset_peak_memory_stats()
         base = torch.cuda.memory_allocated()
         forward(model, images)
         plain_peak = torch.cuda.max_memory_allocated() - base
-        measured = median(lambda: sg.signature(model, images), "cuda", 9)
+        measured = seconds(lambda: sg.signature(model, images), "cuda", 9)
         torch.cuda.reset_peak_memory_stats()
         found = sg.signature(model, images)
         peak_bytes = torch.cuda.max_memory_allocated() - base

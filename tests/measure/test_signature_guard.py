@@ -254,7 +254,7 @@ def test_the_bar_knows_how_many(items: Any, limit: int | None, total: str, monke
 
 def test_the_bar_goes_when_a_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = faked(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
         sg.signature(NETWORK, interrupted(KeyboardInterrupt()))
     assert terminal.getvalue().endswith("\x1b[2K")  # the line is cleared
     assert "\x1b[?25h" in terminal.getvalue()  # and the cursor is back

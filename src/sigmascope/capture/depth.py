@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.capture.activations import chosen_kinds, kind_of_function
+from sigmascope.capture.nested import tensors_in
 
 __all__ = ["activation_depth"]
 
@@ -28,14 +29,6 @@ def activation_depth(run: Callable[[], object]) -> int:
     return counter.deepest
 
 
-def _tensors(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _tensors(one)
-
-
 class _Counter(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
@@ -47,10 +40,10 @@ class _Counter(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        before = max((self._depths.get(one, 0) for one in _tensors((args, list(kwargs.values())))), default=0)
+        before = max((self._depths.get(one, 0) for one in tensors_in((args, list(kwargs.values())))), default=0)
         depth = before + (kind_of_function(func, args, kwargs) in self._kinds)
         result = func(*args, **kwargs)
-        for output in _tensors(result):
+        for output in tensors_in(result):
             self._depths[output] = max(depth, self._depths.get(output, 0))
         self.deepest = max(self.deepest, depth if isinstance(result, Tensor) else 0)
         return result

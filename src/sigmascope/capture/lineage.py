@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.capture.moves import MOVES, RESHAPING, Shape, letters_of, looked_up, multiplied, span
+from sigmascope.capture.nested import tensors_in
 
 __all__ = ["Descent", "Lineage"]
 
@@ -86,7 +87,7 @@ class Lineage:
 
     def note(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]) -> None:
         """Note what a function made of the tensors it was given."""
-        sources = list(_tensors((args, list(kwargs.values()))))
+        sources = list(tensors_in((args, list(kwargs.values()))))
         if not sources:
             return
         found = [(source, self.of(source)) for source in sources]
@@ -147,7 +148,7 @@ class Lineage:
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))) % len(shape)
         if dim != place.axis:
             return place
-        parts = [self.of(one) for one in _tensors(args[:1])]
+        parts = [self.of(one) for one in tensors_in(args[:1])]
         alike = all(one.state == "known" and (one.axis, one.inner) == (place.axis, place.inner) for one in parts)
         return Descent("known", dim, sum(one.outer for one in parts), place.inner) if alike else LOST
 
@@ -170,14 +171,6 @@ class Lineage:
             return LOST if dim is None or not isinstance(count, int) else replace(place, inner=place.inner * count)
         axis = place.axis + len(shape) - len(before)
         return Descent("known", axis, place.outer * (shape[axis] // max(before[place.axis], 1)), place.inner)
-
-
-def _tensors(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _tensors(one)
 
 
 def _written(args: tuple[Any, ...], place: Descent, source: Tensor, shape: Shape) -> Descent:
@@ -257,5 +250,5 @@ def _moved(name: str, axis: int, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if len(shape) < len(before):
         return axis if axis == 0 else None  # most functions leave the first axis alone
     # Tensors of unequal rank are aligned at the last axis.
-    aligned = name in PREPENDING or any(one.ndim == len(shape) for one in _tensors((args, list(kwargs.values()))))
+    aligned = name in PREPENDING or any(one.ndim == len(shape) for one in tensors_in((args, list(kwargs.values()))))
     return axis + len(shape) - len(before) if aligned else axis

@@ -17,6 +17,7 @@ from sigmascope.capture.activations import chosen_kinds, function_name, kind_of_
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layout import Layout, Layouts
 from sigmascope.capture.lineage import Descent, Lineage
+from sigmascope.capture.nested import tensors_in
 
 __all__ = ["Call", "Observer", "Recorder", "recording"]
 
@@ -224,7 +225,7 @@ class Recorder(TorchFunctionMode):
         if threading.get_ident() != self._thread:
             return
         if not self._entered:
-            self._lineage.begin(_tensors_in((args, kwargs)), self._batch_axis)
+            self._lineage.begin(tensors_in((args, kwargs)), self._batch_axis)
         here = _Entered(module, path, sequence_first=_expects_sequence_first(module))
         self._entered.append(here)
         if kind is not None:
@@ -276,14 +277,6 @@ class _Entered:
     unwatched: bool = False
     below: int = 0
     args: tuple[Any, ...] = ()
-
-
-def _tensors_in(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list, dict)):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(one)
 
 
 def _expects_sequence_first(module: nn.Module) -> bool:

@@ -1,1 +1,1 @@
-"""From samples to numbers: the affinity score."""
+"""From samples and networks to numbers: the affinity score, its companions, the signature."""

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.measure.assembly import assembled
 from sigmascope.measure.batches import Batch
 from sigmascope.measure.companions import check_metrics
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.readings import BatchReadings, Observed, read
-from sigmascope.measure.signature import Signature, assembled
+from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject
 from sigmascope.store import decode, encode, read_features, write_features
 

@@ -17,12 +17,13 @@ from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.errors import InputError, NoActivationError, ResumeError
+from sigmascope.measure.assembly import assembled
 from sigmascope.measure.batches import Forward, batch_size, batches_of, fingerprint_of_batch, placed, run_forward, tensors_in
 from sigmascope.measure.keep import check_folder, keep_batch
 from sigmascope.measure.options import Options, checked_options
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.readings import BatchReadings, Collector, read
-from sigmascope.measure.signature import Signature, assembled
+from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject, subject_of
 from sigmascope.store import Journal, decode, encode
 
