@@ -12,22 +12,9 @@ from torch import Tensor, nn
 
 from sigmascope.capture.layout import Layout
 from sigmascope.capture.record import Call, recording
+from tests.capture.steps import Steps
 
 Step = Callable[[Tensor], Tensor]
-
-
-class Steps(nn.Module):
-    """A producer, then functions, then an activation."""
-
-    def __init__(self, *steps: Any) -> None:
-        super().__init__()
-        self.modules_among_them = nn.ModuleList(step for step in steps if isinstance(step, nn.Module))
-        self.steps = steps
-
-    def forward(self, x: Tensor) -> Tensor:
-        for step in self.steps:
-            x = step(x)
-        return torch.relu(x)
 
 
 def layout(x: Tensor, *steps: Any) -> Layout:

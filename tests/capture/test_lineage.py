@@ -13,25 +13,12 @@ from torch import Tensor, nn
 
 from sigmascope.capture.lineage import Descent
 from sigmascope.capture.record import Call, recording
+from tests.capture.steps import Steps
 
 # The sequences are as long as there are samples, and so are the channels: sizes tell nothing.
 N = T = C = 4
 H = 8  # sides of images
 Step = Callable[[Tensor], Tensor]
-
-
-class Steps(nn.Module):
-    """Functions, then an activation."""
-
-    def __init__(self, *steps: Any) -> None:
-        super().__init__()
-        self.modules_among_them = nn.ModuleList(step for step in steps if isinstance(step, nn.Module))
-        self.steps = steps
-
-    def forward(self, x: Tensor) -> Tensor:
-        for step in self.steps:
-            x = step(x)
-        return torch.relu(x)
 
 
 def descent_of(model: nn.Module, *inputs: Tensor, batch_axis: int = 0, size: int = N) -> Descent:

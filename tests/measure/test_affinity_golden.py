@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from scipy.stats import norm
-from torch import Tensor
 
 import sigmascope as sg
+from tests.golden_grid import ACTIVATIONS
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GRID = json.loads((GOLDEN / "affinity_grid.json").read_text())
@@ -22,25 +21,6 @@ VALUES = json.loads((GOLDEN / "affinity_values.json").read_text())
 PAIRS = np.load(GOLDEN / "affinity_pairs.npz")
 ESTIMATORS = ("unbiased", "ledoit-wolf")
 TOLERANCE = 5e-6
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "leaky_relu_0.01": F.leaky_relu,
-    "relu6": F.relu6,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "hardtanh": F.hardtanh,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "hardswish": F.hardswish,
-    "elu_1.0": F.elu,
-    "softplus": F.softplus,
-    "x^2": lambda x: x**2,
-    "x^3": lambda x: x**3,
-    "x^4": lambda x: x**4,
-    "x^5": lambda x: x**5,
-}
 
 
 def draw(case: dict) -> np.ndarray:

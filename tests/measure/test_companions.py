@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.measure.companions import METRICS, check_metrics, companions
+from tests.golden_grid import ACTIVATIONS
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GRID = json.loads((GOLDEN / "affinity_grid.json").read_text())
@@ -26,25 +26,6 @@ PAIRS = np.load(GOLDEN / "affinity_pairs.npz")
 TOLERANCE = {"norm": 1e-4, "cka": 1e-4, "entropy_before": 1e-5, "entropy_after": 1e-3}
 KEYS = ("cka", "norm", "sparsity_before", "sparsity_after", "entropy_before", "entropy_after", "r2")
 ALL_KEYS = {*KEYS, "norm_per_sample", "sparsity", "entropy"}
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "leaky_relu_0.01": F.leaky_relu,
-    "relu6": F.relu6,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "hardtanh": F.hardtanh,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "hardswish": F.hardswish,
-    "elu_1.0": F.elu,
-    "softplus": F.softplus,
-    "x^2": lambda x: x**2,
-    "x^3": lambda x: x**3,
-    "x^4": lambda x: x**4,
-    "x^5": lambda x: x**5,
-}
 
 
 def draw(case: dict) -> Tensor:

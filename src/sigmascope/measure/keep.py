@@ -16,7 +16,7 @@ from sigmascope.measure.batches import Batch
 from sigmascope.measure.companions import check_metrics
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar
-from sigmascope.measure.readings import BatchReadings, Observed, read
+from sigmascope.measure.readings import BatchReadings, Described, Observed, described, read
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject
 from sigmascope.store import decode, encode, read_features, write_features
@@ -27,16 +27,9 @@ FILES = "batch-*.safetensors"
 
 
 @dataclass(frozen=True)
-class _Call:
+class _Call(Described):
     """An observed call without its matrices; the tensors `<number of the call>.x` and `.y` of the file hold those."""
 
-    path: str
-    call: int
-    kind: str
-    shape: tuple[int, ...]
-    dtype: str
-    channel_axis: int | None
-    axis_reason: str
     density: tuple[float, ...]
     reason: str
     skipped: bool
@@ -96,20 +89,7 @@ def keep_batch(
         if one.x is not None and one.y is not None:
             tensors |= {f"{number}.x": one.x.cpu(), f"{number}.y": one.y.cpu()}
         density = tuple(float(share) for share in one.density)
-        calls.append(
-            _Call(
-                one.path,
-                one.call,
-                one.kind,
-                one.shape,
-                one.dtype,
-                one.channel_axis,
-                one.axis_reason,
-                density,
-                one.reason,
-                one.skipped,
-            )
-        )
+        calls.append(_Call(**described(one), density=density, reason=one.reason, skipped=one.skipped))
     kept = encode(_Kept(subject, options, index, batch.size, batch.fingerprint, tuple(calls)))
     write_features(folder / f"batch-{index:06d}.safetensors", tensors, {"kept": kept})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from sigmascope.measure.affinity import Affinity, affinities
 from sigmascope.measure.companions import SILENT, Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
-__all__ = ["BatchReadings", "Collector", "Observed", "Reading", "read"]
+__all__ = ["BatchReadings", "Collector", "Described", "Observed", "Reading", "described", "read"]
 
 # Elements whose sizes are compared at once, so that no second feature map is made.
 CHUNK = 2**22
@@ -51,8 +51,8 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One activation call of a batch, scored; see `Observed` and `sigmascope.Affinity`."""
+class Described:
+    """Which call it is, what went into it, and where the channels are; see `Observed`."""
 
     path: str
     call: int
@@ -61,6 +61,12 @@ class Reading:
     dtype: str
     channel_axis: int | None
     axis_reason: str
+
+
+@dataclass(frozen=True)
+class Reading(Described):
+    """One activation call of a batch, scored; see `Observed` and `sigmascope.Affinity`."""
+
     n: int
     dim: int
     score: float
@@ -172,7 +178,7 @@ def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affini
 def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options: Options) -> Reading:
     beside = _beside(one, x, y, options)
     return Reading(
-        **_described(one),
+        **described(one),
         n=len(x),
         dim=x.shape[1],
         score=math.nan if isinstance(found, str) else float(found),
@@ -184,10 +190,9 @@ def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options
     )
 
 
-def _described(one: Observed) -> dict[str, Any]:
-    """Return what is the same before and after a call is scored."""
-    names = ("path", "call", "kind", "shape", "dtype", "channel_axis", "axis_reason")
-    return {name: getattr(one, name) for name in names}
+def described(one: Observed) -> dict[str, Any]:
+    """Return what stays the same when a call is scored, or kept: the fields of `Described`."""
+    return {field.name: getattr(one, field.name) for field in fields(Described)}
 
 
 def _beside(one: Observed, x: Tensor, y: Tensor, options: Options) -> Companions:
@@ -203,7 +208,7 @@ def _beside(one: Observed, x: Tensor, y: Tensor, options: Options) -> Companions
 
 def _unscored(one: Observed) -> Reading:
     return Reading(
-        **_described(one),
+        **described(one),
         n=0,
         dim=0,
         score=math.nan,
