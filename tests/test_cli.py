@@ -46,6 +46,13 @@ def test_demo_tells_the_finding(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"demo.png", "demo.svg", "plain20.json", "resnet20.json"}
 
 
+def test_demo_says_at_once_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("demo", "-o", str(tmp_path / "file" / "out"))
+    assert result.exit_code == 1
+    assert re.search(r"Error: cannot write to .*: Not a directory\. Choose another folder with --out\.", result.output)
+
+
 @pytest.mark.parametrize(
     ("what", "some"),
     [

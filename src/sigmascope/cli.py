@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from sigmascope import __version__
@@ -23,6 +25,10 @@ def demo(out: str) -> None:
 
     from sigmascope.demo import demo_signatures, draw_demo, finding
 
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
+    except OSError as error:
+        raise click.ClickException(f"cannot write to {out}: {error.strerror}. Choose another folder with --out.") from error
     console = Console(highlight=False, soft_wrap=True)
     signatures = demo_signatures()
     for one in signatures:
