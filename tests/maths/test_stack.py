@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.maths import stack
+from sigmascope.maths import potentials, stack
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.fit import fit
 from sigmascope.maths.stack import fit_stack
@@ -76,7 +76,7 @@ def test_every_kind_of_proof_is_reached() -> None:
 def test_more_rounds_on_the_host_than_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [pair(128, d, seed) for d in (4, 8, 12) for seed in range(6)]
     expected = [one.score for one in fit_stack(pairs, covariance="unbiased", eps=1e-6) if one is not None]
-    monkeypatch.setattr(stack, "ROUNDS", 1)
+    monkeypatch.setattr(potentials, "ROUNDS", 1)
     scores = [one.score for one in fit_stack(pairs, covariance="unbiased", eps=1e-6) if one is not None]
     assert torch.allclose(torch.stack(scores), torch.stack(expected), rtol=0, atol=1e-13)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardise
 
-__all__ = ["ESTIMATORS", "Covariance", "estimate", "ledoit_wolf"]
+__all__ = ["ESTIMATORS", "SMALLEST_FLOOR", "Covariance", "Moments", "Weights", "estimate", "ledoit_wolf", "weigh"]
 
 # The smallest floor, for data of unit variance: the rounding noise of a centred float64 sample, 1e-16, stays far below
 # the standard deviation 1e-12 by which it is divided. It only ever replaces a floor that is smaller still, such as eps = 0.
@@ -47,8 +48,37 @@ class Covariance:
         return 1 + self.weight * largest / self.floor
 
 
+@dataclass(frozen=True)
+class Moments:
+    r"""What an estimator needs to know of a centred sample X of n rows.
+
+    Attributes:
+        rows: n.
+        total: $\sum_k\|x_k\|^2$, (...).
+        fourth: $\sum_k\|x_k\|^4$, (...).
+        size: $\|X^\top X\|_F^2$, (...).
+        distance: that of $X^\top X$ from the multiple of the identity with its trace, squared, (...).
+    """
+
+    rows: int
+    total: Tensor
+    fourth: Tensor
+    size: Tensor
+    distance: Tensor
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The numbers that make an estimate of a scatter, see `Covariance`; each (...)."""
+
+    weight: Tensor
+    floor: Tensor
+    shrinkage: Tensor
+    trace: Tensor
+
+
 def estimate(centred: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
-    """Estimate the covariance of centred samples.
+    """Estimate the covariance of centred samples in units of their spread.
 
     Args:
         centred: (..., n, r), coordinates outside of which the data are zero.
@@ -58,10 +88,22 @@ def estimate(centred: Tensor, *, width: int | Tensor, method: str, eps: Tensor) 
     """
     scatter = centred.mT @ centred
     squared = centred.square().sum(dim=-1)
-    total = squared.sum(dim=-1)
-    weight, floor, shrinkage = ESTIMATORS[method](squared, scatter, total / width, width)
+    total, size = squared.sum(dim=-1), scatter.square().sum(dim=(-2, -1))
+    mean, r = total / width, scatter.shape[-1]
+    # From the difference itself, not from a difference of two squares, which cancels for isotropic data. Each coordinate
+    # that is not there is as far off as the mean.
+    identity = torch.eye(r, dtype=scatter.dtype, device=scatter.device)
+    distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (width - r) * mean.square()
+    moments = Moments(squared.shape[-1], total, squared.square().sum(dim=-1), size, distance)
+    found = weigh(moments, width=width, method=method, eps=eps, smallest=SMALLEST_FLOOR)
+    return Covariance(scatter, found.weight, found.floor, found.shrinkage, found.trace)
+
+
+def weigh(moments: Moments, *, width: int | Tensor, method: str, eps: Tensor | float, smallest: Tensor | float) -> Weights:
+    """Return weight, floor, shrinkage and trace of an estimate; no floor is below `smallest`."""
+    weight, floor, shrinkage = ESTIMATORS[method](moments, width)
     floor = floor + eps
-    return Covariance(scatter, weight, floor.clamp_min(SMALLEST_FLOOR), shrinkage, weight * total + width * floor)
+    return Weights(weight, floor.clamp_min(smallest), shrinkage, weight * moments.total + width * floor)
 
 
 def ledoit_wolf(x: Array) -> tuple[Array, Number]:
@@ -91,31 +133,27 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
     return (matrix if isinstance(x, Tensor) else matrix.numpy()), like_input(shrunk.shrinkage, x)
 
 
-def _unbiased(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.full_like(mean, 1 / (squared.shape[-1] - 1)), torch.zeros_like(mean), torch.zeros_like(mean)
+Estimator: TypeAlias = Callable[[Moments, int | Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def _biased(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.full_like(mean, 1 / squared.shape[-1]), torch.zeros_like(mean), torch.zeros_like(mean)
+def _unbiased(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    zero = torch.zeros_like(moments.total)
+    return zero + 1 / (moments.rows - 1), zero, zero
 
 
-def _shrunk(squared: Tensor, scatter: Tensor, mean: Tensor, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    n, r = squared.shape[-1], scatter.shape[-1]
-    noise = squared.square().sum(dim=-1) - scatter.square().sum(dim=(-2, -1)) / n
-    # From the difference itself, not from a difference of two squares, which cancels for isotropic data. Each coordinate
-    # that is not there is as far off as the mean.
-    identity = torch.eye(r, dtype=scatter.dtype, device=scatter.device)
-    distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (width - r) * mean.square()
+def _biased(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    zero = torch.zeros_like(moments.total)
+    return zero + 1 / moments.rows, zero, zero
+
+
+def _shrunk(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    n, distance = moments.rows, moments.distance
+    noise = moments.fourth - moments.size / n
     fixed = (distance <= 0) | (torch.as_tensor(width) <= 1)
     ratio = torch.minimum(noise.clamp_min(0), distance) / distance.masked_fill(fixed, 1)
     shrinkage = ratio.masked_fill(fixed, 0)
-    return (1 - shrinkage) / n, shrinkage * mean / n, shrinkage
+    return (1 - shrinkage) / n, shrinkage * moments.total / width / n, shrinkage
 
 
-ESTIMATORS: dict[str, Callable[[Tensor, Tensor, Tensor, int | Tensor], tuple[Tensor, Tensor, Tensor]]] = {
-    "ledoit-wolf": _shrunk,
-    "unbiased": _unbiased,
-    "biased": _biased,
-}
-"""Name -> function of the squared lengths of the rows (..., n), the scatter (..., r, r), its trace over d, and d itself, that
-returns weight, floor and shrinkage, each (...)."""
+ESTIMATORS: dict[str, Estimator] = {"ledoit-wolf": _shrunk, "unbiased": _unbiased, "biased": _biased}
+"""Name -> function of the moments and of the dimension d that returns weight, floor and shrinkage, each (...)."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, check_option
-from sigmascope.maths.covariance import ESTIMATORS, Covariance, estimate
+from sigmascope.maths.covariance import ESTIMATORS, estimate
 from sigmascope.maths.gaussians import factor
 from sigmascope.maths.samples import Array, as_matrix, as_pair, check_eps, plain, square_root, standardise
 from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
@@ -60,7 +60,7 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
     width = x.shape[1]
     source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
     target = estimate(points_y, width=width, method=covariance, eps=eps / unit_y.square())
-    degenerate = bool(lacks_variance(target, width, eps / unit_y.square()))
+    degenerate = bool(lacks_variance(target.trace, width, eps / unit_y.square()))
     if degenerate:
         coupled = Coupling(points_y.square().sum() / len(points_y), "none")
     else:
@@ -79,9 +79,9 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
     )
 
 
-def lacks_variance(covariance: Covariance, width: int | Tensor, eps: Tensor) -> Tensor:
-    """Tell whether the mean variance is no larger than eps, which the trace contains once already, (...)."""
-    return covariance.trace <= 2 * eps * width
+def lacks_variance(trace: Tensor, width: int | Tensor, eps: Tensor | float) -> Tensor:
+    """Tell whether the mean variance is no larger than eps, which the trace of the covariance contains once already, (...)."""
+    return trace <= 2 * eps * width
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import functools
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch import Tensor
 __all__ = ["Lane", "Ready", "run", "wait_for", "wait_until"]
 
 Ready: TypeAlias = Callable[[], bool]
+Result = TypeVar("Result")
 
 # Seconds to sleep where nothing can go on: short beside the work, long enough for other threads of the process to run.
 IDLE = 5e-5
@@ -25,10 +26,11 @@ IDLE = 5e-5
 BEHIND = 2
 
 
-def run(tasks: list[Generator[Ready]]) -> None:
-    """Resume the tasks when what they wait for has come, the least advanced first."""
-    waiting: dict[Generator[Ready], Ready] = {task: lambda: True for task in tasks}
+def run(tasks: list[Generator[Ready, None, Result]]) -> list[Result]:
+    """Resume the tasks when what they wait for has come, the least advanced first; return what they return, as it comes."""
+    waiting: dict[Generator[Ready, None, Result], Ready] = {task: lambda: True for task in tasks}
     steps = {task: BEHIND * number for number, task in enumerate(tasks)}
+    results = []
     while waiting:
         task = min((task for task, ready in waiting.items() if ready()), key=steps.__getitem__, default=None)
         if task is None:
@@ -37,8 +39,10 @@ def run(tasks: list[Generator[Ready]]) -> None:
         steps[task] += 1
         try:
             waiting[task] = next(task)
-        except StopIteration:
+        except StopIteration as stop:
+            results.append(stop.value)
             del waiting[task]
+    return results
 
 
 def wait_for(device: torch.device) -> None:
@@ -81,6 +85,10 @@ class Lane:
             self.caller.wait_stream(self.stream)
             for tensor in tensors:
                 tensor.record_stream(self.caller)
+
+    def send(self, values: Tensor) -> Tensor:
+        """Copy values from the host, without waiting for what the device has to do before."""
+        return values if self.stream is None else values.pin_memory().to(self.stream.device, non_blocking=True)
 
     def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
         """Start to copy values to the host; they may be read when the second result says so."""

@@ -2,11 +2,12 @@
 
 Pairs of one shape are stacked (narrow ones padded to one shape), and each stack passes through
 
-1. `_prepare`: centre, reduce to the joint span where that is smaller, estimate the covariances;
-2. `_root`: Cholesky factors and their product, whose polar factor is sought. What this shows is read back: the host must
-   know how many steps the iteration needs, and which pairs are not for it;
-3. `_move`: the polar factor, the mapped points, all squared distances and the diagonal check, which is read back too;
-4. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials that prove the identity, or go to the
+1. `_prepare`: centre, reduce to the joint span where that is smaller, take the scatter matrices. A few numbers of each are
+   read back, from which the host computes the estimates of the covariances (`weighing`): on the device every small sum
+   would cost a launch;
+2. `_move`: Cholesky factors, the polar factor of their product, the mapped points, all squared distances and the diagonal
+   check, which is read back too;
+3. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials that prove the identity, or go to the
    solver on the host.
 
 Every stack has a lane of its own (see `lanes`) and yields where it would have to wait, for the device or for the solver, which
@@ -20,36 +21,29 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sigmascope.maths.assignment import ROUNDING, Assignment, solve
-from sigmascope.maths.covariance import Covariance, estimate
-from sigmascope.maths.fit import Fit, lacks_variance
-from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
+from sigmascope.maths.fit import Fit
 from sigmascope.maths.lanes import Lane, Ready, run, wait_for, wait_until
 from sigmascope.maths.polar import polar_factor
-from sigmascope.maths.samples import LARGEST_VALUE, standardise
+from sigmascope.maths.potentials import GUESSED, identity_is_optimal, near_potentials
+from sigmascope.maths.weighing import Weighed, weigh_stack
 
 __all__ = ["fit_stack"]
 
-# Added to the diagonal of a Gram matrix (times its size), above its rounding. It adds as much to the squared distance, which
-# only a score near 1 can tell: such a score of a pair that was reduced is not used.
+# Added to the diagonal of a Gram matrix (times its columns and the mean square of the side), above its rounding. It adds as
+# much to the squared distance, which only a score near 1 can tell: such a score of a pair that was reduced is not used.
 JITTER = 2e-15
 TELLING = 0.99
 # Pairs up to this width are padded to one: launching their many small kernels costs more than computing with zeros.
 NARROW = 256
 # Bytes on the device that the pairs in work may need together.
 PORTION = 6 * 2**30
-# Rounds of shortest paths on the device before a pair goes to the host.
-ROUNDS = 48
-# Temperatures at which potentials are guessed, relative to the distance of this many neighbours, and the sweeps at each.
-# With more rows than this the host guesses better.
-TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.05), 32, 16
-GUESSED = 1024
 
 
 @dataclass(frozen=True)
@@ -58,51 +52,31 @@ class _Stack:
 
     Attributes:
         positions: where the pairs stand among all.
-        points: (2, b, n, r).
-        unit: (2, b).
-        covariance: with fields (2, b, ...).
-        width: (b,), the columns that the pair came with.
-        sound: (b,), whether its numbers are fit for this arithmetic.
+        widths: the columns that the pairs came with.
+        points: centred, (2, b, n, r).
+        scatter: (2, b, r, r).
+        summary: for the host, (2, b, n + 2): the lengths of the rows, the size of the scatter, and the largest value of the
+            sample as it came, or NaN where it could not be reduced.
     """
 
     positions: list[int]
+    widths: list[int]
     points: Tensor
-    unit: Tensor
-    covariance: Covariance
-    width: Tensor
-    sound: Tensor
-
-
-@dataclass(frozen=True)
-class _Rooted:
-    """A stack with the Cholesky factors (2, b, r, r) and their scaled product (b, r, r), and a report (b, 5) for the host.
-
-    The report holds: whether the pair is sound, a lower bound of the product's singular values, both shrinkages and the
-    mean variance of y.
-    """
-
-    stack: _Stack
-    lower: Tensor
-    product: Tensor
-    report: Tensor
+    scatter: Tensor
+    summary: Tensor
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """A stack with its mapped points (b, n, r), squared distances (b, n, n), and pairs whose identity is not proved (b,)."""
+    """Mapped points and those they are to meet (b, n, r), squared distances (b, n, n), and a report for the host (2, b).
 
-    stack: _Stack
+    The report tells whether the identity is proved optimal, and whether the arithmetic went well.
+    """
+
     moved: Tensor
+    target: Tensor
     cost: Tensor
-    unproved: Tensor
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """The columns (b, n) given to the rows of each pair, and how their optimality was established."""
-
-    columns: Tensor
-    certified: list[str]
+    report: Tensor
 
 
 def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: float) -> list[Fit | None]:
@@ -118,17 +92,22 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
         values, an output that hardly varies, an ill-conditioned covariance.
     """
     fits: list[Fit | None] = [None] * len(pairs)
-    if pairs:
-        wait_for(pairs[0][0].device)
+    if not pairs:
+        return fits
+    device = pairs[0][0].device
+    wait_for(device)
+    weigh = functools.partial(weigh_stack, covariance=covariance, eps=eps)
     with torch.no_grad(), ThreadPoolExecutor(1) as solver:
         for some in _portions([pair[0].shape for pair in pairs]):
             # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
             groups = sorted(_grouped(some), key=lambda group: (group.columns > NARROW, -group.columns))
             widest = max(group.columns for group in groups)
-            device = pairs[0][0].device
             lanes = [Lane(device, number, urgent=group.columns < widest) for number, group in enumerate(groups)]
-            prepare = functools.partial(_stacked, pairs, covariance=covariance, eps=eps)
-            run([_fit_group(group, prepare, fits, lane, solver) for group, lane in zip(groups, lanes, strict=True)])
+            for found in run(
+                [_fit_group(pairs, group, lane, weigh, solver) for group, lane in zip(groups, lanes, strict=True)]
+            ):
+                for position, one in found.items():
+                    fits[position] = one
     return fits
 
 
@@ -166,26 +145,38 @@ def _grouped(shapes: dict[int, torch.Size]) -> list[_Group]:
 
 
 def _fit_group(
-    group: _Group, prepare: Callable[[_Group], _Stack], fits: list[Fit | None], lane: Lane, solver: Executor
-) -> Generator[Ready]:
-    """Fit the pairs of one group and put the results where they belong; yield where the host has to wait."""
+    pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, lane: Lane, weigh: Callable[..., Weighed], solver: Executor
+) -> Generator[Ready, None, dict[int, Fit | None]]:
+    """Fit the pairs of one group, by their positions; yield where the host has to wait."""
     with lane.enter():
-        rooted = _root(prepare(group))
-        report, ready = lane.fetch(rooted.report)
+        stack = _stacked(pairs, group)
+        summary, ready = lane.fetch(stack.summary)
     yield ready
+    weighed = weigh(summary, widths=stack.widths, columns=group.columns)
     with lane.enter():
-        moved = _move(rooted, report)
-        unproved, ready = lane.fetch(moved.unproved)
+        one = _move(stack, weighed, lane)
+        report, ready = lane.fetch(one.report)
     yield ready
-    settled = _Settled(torch.arange(moved.cost.shape[1]).repeat(len(report), 1), ["diagonal"] * len(report))
-    yield from _settle(moved.cost, torch.nonzero(unproved)[:, 0].tolist(), settled, lane, solver)
-    stack = moved.stack
-    lane.hand_over(moved.moved, stack.points, stack.unit, stack.width, stack.covariance.trace)
-    for position, found in zip(stack.positions, _fits(moved, report, settled), strict=True):
-        fits[position] = found
+    sound = weighed.sound & report[1]
+    certified = yield from _settle(one, torch.nonzero(sound & ~report[0])[:, 0].tolist(), lane, solver)
+    with lane.enter():
+        w2, bound = _distances(one, weighed, lane)
+        score = 1 - w2 / bound
+    if max(stack.widths) > group.columns:
+        with lane.enter():
+            scores, ready = lane.fetch(score)
+        yield ready
+        sound &= (scores <= TELLING) | (weighed.width <= group.columns)
+    lane.hand_over(score, w2, bound)
+    return {
+        position: Fit(rho, distance, limit, float(shrunk[0]), float(shrunk[1]), float(variance), False, how) if good else None
+        for position, good, rho, distance, limit, shrunk, variance, how in zip(
+            stack.positions, sound, score, w2, bound, weighed.shrinkage.T, weighed.variance, certified, strict=True
+        )
+    }
 
 
-def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, *, covariance: str, eps: float) -> _Stack:
+def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group) -> _Stack:
     """Bring the pairs of a group to one number of columns: pad the narrow ones with zeros, reduce the wide ones."""
     padded: list[Tensor] = []
     stacks: list[_Stack] = []
@@ -193,28 +184,28 @@ def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, *, covarianc
         rows = [pairs[position][side] for side in (0, 1) for position in positions]
         points = torch.stack(rows).double().view(2, len(positions), *rows[0].shape)
         if width > group.columns:
-            stacks.append(_prepare({width: positions}, points, covariance, eps))
+            stacks.append(_prepare({width: positions}, points))
         else:
             padded.append(F.pad(points, (0, group.columns - width)) if width < group.columns else points)
     if padded:
         narrow = {width: positions for width, positions in group.positions.items() if width <= group.columns}
-        stacks.append(_prepare(narrow, torch.cat(padded, dim=1) if len(padded) > 1 else padded[0], covariance, eps))
+        stacks.append(_prepare(narrow, torch.cat(padded, dim=1) if len(padded) > 1 else padded[0]))
     return _join(stacks)
 
 
-def _prepare(positions: dict[int, list[int]], points: Tensor, covariance: str, eps: float) -> _Stack:
+def _prepare(positions: dict[int, list[int]], points: Tensor) -> _Stack:
     n, columns = points.shape[2:]
-    widths = [float(width) for width, some in positions.items() for _ in some]
-    width = torch.tensor(widths, dtype=torch.float64, device=points.device)
-    sound = torch.linalg.vector_norm(points, math.inf, dim=(0, 2, 3)) <= LARGEST_VALUE  # false for NaN too
-    points, unit = standardise(points)
+    largest = torch.linalg.vector_norm(points, math.inf, dim=(2, 3))
+    points = points - points.mean(dim=2, keepdim=True)
+    points = points - points.mean(dim=2, keepdim=True)  # the first mean of a far-off sample is rounded
     if columns > 2 * n:
         points, info = _gram_coordinates(points)
-        sound = sound & (info == 0)
-    relative = eps / unit.square()
-    estimated = estimate(points, width=width, method=covariance, eps=relative)
-    sound = sound & ~lacks_variance(estimated, width, relative)[1]
-    return _Stack([one for some in positions.values() for one in some], points, unit, estimated, width, sound)
+        largest = largest.masked_fill(info != 0, math.nan)
+    scatter = points.mT @ points
+    lengths, norm = torch.linalg.vector_norm(points, dim=3), torch.linalg.vector_norm(scatter, dim=(2, 3))
+    summary = torch.cat([lengths, norm[..., None], largest[..., None]], dim=2)
+    widths = [width for width, some in positions.items() for _ in some]
+    return _Stack([one for some in positions.values() for one in some], widths, points, scatter, summary)
 
 
 def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -222,7 +213,8 @@ def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:
     n = points.shape[2]
     rows = torch.cat([points[0], points[1]], dim=1)
     gram = rows @ rows.mT
-    gram.diagonal(dim1=1, dim2=2).add_(JITTER * n * rows.shape[2])
+    squared = gram.diagonal(dim1=1, dim2=2).view(-1, 2, n)
+    squared.add_(JITTER * n * squared.mean(dim=2, keepdim=True))
     lower, info = torch.linalg.cholesky_ex(gram)
     return torch.stack([lower[:, :n], lower[:, n:]]), info
 
@@ -231,71 +223,69 @@ def _join(stacks: list[_Stack]) -> _Stack:
     if len(stacks) == 1:
         return stacks[0]
     positions = [position for stack in stacks for position in stack.positions]
-    points, unit = (torch.cat([getattr(stack, name) for stack in stacks], dim=1) for name in ("points", "unit"))
-    width, sound = (torch.cat([getattr(stack, name) for stack in stacks]) for name in ("width", "sound"))
-    parts = [stack.covariance for stack in stacks]
-    covariance = Covariance(*(torch.cat([getattr(part, field.name) for part in parts], dim=1) for field in fields(Covariance)))
-    return _Stack(positions, points, unit, covariance, width, sound)
+    widths = [width for stack in stacks for width in stack.widths]
+    return _Stack(
+        positions,
+        widths,
+        *(torch.cat([getattr(stack, name) for stack in stacks], dim=1) for name in ("points", "scatter", "summary")),
+    )
 
 
-def _root(stack: _Stack) -> _Rooted:
-    covariance = stack.covariance
-    lower, info = torch.linalg.cholesky_ex(covariance.matrix())
-    product = torch.bmm(lower[1].mT, lower[0])
-    # The fourth root of the sum of fourth powers bounds the largest singular value, closely where they decay.
-    scale = torch.linalg.vector_norm(torch.bmm(product.mT, product), dim=(1, 2)).sqrt()
-    condition = covariance.condition()
-    sound = stack.sound & (condition.prod(dim=0) < SQUARABLE) & (condition.amax(dim=0) < SQUARABLE_EACH)
-    smallest = covariance.floor.prod(dim=0).sqrt() / scale
-    variance = covariance.trace[1] * stack.unit[1].square() / stack.width
-    report = torch.stack([(sound & (info == 0).all(dim=0)).double(), smallest, *covariance.shrinkage, variance], dim=1)
-    return _Rooted(stack, lower, product / scale[:, None, None], report)
-
-
-def _move(rooted: _Rooted, report: Tensor) -> _Moved:
-    sound = report[:, 0] > 0
-    smallest = report[sound, 1].amin() if bool(sound.any()) else torch.tensor(0.5)
+def _move(stack: _Stack, weighed: Weighed, lane: Lane) -> _Moved:
+    sent = lane.send(torch.cat([weighed.weight, weighed.floor, weighed.scale[None]]))[..., None]
+    weight, floor, scale = sent[:2, ..., None], sent[2:4], sent[4, ..., None]
+    covariance = stack.scatter.mul_(weight)
+    covariance.diagonal(dim1=2, dim2=3).add_(floor)
+    lower, info = torch.linalg.cholesky_ex(covariance)
+    product = torch.bmm(lower[1].mT, lower[0]).div_(scale)
     # Rounded down to a power of two, so that few sets of polynomials are ever computed.
-    rotation = polar_factor(rooted.product, smallest=float(smallest.log2().floor().exp2()))
-    x, y = rooted.stack.points
-    white = torch.linalg.solve_triangular(rooted.lower[0], x.mT, upper=False)
-    moved = torch.bmm(rooted.lower[1], torch.bmm(rotation, white)).mT
+    rotation = polar_factor(product, smallest=2.0 ** math.floor(math.log2(weighed.smallest)))
+    x, y = stack.points
+    white = torch.linalg.solve_triangular(lower[0], x.mT, upper=False)
+    moved = torch.bmm(lower[1], torch.bmm(rotation, white)).mT
     norms = moved.square().sum(dim=2)[:, :, None] + y.square().sum(dim=2)[:, None, :]
     cost = torch.baddbmm(norms, moved, y.mT, alpha=-2).clamp_min_(0)
     own = cost.diagonal(dim1=1, dim2=2) - _rounding(cost)[:, None]
     proved = (cost.amin(dim=2) >= own).all(dim=1) | (cost.amin(dim=1) >= own).all(dim=1)
-    unproved = ~proved & sound.to(proved.device, non_blocking=True)
-    return _Moved(rooted.stack, moved, cost, unproved)
+    return _Moved(moved, y, cost, torch.stack([proved, (info == 0).all(dim=0)]))
 
 
 def _rounding(cost: Tensor) -> Tensor:
     return ROUNDING * cost.amax(dim=(1, 2))
 
 
-def _settle(cost: Tensor, unproved: list[int], settled: _Settled, lane: Lane, solver: Executor) -> Generator[Ready]:
-    """Find the columns of the pairs whose identity was not proved optimal at sight, and note them in `settled`."""
+def _settle(one: _Moved, unproved: list[int], lane: Lane, solver: Executor) -> Generator[Ready, None, list[str]]:
+    """Find how the pairs whose identity was not proved optimal at sight are to be coupled, and put their targets in order.
+
+    Returns:
+        How the optimum of each of the b pairs is established.
+    """
+    certified = ["diagonal"] * len(one.cost)
     if not unproved:
-        return
+        return certified
     with lane.enter():
-        cost = cost[unproved]
-        optimal, ready = lane.fetch(_identity_is_optimal(cost, _rounding(cost)))
+        cost = one.cost[unproved]
+        optimal, ready = lane.fetch(identity_is_optimal(cost, _rounding(cost)))
     yield ready
     for k in torch.nonzero(optimal)[:, 0].tolist():
-        settled.certified[unproved[k]] = "potentials"
+        certified[unproved[k]] = "potentials"
     hard = torch.nonzero(~optimal)[:, 0].tolist()
     if not hard:
-        return
+        return certified
     with lane.enter():
         cost = cost[hard]
-        near, _ = lane.fetch(_near_potentials(cost))
+        near, _ = lane.fetch(near_potentials(cost))
         tolerance, _ = lane.fetch(_rounding(cost))
         matrices, ready = lane.fetch(cost)
     solutions = [solver.submit(_solve, matrices[k], tolerance[k], near[k], ready) for k in range(len(hard))]
     for k, solution in zip(hard, solutions, strict=True):
         yield solution.done
         found = solution.result()
-        settled.columns[unproved[k]] = torch.from_numpy(found.columns)
-        settled.certified[unproved[k]] = found.certified
+        with lane.enter():
+            target = one.target[unproved[k]]
+            target.copy_(target[lane.send(torch.from_numpy(found.columns))])
+        certified[unproved[k]] = found.certified
+    return certified
 
 
 def _solve(cost: Tensor, tolerance: Tensor, near: Tensor, ready: Ready) -> Assignment:
@@ -303,46 +293,7 @@ def _solve(cost: Tensor, tolerance: Tensor, near: Tensor, ready: Ready) -> Assig
     return solve(cost.numpy(), tolerance=float(tolerance), near=near.numpy() if len(near) <= GUESSED else None)
 
 
-def _near_potentials(cost: Tensor) -> Tensor:
-    """Guess column potentials (b, n): Sinkhorn's iteration at falling temperature."""
-    shift, scale = cost.amin(dim=1), cost.new_ones(())
-    for step, temperature in enumerate(TEMPERATURES):
-        reduced = cost - shift[:, None, :]
-        reduced = reduced - reduced.amin(dim=2, keepdim=True)
-        rest = reduced.amin(dim=1)
-        reduced, shift = reduced - rest[:, None, :], shift + rest
-        if step == 0:  # the size of the entries that compete
-            nearest = torch.topk(reduced, min(NEIGHBOURS, cost.shape[1]), dim=2, largest=False).values
-            scale = nearest[:, :, -1].mean(dim=1)[:, None, None].clamp_min(torch.finfo(cost.dtype).tiny)
-        kernel = (reduced / (-temperature * scale)).exp()
-        left = torch.ones_like(kernel[:, :, :1])
-        for _ in range(SWEEPS):
-            right = torch.bmm(kernel.mT, left).reciprocal_()
-            left = torch.bmm(kernel, right).reciprocal_()
-        shift = shift + (temperature * scale * right.log())[:, :, 0]
-    return shift
-
-
-def _identity_is_optimal(cost: Tensor, tolerance: Tensor) -> Tensor:
-    """Tell for which cost matrices (b, n, n) shortest paths from the identity settle, see `assignment.prove`."""
-    exchange = cost - cost.diagonal(dim1=1, dim2=2)[:, :, None]
-    value = torch.zeros_like(exchange[:, 0])
-    for _ in range(ROUNDS):
-        value = (exchange + value[:, :, None]).amin(dim=1)  # never above the value before: the diagonal of exchange is 0
-    lower = (exchange + value[:, :, None]).amin(dim=1)
-    return (lower >= value - tolerance[:, None]).all(dim=1)
-
-
-def _fits(one: _Moved, report: Tensor, settled: _Settled) -> list[Fit | None]:
-    y, unit, width = one.stack.points[1], one.stack.unit[1], one.stack.width
-    target = torch.take_along_dim(y, settled.columns.to(y.device)[:, :, None], dim=1)
-    w2 = (one.moved - target).square().sum(dim=2).mean(dim=1).sqrt() * unit
-    bound = (2 * one.stack.covariance.trace[1]).sqrt() * unit
-    score = 1 - w2 / bound
-    usable = (report[:, 0] > 0) & ~((score > TELLING) & (width > y.shape[2])).cpu()
-    return [
-        Fit(rho, distance, limit, shrink_x, shrink_y, variance, False, how) if good else None
-        for good, rho, distance, limit, (_, _, shrink_x, shrink_y, variance), how in zip(
-            usable.tolist(), score.unbind(), w2.unbind(), bound.unbind(), report.tolist(), settled.certified, strict=True
-        )
-    ]
+def _distances(one: _Moved, weighed: Weighed, lane: Lane) -> tuple[Tensor, Tensor]:
+    """Return the distances between the moved points and their targets, and the bounds of these distances, (b,)."""
+    w2 = torch.linalg.vector_norm(one.moved - one.target, dim=(1, 2)) / math.sqrt(one.moved.shape[1])
+    return w2, lane.send((2 * weighed.trace).sqrt())
