@@ -79,7 +79,7 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
     )
 
 
-def lacks_variance(trace: Tensor, width: int | Tensor, eps: Tensor | float) -> Tensor:
+def lacks_variance(trace: Array, width: int | Array, eps: Tensor | float) -> Array:
     """Tell whether the mean variance is no larger than eps, which the trace of the covariance contains once already, (...)."""
     return trace <= 2 * eps * width
 

@@ -10,8 +10,9 @@ import functools
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,9 +87,10 @@ class Lane:
             for tensor in tensors:
                 tensor.record_stream(self.caller)
 
-    def send(self, values: Tensor) -> Tensor:
+    def send(self, values: np.ndarray[Any, Any]) -> Tensor:
         """Copy values from the host, without waiting for what the device has to do before."""
-        return values if self.stream is None else values.pin_memory().to(self.stream.device, non_blocking=True)
+        tensor = torch.from_numpy(values)
+        return tensor if self.stream is None else tensor.pin_memory().to(self.stream.device, non_blocking=True)
 
     def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
         """Start to copy values to the host; they may be read when the second result says so."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -157,8 +158,9 @@ def _fit_group(
         one = _move(stack, weighed, lane)
         report, ready = lane.fetch(one.report)
     yield ready
-    sound = weighed.sound & report[1]
-    certified = yield from _settle(one, torch.nonzero(sound & ~report[0])[:, 0].tolist(), lane, solver)
+    proved, sane = report.numpy()
+    sound = weighed.sound & sane
+    certified = yield from _settle(one, np.flatnonzero(sound & ~proved).tolist(), lane, solver)
     with lane.enter():
         w2, bound = _distances(one, weighed, lane)
         score = 1 - w2 / bound
@@ -166,12 +168,14 @@ def _fit_group(
         with lane.enter():
             scores, ready = lane.fetch(score)
         yield ready
-        sound &= (scores <= TELLING) | (weighed.width <= group.columns)
+        sound &= (scores.numpy() <= TELLING) | (weighed.width <= group.columns)
     lane.hand_over(score, w2, bound)
+    host = (column.tolist() for column in (*weighed.shrinkage, weighed.trace / weighed.width))
+    found = zip(score.unbind(), w2.unbind(), bound.unbind(), *host, certified, strict=True)
     return {
-        position: Fit(rho, distance, limit, float(shrunk[0]), float(shrunk[1]), float(variance), False, how) if good else None
-        for position, good, rho, distance, limit, shrunk, variance, how in zip(
-            stack.positions, sound, score, w2, bound, weighed.shrinkage.T, weighed.variance, certified, strict=True
+        position: Fit(rho, distance, limit, shrink_x, shrink_y, variance, False, how) if good else None
+        for position, good, (rho, distance, limit, shrink_x, shrink_y, variance, how) in zip(
+            stack.positions, sound.tolist(), found, strict=True
         )
     }
 
@@ -232,7 +236,7 @@ def _join(stacks: list[_Stack]) -> _Stack:
 
 
 def _move(stack: _Stack, weighed: Weighed, lane: Lane) -> _Moved:
-    sent = lane.send(torch.cat([weighed.weight, weighed.floor, weighed.scale[None]]))[..., None]
+    sent = lane.send(np.concatenate([weighed.weight, weighed.floor, weighed.scale[None]]))[..., None]
     weight, floor, scale = sent[:2, ..., None], sent[2:4], sent[4, ..., None]
     covariance = stack.scatter.mul_(weight)
     covariance.diagonal(dim1=2, dim2=3).add_(floor)
@@ -283,7 +287,7 @@ def _settle(one: _Moved, unproved: list[int], lane: Lane, solver: Executor) -> G
         found = solution.result()
         with lane.enter():
             target = one.target[unproved[k]]
-            target.copy_(target[lane.send(torch.from_numpy(found.columns))])
+            target.copy_(target[lane.send(found.columns)])
         certified[unproved[k]] = found.certified
     return certified
 
@@ -296,4 +300,4 @@ def _solve(cost: Tensor, tolerance: Tensor, near: Tensor, ready: Ready) -> Assig
 def _distances(one: _Moved, weighed: Weighed, lane: Lane) -> tuple[Tensor, Tensor]:
     """Return the distances between the moved points and their targets, and the bounds of these distances, (b,)."""
     w2 = torch.linalg.vector_norm(one.moved - one.target, dim=(1, 2)) / math.sqrt(one.moved.shape[1])
-    return w2, lane.send((2 * weighed.trace).sqrt())
+    return w2, lane.send(np.sqrt(2 * weighed.trace))

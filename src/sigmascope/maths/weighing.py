@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +16,8 @@ from sigmascope.maths.samples import LARGEST_VALUE, ROUNDING
 
 __all__ = ["Weighed", "weigh_stack"]
 
+Vector: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
 # The root mean squares of samples whose fourth powers fit into float64 with room to spare.
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-60, 1e60
 # A scatter matrix that is nearer to a multiple of the identity, in squares and relative to itself, leaves too few digits of
@@ -23,31 +27,26 @@ ISOTROPIC = 1e-5
 
 @dataclass(frozen=True)
 class Weighed:
-    """What the host knows of b pairs; the first axis of length 2, where there is one, tells x from y.
+    """What the host knows of b pairs, in NumPy: on so few numbers each step of torch would cost more than the arithmetic.
 
     Attributes:
-        weight, floor: the covariances are weight × scatter + floor × identity; (2, b).
+        weight, floor: the covariances are weight × scatter + floor × identity; (2, b), x before y.
         shrinkage: (2, b).
         trace: of the covariance of y, (b,).
         width: the columns that the pair came with, (b,).
         scale: no singular value of the product of the Cholesky factors is larger, (b,).
-        smallest: ... and none, over the scale, is smaller than this; a number for all sound pairs.
+        smallest: no singular value of a sound pair, over its scale, is smaller.
         sound: whether the numbers are fit for the arithmetic of stacks, (b,).
     """
 
-    weight: Tensor
-    floor: Tensor
-    shrinkage: Tensor
-    trace: Tensor
-    width: Tensor
-    scale: Tensor
+    weight: Vector
+    floor: Vector
+    shrinkage: Vector
+    trace: Vector
+    width: Vector
+    scale: Vector
     smallest: float
-    sound: Tensor
-
-    @property
-    def variance(self) -> Tensor:
-        """The mean variance of y, eps included, (b,)."""
-        return self.trace / self.width
+    sound: Vector
 
 
 def weigh_stack(summary: Tensor, *, widths: list[int], columns: int, covariance: str, eps: float) -> Weighed:
@@ -60,29 +59,21 @@ def weigh_stack(summary: Tensor, *, widths: list[int], columns: int, covariance:
         covariance: a name of `ESTIMATORS`.
         eps: added to the diagonals.
     """
-    squared, norm, largest = summary[..., :-2].square(), summary[..., -2], summary[..., -1]
-    n, width = squared.shape[-1], torch.tensor(widths, dtype=torch.float64)
-    total, size = squared.sum(dim=-1), norm.square()
-    distance = size - total.square() / width
-    variance = total / (n * width)
-    moments = Moments(n, total, squared.square().sum(dim=-1), size, distance)
-    found = weigh(moments, width=width, method=covariance, eps=eps, smallest=SMALLEST_FLOOR * variance)
-    condition = 1 + found.weight * norm / found.floor
-    spread = variance.sqrt()
-    sane = (largest <= LARGEST_VALUE) & (spread > ROUNDING * largest)  # both are false for NaN
-    sane &= (spread > SMALLEST_SPREAD) & (spread < LARGEST_SPREAD) & ((distance > ISOTROPIC * size) | (width <= 1))
-    sound = sane.all(dim=0) & ~lacks_variance(found.trace[1], width, eps)
-    sound &= (condition.prod(dim=0) < SQUARABLE) & (condition.amax(dim=0) < SQUARABLE_EACH)
-    frobenius = (found.weight * norm).square() + found.floor * (2 * found.weight * total + columns * found.floor)
-    scale = frobenius.prod(dim=0).sqrt().sqrt()
-    smallest = (found.floor.prod(dim=0).sqrt() / scale)[sound]
-    return Weighed(
-        weight=found.weight,
-        floor=found.floor,
-        shrinkage=found.shrinkage,
-        trace=found.trace[1],
-        width=width,
-        scale=scale,
-        smallest=float(smallest.amin()) if len(smallest) else 0.5,
-        sound=sound,
-    )
+    lengths, norm, largest = summary.numpy()[..., :-2], summary.numpy()[..., -2], summary.numpy()[..., -1]
+    with np.errstate(all="ignore"):  # what overflows is not sound
+        squared, n, width = lengths**2, lengths.shape[-1], np.array(widths, dtype=float)
+        total, size = squared.sum(axis=-1), norm**2
+        distance, variance = size - total**2 / width, total / (n * width)
+        moments = Moments(n, *map(torch.from_numpy, (total, (squared**2).sum(axis=-1), size, distance)))
+        smallest = torch.from_numpy(SMALLEST_FLOOR * variance)
+        found = weigh(moments, width=torch.from_numpy(width), method=covariance, eps=eps, smallest=smallest)
+        weight, floor, trace = found.weight.numpy(), found.floor.numpy(), found.trace.numpy()[1]
+        condition, spread = 1 + weight * norm / floor, np.sqrt(variance)
+        sane = (largest <= LARGEST_VALUE) & (spread > ROUNDING * largest)  # both are false for NaN
+        sane &= (spread > SMALLEST_SPREAD) & (spread < LARGEST_SPREAD) & ((distance > ISOTROPIC * size) | (width <= 1))
+        sound = sane.all(axis=0) & ~lacks_variance(trace, width, eps)
+        sound &= (condition.prod(axis=0) < SQUARABLE) & (condition.max(axis=0) < SQUARABLE_EACH)
+        frobenius = (weight * norm) ** 2 + floor * (2 * weight * total + columns * floor)
+        scale = np.sqrt(np.sqrt(frobenius.prod(axis=0)))
+        least = (np.sqrt(floor.prod(axis=0)) / scale)[sound].min(initial=0.5)
+    return Weighed(weight, floor, found.shrinkage.numpy(), trace, width, scale, float(least), sound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from sigmascope.errors import InputError
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.options import Options
 
-__all__ = ["Subject", "subject_of"]
+__all__ = ["Subject", "identified", "subject_of"]
 
 HIDDEN: dict[type[nn.Module], str] = {
     nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
@@ -36,7 +36,7 @@ class Subject:
 
     Attributes:
         name: of the network.
-        model: a fingerprint of its layers, weights and buffers.
+        model: a fingerprint of its layers, weights and buffers; empty until it is `identified`.
         parameters: how many numbers it has learnt.
         device: where it runs.
         versions: of Python and the packages that matter.
@@ -54,7 +54,7 @@ class Subject:
 
 
 def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
-    """Describe a network.
+    """Describe a network, all but its weights.
 
     Raises:
         InputError: its weights are not there.
@@ -66,7 +66,7 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
         raise InputError("the network is on the meta device, without numbers. Build it on a real device and load its weights.")
     return Subject(
         name=name or type(network).__name__,
-        model=_fingerprint(network),
+        model="",
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         versions={
@@ -78,6 +78,11 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
         expected=_expected(modules, kinds),
         notes=_notes(modules),
     )
+
+
+def identified(subject: Subject, network: nn.Module) -> Subject:
+    """Return the description with the fingerprint of the weights as they are now."""
+    return replace(subject, model=_fingerprint(network))
 
 
 def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from sigmascope.measure.options import Options, checked_options
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.readings import BatchReadings, Collector, read
 from sigmascope.measure.signature import Signature
-from sigmascope.measure.subject import Subject, subject_of
+from sigmascope.measure.subject import Subject, identified, subject_of
 from sigmascope.store import Journal, decode, encode
 
 __all__ = ["signature"]
@@ -103,6 +103,8 @@ def signature(
     given = {**locals(), "channel_axis": {} if channel_axis is None else channel_axis}
     network, options = unwrapped(model), checked_options(given)
     subject = subject_of(network, options, name)
+    if resume is not None or keep is not None or options.mode == "as-is":  # needed at once, or changed by a forward pass
+        subject = identified(subject, network)
     run = _Run(network, subject, options, pool, forward or run_forward)
     with ExitStack() as stack:
         journal = None if resume is None else stack.enter_context(Journal.open(resume, _header(subject, options)))
@@ -111,7 +113,7 @@ def signature(
         stack.enter_context(left_as_it_was(network, mode=options.mode))
         torch.manual_seed(options.seed)
         scored = list(run.scored(batches_of(batches), journal, folder, shown=progress))
-    return assembled(subject, options, scored, run.notes)
+    return assembled(run.subject, options, scored, run.notes)
 
 
 def _header(subject: Subject, options: Options) -> dict[str, object]:
@@ -130,6 +132,7 @@ class _Run:
     Attributes:
         notes: what a reader of the result should know.
         earlier: batches that need not be run again.
+        subject: the network, identified when the first batch has run.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class _Run:
         self.notes: list[str] = []
         self.earlier: list[BatchReadings] = []
         self._network = network
-        self._subject = subject
+        self.subject = subject
         self._options = options
         self._pool = pool
         self._forward = forward
@@ -150,7 +153,7 @@ class _Run:
         """Yield the readings of every batch, those of an earlier run first."""
         limit, count = self._options.max_batches, 0
         with (
-            progress_bar(self._subject.name, _length(batches, limit), shown=shown) as advance,
+            progress_bar(self.subject.name, _length(batches, limit), shown=shown) as advance,
             recording(self._network, self._observe, activations=self._options.activations) as recorder,
         ):
             recorder.stop()
@@ -207,10 +210,12 @@ class _Run:
             torch.manual_seed(_seed(options.seed, index))
             with recorder.forward_pass(tensors_in(batch.content), batch_axis=options.batch_axis, size=batch.size):
                 self._forward(self._network, batch.content)
+        if not self.subject.model:  # only now: an accelerator computes while the host gathers what it needs
+            self.subject = identified(self.subject, self._network)
         if not collector.observed and index == 0:  # later ones may take an exit before the first activation
             raise NoActivationError(_nothing_found(self._network, options))
         if folder is not None:
-            keep_batch(folder, self._subject, options, index, batch, collector.observed)
+            keep_batch(folder, self.subject, options, index, batch, collector.observed)
         return BatchReadings(index, batch.size or recorder.samples, batch.fingerprint, read(collector.observed, options))
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
