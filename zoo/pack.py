@@ -3,6 +3,7 @@
 The weights go to `zoo/weights` in float16 where that costs at most 0.1 % of accuracy, otherwise in float32, and
 `zoo/index.json` gets recipe, seed, accuracy and sha256. `python zoo/pack.py --check --data DIR` measures what is stored again.
 `python zoo/pack.py --embed --data DIR` copies a pair of networks and the first 512 test images into the package.
+`python zoo/pack.py --table` prints what is stored.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -88,16 +90,37 @@ def embed(folder: Path) -> None:
     save_file({"images": images.contiguous(), "labels": labels.to(torch.uint8)}, target / "images.safetensors")
 
 
+def table() -> str:
+    """Return the networks of the index as a table, with the accuracies of their seeds after training."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for entry in json.loads(INDEX.read_text()).values():
+        if entry["checkpoint"] == "end":
+            runs.setdefault(entry["network"], []).append(entry)
+    lines = ["| network | parameters | epochs | accuracy by seed, % |", "|---|---:|---:|---|"]
+    for name in sorted(runs, key=list(NETWORKS).index):
+        count = sum(parameter.numel() for parameter in NETWORKS[name]().parameters())
+        reached = ", ".join(f"{entry['accuracy']:.2f}" for entry in sorted(runs[name], key=lambda entry: entry["seed"]))
+        lines.append(f"| {name} | {count:,} | {runs[name][0]['epochs']} | {reached} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, help="folders that zoo/train.py wrote")
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="the folder with the arrays of CIFAR-10")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--embed", action="store_true")
     args = parser.parse_args()
+    if args.table:
+        print(table())
+        return
+    if args.data is None:
+        parser.error("--data is needed: the folder that zoo/data.py wrote")
     if args.embed:
         embed(args.data)
         return
+    torch.backends.cudnn.allow_tf32 = False  # an accuracy is that of float32
     data = load_data(args.data, "cuda" if torch.cuda.is_available() else "cpu")
     if args.check:
         check(data)

@@ -1,8 +1,8 @@
-"""Train the networks of the zoo on CIFAR-10: `python zoo/train.py resnet20 --seed 0 --data DIR`, one after another.
+"""Train the networks of the zoo on CIFAR-10: `python zoo/train.py resnet20:0 plain20:0 --data DIR`, one after another.
 
-Every run is seeded; a network that is finished is not trained again. `--data` is a folder with the arrays that
-`python zoo/data.py` writes. The weights go to `--out` as safetensors, at initialisation and at the end (and on the way with
-`--snapshots`), with a log in JSON lines.
+Every run is seeded. A network that is finished is not trained again, and one that was interrupted goes on from its file
+`.partial`. `--data` is a folder with the arrays that `python zoo/data.py` writes. The weights go to `--out` as safetensors, at
+initialisation and at the end (and on the way with `--snapshots`), with a log in JSON lines.
 """
 
 from __future__ import annotations
@@ -10,159 +10,33 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from recipes import Job, planned
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from trainer import Trainer
 
 from sigmascope.catalog.cifar import NETWORKS
 
 MEAN, STD = (125.307, 122.961, 113.8575), (51.5865, 50.847, 51.255)
+SNAPSHOTS = (1, 3, 10, 30)
+PAUSE = 20.0  # seconds of training, at least, between two writings of a partial file
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is trained: one cycle of the learning rate, flips and shifts of up to four pixels."""
-
-    optimizer: str = "sgd"
-    rate: float = 0.4
-    decay: float = 5e-4
-    epochs: int = 60
-    batch: int = 512
-    smoothing: float = 0.0
-    warm: float = 0.25  # the share of the steps in which the rate rises
-    cutout: int = 0  # side of a square that is blanked
-
-
-ADAM = Recipe(optimizer="adamw", rate=2e-3, decay=0.05, epochs=100, batch=256, smoothing=0.1, warm=0.1, cutout=8)
-RECIPES: dict[str, Recipe] = {
-    "resnet20": Recipe(epochs=80),
-    "plain56": Recipe(rate=0.1, epochs=100),
-    "plain32": Recipe(rate=0.2, epochs=80),
-    "vit": replace(ADAM, epochs=150),
-    "convnext": replace(ADAM, epochs=80),
-    "myrtle": Recipe(epochs=40),
-    "myrtle-nobn": Recipe(optimizer="adamw", rate=1e-3, decay=1e-2, epochs=50, batch=128, warm=0.2),
-    "vgg": Recipe(rate=0.2),
-    "resnet20-leaky0.9": Recipe(rate=0.1),
-    "resnet20-leaky1": Recipe(rate=0.1),
-}
-
-
-def augmented(images: Tensor, recipe: Recipe) -> Tensor:
-    """Flip and shift every image at random, and blank a square of it."""
-    n, device = len(images), images.device
-    images = torch.where(torch.rand(n, 1, 1, 1, device=device) < 0.5, images.flip(3), images)
-    padded = F.pad(images, (4, 4, 4, 4))
-    offset = torch.randint(0, 9, (2, n, 1), device=device) + torch.arange(32, device=device)
-    picked = padded[torch.arange(n, device=device)[:, None, None], :, offset[0][:, :, None], offset[1][:, None, :]]
-    images = picked.permute(0, 3, 1, 2)
-    if recipe.cutout:
-        corner = torch.randint(0, 33 - recipe.cutout, (2, n, 1, 1), device=device)
-        row, column = torch.arange(32, device=device)[:, None], torch.arange(32, device=device)[None, :]
-        inside = (row >= corner[0]) & (row < corner[0] + recipe.cutout)
-        inside = inside & (column >= corner[1]) & (column < corner[1] + recipe.cutout)
-        images = images.masked_fill(inside[:, None], 0.0)
-    return images
+class OutOfTime(Exception):  # noqa: N818 (not an error: the run goes on later)
+    """Training stopped between two epochs, and what it needs to go on is written."""
 
 
 def normalised(pixels: Tensor) -> Tensor:
     mean, std = (torch.tensor(values, device=pixels.device).view(1, 3, 1, 1) for values in (MEAN, STD))
     return (pixels.float() - mean) / std
-
-
-def one_cycle(step: int, steps: int, recipe: Recipe) -> float:
-    rising = recipe.warm * steps
-    if step < rising:
-        return recipe.rate * (0.04 + 0.96 * step / rising)
-    return recipe.rate * 0.5 * (1 + math.cos(math.pi * (step - rising) / (steps - rising)))
-
-
-class Trainer:
-    """One training run on one device; on a GPU the step is captured once and replayed, so that launches cost nothing."""
-
-    def __init__(self, model: nn.Module, recipe: Recipe, images: Tensor, labels: Tensor) -> None:
-        self.model, self.recipe = model, recipe
-        self.device = labels.device
-        self.images, self.labels = images, labels
-        self.steps_per_epoch = len(images) // recipe.batch
-        self.rate = torch.zeros((), device=self.device)
-        self.optimizer = self._optimizer()
-        self.chosen = torch.zeros(recipe.batch, dtype=torch.long, device=self.device)
-        self.loss = torch.zeros((), device=self.device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        decayed = [p for p in self.model.parameters() if p.ndim > 1]
-        others = [p for p in self.model.parameters() if p.ndim <= 1]
-        groups = [{"params": decayed, "weight_decay": self.recipe.decay}, {"params": others, "weight_decay": 0.0}]
-        fused = self.device.type == "cuda"
-        if self.recipe.optimizer == "sgd":
-            return torch.optim.SGD(groups, lr=self.rate, momentum=0.9, nesterov=True, fused=fused)
-        return torch.optim.AdamW(groups, lr=self.rate, capturable=fused, fused=fused)
-
-    def _step(self) -> None:
-        x = augmented(self.images[self.chosen], self.recipe)
-        x = x.contiguous(memory_format=torch.channels_last)
-        self.optimizer.zero_grad(set_to_none=False)
-        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False, enabled=self.device.type == "cuda"):
-            logits = self.model(x)
-        loss = F.cross_entropy(logits.float(), self.labels[self.chosen], label_smoothing=self.recipe.smoothing)
-        loss.backward()
-        if self.recipe.optimizer != "sgd":
-            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
-        self.optimizer.step()
-        self.loss.add_(loss.detach())
-
-    def epoch(self, number: int, generator: torch.Generator) -> float:
-        """Run one epoch and return the mean loss."""
-        self.model.train()
-        order = torch.randperm(len(self.images), generator=generator).to(self.device)
-        self.loss.zero_()
-        steps = self.recipe.epochs * self.steps_per_epoch
-        for step in range(self.steps_per_epoch):
-            self.rate.fill_(one_cycle(number * self.steps_per_epoch + step, steps, self.recipe))
-            self.chosen.copy_(order[step * self.recipe.batch : (step + 1) * self.recipe.batch])
-            self._replay()
-        return float(self.loss) / self.steps_per_epoch
-
-    def _replay(self) -> None:
-        if self.device.type != "cuda":
-            self._step()
-            return
-        if self.graph is None:
-            self.graph = self._captured()
-        self.graph.replay()
-
-    def _captured(self) -> torch.cuda.CUDAGraph:
-        """Warm up on a copy of the state, put it back, and capture the step."""
-        saved = {name: value.clone() for name, value in self.model.state_dict().items()}
-        rate = self.rate.clone()
-        self.rate.zero_()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                self._step()
-        torch.cuda.current_stream().wait_stream(stream)
-        self.model.load_state_dict(saved)
-        for state in self.optimizer.state.values():
-            for value in state.values():
-                if isinstance(value, Tensor):
-                    value.zero_()
-        self.loss.zero_()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        self.model.load_state_dict(saved)
-        self.rate.copy_(rate)
-        self.loss.zero_()
-        return graph
 
 
 @torch.no_grad()
@@ -173,41 +47,91 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
     return right / len(images)
 
 
-def save_weights(model: nn.Module, path: Path, *, half: bool = False) -> None:
-    tensors = {}
-    for name, value in model.state_dict().items():
-        kept = value.detach().cpu().contiguous()
-        tensors[name] = kept.half() if half and kept.is_floating_point() else kept
-    save_file(tensors, path)
+def save_weights(model: nn.Module, path: Path) -> None:
+    save_file({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}, path)
+
+
+class Progress:
+    """How far a run has come, on disk and on the screen: its log, its partial file, a line on standard error."""
+
+    def __init__(self, job: Job, trainer: Trainer, out: Path) -> None:
+        self.job, self.trainer = job, trainer
+        self.partial, self.log_file = out / f"{job.label}.partial", out / f"{job.label}.jsonl"
+        self.epoch, self.seconds_before, self.log = 0, 0.0, []
+        # What must agree for a partial file to be of the same run; random numbers differ between kinds of device.
+        self.run = {"recipe": asdict(job.recipe), "device": trainer.device.type}
+        if self.partial.exists():
+            self._resume()
+        self.first = self.epoch
+        self.started = self.saved = time.monotonic()
+
+    def _resume(self) -> None:
+        found = torch.load(self.partial, map_location="cpu", weights_only=True)
+        if found["run"] != self.run:
+            raise SystemExit(f"{self.partial}: written by another recipe or device; remove it to train afresh")
+        self.trainer.restore(found["state"])
+        self.epoch, self.seconds_before, self.log = found["epoch"], found["seconds"], found["log"]
+
+    @property
+    def seconds(self) -> float:
+        """The time that training has taken so far, in all its parts."""
+        return round(self.seconds_before + time.monotonic() - self.started, 1)
+
+    def save(self) -> None:
+        """Write the partial file: under another name first, so that it is whole whenever it is there."""
+        held = {"epoch": self.epoch, "seconds": self.seconds, "log": self.log}
+        new = self.partial.with_name(f"{self.partial.name}.new")
+        torch.save({"run": self.run, "state": self.trainer.state(), **held}, new)
+        new.replace(self.partial)
+        self.saved = time.monotonic()
+
+    def add(self, loss: float, accuracy: float) -> None:
+        """Add a line to the log; lines that an interrupted run wrote after its last partial file go."""
+        self.log.append({"epoch": self.epoch, "loss": loss, "accuracy": accuracy, "seconds": self.seconds})
+        self.log_file.write_text("".join(json.dumps(line) + "\n" for line in self.log))
+
+    def show(self, loss: float, *, last: bool) -> None:
+        """Say where the run stands: on a terminal in one line that is rewritten, elsewhere ten times in all."""
+        epochs = self.job.recipe.epochs
+        left = (time.monotonic() - self.started) / (self.epoch - self.first) * (epochs - self.epoch)
+        line = f"{self.job.label}: epoch {self.epoch}/{epochs}, loss {loss:.3f}, {left:.0f} s left"
+        if sys.stderr.isatty():
+            print(f"\r{line}\x1b[K", end="\n" if last else "", file=sys.stderr, flush=True)
+        elif last or 10 * self.epoch // epochs > 10 * (self.epoch - 1) // epochs:
+            print(line, file=sys.stderr, flush=True)
 
 
 def train(
-    name: str, seed: int, data: dict[str, Tensor], out: Path, *, snapshots: bool = False, epochs: int | None = None
-) -> dict:
-    """Train one network, or go on with it, and return its log entry."""
-    recipe = RECIPES.get(name, Recipe())
-    recipe = replace(recipe, epochs=epochs or recipe.epochs)
-    device = data["train_labels"].device
-    torch.manual_seed(seed)
-    model = NETWORKS[name]().to(device).to(memory_format=torch.channels_last)
-    label = f"{name}-s{seed}"
-    save_weights(model, out / f"{label}-init.safetensors")
-    trainer = Trainer(model, recipe, data["train_images"], data["train_labels"])
-    generator = torch.Generator().manual_seed(seed)
-    started, best = time.time(), 0.0
-    with (out / f"{label}.jsonl").open("w") as log:
-        for number in range(recipe.epochs):
-            loss = trainer.epoch(number, generator)
-            if number % 10 == 9 or number == recipe.epochs - 1:
-                best = accuracy(model, data["test_images"], data["test_labels"])
-                line = {"epoch": number + 1, "loss": loss, "accuracy": best, "seconds": round(time.time() - started, 1)}
-                log.write(json.dumps(line) + "\n")
-                log.flush()
-            if snapshots and number + 1 in (1, 3, 10, 30):
-                save_weights(model, out / f"{label}-e{number + 1}.safetensors")
-    save_weights(model, out / f"{label}.safetensors")
-    entry = {"network": name, "seed": seed, "accuracy": best, "seconds": round(time.time() - started, 1)} | asdict(recipe)
-    (out / f"{label}.json").write_text(json.dumps(entry))
+    job: Job, data: dict[str, Tensor], out: Path, *, snapshots: bool = False, deadline: float = math.inf
+) -> dict[str, Any]:
+    """Train one network, or go on with it, and return its log entry.
+
+    Raises:
+        OutOfTime: An epoch has ended after the `deadline`, in the seconds of `time.monotonic`.
+    """
+    torch.manual_seed(job.seed)
+    model = NETWORKS[job.network]().to(data["train_labels"].device)
+    save_weights(model, out / f"{job.label}-init.safetensors")
+    trainer = Trainer(model, job.recipe, data["train_images"], data["train_labels"], seed=job.seed)
+    progress, epochs = Progress(job, trainer, out), job.recipe.epochs
+    for number in range(progress.epoch, epochs):
+        loss = trainer.epoch(number)
+        progress.epoch = number + 1
+        if progress.epoch % 10 == 0 or progress.epoch == epochs:
+            progress.add(loss, accuracy(model, data["test_images"], data["test_labels"]))
+        if snapshots and progress.epoch in SNAPSHOTS:
+            save_weights(model, out / f"{job.label}-e{progress.epoch}.safetensors")
+        stopping = progress.epoch < epochs and time.monotonic() > deadline
+        progress.show(loss, last=stopping or progress.epoch == epochs)
+        if stopping or time.monotonic() - progress.saved >= PAUSE:
+            progress.save()
+        if stopping:
+            raise OutOfTime(f"{job.label} ({progress.epoch} of {epochs} epochs)")
+    save_weights(model, out / f"{job.label}.safetensors")
+    reached = {"accuracy": progress.log[-1]["accuracy"], "seconds": progress.seconds}
+    entry = {"network": job.network, "seed": job.seed} | reached | asdict(job.recipe)
+    (out / f"{job.label}.json").write_text(json.dumps(entry))
+    progress.partial.unlink(missing_ok=True)
     return entry
 
 
@@ -217,7 +141,7 @@ def load_data(folder: Path, device: str) -> dict[str, Tensor]:
     return {name: normalised(values) if name.endswith("images") else values.long() for name, values in data.items()}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="+", help=f"NAME or NAME:SEED; names: {', '.join(NETWORKS)}")
     parser.add_argument("--data", type=Path, required=True)
@@ -225,18 +149,26 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--snapshots", action="store_true", help="weights after 1, 3, 10 and 30 epochs too")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="start no further network after so long")
-    args = parser.parse_args()
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long, at the end of an epoch")
+    args = parser.parse_args(arguments)
+    jobs = [planned(text, args.epochs) for text in args.networks]
+    deadline, unfinished = time.monotonic() + 60 * args.minutes, []
     args.out.mkdir(parents=True, exist_ok=True)
-    data, started = load_data(args.data, args.device), time.time()
-    for job in args.networks:
-        name, _, seed = job.partition(":")
-        if time.time() - started > 60 * args.minutes:
-            break
-        if (args.out / f"{name}-s{seed or 0}.json").exists():
+    data = load_data(args.data, args.device)
+    for job in jobs:
+        if (args.out / f"{job.label}.json").exists():
             continue
-        entry = train(name, int(seed or 0), data, args.out, snapshots=args.snapshots, epochs=args.epochs)
-        print(f"{job}: {100 * entry['accuracy']:.2f} % in {entry['seconds']} s", flush=True)
+        if time.monotonic() > deadline:
+            unfinished.append(job.label)
+            continue
+        try:
+            entry = train(job, data, args.out, snapshots=args.snapshots, deadline=deadline)
+        except OutOfTime as stopped:
+            unfinished.append(str(stopped))
+            continue
+        print(f"{job.label}: {100 * entry['accuracy']:.2f} % in {entry['seconds']} s", flush=True)
+    if unfinished:
+        print(f"Unfinished: {', '.join(unfinished)}. The same command goes on with them.", flush=True)
 
 
 if __name__ == "__main__":

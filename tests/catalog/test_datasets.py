@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import sigmascope as sg
-from sigmascope.catalog import data
+from sigmascope.catalog import data, data_names
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (20, 3, 32, 32), dtype=np.uint8)
@@ -85,17 +85,6 @@ def test_digits(tmp_path: Path, name: str, packed: bool) -> None:
     assert labels.tolist() == LABELS.tolist()
 
 
-def test_folders_of_images(tmp_path: Path) -> None:
-    for label, name in enumerate(["cat", "dog"]):
-        (tmp_path / name).mkdir()
-        for number in range(3):
-            Image.fromarray(IMAGES[3 * label + number].transpose(1, 2, 0)).save(tmp_path / name / f"{number}.png")
-    (tmp_path / "cat" / "notes.txt").write_text("no image")
-    ((images, labels),) = data(f"imagefolder:{tmp_path}")
-    assert torch.equal(images, torch.from_numpy(IMAGES[:6]).float())
-    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
-
-
 def test_random_images_do_not_depend_on_the_batches() -> None:
     few = next(iter(data("random:8", batch_size=4, seed=3)))[0]
     many = next(iter(data("random:8", batch_size=8, seed=3)))[0]
@@ -121,7 +110,14 @@ def test_a_limit_draws_the_same_samples_every_time() -> None:
 @pytest.mark.parametrize(
     ("name", "error", "match"),
     [
-        ("cifar11", sg.OptionError, r"there is no data 'cifar11'. Did you mean 'cifar10'\?"),
+        ("cifar11", sg.OptionError, r"there is no data 'cifar11'. Did you mean 'cifar10' or 'cifar100'\? Names: cifar10,"),
+        ("cifar10:x", sg.OptionError, r"there is no data 'cifar10:x'. Write cifar10\.$"),
+        ("imagefolder", sg.OptionError, r"there is no data 'imagefolder'. Write imagefolder:DIR\.$"),
+        ("imagefolder:", sg.OptionError, r"Write imagefolder:DIR\.$"),
+        ("text", sg.OptionError, r"Write text:FILE\.$"),
+        ("hf:mnist", sg.OptionError, r"there is no data 'hf:mnist'. Write hf/NAME\.$"),
+        ("hf/", sg.OptionError, r"Write hf/NAME\.$"),
+        ("random:big", sg.OptionError, r"random:big names no length of a side. Write random:SIDE"),
         (
             "cifar10",
             sg.InputError,
@@ -135,3 +131,48 @@ def test_a_limit_draws_the_same_samples_every_time() -> None:
 def test_data_that_is_not_there(tmp_path: Path, name: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         data(name, root=tmp_path)
+
+
+def test_the_folder_of_the_variable_is_looked_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cifar10_arrays(tmp_path)
+    monkeypatch.setenv("SIGMASCOPE_DATA", str(tmp_path))
+    assert data("cifar10").size == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"batch_size": 0}, "batch_size=0 is not positive"),
+        ({"limit": -1}, "limit=-1 is not positive"),
+        ({"split": "tset", "name": "cifar10"}, "split='tset' is not known. Did you mean 'test'"),
+        ({"split": "validation", "name": "mnist"}, "Choose one of 'test', 'train'"),
+    ],
+)
+def test_options_that_are_none(options: dict[str, object], match: str) -> None:
+    with pytest.raises(sg.OptionError, match=match):
+        data(**{"name": "embedded", **options})  # type: ignore[arg-type]
+
+
+def test_files_that_are_damaged(tmp_path: Path) -> None:
+    cifar10_binary(tmp_path)
+    path = tmp_path / "cifar-10-batches-bin" / "test_batch.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(sg.FileFormatError, match=r"test_batch\.bin: truncated; its length is no multiple of 3073"):
+        data("cifar10", root=tmp_path)
+    (tmp_path / "mnist").mkdir()
+    with pytest.raises(sg.InputError, match=r"t10k-images-idx3-ubyte or t10k-images-idx3-ubyte\.gz is not in"):
+        data("mnist", root=tmp_path)
+    (tmp_path / "mnist" / "t10k-images-idx3-ubyte").write_bytes(b"something else")
+    with pytest.raises(sg.FileFormatError, match="not a file of MNIST's format"):
+        data("mnist", root=tmp_path)
+
+
+def test_a_function_without_a_kind_is_trusted() -> None:
+    ((images, _),) = data("embedded", transform=lambda images: images[:, :1].float() / 255)
+    assert images.shape == (512, 1, 32, 32)
+
+
+def test_names_are_listed_as_they_are_written() -> None:
+    assert data_names() == [
+        *("cifar10", "cifar100", "mnist", "fashion-mnist", "imagefolder:DIR", "text:FILE", "hf/NAME", "random:SIDE", "embedded")
+    ]

@@ -1,6 +1,7 @@
 """Networks and data by name; the only place where torchvision, timm, transformers and their like are imported."""
 
-from sigmascope.catalog.datasets import DATA, Data, data
+from sigmascope.catalog.datasets import DATA, Data, data, data_names
 from sigmascope.catalog.models import Model, model, model_names
+from sigmascope.catalog.transforms import Transform
 
-__all__ = ["DATA", "Data", "Model", "data", "model", "model_names"]
+__all__ = ["DATA", "Data", "Model", "Transform", "data", "data_names", "model", "model_names"]

@@ -81,9 +81,9 @@ class MyrtleCNN(nn.Sequential):
 
 
 class VGG(nn.Sequential):
-    """Eight convolutions with batch norm, a quarter to a half of the published widths, and one hidden linear layer."""
+    """Eight convolutions with batch norm, as in the published network but narrower, and one hidden linear layer."""
 
-    def __init__(self, widths: tuple[int, ...] = (32, 64, 128, 128, 256, 256, 256, 256)) -> None:
+    def __init__(self, widths: tuple[int, ...] = (32, 64, 96, 96, 160, 160, 160, 160)) -> None:
         layers: list[nn.Module] = []
         for number, (before, after) in enumerate(zip((3, *widths), widths, strict=False)):
             layers += [nn.Conv2d(before, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import warnings
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from sigmascope.errors import MissingExtraError
 
-__all__ = ["optional"]
+__all__ = ["EXTRAS", "optional"]
 
 EXTRAS = {
     "datasets": "hf",
@@ -21,6 +22,9 @@ EXTRAS = {
     "torchvision": "vision",
     "transformers": "hf",
 }
+"""Package -> the extra that installs it."""
+# These import torchvision by themselves, where it is installed.
+USERS_OF_TORCHVISION = ("onnx2torch", "timm", "transformers")
 # Declared operators live as long as the object that declared them.
 _declared: list[torch.library.Library] = []
 
@@ -32,17 +36,35 @@ def optional(name: str) -> Any:
     the schemas are declared here and the import goes on.
 
     Raises:
-        MissingExtraError: not installed; the message names the extra.
+        MissingExtraError: not installed, or broken; the message names the extra and what to do.
     """
     package = name.partition(".")[0]
+    if package in USERS_OF_TORCHVISION and _is_installed("torchvision"):
+        optional("torchvision")
+    if name != package:
+        optional(package)  # so that what is missing is the package, not its module
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        extra = EXTRAS.get(package, "analysis")
-        raise MissingExtraError(f'{package} is not installed or broken: pip install "sigmascope[{extra}]".') from error
+        raise _missing(package, error) from error
     except RuntimeError as error:
         if "torchvision::nms" not in str(error) or _declared:
-            raise
+            raise _mismatch(package, error) from error
+    _declare_operators()
+    try:
+        return importlib.import_module(name)
+    except (ImportError, RuntimeError) as error:
+        raise _mismatch(package, error) from error
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # it is loaded, by something that leaves no spec
+        return True
+
+
+def _declare_operators() -> None:
     library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
     for operator in ("nms", "qnms"):
         library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
@@ -50,6 +72,19 @@ def optional(name: str) -> Any:
     warnings.warn(
         "torchvision was built for another torch; its networks work, its detection operators do not",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
-    return importlib.import_module(name)
+
+
+def _missing(package: str, error: ImportError) -> MissingExtraError:
+    command = f'pip install "sigmascope[{EXTRAS[package]}]"'
+    if isinstance(error, ModuleNotFoundError) and error.name == package:
+        return MissingExtraError(f"{package} is not installed: {command}.")
+    return MissingExtraError(f"{package} is installed and cannot be imported ({error}): {command} --force-reinstall.")
+
+
+def _mismatch(package: str, error: Exception) -> MissingExtraError:
+    return MissingExtraError(
+        f"{package} does not fit torch {torch.__version__} ({error}): pip install --force-reinstall torch "
+        f"{'torchvision' if package == 'torchvision' else f'torchvision {package}'}."
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ from torch import Tensor, nn
 
 from sigmascope.errors import FileFormatError
 
-__all__ = ["load_weights", "read_state"]
+__all__ = ["load_weights", "read_state", "refused"]
 
 # Keys under which training scripts put the weights, and what wrappers put in front of their names.
 NESTED = ("state_dict", "model_state_dict", "model", "net", "weights")
 PREFIXES = ("module.", "_orig_mod.")
+# What libraries say of files that hold code.
+HOSTILE = ("weights only", "trust remote code")
+REFUSAL = "holds more than tensors, or is damaged, and is not read because it could run code"
 
 
 def read_state(path: str | Path) -> dict[str, Tensor]:
@@ -39,11 +43,24 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     try:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise FileFormatError(
-            f"{path}: holds more than tensors, or is damaged, and is not read because it could run code. Save "
-            "model.state_dict() as safetensors instead."
-        ) from error
+        raise FileFormatError(f"{path}: {REFUSAL}. Save model.state_dict() as safetensors instead.") from error
     return _state(found, path)
+
+
+@contextmanager
+def refused(name: str) -> Iterator[None]:
+    """Let a library read weights, and say so when they would have to run code.
+
+    Raises:
+        FileFormatError: they would, or the file is damaged.
+    """
+    try:
+        yield
+    except Exception as error:  # torch's own is of pickle, which is not imported here
+        told = str(error).lower().replace("_", " ")
+        if not isinstance(error, EOFError) and not any(mark in told for mark in HOSTILE):
+            raise
+        raise FileFormatError(f"{name}: {REFUSAL}. Take weights in safetensors instead.") from error
 
 
 def _state(found: Any, path: Path) -> dict[str, Tensor]:

@@ -1,0 +1,122 @@
+"""Networks of ONNX files and of Python files."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import sigmascope as sg
+from sigmascope.catalog import data, model
+from sigmascope.catalog.optional import optional
+from tests.catalog.stubs import stub
+
+pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+with_onnx = pytest.mark.skipif(importlib.util.find_spec("onnx2torch") is None, reason="needs sigmascope[onnx]")
+
+
+def write_onnx(path: Path, inputs: dict[str, list[int | str]], *, operator: str = "Relu", kind: int = 1) -> str:
+    """Write a network that applies one operator to its inputs, of the given shapes."""
+    onnx: Any = optional("onnx")
+    values = [onnx.helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs.items()]
+    result = onnx.helper.make_tensor_value_info("result", kind, None)
+    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, list(inputs), ["result"])], "g", values, [result])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
+    return f"onnx:{path}"
+
+
+@with_onnx
+@pytest.mark.parametrize(
+    ("shape", "example"),
+    [
+        ([2, 3, 20, 30], (2, 3, 20, 30)),
+        (["n", 3, "h", "w"], (1, 3, 224, 224)),
+        (["n", "c", 20, 20], (1, 3, 20, 20)),
+        (["n", 20, 30, 3], (1, 20, 30, 3)),
+        (["n", "h", "w", 3], (1, 224, 224, 3)),
+    ],
+)
+def test_images_are_brought_to_the_declared_shape(tmp_path: Path, shape: list[int | str], example: tuple[int, ...]) -> None:
+    found = model(write_onnx(tmp_path / "a.onnx", {"x": shape}))
+    assert found.inputs.shape == example
+    assert found.transform is not None
+    images = found.transform(torch.randint(0, 256, (4, 3, 50, 40)))
+    assert images.shape == (4, *example[1:])
+    assert torch.equal(found.network(images), images.relu())
+    assert found.facts() == {"accuracy": None, "parameters": 0, "flops": 0, "depth": 1, "weights": str(tmp_path / "a.onnx")}
+
+
+@with_onnx
+def test_inputs_that_are_no_images(tmp_path: Path) -> None:
+    found = model(write_onnx(tmp_path / "a.onnx", {"x": ["n", 5]}))
+    assert found.inputs.shape == (1, 5)
+    assert found.transform is None
+    found = model(write_onnx(tmp_path / "b.onnx", {"x": ["n", "t"], "y": ["n", "t"]}, operator="Add", kind=7))
+    assert {name: (value.shape, value.dtype) for name, value in found.inputs.items()} == {
+        "input_1": ((1, 8), torch.int64),
+        "input_2": ((1, 8), torch.int64),
+    }
+    assert found.depth == 0
+
+
+@with_onnx
+def test_onnx_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(sg.InputError, match=r"b\.onnx: onnx2torch cannot convert it \(.*Det.*another opset"):
+        model(write_onnx(tmp_path / "b.onnx", {"x": [2, 2]}, operator="Det"))
+    (tmp_path / "a.onnx").write_bytes(b"no such thing")
+    with pytest.raises(sg.FileFormatError, match=r"a\.onnx: not a complete ONNX file \(.*Export it again"):
+        model(f"onnx:{tmp_path / 'a.onnx'}")
+
+
+def test_onnx_files_that_are_not_there() -> None:
+    with pytest.raises(sg.InputError, match=r"none\.onnx: no such ONNX file"):
+        model("onnx:none.onnx")
+
+
+def test_the_extra_of_onnx_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.onnx").touch()
+    for installed, missing in (({}, "onnx"), ({"onnx": stub("onnx")}, "onnx2torch")):
+        for name in ("onnx", "onnx2torch"):
+            monkeypatch.setitem(sys.modules, name, installed.get(name))
+        with pytest.raises(sg.MissingExtraError, match=rf'^{missing} is not installed: pip install "sigmascope\[onnx\]"\.$'):
+            model(f"onnx:{tmp_path / 'a.onnx'}")
+
+
+NETWORK = (
+    "from torch import nn, zeros\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear({width}, 2), nn.ReLU())\n"
+)
+
+
+def test_a_network_of_a_python_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(NETWORK.format(width=3072))
+    found = model(f"py:{path}:build")
+    assert isinstance(found.network, nn.Sequential)
+    assert found.depth == 1
+    assert found.transform is None
+    with pytest.raises(sg.InputTypeError, match=r"none is no function that returns an nn\.Module"):
+        model(f"py:{path}:none")
+
+
+def test_a_python_file_that_says_more(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    more = "inputs = zeros(1, 12)\naccuracy = 77.0\ndef transform(images):\n    return images[:, :, :2, :2].flatten(1) / 255\n"
+    path.write_text(NETWORK.format(width=12) + more)
+    found = model(f"py:{path}:build")
+    assert found.facts()["flops"] == 2 * 24
+    assert (found.accuracy, model(f"py:{path}:build", weights=None).accuracy) == (77, None)
+    ((images, _),) = data("embedded", transform=found.transform)
+    assert found.network(images).shape == (512, 2)
+    assert found.transform is not None
+    assert found.transform.takes == "images"
+
+
+@pytest.mark.parametrize("name", ["py:none.py:build", "py:none.py", "py:build"])
+def test_python_files_that_are_not_there(name: str) -> None:
+    with pytest.raises(sg.InputError, match=r"write py:FILE:FUNCTION"):
+        model(name)

@@ -1,0 +1,134 @@
+"""Networks of torchvision and timm: their own weights and their own preprocessing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+import torch
+
+import sigmascope as sg
+from sigmascope.catalog import model
+from sigmascope.catalog.optional import optional
+from tests.catalog.stubs import Code
+
+pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+IMAGES = torch.randint(0, 256, (2, 3, 301, 260), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(("name", "mode"), [("resnet18", "bilinear"), ("efficientnet_b0", "bicubic"), ("swin_t", "bicubic")])
+def test_torchvision_prepares_images_itself(name: str, mode: str) -> None:
+    preset = optional("torchvision.models").get_model_weights(name).DEFAULT.transforms()
+    found = model(f"torchvision/{name}", weights=None)
+    assert preset.interpolation.value == mode
+    assert found.transform is not None
+    assert found.transform.takes == "images"
+    assert torch.equal(found.transform(IMAGES), preset(IMAGES))
+    assert found.transform(IMAGES[:1]).shape == found.inputs.shape
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "crop"),
+    [
+        ("tf_mobilenetv3_small_075", "bilinear", "center"),
+        ("vit_tiny_patch16_224", "bicubic", "center"),
+        ("vit_small_patch16_lingbot", "bilinear", "squash"),
+        ("deepseek_vit_412m", "bicubic", "border"),
+    ],
+)
+def test_timm_prepares_images_itself(name: str, mode: str, crop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    timm, picture = optional("timm"), optional("PIL.Image").fromarray
+    create = timm.create_model
+    small = {"depth": 1} if "vit" in name else {}
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained: create(name, pretrained=False, **small))
+    found = model(f"timm/{name}", weights=None)
+    settings = timm.data.resolve_model_data_config(found.network)
+    assert (settings["interpolation"], settings["crop_mode"]) == (mode, crop)
+    preset = timm.data.create_transform(**settings)
+    expected = torch.stack([preset(picture(np.ascontiguousarray(one.permute(1, 2, 0).numpy()))) for one in IMAGES])
+    assert found.transform is not None
+    assert torch.equal(found.transform(IMAGES), expected)
+    assert found.inputs.shape == expected[:1].shape
+    assert found.accuracy is None
+
+
+def checkpoint(folder: Path, name: str) -> Path:
+    """Where torchvision looks for the weights of a network."""
+    url: str = optional("torchvision.models").get_model_weights(name).DEFAULT.url
+    path = folder / "hub" / "checkpoints" / url.rpartition("/")[2]
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_default_weights_of_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    state = model("torchvision/squeezenet1_1", weights=None, seed=3).network.state_dict()
+    torch.save(state, checkpoint(tmp_path, "squeezenet1_1"))
+    found = model("torchvision/squeezenet1_1")
+    assert (found.weights, found.accuracy) == ("SqueezeNet1_1_Weights.IMAGENET1K_V1", 58.178)
+    assert all(torch.equal(value, state[name]) for name, value in found.network.state_dict().items())
+
+
+@pytest.mark.parametrize("content", ["code", "nothing", "noise"])
+def test_code_in_the_cache_of_torchvision_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint(tmp_path, "squeezenet1_1")
+    if content == "code":
+        torch.save({"a": Code()}, path)
+    else:
+        path.write_bytes(b"noise" * 100 if content == "noise" else b"")
+    with pytest.raises(sg.FileFormatError, match=r"squeezenet1_1-\w+\.pth: holds more than tensors.*could run code"):
+        model("torchvision/squeezenet1_1")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_of_torchvision_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: object, **__: object) -> None:
+        raise URLError("no route")
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
+    place = r"the weights resnet18-\w+\.pth are not in .*hub/checkpoints and cannot be fetched \(.*no route.*\)\. Place the"
+    with pytest.raises(sg.InputError, match=place):
+        model("torchvision/resnet18")
+
+
+@pytest.mark.parametrize(
+    ("raised", "error", "match"),
+    [
+        (
+            FileNotFoundError("no route"),
+            sg.InputError,
+            r"timm/resnet10t are not in the cache .*\(no route\)\. Connect once, or pass",
+        ),
+        (RuntimeError("No pretrained weights exist"), sg.OptionError, r"timm has no weights for 'resnet10t' \(No pretrained"),
+        (RuntimeError("weights_only=True blocked loading"), sg.FileFormatError, r"resnet10t: holds more than tensors"),
+    ],
+)
+def test_weights_of_timm_that_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, error: type[Exception], match: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(optional("timm"), "create_model", fail)
+    with pytest.raises(error, match=match):
+        model("timm/resnet10t")
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("torchvision/resnt50", r"torchvision has no network 'resnt50'. Did you mean 'torchvision/resnet50'"),
+        ("torchvision/ResNet50", r"torchvision has no network 'ResNet50'"),
+        ("torchvision/qqq", r"torchvision has no network 'qqq'\. `sigmascope list models` prints all names"),
+        ("timm/resnet", r"timm has no network 'resnet'"),
+        ("timm/resnet50.a1_in2k", r"timm has no network 'resnet50.a1_in2k'. Did you mean 'timm/resnet50.a1_in1k'"),
+    ],
+)
+def test_unknown_names(name: str, match: str) -> None:
+    with pytest.raises(sg.OptionError, match=match):
+        model(name)
