@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sigmascope.measure.signature import Signature, Site
 
-__all__ = ["as_html", "as_text", "bar"]
+__all__ = ["aligned", "as_html", "as_text", "bar"]
 
 WIDTH = 20
 LONGEST_PATH = 48
@@ -47,7 +47,7 @@ def as_text(signature: Signature) -> str:
         for site in signature.sites
     ]
     numeric = {column for column, name in enumerate(head) if name in ("dim", "score", "std", *metrics)}
-    return "\n".join([_title(signature), "", *_aligned([head, *rows], numeric), "", *_footer(signature)])
+    return "\n".join([_title(signature), "", *aligned([head, *rows], numeric), "", *_footer(signature)])
 
 
 def _columns(signature: Signature) -> list[str]:
@@ -73,7 +73,12 @@ def _footer(signature: Signature) -> list[str]:
     return lines + (silent if coverage.silent else []) + [f"Note: {note}." for note in coverage.notes]
 
 
-def _aligned(rows: list[list[str]], numeric: set[int]) -> list[str]:
+def aligned(rows: list[list[str]], numeric: set[int]) -> list[str]:
+    """Lay rows of one length out as lines: the columns in `numeric` end together, the others start together.
+
+    >>> aligned([["site", "dim"], ["relu", "64"]], {1})
+    ['site  dim', 'relu   64']
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(

@@ -1,0 +1,114 @@
+"""The signatures to be compared, checked once: unique names, and curves without gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from sigmascope.errors import InputError, InputTypeError
+from sigmascope.maths.warping import Curve
+from sigmascope.measure.signature import Signature
+
+__all__ = ["Networks", "checked_networks", "families_of", "is_constant"]
+
+T = TypeVar("T")
+
+# Numbers that differ by less, relative to the largest, are one number in the rounding of different orders of sums.
+SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Signatures with unique names.
+
+    Attributes:
+        names: the names of the signatures; a second `resnet18` is called `resnet18 (2)`.
+        signatures: as they came.
+        curves: the scores of each, in order of execution, without the sites that have none.
+    """
+
+    names: tuple[str, ...]
+    signatures: tuple[Signature, ...]
+    curves: tuple[Curve, ...]
+
+    def look_up(self, table: Mapping[str, T]) -> list[T | None]:
+        """Return what a table says of each network, by its unique name or else by the name of its signature."""
+        return [table.get(name, table.get(signature.name)) for name, signature in zip(self.names, self.signatures, strict=True)]
+
+
+def checked_networks(signatures: Sequence[Signature]) -> Networks:
+    """Check what is to be compared.
+
+    Raises:
+        InputTypeError: not a list or tuple of signatures.
+        InputError: an empty one, or a signature without any score.
+    """
+    if isinstance(signatures, Signature):
+        raise InputTypeError("signatures is a single Signature. Pass a list: [signature], or several to compare.")
+    if not isinstance(signatures, Sequence):
+        raise InputTypeError(f"signatures is a {type(signatures).__name__}. Pass a list or tuple of Signature.")
+    for number, signature in enumerate(signatures):
+        if not isinstance(signature, Signature):
+            raise InputTypeError(
+                f"Item {number} of signatures is a {type(signature).__name__}, not a Signature. "
+                "Measure it with sigmascope.signature, or read its file with sigmascope.load."
+            )
+    if not signatures:
+        raise InputError("There are no signatures. Pass at least one.")
+    names = _unique([signature.name for signature in signatures])
+    return Networks(names, tuple(signatures), tuple(map(_curve, names, signatures)))
+
+
+def families_of(networks: Networks, families: Mapping[str, str] | None) -> list[str]:
+    """Return the family of each network: "all" without `families`, empty where they do not say.
+
+    Raises:
+        InputTypeError: `families` is no mapping.
+        InputError: it names none of the networks.
+    """
+    if families is None:
+        return ["all"] * len(networks.names)
+    if not isinstance(families, Mapping):
+        raise InputTypeError(f"families is a {type(families).__name__}. Pass a mapping such as {{'resnet18': 'ResNets'}}.")
+    found = networks.look_up(families)
+    if not any(found):
+        raise InputError(f"families names none of the networks: {', '.join(networks.names)}. Use their names as keys.")
+    return [family or "" for family in found]
+
+
+def is_constant(values: Curve) -> bool:
+    """Return whether numbers differ by nothing but rounding.
+
+    >>> is_constant(np.array([0.3, 0.1 + 0.2])), is_constant(np.array([0.3, 0.3001]))
+    (True, False)
+    """
+    return bool(np.ptp(values) <= SAME * np.abs(values).max())
+
+
+def _curve(name: str, signature: Signature) -> Curve:
+    scores = signature.scores
+    curve: Curve = scores[np.isfinite(scores)]
+    if not len(curve):
+        raise InputError(f"The signature of {name} has no score at all. Leave it out; its sites say why.")
+    return curve
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Number the names that occur again.
+
+    >>> _unique(["a", "b", "a", "a"])
+    ('a', 'b', 'a (2)', 'a (3)')
+    """
+    taken, unique = set(names), []
+    seen: set[str] = set()
+    for name in names:
+        number, candidate = 1, name
+        while candidate in seen or (number > 1 and candidate in taken):
+            number += 1
+            candidate = f"{name} ({number})"
+        seen.add(candidate)
+        unique.append(candidate)
+    return tuple(unique)
