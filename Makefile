@@ -10,7 +10,7 @@ BENCH   := $(VENV)/.bench
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real bench format clean
+.PHONY: help demo test test-real bench format clean browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,7 +18,7 @@ help: ## list the targets
 demo: $(DEV) ## measure a residual network and its plain twin, offline, in seconds
 	@$(BIN)/sigmascope demo
 
-test: $(DEV) ## lint, check types, run tests and doctests (WORKERS=2)
+test: $(DEV) browser ## lint, check types, run tests and doctests (WORKERS=2)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -37,6 +37,15 @@ format: $(DEV) ## sort imports, mend what can be mended, lay out the code
 clean: ## remove the virtual environment, caches and builds
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The report is tested in a real browser. Where there is none and none may be installed, those tests say that they are skipped.
+browser:
+	@for name in chromium chromium-browser google-chrome-stable google-chrome; do \
+	  if command -v $$name >/dev/null; then exit 0; fi; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "Installing Chromium: a minute, once"; \
+	  apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y chromium >/dev/null; \
+	fi || true; \
+	command -v chromium >/dev/null || echo "No Chromium: the tests of the report in a browser are skipped. Try: apt install chromium"
 
 # An installation that was cut off may look complete to pip. Its mark is still there, so the next one starts afresh.
 $(DEV): pyproject.toml constraints.txt

@@ -33,7 +33,7 @@ LAYERS = (
     "dissect",
     "catalog",
     "figures",
-    "report",
+    "reporting",
     "reproduce",
     "demo",
     "cli",
@@ -51,7 +51,7 @@ OPTIONAL = {
     "dtaidistance": ("compare",),
 }
 FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve")
-MAY_IMPORT = {"matplotlib": ("figures", "report", "reproduce"), **OPTIONAL, **dict.fromkeys(FORBIDDEN, ())}
+MAY_IMPORT = {"matplotlib": ("figures", "reporting", "reproduce"), **OPTIONAL, **dict.fromkeys(FORBIDDEN, ())}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
         register_activation as register_activation,
     )
     from sigmascope.capture.record import recording as recording
+    from sigmascope.compare.accuracy import AccuracyFits as AccuracyFits, fit_accuracy as fit_accuracy
+    from sigmascope.compare.correlation import Correlations as Correlations, correlations as correlations
+    from sigmascope.compare.density import Densities as Densities, densities as densities
+    from sigmascope.compare.distances import (
+        Clustering as Clustering,
+        Distances as Distances,
+        Embedding as Embedding,
+        distances as distances,
+    )
+    from sigmascope.compare.statistics import Statistics as Statistics, statistics as statistics
     from sigmascope.errors import (
         FileFormatError as FileFormatError,
         GradientError as GradientError,
@@ -50,13 +60,20 @@ if TYPE_CHECKING:
         load as load,
     )
     from sigmascope.measure.survey import signature as signature
+    from sigmascope.reporting.page import report as report
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "AccuracyFits": "compare.accuracy",
     "AffineMap": "maths.fit",
     "Affinity": "measure.affinity",
+    "Clustering": "compare.distances",
+    "Correlations": "compare.correlation",
     "Coverage": "measure.signature",
+    "Densities": "compare.density",
+    "Distances": "compare.distances",
+    "Embedding": "compare.distances",
     "FileFormatError": "errors",
     "GradientError": "errors",
     "InputError": "errors",
@@ -70,16 +87,23 @@ _HOME = {
     "Signature": "measure.signature",
     "Site": "measure.signature",
     "Skipped": "measure.signature",
+    "Statistics": "compare.statistics",
     "affine_map": "maths.fit",
     "affinities": "measure.affinity",
     "affinity": "measure.affinity",
+    "correlations": "compare.correlation",
+    "densities": "compare.density",
+    "distances": "compare.distances",
+    "fit_accuracy": "compare.accuracy",
     "known_activations": "capture.activations",
     "ledoit_wolf": "maths.covariance",
     "load": "measure.signature",
     "recording": "capture.record",
     "register_activation": "capture.activations",
+    "report": "reporting.page",
     "rescore": "measure.keep",
     "signature": "measure.survey",
+    "statistics": "compare.statistics",
     "w2_exact": "maths.transport",
     "w2_gaussian": "maths.gaussians",
 }

@@ -1,0 +1,174 @@
+"""What the report shows, as plain numbers and texts: the one thing that its scripts read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import Any
+
+from sigmascope import __version__
+from sigmascope.compare.density import densities
+from sigmascope.compare.distances import distances
+from sigmascope.compare.networks import checked_networks
+from sigmascope.measure.places import places_of
+from sigmascope.measure.signature import Coverage, Signature, Site
+from sigmascope.reporting.settings import settings_of
+
+__all__ = ["KIND", "VERSION", "document_of"]
+
+KIND, VERSION = "report", 1
+DENSITY_POINTS = 120  # more than a chart of this size can show
+DECIMALS = 4
+DIGITS = 4
+
+
+def document_of(signatures: Sequence[Signature], *, companions: bool = True) -> dict[str, Any]:
+    """Collect what the page shows: dicts, lists, texts and numbers, None for NaN.
+
+    What there is much of is rounded to as many digits as are shown; the rest is not, since rounding twice misleads.
+
+    Args:
+        signatures: of the networks, at least one. Those without any score are shown, but not compared.
+        companions: whether the companion metrics of the sites are among it.
+
+    Raises:
+        InputTypeError: no list or tuple of signatures.
+        InputError: an empty one.
+    """
+    if not isinstance(signatures, Sequence) or not signatures or not all(isinstance(one, Signature) for one in signatures):
+        checked_networks(signatures)  # says what is wrong
+    scored = [number for number, one in enumerate(signatures) if one.coverage.scored]
+    comparable = [signatures[number] for number in scored]
+    unique = dict(zip(scored, checked_networks(comparable).names, strict=True)) if scored else {}
+    return {
+        "sigmascope": __version__,
+        "networks": [_network(one, unique.get(number, one.name), companions) for number, one in enumerate(signatures)],
+        "distances": _distances(comparable, scored) if len(scored) > 1 else None,
+        "densities": _densities(comparable, scored) if scored else {"curves": [], "lacking": []},
+        "settings": settings_of(signatures),
+        "companionsLeftOut": not companions and any(site.metrics for one in signatures for site in one.sites),
+    }
+
+
+def _network(signature: Signature, name: str, companions: bool) -> dict[str, Any]:
+    certified: Counter[str] = Counter()
+    for site in signature.sites:
+        certified.update(site.certified)
+    return {
+        "name": name or "(no name)",
+        "count": len(signature),
+        "summary": {statistic: _finite(value) for statistic, value in signature.summary().items()},
+        "parameters": signature.parameters,
+        "samples": signature.samples,
+        "batches": signature.batches,
+        "coverage": _coverage(signature.coverage),
+        "certified": dict(certified.most_common()),
+        "sites": _sites(signature.sites),
+        "metrics": _metrics(signature.sites) if companions else {},
+    }
+
+
+def _coverage(coverage: Coverage) -> dict[str, Any]:
+    return {
+        "text": str(coverage),
+        "seen": coverage.seen,
+        "scored": coverage.scored,
+        "skipped": [[one.path, one.call, one.kind, one.reason] for one in coverage.skipped],
+        "silent": list(coverage.silent),
+        "notes": list(coverage.notes),
+    }
+
+
+def _sites(sites: Sequence[Site]) -> dict[str, Any]:
+    """Lay the sites out in columns: most of what they say, they share with their neighbours."""
+    shared, ends = _front_coded([site.path for site in sites])
+    return {
+        "shared": shared,
+        "ends": ends,
+        "call": _column(site.call for site in sites),
+        "kind": _named(site.kind for site in sites),
+        "place": _named(places_of(sites)),
+        "score": [_rounded(site.score) for site in sites],
+        "std": _column(_rounded(site.std) for site in sites),
+        "batches": _column(site.batches for site in sites),
+        "n": _column(site.n for site in sites),
+        "dim": _column(site.dim for site in sites),
+        "reasons": {str(number): site.reason for number, site in enumerate(sites) if site.reason},
+    }
+
+
+def _metrics(sites: Sequence[Site]) -> dict[str, Any]:
+    """Lay the companion metrics out in columns: the change of what is measured before and after, and one norm."""
+    names = dict.fromkeys(name for site in sites for name in site.metrics)
+    chosen = [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
+    return {name: _column(_significant(site.metrics.get(name, math.nan)) for site in sites) for name in chosen}
+
+
+def _front_coded(paths: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Say of every path how much of the one before it begins with, and what follows: paths repeat themselves.
+
+    >>> _front_coded(["block.0.relu", "block.1.relu", "fc"])
+    ([0, 6, 0], ['block.0.relu', '1.relu', 'fc'])
+    """
+    shared = [_shared(before, path) for before, path in zip(["", *paths], paths, strict=False)]
+    return shared, [path[length:] for path, length in zip(paths, shared, strict=True)]
+
+
+def _shared(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _column(values: Iterable[float | None]) -> Any:
+    """Return a list, or its one value where all are alike."""
+    found = list(values)
+    return found[0] if len(found) > 1 and len(set(found)) == 1 else found
+
+
+def _named(values: Iterable[str]) -> dict[str, Any]:
+    """Replace texts by their numbers in a list of the different ones, in order of appearance."""
+    found = list(values)
+    names = list(dict.fromkeys(found))
+    return {"names": names, "of": _column(names.index(value) for value in found)}
+
+
+def _distances(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
+    """Lay out the distances between networks as the rows of the lower triangle, with the tree that joins them."""
+    found = distances(signatures)
+    clusters = found.cluster()
+    return {
+        "networks": list(numbers),
+        "rows": [[float(value) for value in row[:number]] for number, row in enumerate(found.matrix)],
+        "order": [int(leaf) for leaf in clusters.order],
+        "merges": [[int(left), int(right), float(height)] for left, right, height, _ in clusters.linkage],
+        "method": clusters.method,
+    }
+
+
+def _densities(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
+    """Lay out every density as its values at equal steps between two scores; say of the other networks why they have none."""
+    found = densities(signatures, points=DENSITY_POINTS)
+    number_of = dict(zip(found.names, numbers, strict=True))
+    curves = [
+        {
+            "network": number_of[curve.name],
+            "low": _rounded(float(curve.grid[0])),
+            "high": _rounded(float(curve.grid[-1])),
+            "values": [_significant(float(value), 3) for value in curve.values],
+        }
+        for curve in found.curves
+    ]
+    return {"curves": curves, "lacking": [[number_of[name], reason] for name, reason in found.reasons.items()]}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, DECIMALS) if math.isfinite(value) else None
+
+
+def _significant(value: float, digits: int = DIGITS) -> float | None:
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None

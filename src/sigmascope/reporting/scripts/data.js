@@ -1,0 +1,48 @@
+// The document of the page, unpacked; document.py says how it is packed.
+
+function unpacked(packed, length) {
+  return Array.isArray(packed) ? packed : Array(length).fill(packed);
+}
+
+function namesOf({ names, of }, length) {
+  return unpacked(of, length).map((number) => names[number]);
+}
+
+function pathsOf({ shared, ends }) {
+  let before = [];
+  return ends.map((end, number) => {
+    before = [...before.slice(0, shared[number]), ...end]; // by characters, as Python counts them
+    return before.join("");
+  });
+}
+
+function sitesOf({ count, sites }) {
+  const kinds = namesOf(sites.kind, count);
+  const places = namesOf(sites.place, count);
+  const columns = ["call", "score", "std", "batches", "n", "dim"].map((name) => [name, unpacked(sites[name], count)]);
+  return pathsOf(sites).map((path, number) => {
+    const site = { number, path, kind: kinds[number], place: places[number], reason: sites.reasons[number] ?? "" };
+    for (const [name, values] of columns) site[name] = values[number];
+    site.name = (path || "(network)") + (site.call ? `#${site.call}` : "");
+    return site;
+  });
+}
+
+function readDocument() {
+  const { content } = JSON.parse(byId("data").textContent);
+  const networks = content.networks.map((network, number) => ({ ...network, number, sites: sitesOf(network) }));
+  return { ...content, networks };
+}
+
+const batchesOf = ({ batches }) => `${asCount(batches)} ${batches === 1 ? "batch" : "batches"}`;
+
+const scoreWithSpread = ({ score, std }) => (std == null ? asScore(score) : `${asScore(score)} ± ${asScore(std)}`);
+
+const describeSite = (network, site) => [
+  ["title", site.name],
+  ["", `${network.name}, call ${site.number + 1} of ${network.count}`],
+  ["", `${site.kind}, width ${site.dim}`],
+  ["value", `score ${scoreWithSpread(site)}`],
+  ["", site.std == null ? "" : `spread over ${batchesOf(site)}`],
+  ["", site.reason],
+];

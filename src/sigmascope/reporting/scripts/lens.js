@@ -1,0 +1,82 @@
+// What the pointer or the slider reads: a ring around a point, the line it lies on, and a note beside it.
+
+const REACH = 40; // pixels
+
+// A note over a figure, which comes and goes together with marks. These lie on a layer of their own: were they part of the
+// figure, thousands of points would be painted again with every move.
+function createNote(stage, ...marks) {
+  const tip = element("div", { class: "tip", "aria-hidden": "true" });
+  const layer = svgPart("svg", { class: "layer", "aria-hidden": "true" });
+  const all = [tip, ...marks];
+  let figure;
+
+  function mount(drawn) {
+    figure = drawn;
+    for (const name of ["viewBox", "width", "height"]) layer.setAttribute(name, figure.getAttribute(name));
+    layer.replaceChildren(...marks);
+    stage.replaceChildren(figure, layer, tip);
+    hide();
+  }
+
+  function hide() {
+    all.forEach((part) => part.classList.remove("shown"));
+  }
+
+  function show(point, lines) {
+    const said = lines.filter(([, text]) => text);
+    tip.replaceChildren(...said.map(([role, text]) => element("div", { class: role || null }, named(text))));
+    all.forEach((part) => part.classList.add("shown"));
+    putBeside(tip, stage, figure, point);
+  }
+
+  return { mount, show, hide };
+}
+
+// Beside the point, on the side that has more room, and inside the stage.
+function putBeside(tip, stage, figure, { x, y }) {
+  const scale = figure.clientWidth / figure.viewBox.baseVal.width || 1;
+  const left = x * scale;
+  const beside = left > stage.clientWidth / 2 ? left - tip.offsetWidth - 14 : left + 14;
+  const across = Math.max(0, Math.min(beside, stage.clientWidth - tip.offsetWidth));
+  const down = Math.max(0, Math.min(y * scale - tip.offsetHeight / 2, stage.clientHeight - tip.offsetHeight));
+  tip.style.transform = `translate(${across}px, ${down}px)`;
+}
+
+function followPointer(figure, follow, leave) {
+  const at = (event) => follow(...d3.pointer(event, figure));
+  figure.addEventListener("pointermove", at);
+  figure.addEventListener("pointerdown", at); // a finger does not hover
+  figure.addEventListener("pointerleave", leave);
+}
+
+// Reads the nearest of many points. The figure is drawn anew when the choice or the width changes; the lens moves over to it.
+function createLens(stage, describe) {
+  const trace = svgPart("path", { class: "trace" });
+  const ring = svgPart("circle", { class: "ring", r: 6 });
+  const note = createNote(stage, trace, ring);
+  let lineOf;
+
+  function show(point) {
+    trace.setAttribute("d", lineOf(point));
+    ring.setAttribute("transform", `translate(${point.x},${point.y})`);
+    note.show(point, describe(point));
+  }
+
+  function attach(figure, points, drawnLine) {
+    lineOf = drawnLine;
+    const mesh = d3.Delaunay.from(
+      points,
+      (point) => point.x,
+      (point) => point.y,
+    );
+    const follow = (x, y) => {
+      const found = points[mesh.find(x, y)];
+      if (found && Math.hypot(found.x - x, found.y - y) <= REACH) show(found);
+      else note.hide();
+    };
+    followPointer(figure, follow, note.hide);
+    note.mount(figure);
+  }
+
+  return { attach, show, hide: note.hide };
+}

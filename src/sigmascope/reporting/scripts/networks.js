@@ -1,0 +1,128 @@
+// The cards at the top, and the table of networks.
+
+function cardOf(label, value, remark) {
+  return element(
+    "div",
+    { class: "card" },
+    element("dt", {}, label),
+    element("dd", {}, element("span", { class: "figure" }, value), element("span", { class: "remark" }, remark)),
+  );
+}
+
+function rangeText(values) {
+  const [low, high] = d3.extent(values);
+  return low === high ? asCount(low) : `${asCount(low)} – ${asCount(high)}`;
+}
+
+function cardsOf({ networks, distances }) {
+  const seen = d3.sum(networks, (network) => network.coverage.seen);
+  const scored = d3.sum(networks, (network) => network.coverage.scored);
+  const sorted = byMedian(networks);
+  const short = briefly(networks.map((network) => network.name));
+  const extreme = (label, network) =>
+    cardOf(label, named(shortened(short[network.number], 40)), `median ${asStatistic(network.summary.median)}`);
+  const cards = [
+    cardOf(
+      "Networks",
+      asCount(networks.length),
+      `${rangeText(networks.map((network) => network.count))} sites${networks.length > 1 ? " each" : ""}`,
+    ),
+    cardOf("Activation calls", asCount(scored), scored === seen ? "all that were seen" : `scored, of ${asCount(seen)} seen`),
+    cardOf(
+      "Samples",
+      rangeText(networks.map((network) => network.samples)),
+      networks.length > 1 ? "for each network" : `in ${batchesOf(networks[0])}`,
+    ),
+  ];
+  if (sorted.length > 1)
+    cards.push(extreme("Most non-linear", sorted[0]), extreme("Least non-linear", sorted[sorted.length - 1]));
+  else if (sorted.length)
+    cards.push(
+      cardOf(
+        "Median score",
+        asStatistic(sorted[0].summary.median),
+        `from ${asStatistic(sorted[0].summary.min)} to ${asStatistic(sorted[0].summary.max)}`,
+      ),
+    );
+  if (distances && networks.length > 2) cards.push(nearestCard(short, distances));
+  return cards;
+}
+
+function nearestCard(names, { networks: numbers, rows }) {
+  const pairs = rows.flatMap((row, one) => row.map((distance, other) => ({ one, other, distance })));
+  const { one, other, distance } = d3.least(pairs, (pair) => pair.distance);
+  const nameOf = (position) => named(shortened(names[numbers[position]], 22));
+  return cardOf("Nearest pair", element("span", {}, nameOf(other), ", ", nameOf(one)), `distance ${asScore(distance)}`);
+}
+
+const COLUMNS = [
+  { key: "name", text: "network", of: (network) => network.name },
+  { key: "sites", text: "sites", of: (network) => network.count, show: asCount },
+  ...["min", "median", "max", "mean", "std", "spread"].map((key) => ({
+    key,
+    text: key,
+    of: (network) => network.summary[key],
+    show: asStatistic,
+  })),
+  { key: "parameters", text: "parameters", of: (network) => network.parameters, show: asShortCount },
+  { key: "samples", text: "samples", of: (network) => network.samples, show: asCount },
+];
+
+// Names are sorted as people do: resnet9 before resnet18. What is missing comes last either way.
+function sortedBy(networks, { of }, direction) {
+  const collator = new Intl.Collator("en", { numeric: true });
+  const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
+  const sign = direction === "descending" ? -1 : 1;
+  return [...networks].sort((a, b) => (of(a) == null) - (of(b) == null) || sign * compare(of(a), of(b)) || a.number - b.number);
+}
+
+// From least to largest score on a rule from 0 to 1, the median as a tick.
+function rangeBar({ min, median, max }) {
+  if (median == null) return "";
+  const bar = element(
+    "span",
+    { class: "range", "aria-hidden": "true" },
+    element("span", { class: "extent" }),
+    element("span", { class: "middle" }),
+  );
+  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, value);
+  return bar;
+}
+
+function networkRow(network) {
+  const link = element("a", { href: `#sites-${network.number}` }, named(network.name));
+  const cells = COLUMNS.slice(1).map(({ of, show }) =>
+    element("td", { class: "numeric" }, of(network) == null ? "–" : show(of(network))),
+  );
+  cells.splice(1, 0, element("td", { class: "ranged" }, rangeBar(network.summary)));
+  return element("tr", {}, element("th", { scope: "row" }, link), ...cells);
+}
+
+function createNetworkTable(networks) {
+  const body = element("tbody", {}, ...networks.map(networkRow));
+  const rows = new Map(networks.map((network, number) => [network, body.rows[number]]));
+  const heads = COLUMNS.map((one, number) =>
+    element(
+      "th",
+      { scope: "col", class: number ? "numeric" : null },
+      buttonOf(one.text, () => sort(number)),
+    ),
+  );
+
+  function sort(number) {
+    const direction = heads[number].getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    heads[number].setAttribute("aria-sort", direction);
+    body.append(...sortedBy(networks, COLUMNS[number], direction).map((network) => rows.get(network)));
+    byId("sorted").textContent = `Sorted by ${COLUMNS[number].text}, ${direction}.`;
+  }
+
+  const cells = [...heads];
+  cells.splice(2, 0, element("th", { scope: "col", class: "ranged" }, "0 – 1"));
+  const caption = captionOf(
+    "Scores of each network over its sites: least, median, largest, mean, standard deviation and spread (largest less least).",
+  );
+  byId("network-table").replaceChildren(
+    framed("Table of networks", element("table", {}, caption, element("thead", {}, element("tr", {}, ...cells)), body)),
+  );
+}

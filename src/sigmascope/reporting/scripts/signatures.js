@@ -1,0 +1,215 @@
+// The signatures over depth. Chosen networks have colours; a single one has a colour for each place in its blocks.
+
+const HEIGHT = 400;
+
+function depthOf(site, network, mode) {
+  if (mode === "call") return site.number + 1;
+  return network.count > 1 ? site.number / (network.count - 1) : 0.5;
+}
+
+// One pass over all sites: position in the data, and whose it is.
+const pointsOf = (networks, mode) =>
+  networks.flatMap((network) =>
+    network.sites
+      .filter((site) => site.score != null)
+      .map((site) => ({ network, site, depth: depthOf(site, network, mode), score: site.score })),
+  );
+
+function faintMarks(points) {
+  return [
+    Plot.line(points, { x: "depth", y: "score", z: (point) => point.network.number, stroke: "var(--faint)", strokeWidth: 1 }),
+  ];
+}
+
+const spreadMark = (points, colour) =>
+  Plot.ruleX(
+    points.filter(({ site }) => site.std != null),
+    {
+      x: "depth",
+      y1: ({ site }) => site.score - site.std,
+      y2: ({ site }) => site.score + site.std,
+      stroke: colour,
+      strokeOpacity: 0.55,
+    },
+  );
+
+const dotMark = (points, slot, radius) =>
+  Plot.dot(points, {
+    x: "depth",
+    y: "score",
+    symbol: SYMBOLS[slot],
+    r: radius,
+    fill: slotColour(slot),
+    stroke: slotColour(slot),
+    strokeWidth: 1.2,
+  });
+
+// A gap is a call without a score: a line must not hide it.
+function lineMark(network, mode, colour) {
+  const depth = (site) => depthOf(site, network, mode);
+  return Plot.line(network.sites, {
+    x: depth,
+    y: (site) => site.score ?? NaN,
+    stroke: colour,
+    strokeWidth: 1.4,
+    strokeOpacity: 0.8,
+  });
+}
+
+function networkMarks(network, slot, mode, radius) {
+  const points = pointsOf([network], mode);
+  return [spreadMark(points, slotColour(slot)), lineMark(network, mode, slotColour(slot)), dotMark(points, slot, radius)];
+}
+
+const placesOf = (network) => [...new Set(network.sites.map((site) => site.place))];
+
+function placeMarks(network, mode, radius) {
+  const points = pointsOf([network], mode);
+  const marks = placesOf(network).flatMap((place, slot) => {
+    const here = points.filter(({ site }) => site.place === place);
+    return [spreadMark(here, slotColour(slot)), dotMark(here, slot, radius)];
+  });
+  return [lineMark(network, mode, "var(--quiet)"), ...marks];
+}
+
+// Small enough for the longest of them.
+const radiusOf = (chosen, width) =>
+  Math.max(1.4, Math.min(3, (0.45 * width) / (d3.max(chosen, (network) => network.count) ?? 1)));
+
+function domainOf(points) {
+  const low = d3.min(points, ({ site }) => site.score - (site.std ?? 0)) ?? 0;
+  return [Math.max(0, Math.floor(low * 10 - 0.2) / 10), 1];
+}
+
+function labelOf(chosen, points) {
+  const names = chosen.length ? listed(chosen.map((network) => network.name)) : "no network";
+  const [low, high] = d3.extent(points, (point) => point.score);
+  return [
+    "Line chart: affinity score of every activation call over depth.",
+    `In colour: ${names}.`,
+    `All scores lie between ${asScore(low)} and ${asScore(high)}.`,
+    "The slider below the chart reads single sites.",
+  ].join(" ");
+}
+
+function drawSignatures(networks, choice, mode, width) {
+  const chosen = choice.chosen();
+  const points = pointsOf(networks, mode);
+  const alone = chosen.length === 1 ? chosen[0] : null;
+  const radius = radiusOf(chosen, width);
+  const figure = figureOf(labelOf(chosen, points), {
+    width,
+    height: HEIGHT,
+    marginLeft: 46,
+    marginRight: 12,
+    marginBottom: 42,
+    x: {
+      label: mode === "call" ? "activation call, in order of execution" : "share of the network's calls",
+      labelAnchor: "center",
+      inset: 6,
+      ticks: width / 90,
+    },
+    y: { label: "affinity score", domain: domainOf(points), grid: true, ticks: 6 },
+    marks: [
+      Plot.ruleY([1], { stroke: "var(--quiet)", strokeDasharray: "3 3" }),
+      faintMarks(points.filter(({ network }) => choice.slotOf(network) < 0)),
+      ...chosen.map((network) =>
+        alone ? placeMarks(network, mode, radius) : networkMarks(network, choice.slotOf(network), mode, radius),
+      ),
+    ],
+  });
+  return { figure, points: placed(figure, points, "depth", "score") };
+}
+
+// Where the points lie on the page.
+function placed(figure, points, across, up) {
+  const [x, y] = [figure.scale("x"), figure.scale("y")];
+  for (const point of points) [point.x, point.y] = [x.apply(point[across]), y.apply(point[up])];
+  return points;
+}
+
+function createSignatureChart(networks, choice) {
+  const stage = byId("signature-chart");
+  const lens = createLens(stage, ({ network, site }) => describeSite(network, site));
+  let byNetwork = new Map();
+
+  function draw() {
+    const mode = byId("depth").querySelector("input:checked").value;
+    const { figure, points } = drawSignatures(networks, choice, mode, stage.clientWidth);
+    byNetwork = d3.group(points, (point) => point.network);
+    lens.attach(figure, points, ({ network }) =>
+      d3.line(
+        (point) => point.x,
+        (point) => point.y,
+      )(byNetwork.get(network)),
+    );
+    drawKey(choice.chosen());
+  }
+
+  byId("depth").addEventListener("change", draw);
+  const pointAt = (network, site) => byNetwork.get(network)?.find((point) => point.site === site);
+  return {
+    draw,
+    hide: lens.hide,
+    show: (network, site) => (pointAt(network, site) ? lens.show(pointAt(network, site)) : lens.hide()),
+  };
+}
+
+// What the colours of a single network mean.
+function drawKey(chosen) {
+  const items =
+    chosen.length === 1
+      ? placesOf(chosen[0]).map((place, slot) => element("span", { class: "item" }, symbolOf(slot), named(place)))
+      : [];
+  byId("places").replaceChildren(...items);
+}
+
+// The slider is the keyboard's pointer: it reads one site after the other.
+function createWalk(networks, choice, chart) {
+  const [select, slider] = [byId("walk-network"), byId("walk-site")];
+  const current = () => networks[Number(select.value)];
+  const site = () => current()?.sites[slider.valueAsNumber];
+
+  function read() {
+    const text = site() ? said(describeSite(current(), site())) : "";
+    slider.setAttribute("aria-valuetext", text);
+    byId("readout").replaceChildren(named(text));
+  }
+
+  function point() {
+    read();
+    if (site()) chart.show(current(), site());
+  }
+
+  function begin() {
+    const count = current()?.count ?? 0;
+    slider.max = Math.max(0, count - 1);
+    slider.value = Math.min(slider.valueAsNumber, slider.max);
+    slider.disabled = count === 0;
+    read();
+  }
+
+  choice.onChange(() => {
+    offer(select, choice.chosen().length ? choice.chosen() : networks, current());
+    begin();
+  });
+  select.addEventListener("change", () => {
+    slider.value = 0;
+    begin();
+  });
+  slider.addEventListener("input", point);
+  slider.addEventListener("focus", point);
+  slider.addEventListener("blur", chart.hide);
+}
+
+const said = (lines) =>
+  lines
+    .map(([, text]) => text)
+    .filter(Boolean)
+    .join(" · ");
+
+// Networks to read, and the one that was read before, if it is still among them.
+function offer(select, networks, before) {
+  select.replaceChildren(...networks.map((network) => element("option", { value: network.number }, network.name)));
+  if (networks.includes(before)) select.value = before.number;
+}

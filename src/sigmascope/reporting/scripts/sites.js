@@ -1,0 +1,92 @@
+// The tables of sites: built when they are opened, because there may be thousands of rows.
+
+function lazyDetails(summary, build, attributes = {}) {
+  const details = element("details", attributes, summary);
+  details.addEventListener("toggle", () => details.append(...build()), { once: true });
+  return details;
+}
+
+function siteTable(network) {
+  const metrics = Object.entries(network.metrics).map(([name, packed]) => ({ name, values: unpacked(packed, network.count) }));
+  const spread = network.sites.some((site) => site.std != null);
+  const remarks = network.sites.some((site) => site.reason);
+  const heads = [
+    { text: "site" },
+    { text: "call", numeric: true },
+    { text: "activation" },
+    { text: "width", numeric: true },
+    { text: "samples", numeric: true },
+    { text: "score", numeric: true },
+    ...(spread ? [{ text: "± spread", numeric: true }] : []),
+    ...metrics.map(({ name }) => ({ text: name, numeric: true })),
+    ...(remarks ? [{ text: "remark" }] : []),
+  ];
+  const rows = network.sites.map((site) => [
+    named(site.name),
+    String(site.number + 1),
+    named(site.kind),
+    site.dim ? asCount(site.dim) : "–",
+    site.n ? asCount(site.n) : "–",
+    asScore(site.score),
+    ...(spread ? [asScore(site.std)] : []),
+    ...metrics.map(({ values }) => asNumber(values[site.number])),
+    ...(remarks ? [named(site.reason)] : []),
+  ]);
+  const caption = `Sites in order of execution${spread ? "; spread is the standard deviation over batches" : ""}.`;
+  return framed(`Sites of ${network.name}`, tableOf(caption, heads, rows));
+}
+
+function skippedTable({ name, coverage }) {
+  const rows = coverage.skipped.map(([path, call, kind, reason]) => [
+    named((path || "(network)") + (call ? `#${call}` : "")),
+    named(kind),
+    named(reason),
+  ]);
+  return framed(
+    `Skipped calls of ${name}`,
+    tableOf(
+      "Skipped: calls that no score is defined for.",
+      [{ text: "call" }, { text: "activation" }, { text: "reason" }],
+      rows,
+    ),
+  );
+}
+
+const listOf = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, named(text))));
+
+function siteContent(network) {
+  const { coverage, certified } = network;
+  const proofs = Object.entries(certified).map(([proof, count]) => `${proof} ${asCount(count)}`);
+  return [
+    siteTable(network),
+    ...(proofs.length
+      ? [element("p", { class: "quiet" }, "Optimal transports, by how they were proved: ", named(listed(proofs)), ".")]
+      : []),
+    ...(coverage.skipped.length ? [skippedTable(network)] : []),
+    ...(coverage.silent.length ? [element("p", {}, "Activation modules that never ran:"), listOf(coverage.silent)] : []),
+    ...(coverage.notes.length ? [element("p", {}, "Notes:"), listOf(coverage.notes)] : []),
+  ];
+}
+
+function createSiteTables(networks) {
+  const all = networks.map((network) => {
+    const whole = network.coverage.scored === network.coverage.seen && !network.coverage.silent.length;
+    const summary = element(
+      "summary",
+      {},
+      named(network.name),
+      element("span", { class: whole ? "quiet" : "lacking" }, network.coverage.text),
+    );
+    return lazyDetails(summary, () => siteContent(network), { id: `sites-${network.number}` });
+  });
+  byId("site-tables").replaceChildren(...all);
+}
+
+// A link to a network's sites opens them.
+function openTarget() {
+  const target = byId(location.hash.slice(1));
+  if (!(target instanceof HTMLDetailsElement)) return;
+  target.open = true;
+  target.querySelector("summary").focus();
+  target.scrollIntoView({ block: "start" });
+}
