@@ -19,6 +19,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sigmascope import catalog as catalog, figures as figures
     from sigmascope.capture.activations import (
         known_activations as known_activations,
         register_activation as register_activation,
@@ -108,10 +109,14 @@ _HOME = {
     "w2_gaussian": "maths.gaussians",
 }
 
-__all__ = ["__version__", *_HOME]
+_PACKAGES = ("catalog", "figures")
+
+__all__ = ["__version__", *_HOME, *_PACKAGES]
 
 
 def __getattr__(name: str) -> object:
+    if name in _PACKAGES:
+        return importlib.import_module(f"sigmascope.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'sigmascope' has no attribute {name!r}. It offers: {', '.join(_HOME)}.")
     value: object = getattr(importlib.import_module(f"sigmascope.{_HOME[name]}"), name)
