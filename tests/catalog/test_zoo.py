@@ -127,3 +127,13 @@ def test_files_that_are_not_the_listed_ones(zoo: Path) -> None:
     (zoo / "index.json").write_text("{")
     with pytest.raises(sg.FileFormatError, match=r"index\.json: no JSON"):
         model("sigmascope/myrtle")
+
+
+def test_images_of_any_size_are_brought_to_that_of_cifar() -> None:
+    transform = model("sigmascope/resnet20").transform
+    assert transform is not None
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    mean, std = (torch.tensor(values)[:, None, None] for values in ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)))
+    assert torch.equal(transform(images), (images / 255 - mean) / std)
+    for size in ((28, 28), (60, 90)):
+        assert transform(torch.zeros(1, 3, *size, dtype=torch.uint8)).shape == (1, 3, 32, 32)

@@ -19,7 +19,7 @@ from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.embedded import EMBEDDED, embedded_weights
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.names import check_known
-from sigmascope.catalog.transforms import Transform, normalise
+from sigmascope.catalog.transforms import Transform, resize_and_crop
 from sigmascope.catalog.weights import load_weights
 from sigmascope.errors import FileFormatError, InputError, OptionError
 
@@ -47,7 +47,7 @@ def of_zoo(rest: str, name: str, pretrained: bool) -> Model:
     elif pretrained:
         entry = f"{kind}-s{checkpoint or '0'}"
         accuracy, origin = _zoo_weights(entry, name, network), f"zoo: {entry}"
-    return Model(name, network, origin, torch.zeros(1, 3, 32, 32), Transform("images", normalise(MEAN, STD)), accuracy)
+    return Model(name, network, origin, torch.zeros(1, 3, 32, 32), Transform("images", resize_and_crop((32, 32), MEAN, STD)), accuracy)
 
 
 def zoo_names() -> list[str]:
