@@ -1,0 +1,178 @@
+"""`compare`, `show` and `report` on signatures of given numbers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import sigmascope as sg
+from sigmascope.compare.distances import distances
+from sigmascope.measure.signature import Signature
+from sigmascope.runs.outcome import Facts, write_record
+from sigmascope.store import encode
+from tests.cli.running import document, run
+from tests.compare.made import made
+
+SCORES = {"alpha": [0.9, 0.8, 0.7], "beta": [0.9, 0.8, 0.6], "gamma": [0.2, 0.1]}
+
+TEXT = """\
+network  sites     min  median     max    mean     std  spread     iqr
+alpha        3  0.7000  0.8000  0.9000  0.8000  0.0816  0.2000  0.1000
+beta         3  0.6000  0.8000  0.9000  0.7667  0.1247  0.3000  0.1500
+gamma        2  0.1000  0.1500  0.2000  0.1500  0.0500  0.1000  0.0500
+
+network  accuracy  parameters      flops  depth
+alpha     76.1000        1000  123456789      3
+beta            –           –          –      –
+gamma     50.0000         500          –      –
+
+Distances by dynamic time warping
+
+network       1       2       3
+1 alpha  0.0000  0.1000  1.1000
+2 beta   0.1000  0.0000  1.0488
+3 gamma  1.1000  1.0488  0.0000
+
+Clustering of 3 networks, average linkage
+
+merge  one    other    height  networks
+    1  beta   alpha    0.1000         2
+    2  gamma  merge 1  1.0744         3
+
+Group 1: alpha, beta
+Group 2: gamma
+
+Nearest neighbours
+
+network  nearest  distance  second  its distance
+alpha    beta       0.1000  gamma         1.1000
+beta     alpha      0.1000  gamma         1.0488
+gamma    beta       1.0488  alpha         1.1000
+"""
+
+
+@pytest.fixture
+def signatures() -> list[Signature]:
+    return [made(name, scores) for name, scores in SCORES.items()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, signatures: list[Signature]) -> Path:
+    for one in signatures:
+        one.save(tmp_path / f"{one.name}.json")
+    write_record(tmp_path / "alpha.facts.json", Facts("alpha", 76.1, 1000, 123456789, 3, "w"))
+    write_record(tmp_path / "gamma.facts.json", Facts("gamma", 50.0, 500, None, None, "w"))
+    return tmp_path
+
+
+def test_the_text(folder: Path) -> None:
+    result = run("compare", folder, "--groups", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == TEXT
+
+
+def test_files_that_a_shell_names(folder: Path) -> None:
+    assert run("compare", *sorted(folder.iterdir()), "--groups", "2").stdout == TEXT
+
+
+def test_the_document(folder: Path, signatures: list[Signature]) -> None:
+    kind, content = document(run("compare", folder, "--json", "--linkage", "single", "--normalize", "path", "--groups", "3"))
+    found = distances(signatures, normalize="path")
+    tree = found.cluster("single")
+    assert kind == "comparison"
+    assert content["names"] == ["alpha", "beta", "gamma"]
+    assert content["paths"] == [str(folder / f"{name}.json") for name in SCORES]
+    assert content["statistics"]["median"] == pytest.approx([0.8, 0.8, 0.15])
+    assert content["facts"][1] is None
+    assert content["facts"][2] == {
+        "name": "gamma", "accuracy": 50.0, "parameters": 500, "flops": None, "depth": None, "weights": "w",
+    }  # fmt: skip
+    assert content["distances"] == {"normalize": "path", "matrix": found.matrix.tolist()}
+    assert content["clusters"] == {"method": "single", "order": tree.order, "merges": tree.linkage.tolist()}
+    assert content["groups"] == [["alpha"], ["beta"], ["gamma"]]
+    assert content["neighbours"][2][0] == {"name": "beta", "distance": pytest.approx(found.matrix[2, 1])}
+
+
+def test_more_networks_than_a_line_holds(tmp_path: Path) -> None:
+    for number in range(14):
+        made(f"network-{number:02d}", [number / 20, 0.5]).save(tmp_path / f"{number:02d}.json")
+    result = run("compare", tmp_path)
+    assert result.exit_code == 0
+    assert "network-13  network-12" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 120
+
+
+def test_one_network_has_no_distances(folder: Path) -> None:
+    result = run("compare", folder / "beta.json")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [TEXT.splitlines()[0], TEXT.splitlines()[2]]
+    assert result.stderr == "Note: distances need at least two networks.\n"
+    kind, content = document(run("compare", folder / "beta.json", "--json"))
+    assert (kind, content["clusters"], content["neighbours"]) == ("comparison", None, [[]])
+
+
+def test_what_has_no_score_is_left_out_and_told(folder: Path) -> None:
+    made("nothing", [math.nan, math.nan]).save(folder / "nothing.json")
+    result = run("compare", folder, "--groups", "2")
+    assert result.exit_code == 3
+    assert result.stdout == TEXT
+    assert result.stderr == f"Note: nothing ({folder}/nothing.json) has no score at all and is left out.\n"
+    result = run("compare", folder / "nothing.json")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("Error: There are no signatures")
+
+
+def test_more_groups_than_networks(folder: Path) -> None:
+    result = run("compare", folder, "--groups", "4")
+    assert result.exit_code == 2
+    assert "--groups 4 is more than there are networks: 3." in result.stderr
+
+
+def test_files_of_others_are_told(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+    result = run("compare", *sorted(folder.iterdir()), "--groups", "2")
+    assert (result.exit_code, result.stdout) == (0, TEXT)
+    assert result.stderr == f"Note: ignored {folder}/notes.txt: not written by sigmascope.\n"
+
+
+def test_show_prints_what_a_signature_prints(folder: Path, signatures: list[Signature]) -> None:
+    result = run("show", folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "\n\n".join(map(repr, signatures)) + "\n"
+
+
+def test_show_as_a_document(folder: Path, signatures: list[Signature]) -> None:
+    kind, content = document(run("show", folder, "--json"))
+    assert (kind, content) == ("signatures", encode(signatures))
+
+
+def test_report_writes_the_page(folder: Path) -> None:
+    result = run("report", folder, "-o", folder / "new" / "page.html")
+    page = folder / "new" / "page.html"
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"Written: {page} (3 networks, {page.stat().st_size / 1000:.0f} kB)\n"
+    assert page.read_text().startswith("<!doctype html>")
+    kind, content = document(run("report", folder, "-o", page, "--json"))
+    assert kind == "written"
+    assert content == {"path": str(page), "bytes": page.stat().st_size, "networks": list(SCORES)}
+
+
+def test_report_cannot_replace_a_folder(folder: Path) -> None:
+    result = run("report", folder, "-o", folder)
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {folder} is a folder. Give the name of a file in it.\n"
+
+
+def test_a_damaged_file_is_named(folder: Path) -> None:
+    path = folder / "beta.json"
+    path.write_text(path.read_text()[:-9])
+    for command in ("show", "compare", "report"):
+        result = run(command, folder)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"Error: {path} is truncated, damaged or not a JSON file of sigmascope")
+
+
+def test_signatures_come_back_unchanged(folder: Path, signatures: list[Signature]) -> None:
+    assert encode([sg.load(folder / f"{name}.json") for name in SCORES]) == encode(signatures)

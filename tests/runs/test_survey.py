@@ -1,0 +1,250 @@
+"""Several networks, one after the other: what fails is a value, what is there is kept, what was begun goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sigmascope as sg
+from sigmascope.catalog import data, model
+from sigmascope.runs import Facts, Failure, Outcome, Selection, Shard, measure_runs
+from sigmascope.runs.folder import claimed, place_of
+from sigmascope.runs.outcome import read_record
+from sigmascope.store import encode
+from tests.runs.tiny import DATA, asked, names_in, network_file
+
+
+def states(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.state for outcome in outcomes]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_the_result_is_that_of_the_library(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    [outcome] = measure_runs(asked([name], options={"seed": 4, "metrics": "cka"}), tmp_path / "runs")
+    entry = model(name, seed=4)
+    batches = data("random:8", limit=64, batch_size=16, seed=4)
+    expected = sg.signature(entry.network, batches, name=name, seed=4, metrics="cka")
+    assert outcome.signature == expected
+    assert outcome.path is not None
+    assert sg.load(outcome.path) == expected
+    assert outcome.facts == Facts(name, 75.5, 260, entry.flops, 2, "as the function returns it")
+    assert outcome.facts == read_record(Facts, place_of(tmp_path / "runs", name).facts or Path())
+
+
+def test_random_weights_are_those_of_the_seed() -> None:
+    embedded = Selection("embedded", limit=32)
+    zero, one, again = (
+        next(measure_runs(asked(["sigmascope/resnet20"], embedded, weights="none", options={"seed": seed})))
+        for seed in (0, 1, 0)
+    )
+    assert encode(zero.signature) == encode(again.signature)
+    assert zero.signature is not None
+    assert one.signature is not None
+    assert zero.signature.model != one.signature.model
+    assert zero.facts is not None
+    assert (zero.facts.weights, zero.facts.accuracy) == ("random (seed 0)", None)
+
+
+def test_failures_are_values_and_the_rest_goes_on(tmp_path: Path) -> None:
+    names = [
+        *names_in(tmp_path, "conv", "broken", "leaves", "linear", "missing"),
+        "sigmascope/resnt20",
+        names_in(tmp_path, "wide")[0],
+    ]
+    outcomes = list(measure_runs(asked(names), tmp_path / "runs"))
+    assert states(outcomes) == ["measured", *["failed"] * 5, "measured"]
+    told = [outcome.failure.message for outcome in outcomes if outcome.failure]
+    assert told[0] == "RuntimeError: the first line and the second"
+    assert told[1] == "SystemExit: enough"
+    assert "made no activation call" in told[2]
+    assert "missing is no function" in told[3]
+    assert "Did you mean 'sigmascope/resnet20'" in told[4]
+    for outcome in outcomes:
+        place = place_of(tmp_path / "runs", outcome.name)
+        assert place.failure is not None
+        assert place.signature.exists() == (outcome.state == "measured")
+        assert place.failure.exists() == (outcome.state == "failed")
+        if outcome.failure:
+            assert read_record(Failure, place.failure) == outcome.failure
+            assert "Traceback" in outcome.failure.traceback
+
+
+def test_what_failed_is_tried_again_and_its_record_goes(tmp_path: Path) -> None:
+    names = ["sigmascope/resnet20"]
+    request = asked(names, Selection("embedded", limit=32))
+    place = place_of(tmp_path / "runs", names[0])
+    assert place.failure is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sigmascope.runs.survey.model", lambda *_, **__: 1 / 0)
+        assert states(list(measure_runs(request, tmp_path / "runs"))) == ["failed"]
+    assert place.failure.exists()
+    assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured"]
+    assert not place.failure.exists()
+
+
+def test_what_is_finished_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide"))
+    first = list(measure_runs(request, tmp_path / "runs"))
+    before = contents(tmp_path / "runs")
+    monkeypatch.setattr("sigmascope.runs.survey.model", lambda *_, **__: pytest.fail("built again"))
+    again = list(measure_runs(request, tmp_path / "runs"))
+    assert states(again) == ["kept", "kept"]
+    assert [one.signature for one in again] == [one.signature for one in first]
+    assert [one.facts for one in again] == [one.facts for one in first]
+    assert contents(tmp_path / "runs") == before
+
+
+def test_without_its_facts_a_network_is_not_finished(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    list(measure_runs(request, tmp_path / "runs"))
+    before = contents(tmp_path / "runs")
+    next((tmp_path / "runs").glob("*.facts.json")).unlink()
+    assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured"]
+    assert contents(tmp_path / "runs") == before
+
+
+def test_without_resuming_all_is_measured_again(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured"]
+    before = contents(tmp_path / "runs")
+    assert states(list(measure_runs(request, tmp_path / "runs", resume=False))) == ["measured"]
+    assert contents(tmp_path / "runs") == before
+
+
+def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    request = asked([name])
+    entry, batches = model(name), data("random:8", limit=64, batch_size=16)
+    journal = place_of(tmp_path / "runs", name).journal
+    assert list(measure_runs(request, tmp_path / "runs", shard=Shard(2, 2))) == []  # only the folder is made
+
+    def noted() -> int:
+        return journal.read_bytes().count(b"\n")
+
+    sg.signature(entry.network, batches, name=name, resume=journal)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:3]) + lines[3][:10])  # two batches, and a torn third
+    [outcome] = measure_runs(request, tmp_path / "runs")
+    assert outcome.signature == sg.signature(entry.network, batches, name=name)
+    assert not journal.exists()
+
+    sg.signature(model(name, seed=1).network, batches, name=name, resume=journal)
+    assert noted() == 5
+    place_of(tmp_path / "runs", name).signature.unlink()
+    [outcome] = measure_runs(request, tmp_path / "runs")
+    assert outcome.failure is not None
+    assert outcome.failure.error == "ResumeError"
+    assert "belongs to another run: model is" in outcome.failure.message
+    assert states(list(measure_runs(request, tmp_path / "runs", resume=False))) == ["measured"]
+
+
+def test_shards_share_a_folder(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide", "slow"))
+    whole = list(measure_runs(request, tmp_path / "whole"))
+    parts = [list(measure_runs(request, tmp_path / "runs", shard=Shard(index, 2))) for index in (2, 1)]
+    assert [[outcome.name for outcome in part] for part in parts] == [[whole[1].name], [whole[0].name, whole[2].name]]
+    assert contents(tmp_path / "runs") == contents(tmp_path / "whole")
+
+
+def test_a_network_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide"))
+    with claimed(place_of(tmp_path / "runs", request.names[0]).lock):
+        assert states(list(measure_runs(request, tmp_path / "runs"))) == ["busy", "measured"]
+    assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "kept"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x00" * 100])
+def test_a_damaged_signature_is_named_and_kept(tmp_path: Path, content: bytes) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide"))
+    list(measure_runs(request, tmp_path / "runs"))
+    path = place_of(tmp_path / "runs", request.names[0]).signature
+    path.write_bytes(content)
+    outcomes = list(measure_runs(request, tmp_path / "runs"))
+    assert states(outcomes) == ["failed", "kept"]
+    assert outcomes[0].failure is not None
+    assert str(path) in outcomes[0].failure.message
+    assert path.read_bytes() == content
+
+
+def test_a_signature_of_another_network_is_no_result(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide"))
+    list(measure_runs(request, tmp_path / "runs"))
+    one, other = (place_of(tmp_path / "runs", name).signature for name in request.names)
+    one.write_bytes(other.read_bytes())
+    outcome = next(measure_runs(request, tmp_path / "runs"))
+    assert outcome.failure is not None
+    assert "is not of this request" in outcome.failure.message
+
+
+def test_one_file_for_one_network(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    [outcome] = measure_runs(request, tmp_path / "new" / "conv.json")
+    assert outcome.path == tmp_path / "new" / "conv.json"
+    assert sg.load(outcome.path) == outcome.signature
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["conv.json"]
+    outcome.path.write_text("anything")
+    assert states(list(measure_runs(request, outcome.path))) == ["measured"]
+    assert sg.load(outcome.path) == outcome.signature
+
+
+def test_without_a_place_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert states(list(measure_runs(request))) == ["measured"]
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "device", "message"),
+    [
+        (Selection("rndom"), "cpu", "Did you mean 'random'"),
+        (Selection("cifar10", root="nowhere"), "cpu", "is in nowhere"),
+        (DATA, "gpu", "device='gpu' cannot be used here"),
+    ],
+)
+def test_what_would_fail_all_is_refused_before_a_folder_is_made(
+    tmp_path: Path, data: Selection, device: str, message: str
+) -> None:
+    with pytest.raises((sg.OptionError, sg.InputError), match=message):
+        measure_runs(asked(names_in(tmp_path, "conv"), data), tmp_path / "runs", device=device)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_a_failure_with_a_name(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    place = place_of(tmp_path / "runs", request.names[0])
+    assert list(measure_runs(request, tmp_path / "runs", shard=Shard(2, 2))) == []
+    assert place.lock is not None
+    place.lock.mkdir()
+    [outcome] = measure_runs(request, tmp_path / "runs")
+    assert outcome.failure is not None
+    assert str(place.lock) in outcome.failure.message
+
+
+def test_facts_stand_beside_every_signature(tmp_path: Path) -> None:
+    """Whenever a run is killed: a signature is written after its facts."""
+    request = asked(names_in(tmp_path, "conv"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sigmascope.runs.survey.signature", lambda *_, **__: 1 / 0)
+        list(measure_runs(request, tmp_path / "runs"))
+    place = place_of(tmp_path / "runs", request.names[0])
+    assert place.facts is not None
+    assert place.facts.exists()
+    assert not place.signature.exists()
+    assert json.loads(place.facts.read_text())["kind"] == "facts"
+
+
+def test_the_file_of_networks_is_part_of_the_request(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "conv")
+    list(measure_runs(asked(names), tmp_path / "runs"))
+    path = network_file(tmp_path)
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(sg.ResumeError, match=r"files\..*networks\.py is"):
+        measure_runs(asked(names), tmp_path / "runs")
