@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def test_residual_connections_split_the_activations_and_without_them_there_is_no
     residual, plain = (finding(one) for one in signatures())
     assert residual.after - residual.inside > 0.15
     assert residual.separation > 0.95
+    assert residual.modes[1] - residual.modes[0] > 0.15 > abs(plain.modes[1] - plain.modes[0])
     assert abs(plain.after - plain.inside) < 0.1
     assert plain.separation < 0.75
 
@@ -46,9 +48,12 @@ def test_the_finding_of_made_up_scores() -> None:
 
 def test_the_files(tmp_path: Path) -> None:
     paths = draw_demo(signatures(), tmp_path)
-    assert [path.name for path in paths] == ["demo.png", "demo.svg", "resnet20.json", "plain20.json"]
+    assert [path.name for path in paths] == ["demo.png", "demo.svg", "demo.csv", "resnet20.json", "plain20.json"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     text = paths[1].read_text()
     for word in ("sigmascope/resnet20", "sigmascope/plain20", INSIDE, AFTER):
         assert word in text
-    assert sg.load(paths[2]).scores.tolist() == signatures()[0].scores.tolist()
+    with paths[2].open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["panel"] == "sigmascope/resnet20, signature"]
+    assert [float(row["score"]) for row in rows] == signatures()[0].scores.tolist()
+    assert sg.load(paths[3]).scores.tolist() == signatures()[0].scores.tolist()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sigmascope.catalog.datasets import data
 from sigmascope.catalog.models import model
+from sigmascope.compare.density import densities
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.survey import signature
 
@@ -41,12 +43,14 @@ class Finding:
     Attributes:
         inside: mean score inside the blocks.
         after: mean score at their ends.
+        modes: where the densities of the two are highest.
         separation: the share of pairs, one of each, in which the one at the end scores higher; one half where there is no
             difference, 1 where all do.
     """
 
     inside: float
     after: float
+    modes: tuple[float, float]
     separation: float
 
 
@@ -54,21 +58,37 @@ def finding(signature: Signature) -> Finding:
     """Compare the two places of a block."""
     groups = np.array(groups_of(signature))
     inside, after = signature.scores[groups == INSIDE], signature.scores[groups == AFTER]
-    return Finding(float(inside.mean()), float(after.mean()), float((after[:, None] > inside).mean()))
+    modes = _mode(signature, groups == INSIDE), _mode(signature, groups == AFTER)
+    return Finding(float(inside.mean()), float(after.mean()), modes, float((after[:, None] > inside).mean()))
+
+
+def _mode(signature: Signature, chosen: np.ndarray[Any, Any]) -> float:
+    """Return where the density of the scores of some sites is highest."""
+    part = replace(signature, sites=tuple(site for site, taken in zip(signature.sites, chosen, strict=True) if taken))
+    curve = densities([part]).curves[0]
+    return float(curve.grid[curve.values.argmax()])
 
 
 def draw_demo(signatures: Sequence[Signature], folder: str | Path) -> list[Path]:
-    """Draw signatures over depth and densities side by side; write the figure as PNG and SVG, the signatures as JSON."""
-    from sigmascope.figures.signature import draw_density, draw_signature
-    from sigmascope.figures.style import new_figure, save, styled
+    """Draw signatures over depth and densities side by side.
 
+    Writes the figure as PNG and SVG, its data as CSV, and the signatures as JSON.
+    """
+    from sigmascope.figures import draw_densities, draw_signature, new_figure, parts_of, save, styled
+
+    order = (INSIDE, AFTER, STEM)
+    table: list[dict[str, Any]] = []
     with styled():
-        figure = new_figure(9, 5.5)
+        figure = new_figure(7, 4.3)
         rows = figure.subplots(len(signatures), 2, sharex="col", sharey="col", width_ratios=(2, 1), squeeze=False)
         for (left, right), one in zip(rows, signatures, strict=True):
-            groups = np.array(groups_of(one))
-            draw_signature(left, one, list(groups), (INSIDE, AFTER, STEM))
-            draw_density(right, {name: one.scores[groups == name] for name in (INSIDE, AFTER)})
+            groups = groups_of(one)
+            panels = {
+                "signature": draw_signature(one, left, groups=groups, order=order),
+                "densities": draw_densities(parts_of(one, groups, (INSIDE, AFTER)), right),
+            }
+            table += [{"panel": f"{one.name}, {name}", **row} for name, drawn in panels.items() for row in drawn.table]
         figure.legend(*rows[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-        paths = [save(figure, Path(folder) / f"demo.{ending}") for ending in ("png", "svg")]
+    paths = [save(figure, Path(folder) / f"demo.{ending}", table) for ending in ("png", "svg")]
+    paths.append(paths[0].with_suffix(".csv"))
     return paths + [one.save(Path(folder) / f"{one.name.rpartition('/')[2]}.json") for one in signatures]

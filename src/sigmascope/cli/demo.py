@@ -11,7 +11,7 @@ from sigmascope.cli.output import emit, json_option, say, written
 __all__ = ["demo"]
 
 MORAL = """
-A residual network splits its activations in two: those that follow an addition stay nearly affine, and the work is \
+A residual network splits its activations in two: those that follow an addition stay closer to affine, and the work is \
 done inside the blocks.
 Take the connections away, and the same layers share the work evenly.
 """
@@ -26,7 +26,7 @@ def demo(out: str, as_json: bool) -> None:
         Path(out).mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
     except OSError as error:
         raise click.ClickException(f"cannot write to {out}: {error.strerror}. Choose another folder with --out.") from error
-    from sigmascope.demo import demo_signatures, draw_demo, finding
+    from sigmascope.demo import AFTER, demo_signatures, draw_demo, finding, groups_of
     from sigmascope.reporting.page import report
 
     signatures = demo_signatures()
@@ -34,9 +34,12 @@ def demo(out: str, as_json: bool) -> None:
     if not as_json:
         for one in signatures:
             say(f"{one!r}\n")
+        ends = [site.name for site, place in zip(signatures[0].sites, groups_of(signatures[0]), strict=True) if place == AFTER]
+        say(f"At the end of a block, after the addition where there is one: {', '.join(ends)}.\n")
         for name, found in zip(("with residual connections", "without"), findings, strict=True):
             say(
                 f"{name:>25}: inside a block {found.inside:.3f}, at its end {found.after:.3f}; "
+                f"modes {found.modes[0]:.2f} and {found.modes[1]:.2f}; "
                 f"the end scores higher in {100 * found.separation:.0f} % of pairs"
             )
         say(MORAL)
