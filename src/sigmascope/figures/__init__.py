@@ -1,1 +1,53 @@
-"""Results in, matplotlib axes out."""
+"""Results in, matplotlib axes out.
+
+Every function of `FIGURES` returns a `Drawn`: the figure, its axes, and the data it shows as a table. `Drawn.save` writes the
+figure as PDF, SVG or PNG, and its data beside it as CSV. Those that take `axes` draw in a panel of your own figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sigmascope.figures.accuracy import draw_accuracy
+from sigmascope.figures.curves import draw_curves
+from sigmascope.figures.density import draw_densities, parts_of
+from sigmascope.figures.distances import draw_distances
+from sigmascope.figures.drawn import Drawn, save
+from sigmascope.figures.embedding import draw_embedding
+from sigmascope.figures.images import draw_images
+from sigmascope.figures.ranges import draw_ranges
+from sigmascope.figures.signature import draw_signature, draw_signatures
+from sigmascope.figures.style import new_figure, styled
+from sigmascope.figures.years import draw_years
+
+__all__ = [
+    "FIGURES",
+    "Drawn",
+    "draw_accuracy",
+    "draw_curves",
+    "draw_densities",
+    "draw_distances",
+    "draw_embedding",
+    "draw_images",
+    "draw_ranges",
+    "draw_signature",
+    "draw_signatures",
+    "draw_years",
+    "new_figure",
+    "parts_of",
+    "save",
+    "styled",
+]
+
+FIGURES: dict[str, Callable[..., Drawn]] = {
+    "accuracy": draw_accuracy,
+    "curves": draw_curves,
+    "densities": draw_densities,
+    "distances": draw_distances,
+    "embedding": draw_embedding,
+    "images": draw_images,
+    "ranges": draw_ranges,
+    "signature": draw_signature,
+    "signatures": draw_signatures,
+    "years": draw_years,
+}

@@ -2,49 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from cycler import cycler
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.lines import Line2D
 
-__all__ = ["COLOURS", "new_figure", "save", "styled"]
+__all__ = [
+    "COLOURS",
+    "COLUMN",
+    "PAGE",
+    "SMALL",
+    "Look",
+    "add_legend",
+    "add_panel_legend",
+    "figure_of",
+    "look",
+    "mark_missing",
+    "new_figure",
+    "panel_in",
+    "short_names",
+    "shown",
+    "styled",
+]
 
-# Okabe and Ito's colours, which differ for every kind of colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# The widths of a column and of a page in print, in inches.
+COLUMN, PAGE = 3.3, 7.0
+# Points; nothing is smaller, except the names in a large heat map.
+SMALL = 6.5
+# Okabe and Ito's colours, which differ for every kind of colour vision; their yellow, too faint on paper, is a wine red here.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
+# A colour is never alone: 8 colours with 9 markers make 72 different looks, with 7 kinds of lines 56.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (5, 1)))
+LONGEST = 32
+FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same everywhere
 STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.grid": True,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
     "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "figure.constrained_layout.use": True,
-    "font.size": 9,
+    "axes.titlesize": 8.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": [FONT],
+    "font.size": 8,
     "grid.alpha": 0.25,
-    "grid.linewidth": 0.6,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": 7.5,
     "legend.frameon": False,
-    "savefig.dpi": 200,
+    "legend.handletextpad": 0.4,
+    "lines.linewidth": 1.2,
+    "pdf.fonttype": 42,  # letters stay letters: journals ask for it, and they can be searched
+    "savefig.dpi": 300,
     "svg.fonttype": "none",
+    "svg.hashsalt": "sigmascope",  # the same figure is the same file
+    "text.parse_math": True,
+    "text.usetex": False,
+    "xtick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.labelsize": 7,
+    "ytick.major.width": 0.6,
 }
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the house style inside the context, and leave matplotlib's settings alone."""
+    """Draw in the house style inside the context, and leave matplotlib's settings alone; `@styled()` for a function."""
     with mpl.rc_context(STYLE):
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
     """Return a figure of so many inches that belongs to no window."""
-    return Figure(figsize=(width, height))
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure to a file; the ending chooses the format."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target)
-    return target
+def panel_in(axes: Axes | None, width: float, height: float) -> Axes:
+    """Return the axes, or those of a new figure of so many inches."""
+    return new_figure(width, height).subplots() if axes is None else axes
+
+
+def figure_of(axes: Axes) -> Figure:
+    """Return the whole figure that the axes are in."""
+    figure = axes.figure
+    while not isinstance(figure, Figure):  # a part of one
+        figure = figure.figure
+    return figure
+
+
+class Look(NamedTuple):
+    """How one of several things is drawn."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+def look(number: int) -> Look:
+    """Return the look of the thing with this number, from 0.
+
+    >>> look(0)
+    Look(colour='#0072B2', marker='o', line='-')
+    """
+    return Look(COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)], LINES[number % len(LINES)])
+
+
+def shown(name: str, longest: int = LONGEST) -> str:
+    r"""Make a name fit to be drawn: on one line, cut in its middle, in letters that the font has, and never read as a formula.
+
+    Names come from files that anybody may have written. The data beside a figure have them in full.
+
+    >>> shown("a\nb  $x$ \ud800"), shown("x" * 50, 9), shown("_private"), shown("")
+    ('a b \\$x\\$ �', 'xxxx…xxxx', ' _private', '(no name)')
+    """
+    plain = "".join(letter if letter.isprintable() or "\ud800" <= letter <= "\udfff" else " " for letter in name)
+    line = "".join(letter if ord(letter) in _letters() else "\ufffd" for letter in " ".join(plain.split()))
+    if len(line) > longest:
+        front = (longest - 1) // 2
+        line = f"{line[: longest - 1 - front]}…{line[-front:]}"
+    # Legends leave out what begins with an underscore.
+    return (" " * line.startswith("_") + line).replace("$", r"\$") or "(no name)"
+
+
+def short_names(names: Sequence[str], longest: int = LONGEST) -> list[str]:
+    """Make names fit to be drawn beside each other: without the folder that all of them share.
+
+    >>> short_names(["zoo/resnet20", "zoo/plain20"]), short_names(["zoo/resnet20", "vgg"])
+    (['resnet20', 'plain20'], ['zoo/resnet20', 'vgg'])
+    """
+    folder = names[0].rpartition("/")[0] if len(names) > 1 else ""
+    while folder and not all(name.startswith(f"{folder}/") for name in names):
+        folder = folder.rpartition("/")[0]
+    return [shown(name.removeprefix(f"{folder}/") if folder else name, longest) for name in names]
+
+
+@functools.cache
+def _letters() -> frozenset[int]:
+    return frozenset(get_font(findfont(FontProperties(family=FONT))).get_charmap())
+
+
+def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Write a legend above all panels, in as many columns as there is room for; the figure grows by its height."""
+    if not handles:
+        return
+    widths = [4.2 * len(label) + 34 for label in labels]  # points
+    room = 72 * figure.get_figwidth()
+    fitting = len(labels) if sum(widths) < room else max(1, int(room / max(widths)))
+    lines = math.ceil(len(labels) / fitting)
+    columns = math.ceil(len(labels) / lines)
+    figure.set_figheight(figure.get_figheight() + 0.165 * lines)
+    legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    for handle in legend.legend_handles:
+        if isinstance(handle, Line2D):  # the markers of 250 sites are too small to be told apart alone
+            handle.set_markersize(max(4.0, handle.get_markersize()))
+
+
+def add_panel_legend(figure: Figure, panels: Iterable[Axes]) -> None:
+    """Write one legend for panels that share their looks."""
+    found = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    add_legend(figure, list(found.values()), list(found))
+
+
+def mark_missing(axes: Axes, places: Sequence[float]) -> None:
+    """Put a cross at the bottom of the axes wherever there is no score, so that nobody overlooks a gap."""
+    if len(places):
+        style: dict[str, Any] = {"color": "0.35", "markersize": 3.5, "label": "no score"}
+        axes.plot(places, [0.04] * len(places), "x", transform=axes.get_xaxis_transform(), **style)

@@ -1,0 +1,104 @@
+"""Accuracy against the number that it was fitted on, family by family."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from sigmascope.compare.accuracy import SIZES, AccuracyFit, AccuracyFits
+from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.labels import label_points
+from sigmascope.figures.style import COLUMN, PAGE, SMALL, look, new_figure, short_names, shown, styled
+from sigmascope.maths.warping import Curve
+
+__all__ = ["draw_accuracy"]
+
+# More points than this have no room for their names.
+MOST_NAMED = 16
+MOST_NOTES = 3
+
+
+@styled()
+def draw_accuracy(fits: AccuracyFits) -> Drawn:
+    """Draw the networks of each family with the fitted line, and above it what the fit is worth.
+
+    Args:
+        fits: see `sigmascope.fit_accuracy`. A family without a fit has points, and the reason.
+    """
+    count = len(fits.fits)
+    columns = min(3, count)
+    rows = math.ceil(count / columns)
+    figure = new_figure(COLUMN if columns == 1 else PAGE, 0.2 + 2.3 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, (number, fit) in zip(panels, enumerate(fits.fits), strict=False):
+        _draw_fit(panel, fit, number)
+    for panel in panels[count:]:
+        panel.set_axis_off()
+    for panel in panels[:count:columns]:
+        panel.set_ylabel("accuracy")
+    if fits.left_out:
+        figure.supxlabel(textwrap.fill(_notes(fits.left_out), int(19 * figure.get_figwidth())), fontsize=SMALL, color="0.3")
+    names = iter(short_names([name for fit in fits.fits for name in fit.names], 20))
+    for panel, fit in zip(panels, fits.fits, strict=False):
+        _name_points(panel, fit, [next(names) for _ in fit.names])
+    return finished(list(panels[:count]), _rows(fits))
+
+
+def _draw_fit(axes: Axes, fit: AccuracyFit, number: int) -> None:
+    colour, marker, _ = look(number)
+    axes.plot(fit.x, fit.y, marker, color=colour, markersize=4.5, markeredgewidth=0)
+    if fit.coefficients:
+        axes.plot(*_line(fit).T, color=colour, alpha=0.6, zorder=1)
+    axes.margins(0.18)
+    axes.set_title(f"{shown(fit.family)}\n\n")
+    axes.text(0.5, 1.03, _worth(fit), transform=axes.transAxes, ha="center", va="bottom", fontsize=SMALL)
+    axes.set_xlabel(fit.on if fit.on in SIZES else f"{fit.on} of the scores")
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    if fit.on in SIZES:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _line(fit: AccuracyFit) -> Curve:
+    """Return the fitted line (50, 2)."""
+    grid = np.linspace(fit.x.min(), fit.x.max(), 50)
+    return np.stack([grid, fit.predict(grid)], axis=1)
+
+
+def _name_points(axes: Axes, fit: AccuracyFit, names: Sequence[str]) -> None:
+    if 0 < fit.n <= MOST_NAMED:
+        avoid = _line(fit) if fit.coefficients else None
+        label_points(axes, np.stack([fit.x, fit.y], axis=1), names, size=6, avoid=avoid)
+
+
+def _worth(fit: AccuracyFit) -> str:
+    if not fit.coefficients:
+        return textwrap.fill(f"no fit: {fit.reason}", 40)
+    apart = f"{fit.r2_loo:.2f}".replace("-", "−") if math.isfinite(fit.r2_loo) else "–"
+    chosen = f", best of {fit.tried}" if fit.tried > 1 else ""
+    return f"R² {fit.r2:.2f}, leave-one-out {apart}\nn = {fit.n}{chosen}"
+
+
+def _notes(left_out: dict[str, str]) -> str:
+    told = [f"{shown(name, 24)} ({shown(reason, 40)})" for name, reason in list(left_out.items())[:MOST_NOTES]]
+    more = len(left_out) - len(told)
+    return "Not shown: " + ", ".join(told) + (f", and {more} more" if more else "")
+
+
+def _rows(fits: AccuracyFits) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for fit in fits.fits:
+        fitted: Sequence[float] = fit.predict(fit.x).tolist() if fit.coefficients else [math.nan] * fit.n
+        facts = {"on": fit.on, "degree": fit.degree, "r2": fit.r2, "r2_loo": fit.r2_loo, "n": fit.n, "tried": fit.tried}
+        facts |= {f"coefficient_{power}": value for power, value in enumerate(fit.coefficients)}
+        facts |= {"reason": fit.reason}
+        points = zip(fit.names, fit.x.tolist(), fit.y.tolist(), fitted, strict=True)
+        rows += [
+            {"family": fit.family, "network": name, "x": x, "accuracy": y, "fitted": at} | facts for name, x, y, at in points
+        ]
+    return rows + [{"network": name, "reason": reason} for name, reason in fits.left_out.items()]

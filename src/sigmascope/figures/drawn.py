@@ -1,0 +1,113 @@
+"""A drawn figure with its data, and both as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sigmascope.errors import check_option
+from sigmascope.figures.style import figure_of, styled
+from sigmascope.store.files import write_atomic
+
+__all__ = ["FORMATS", "Drawn", "Table", "finished", "save", "table_bytes"]
+
+Table = Sequence[Mapping[str, Any]]
+
+# What is left out of the files, so that the same figure gives the same bytes on another day.
+FORMATS: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+}
+# Spreadsheets take what begins so for a formula.
+FORMULA = ("=", "+", "-", "@", "\t")
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a draw function returns.
+
+    Attributes:
+        figure: the whole figure, yours to change. Notebooks show it.
+        axes: those that were drawn in, the main ones first.
+        table: the data that was drawn, one mapping per row.
+    """
+
+    figure: Figure
+    axes: tuple[Axes, ...]
+    table: Table = field(repr=False)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure, and beside it its data; see `save`."""
+        return save(self.figure, path, self.table)
+
+    def _repr_png_(self) -> bytes:
+        return _picture(self.figure, "png")
+
+
+def finished(axes: Sequence[Axes], table: Table) -> Drawn:
+    """Return what was drawn in these axes of one figure."""
+    return Drawn(figure_of(axes[0]), tuple(axes), table)
+
+
+def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:
+    """Write a figure to a file, whole or not at all, and its data beside it as `name.csv`.
+
+    The same figure gives the same bytes. In the table NaN is an empty cell, and text that a spreadsheet would take for a
+    formula (it begins with = + - @ or a tab) has an apostrophe before it; numbers are never changed.
+
+    Args:
+        figure: to write.
+        path: ends in .pdf, .png or .svg.
+        table: the data that the figure shows; rows may have different columns.
+
+    Returns:
+        The path of the figure.
+
+    Raises:
+        OptionError: another ending.
+        InputError: the path is a folder, a device or a pipe.
+    """
+    target = Path(path)
+    ending = target.suffix[1:].lower()
+    check_option("ending", ending, FORMATS)
+    write_atomic(target, _picture(figure, ending))
+    if table is not None:
+        write_atomic(target.with_suffix(".csv"), table_bytes(table))
+    return target
+
+
+@styled()
+def _picture(figure: Figure, ending: str) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=ending, metadata=FORMATS[ending])
+    return buffer.getvalue()
+
+
+def table_bytes(table: Table) -> bytes:
+    r"""Lay a table out as CSV (UTF-8): all columns, in the order in which they first occur.
+
+    >>> table_bytes([{"network": "=1+1", "score": -0.5}, {"network": "b", "score": math.nan, "why": "dead"}])
+    b"network,score,why\n'=1+1,-0.5,\nb,,dead\n"
+    """
+    columns = list(dict.fromkeys(column for row in table for column in row))
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_cell(column) for column in columns)
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in table)
+    return buffer.getvalue().encode("utf-8", errors="backslashreplace")  # a name may hold half a letter
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.replace("\r", "\\r")  # the csv module would leave it bare, and readers end the line there
+        return f"'{text}" if text.startswith(FORMULA) else text
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value

@@ -1,0 +1,84 @@
+"""One example of every kind of figure, and names that mean harm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sigmascope.compare.accuracy import fit_accuracy
+from sigmascope.compare.distances import distances
+from sigmascope.compare.statistics import statistics
+from sigmascope.figures import (
+    Drawn,
+    draw_accuracy,
+    draw_curves,
+    draw_densities,
+    draw_distances,
+    draw_embedding,
+    draw_images,
+    draw_ranges,
+    draw_signature,
+    draw_signatures,
+    draw_years,
+)
+from sigmascope.measure.signature import Signature
+from tests.compare.made import made
+
+# Formulas of spreadsheets and of matplotlib, broken ones too, markup, controls, letters that no font has, emptiness.
+HOSTILE = (
+    "=HYPERLINK(1)",
+    "$\\frac{1}{",
+    "$x^2$ and \\$5",
+    "_nolegend_",
+    "</text><script>alert(1)</script>",
+    'comma, "quote" & new\nline',
+    "\x00\x07\x1b[2J \u202egnihtyreve",
+    "half \ud800 a letter, \U0001f9e0, 網路",
+    "{percent} %s %d",
+    "-1+1",
+    "x" * 400,
+    "",
+)
+
+
+def networks(names: Sequence[str], seed: int = 0) -> list[Signature]:
+    generator = np.random.default_rng(seed)
+    return [made(name, generator.random(7), parameters=10**6 * (1 + place)) for place, name in enumerate(names)]
+
+
+def of_accuracy(names: Sequence[str]) -> Drawn:
+    accuracies = {name: 70.0 + place**0.5 for place, name in enumerate(names)}
+    families = {name: names[place % 2] or "(none)" for place, name in enumerate(names)}
+    return draw_accuracy(fit_accuracy(networks(names), accuracies, families=families))
+
+
+def of_images(names: Sequence[str]) -> Drawn:
+    rows = [[np.full((2, 3), place / len(names))] * 2 for place in range(len(names))]
+    return draw_images(rows, titles=[[name, name] for name in names], rows=names, columns=names[:2])
+
+
+def of_ranges(names: Sequence[str]) -> Drawn:
+    return draw_ranges([-1.0, 0.0, 2.0], {name: np.array([[0.1, 0.5], [0.7, math.nan], [math.nan] * 2]) for name in names})
+
+
+def of_years(names: Sequence[str]) -> Drawn:
+    found = statistics(networks(names))
+    years = {name: 2012 + place // 3 for place, name in enumerate(found.names)}
+    return draw_years(found, years, families=dict(zip(found.names, names, strict=True)))
+
+
+# The same keys as FIGURES: names of networks, functions or curves -> a figure of them.
+EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
+    "accuracy": of_accuracy,
+    "curves": lambda names: draw_curves([1, 2], {name: [[0.1, 0.2], [0.3, 0.5]] for name in names}, over="batch size"),
+    "densities": lambda names: draw_densities(networks(names)),
+    "distances": lambda names: draw_distances(distances(networks(names))),
+    "embedding": lambda names: draw_embedding(distances(networks(names)).embed(), families={name: name for name in names}),
+    "images": of_images,
+    "ranges": of_ranges,
+    "signature": lambda names: draw_signature(made(names[0], np.linspace(0, 1, len(names)), paths=names), groups=names),
+    "signatures": lambda names: draw_signatures(networks(names)),
+    "years": of_years,
+}
