@@ -176,3 +176,17 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
 
 def test_signatures_come_back_unchanged(folder: Path, signatures: list[Signature]) -> None:
     assert encode([sg.load(folder / f"{name}.json") for name in SCORES]) == encode(signatures)
+
+
+def test_the_figures(folder: Path, tmp_path: Path) -> None:
+    result = run("compare", folder, "--figures", tmp_path / "drawn")
+    assert result.exit_code == 0
+    names = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert names == {
+        f"{kind}.{ending}" for kind in ("signatures", "densities", "distances") for ending in ("svg", "png", "csv")
+    }
+    assert "distances.svg" in result.stderr
+    assert "Written" not in result.stdout  # data only
+    alone = run("compare", folder / "alpha.json", "--figures", tmp_path / "alone")
+    assert alone.exit_code == 0
+    assert not (tmp_path / "alone" / "distances.svg").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,8 +27,11 @@ FACTS = ("accuracy", "parameters", "flops", "depth")
 @click.option("--normalize", type=click.Choice(NORMALIZE), help="Distances per step of the path, for networks of unlike depth.")
 @click.option("--linkage", default="average", show_default=True, type=click.Choice(LINKAGES), help="How groups are compared.")
 @click.option("--groups", metavar="K", type=click.IntRange(min=1), help="Cut the tree into so many groups.")
+@click.option("--figures", metavar="DIR", type=click.Path(file_okay=False), help="Draw them too, as SVG and PNG with CSV.")
 @json_option
-def compare(runs: tuple[str, ...], normalize: str | None, linkage: str, groups: int | None, as_json: bool) -> int:
+def compare(
+    runs: tuple[str, ...], normalize: str | None, linkage: str, groups: int | None, figures: str | None, as_json: bool
+) -> int:
     """Compare stored signatures: files, or folders of runs.
 
     Prints statistics, the distances by dynamic time warping, the clusters that follow from them, and the nearest neighbours.
@@ -43,6 +47,9 @@ def compare(runs: tuple[str, ...], normalize: str | None, linkage: str, groups: 
         emit("comparison", _document(scored, *tables, groups))
     else:
         _print(scored, *tables, groups)
+    if figures:
+        paths = _draw(scored, tables[1], linkage, Path(figures))
+        inform("Written: " + ", ".join(map(str, paths)))
     return DONE if len(scored) == len(everything) else PARTIAL
 
 
@@ -74,6 +81,18 @@ def _print(runs: list[Run], table: Any, found: Distances, tree: Clustering | Non
             say(f"Group {number}: {', '.join(members)}")
         say("")
     say("\n".join(["Nearest neighbours", "", *_neighbour_lines(found)]))
+
+
+def _draw(runs: list[Run], found: Distances, linkage: str, folder: Path) -> list[Path]:
+    """Draw signatures and densities, and distances where there are any; return the files."""
+    from sigmascope import figures
+
+    signatures = [run.signature for run in runs]
+    drawn = {"signatures": figures.draw_signatures(signatures), "densities": figures.draw_densities(signatures)}
+    if len(runs) > 1:
+        drawn["distances"] = figures.draw_distances(found, method=linkage)
+    folder.mkdir(parents=True, exist_ok=True)
+    return [one.save(folder / f"{name}.{ending}") for name, one in drawn.items() for ending in ("svg", "png")]
 
 
 def _known(runs: list[Run], names: tuple[str, ...]) -> list[str]:
