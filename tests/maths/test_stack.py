@@ -117,3 +117,10 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert float(one.score) == pytest.approx(float(other.score), abs=1e-12)
+
+
+def test_a_variance_that_equals_eps_is_handed_back() -> None:
+    x, y = pair(30, 6)
+    eps = float((y - y.mean(dim=0)).square().mean())
+    assert fit_stack([(x, y)], covariance="biased", eps=eps) == [None]
+    assert fit_stack([(x, y)], covariance="biased", eps=0.99 * eps) != [None]

@@ -20,6 +20,8 @@ Vector: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # The root mean squares of samples whose fourth powers fit into float64 with room to spare.
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-60, 1e60
+# An output whose variance exceeds eps by less, relative to it, is left to `fit`, which rounds its trace in another order.
+NEAR = 1e-9
 # A scatter matrix that is nearer to a multiple of the identity, in squares and relative to itself, leaves too few digits of
 # the distance when that is a difference of squares.
 ISOTROPIC = 1e-5
@@ -71,7 +73,7 @@ def weigh_stack(summary: Tensor, *, widths: list[int], columns: int, covariance:
         condition, spread = 1 + weight * norm / floor, np.sqrt(variance)
         sane = (largest <= LARGEST_VALUE) & (spread > ROUNDING * largest)  # both are false for NaN
         sane &= (spread > SMALLEST_SPREAD) & (spread < LARGEST_SPREAD) & ((distance > ISOTROPIC * size) | (width <= 1))
-        sound = sane.all(axis=0) & ~lacks_variance(trace, width, eps)
+        sound = sane.all(axis=0) & ~lacks_variance(trace, width, (1 + NEAR) * eps)
         sound &= (condition.prod(axis=0) < SQUARABLE) & (condition.max(axis=0) < SQUARABLE_EACH)
         frobenius = (weight * norm) ** 2 + floor * (2 * weight * total + columns * floor)
         scale = np.sqrt(np.sqrt(frobenius.prod(axis=0)))
