@@ -19,7 +19,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sigmascope import catalog as catalog, figures as figures
+    from sigmascope import catalog as catalog, figures as figures, symmetry as symmetry
     from sigmascope.capture.activations import (
         known_activations as known_activations,
         register_activation as register_activation,
@@ -109,7 +109,7 @@ _HOME = {
     "w2_gaussian": "maths.gaussians",
 }
 
-_PACKAGES = ("catalog", "figures")
+_PACKAGES = ("catalog", "figures", "symmetry")
 
 __all__ = ["__version__", *_HOME, *_PACKAGES]
 

@@ -1,0 +1,262 @@
+r"""Kernels between samples, channel by channel, and the similarity of two kernels.
+
+For features x of n samples, c channels and p positions the kernels are
+
+- max: $K_{mn} = \max_c \sum_p x_{mcp} x_{ncp}$, and median, the lower median over the channels instead;
+- sum: $K_{mn} = \sum_{cp} x_{mcp} x_{ncp}$, the linear kernel,
+
+with a diagonal of zeros, as the unbiased estimator of HSIC asks for. The max kernel is not positive semi-definite, and
+nothing here relies on that. The (n, n, c) tensor never exists: tiles of rows and columns meet in batched products, a few
+channels at a time, and a running maximum takes them in while they are in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sigmascope.errors import InputError
+
+__all__ = ["REDUCTIONS", "Products", "Scaling", "accumulate_kernel", "empty_kernel", "hsic", "hsic_products", "scaling_of"]
+
+REDUCTIONS = ("max", "median", "sum")
+
+# Bytes of scaled features that are kept at a time, of the rows of kernels that are centred, and of features in float64.
+PANEL_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**28, 2**26, 2**21
+# Rows of a tile and of a panel, which are scaled once and meet every tile; elements of the product of two tiles.
+TILE = {"cpu": 256, "cuda": 2048}
+PANEL = {"cpu": 1024, "cuda": 2048}
+PRODUCT = {"cpu": 2**20, "cuda": 2**27}
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is subtracted from each channel, and what it is then multiplied by.
+
+    Attributes:
+        shift, factor: (c,), float64; the factor of a channel that does not vary, or is zero, is 0.
+        live: (c,), which channels do vary; without centring, which are not zero.
+    """
+
+    shift: Tensor
+    factor: Tensor
+    live: Tensor
+
+
+def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
+    """Measure how to centre and normalise features over samples and positions.
+
+    Args:
+        features: (n, c, ...).
+        centered: whether the mean of each channel is taken off.
+        normalise: "channels" divides each channel by its norm, "none" leaves them as they are.
+    """
+    count = features.shape[0] * math.prod(features.shape[2:])
+    shift = torch.zeros(features.shape[1], dtype=torch.float64, device=features.device)
+    if centered:
+        shift = sum((block.sum(dim=(0, 2)) for block in _blocks(features)), start=shift) / count
+    zero = torch.zeros_like(shift)
+    squares = sum(((block - shift[:, None]).square_().sum(dim=(0, 2)) for block in _blocks(features)), start=zero)
+    if not bool(torch.isfinite(squares).all()):
+        raise InputError("the features hold NaN or infinite values, or squares of them overflow. Repair them first.")
+    live = squares > 0
+    # The mean of equal numbers may be rounded, and then something is left of a constant channel.
+    for channel in torch.nonzero(live & (squares <= 1e-20 * count * shift.square()))[:, 0].tolist() if centered else []:
+        values = features[:, channel]
+        live[channel] = bool((values != values.flatten()[0]).any())
+    factor = squares.rsqrt() if normalise == "channels" else torch.ones_like(squares)
+    return Scaling(shift, torch.where(live, factor, 0.0), live)
+
+
+def empty_kernel(n: int, reduction: str, dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
+    """Return the kernel (n, n) of no channels, for `accumulate_kernel` to add channels to."""
+    start = -torch.inf if reduction == "max" else 0.0
+    return torch.full((n, n), start, dtype=dtype, device=device)
+
+
+def accumulate_kernel(kernel: Tensor, features: Tensor, scaling: Scaling, *, reduction: str, tile: int | None = None) -> None:
+    """Take channels into a kernel, in place; of "max" and "sum" any number of times, of "median" all channels at once.
+
+    Args:
+        kernel: (n, n), see `empty_kernel`; products are computed in its type, float32 or float64.
+        features: (n, c, ...), of any floating type, contiguous or not.
+        scaling: of these channels.
+        reduction: "max", "median" or "sum".
+        tile: rows of a tile, chosen for the machine by default.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> kernel = empty_kernel(3, "max", torch.float64)
+    >>> plain = Scaling(torch.zeros(2), torch.ones(2), torch.ones(2, dtype=torch.bool))
+    >>> accumulate_kernel(kernel, x, plain, reduction="max")
+    >>> kernel
+    tensor([[0., 0., 1.],
+            [0., 0., 1.],
+            [1., 1., 0.]], dtype=torch.float64)
+    """
+    place = "cuda" if kernel.is_cuda else "cpu"
+    tile = min(len(kernel), tile or TILE[place])
+    if reduction == "median":  # all channels of a tile at once
+        tile = max(1, min(tile, math.isqrt(PRODUCT["cuda"] // 8 // features.shape[1])))
+    panel = max(tile, PANEL[place] // tile * tile)
+    positions = math.prod(features.shape[2:])
+    step = max(1, PANEL_BYTES // (min(panel, len(kernel)) * max(positions, 1) * kernel.dtype.itemsize))
+    if reduction == "median":
+        step = features.shape[1]
+    work = torch.empty(max(PRODUCT[place], tile * tile), dtype=kernel.dtype, device=kernel.device)
+    for start in range(0, features.shape[1], step):
+        chosen = slice(start, start + step)
+        part = Scaling(scaling.shift[chosen], scaling.factor[chosen], scaling.live[chosen])
+        _take_in(kernel, features[:, chosen], part, _Plan(reduction, tile, panel, work))
+    kernel.fill_diagonal_(0)
+
+
+class _Plan(NamedTuple):
+    """How a kernel is computed: rows per tile and per panel, and memory for the products."""
+
+    reduction: str
+    tile: int
+    panel: int
+    work: Tensor
+
+
+def _take_in(kernel: Tensor, features: Tensor, scaling: Scaling, plan: _Plan) -> None:
+    n, tile = len(kernel), plan.tile
+    joined = plan.reduction == "sum"
+    for start in range(0, n, plan.panel):
+        stop = min(start + plan.panel, n)
+        panel = _scaled(features[start:stop], scaling, kernel.dtype, joined=joined)
+        for j in range(start, n, tile):
+            inside = j < stop
+            columns = (
+                panel[:, j - start : j - start + tile]
+                if inside
+                else _scaled(features[j : j + tile], scaling, kernel.dtype, joined=joined)
+            )
+            for i in range(start, min(stop, j + 1), tile):
+                block = kernel[i : min(i + tile, stop), j : j + tile]
+                _reduce(block, panel[:, i - start : i - start + tile], columns, plan)
+                if i != j:
+                    kernel[j : j + tile, i : min(i + tile, stop)] = block.T
+
+
+def _scaled(rows: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: bool) -> Tensor:
+    """Return scaled rows as (c, rows, p), or joined into one long channel, (1, rows, c·p)."""
+    flat = rows.reshape(*rows.shape[:2], -1)
+    b, c, p = flat.shape
+    out = torch.empty((b, c, p) if joined else (c, b, p), dtype=dtype, device=flat.device)
+    along = (slice(None), None) if joined else (slice(None), None, None)
+    torch.sub(flat if joined else flat.transpose(0, 1), scaling.shift.to(dtype)[along], out=out)
+    out *= scaling.factor.to(dtype)[along]
+    return out.view(1, b, c * p) if joined else out
+
+
+def _reduce(block: Tensor, rows: Tensor, columns: Tensor, plan: _Plan) -> None:
+    """Take the products of rows and columns, channel by channel, into a block of the kernel."""
+    r, b = block.shape
+    if plan.reduction == "sum":
+        block += torch.mm(rows[0], columns[0].T, out=plan.work[: r * b].view(r, b))
+    elif plan.reduction == "median":
+        block.copy_(torch.bmm(rows, columns.mT).median(dim=0).values)
+    else:
+        step = max(1, len(plan.work) // (r * b))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            product = plan.work[: len(some) * r * b].view(len(some), r, b)
+            torch.bmm(some, columns[start : start + step].mT, out=product)
+            torch.maximum(block, product.amax(dim=0), out=block)
+
+
+class Products(NamedTuple):
+    """Inner products of centred kernels.
+
+    Attributes:
+        cross: (k, l), each of the one with each of the other.
+        x, y: (k,) and (l,), each with itself; exactly 0 for a kernel that is constant off its diagonal.
+        same: (k, l), which pairs of kernels are equal, entry by entry.
+    """
+
+    cross: Tensor
+    x: Tensor
+    y: Tensor
+    same: Tensor
+
+
+def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
+    r"""Centre kernels as the unbiased estimator does, and multiply each of `x` with each of `y`, in float64.
+
+    $U_{ij} = K_{ij} - (r_i + r_j)/(n - 2) + \sum r / ((n - 1)(n - 2))$ off the diagonal and 0 on it, with r the sums of the
+    rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$. Kernels are read once, a few rows at a time.
+
+    Args:
+        x: kernels (n, n), symmetric, with a diagonal of zeros; n is at least 4.
+        y: others of the same samples.
+    """
+    sums = [[_row_terms(kernel) for kernel in side] for side in (x, y)]
+    n, device = len(x[0]), x[0].device
+    cross = torch.zeros(len(x), len(y), dtype=torch.float64, device=device)
+    selves = [torch.zeros(len(side), dtype=torch.float64, device=device) for side in (x, y)]
+    same = torch.ones(len(x), len(y), dtype=torch.bool)
+    step = max(1, BLOCK_BYTES // (8 * n * (len(x) + len(y))))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        for i, j in torch.nonzero(same).tolist():
+            same[i, j] = torch.equal(x[i][rows], y[j][rows])
+        left, right = (
+            torch.stack([_centred_rows(kernel, term, rows) for kernel, term in zip(side, terms, strict=True)])
+            for side, terms in zip((x, y), sums, strict=True)
+        )
+        cross += left @ right.T
+        for one, block in zip(selves, (left, right), strict=True):
+            one += block.square().sum(dim=1)
+    for one, side in zip(selves, (x, y), strict=True):
+        floor = torch.tensor([_rounding(kernel) for kernel in side], dtype=torch.float64, device=device)
+        one[one <= floor] = 0
+    return Products(cross / (n * (n - 3)), selves[0] / (n * (n - 3)), selves[1] / (n * (n - 3)), same)
+
+
+def hsic(x: Tensor, y: Tensor) -> float:
+    """Return the unbiased HSIC of two kernels; see `hsic_products`.
+
+    >>> kernel = torch.ones(4, 4, dtype=torch.float64).fill_diagonal_(0)
+    >>> hsic(kernel, kernel)
+    0.0
+    """
+    return float(hsic_products([x], [y]).cross)
+
+
+def _row_terms(kernel: Tensor) -> Tensor:
+    """Return (n,), what is taken off entry (i, j) as t_i + t_j: half of the constant goes to each."""
+    n = len(kernel)
+    sums = torch.cat([rows.sum(dim=1, dtype=torch.float64) for rows in torch.split(kernel, _rows_at_once(n))])
+    return sums / (n - 2) - sums.sum() / (2 * (n - 1) * (n - 2))
+
+
+def _centred_rows(kernel: Tensor, terms: Tensor, rows: slice) -> Tensor:
+    block = kernel[rows].to(torch.float64, copy=True)
+    block -= terms[rows, None]
+    block -= terms
+    block.diagonal(offset=rows.start).zero_()
+    return block.flatten()
+
+
+def _rounding(kernel: Tensor) -> float:
+    """Return the sum of squares that rounding alone may leave of a kernel that is constant off its diagonal."""
+    parts = torch.split(kernel, _rows_at_once(len(kernel)))
+    squares = math.fsum(float(rows.square().sum(dtype=torch.float64)) for rows in parts)
+    return (16 * torch.finfo(kernel.dtype).eps) ** 2 * squares
+
+
+def _rows_at_once(n: int) -> int:
+    return max(1, BLOCK_BYTES // (8 * n))
+
+
+def _blocks(features: Tensor) -> Iterator[Tensor]:
+    """Yield features as (b, c, p) in float64, a few samples at a time."""
+    per_sample = 8 * max(1, math.prod(features.shape[1:]))
+    for block in torch.split(features, max(1, CACHE_BYTES // per_sample)):
+        yield block.reshape(*block.shape[:2], -1).to(torch.float64)

@@ -1,0 +1,85 @@
+r"""Aligning the channels of two sets of features: by a permutation, or by an orthogonal matrix.
+
+Everything needed is in the cross-Gram $G_{cc'} = \sum_k x_{ck} y_{c'k}$ and the squared norms of the channels, so features
+may come in any number of batches and need not be kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+__all__ = ["Alignment", "align_by_permutation", "align_by_rotation"]
+
+Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The element of a group that takes normalised features nearest to others.
+
+    Attributes:
+        matrix: (c, c) for c channels, the narrower side filled up with zero channels; acts on columns: y ≈ matrix @ x.
+        squared: the squared distance that is left between the normalised features; not below 0.
+    """
+
+    matrix: Matrix
+    squared: float
+
+
+def align_by_permutation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
+    r"""Match channels one to one, each divided by its norm.
+
+    $d^2 = \ell_x + \ell_y - 2 \max_P \sum_i \tilde G_{i P(i)}$ with $\ell$ the numbers of channels that are not zero.
+
+    Args:
+        gram: (c1, c2), the cross-Gram.
+        x_squares: (c1,), the squared norms of the channels of x.
+        y_squares: (c2,), of y.
+
+    >>> align_by_permutation(np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([1.0, 9.0]), np.array([1.0, 4.0]))
+    Alignment(matrix=array([[0., 1.],
+           [1., 0.]]), squared=0.0)
+    """
+    cosines = _squared_up(_inverse_roots(x_squares)[:, None] * gram * _inverse_roots(y_squares))
+    rows, columns = linear_sum_assignment(cosines, maximize=True)
+    matched = float(cosines[rows, columns].sum())
+    matrix = np.zeros_like(cosines)
+    matrix[columns, rows] = 1
+    live = int(np.count_nonzero(x_squares)) + int(np.count_nonzero(y_squares))
+    return Alignment(matrix, max(float(live) - 2 * matched, 0.0))
+
+
+def align_by_rotation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
+    r"""Rotate or reflect the channels, all of them divided by one norm: $d^2 = 2 - 2 \|G\|_* / (\|x\| \|y\|)$.
+
+    Args:
+        gram: (c1, c2), the cross-Gram.
+        x_squares: (c1,), the squared norms of the channels of x, not all zero.
+        y_squares: (c2,), of y, not all zero.
+
+    >>> align_by_rotation(np.array([[0.0, -1.0], [1.0, 0.0]]), np.ones(2), np.ones(2)).matrix
+    array([[ 0.,  1.],
+           [-1.,  0.]])
+    """
+    # One square root after the other: the product of the squares may not fit into a float64.
+    cosines = _squared_up(gram / np.sqrt(x_squares.sum()) / np.sqrt(y_squares.sum()))
+    left, values, right = np.linalg.svd(cosines)
+    return Alignment(right.T @ left.T, max(2 - 2 * float(values.sum()), 0.0))
+
+
+def _inverse_roots(squares: Vector) -> Vector:
+    """Return 1/√s, and 0 for the channels that are zero."""
+    roots: Vector = np.sqrt(squares)
+    return np.divide(1, roots, out=np.zeros_like(roots), where=roots > 0)
+
+
+def _squared_up(matrix: Matrix) -> Matrix:
+    """Fill a matrix up with zeros until it is square."""
+    rows, columns = matrix.shape
+    size = max(rows, columns)
+    return np.pad(matrix, ((0, size - rows), (0, size - columns)))

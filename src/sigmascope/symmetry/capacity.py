@@ -1,0 +1,52 @@
+"""How many elements the group of ReLU has on a grid, beside the matrices of rank r: a comparison of capacities."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from sigmascope.errors import InputError
+from sigmascope.symmetry.matrices import check_size
+
+__all__ = ["Capacity", "capacity_logs"]
+
+
+class Capacity(NamedTuple):
+    """Natural logarithms of two numbers of matrices.
+
+    Args:
+        log_group: of the elements of the group of ReLU.
+        log_matrices: of the matrices of rank r.
+        difference: the first minus the second; negative when the group is the smaller family.
+    """
+
+    log_group: float
+    log_matrices: float
+    difference: float
+
+
+def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
+    r"""Count the group of ReLU and the n × n matrices of rank r, with each real dimension a grid of spacing ε on [-M, M).
+
+    $\log|G| \approx \log n! + n\log\frac{M}{\varepsilon}$, since scales are positive, and
+    $\log|\text{rank } r| \approx (2nr-r^2)\log\frac{2M}{\varepsilon}$.
+
+    Args:
+        n: number of channels.
+        r: rank, 1 … n.
+        M: half the range of an entry.
+        eps: spacing of the grid, at most M.
+
+    Raises:
+        InputError: an argument outside its range.
+
+    >>> print(f"{capacity_logs(64, 1, M=1, eps=1e-7).difference:.1f}")
+    -898.3
+    """
+    if check_size(r) > check_size(n):
+        raise InputError(f"r={r}: a matrix of {n} channels has at most rank {n}.")
+    if not 0 < eps <= M < math.inf:
+        raise InputError(f"M={M!r} and eps={eps!r} make no grid. Pass 0 < eps ≤ M.")
+    log_group = math.lgamma(n + 1) + n * math.log(M / eps)
+    log_matrices = (2 * n * r - r * r) * math.log(2 * M / eps)
+    return Capacity(log_group, log_matrices, log_group - log_matrices)

@@ -1,0 +1,214 @@
+r"""Intertwiner groups: the matrices A for which an activation σ has a φ(A) with σ(A x) = φ(A) σ(x) for every x.
+
+For σ neither constant nor linear and differentiable off a finite set, every element is $P\,\mathrm{diag}(d)$: scales d of
+the channels, each admissible for σ in one dimension, then a permutation P; φ keeps P and maps each scale on its own. So a
+group is σ, its admissible scales, and what φ makes of one scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sigmascope.errors import InputError
+from sigmascope.maths.samples import Array
+from sigmascope.symmetry.matrices import (
+    Element,
+    as_square,
+    check_size,
+    factor_monomial,
+    is_invertible,
+    like,
+    sample_dense,
+)
+from sigmascope.symmetry.monomial import Monomial
+from sigmascope.symmetry.scalars import SAME, Generator, ScalarMap, Scalars, as_generator
+
+__all__ = ["TOLERANCE", "Group", "group"]
+
+TOLERANCE = 1e-9
+"""What counts as zero in a dense matrix, relative to its row and column, and how far a scale may be from ±1."""
+
+
+@dataclass(frozen=True, repr=False)
+class Group:
+    r"""The intertwiner group of an activation. Make one with `sigmascope.symmetry.group`.
+
+    Elements are `Monomial`s or matrices (n, n), torch or NumPy, that act on columns of channels; what goes in as one comes
+    out as one. Dense matrices are measured with a relative tolerance, see `contains`.
+
+    Args:
+        name: of the activation.
+        sigma: σ, coordinatewise, tensor in and tensor out.
+        scalars: the admissible scales, such as `d > 0`; "linear" for the identity, whose group is all of GL_n.
+        image: the map of one scale, φ(λ).
+        parameters: of the activation, names and values.
+    """
+
+    name: str
+    sigma: Callable[[Tensor], Tensor] = field(compare=False)
+    scalars: Scalars
+    image: ScalarMap = SAME
+    parameters: tuple[tuple[str, float], ...] = ()
+
+    def __repr__(self) -> str:
+        given = "".join(f", {key}={value:g}" for key, value in self.parameters)
+        return f"Group({self.name}{given}: {self.scalars}, φ(A) = {self.image})"
+
+    @property
+    def is_monomial(self) -> bool:
+        """Whether every element is a scaling followed by a permutation: true for all but the identity."""
+        return self.scalars.name != "linear"
+
+    def contains(self, A: Monomial | Array, tol: float = TOLERANCE) -> bool:
+        """Tell whether A belongs to the group.
+
+        Args:
+            A: (n, n).
+            tol: an entry of a matrix counts as zero up to `tol` times the largest of its row or column, and a scale as ±1 up
+                to `tol`. For the identity, singular values count as zero in the same way.
+
+        Raises:
+            InputError: not a square matrix of finite numbers.
+        """
+        return self.why_not(A, tol) is None
+
+    def why_not(self, A: Monomial | Array, tol: float = TOLERANCE) -> str | None:
+        """Say why A does not belong to the group; None if it does."""
+        if not self.is_monomial:
+            sound = isinstance(A, Monomial) or is_invertible(as_square(A), tol)
+            return None if sound else "it has no inverse"
+        found = self._split(A, tol)
+        return found if isinstance(found, str) else None
+
+    def factor(self, A: Monomial | Array, tol: float = TOLERANCE) -> Monomial:
+        """Write A as a permutation and scales.
+
+        Raises:
+            InputError: A is outside the group, or the group is that of the identity, whose elements need not be monomial.
+        """
+        if not self.is_monomial:
+            raise InputError(
+                f"the group of {self.name} holds every invertible matrix, and such a matrix is in general no permutation with "
+                "scales. Use the matrix itself."
+            )
+        found = self._split(A, tol)
+        if isinstance(found, str):
+            raise InputError(f"A is not in the group of {self.name} ({self.scalars}): {found}.")
+        return found
+
+    def phi(self, A: Element) -> Element:
+        r"""Return $\varphi(A)$, with which σ(A x) = φ(A) σ(x).
+
+        Raises:
+            InputError: A is outside the group.
+        """
+        self._check(A)
+        if isinstance(A, Monomial):
+            mapped: Any = Monomial(A.permutation, self.image(A.scales))
+        else:
+            mapped = like(self.image(as_square(A)), A)
+        return mapped  # type: ignore[no-any-return]
+
+    def inverse(self, A: Element) -> Element:
+        """Return the inverse: from the factors, not by a solver, except in the group of the identity.
+
+        Raises:
+            InputError: A is outside the group.
+        """
+        self._check(A)
+        inverted: Any
+        if isinstance(A, Monomial):
+            inverted = A.inverse()
+        elif self.is_monomial:
+            inverted = like(self.factor(A).inverse().matrix(), A)
+        else:
+            inverted = like(torch.linalg.inv(as_square(A)), A)
+        return inverted  # type: ignore[no-any-return]
+
+    def compose(self, A: Element, B: Element) -> Element:
+        """Return the product A B, which applies B first.
+
+        Raises:
+            InputError: one of them is outside the group, or their sizes differ.
+        """
+        self._check(A)
+        self._check(B)
+        if isinstance(A, Monomial) and isinstance(B, Monomial):
+            return A @ B
+        first, second = as_square(A), as_square(B)
+        if first.shape != second.shape:
+            raise InputError(f"A acts on {len(first)} channels and B on {len(second)}. Pass elements of equal size.")
+        product: Element = like(first @ second.to(first.device), A)
+        return product
+
+    def draw(self, n: int, generator: Generator = None, *, log_std: float = 1.0) -> Monomial:
+        """Draw an element as a permutation and scales; see `sample`. For the identity, one with scales d ≠ 0."""
+        source = as_generator(generator)
+        order = torch.randperm(check_size(n), generator=source)
+        return Monomial(order, self.scalars.sample(n, source, log_std))
+
+    def sample(self, n: int, generator: Generator = None, *, log_std: float = 1.0) -> Tensor:
+        """Draw an element: a uniform permutation; scales exp(s z - s²/2) with mean 1, or fair signs, or both, or 1.
+
+        For the identity two uniform rotations with such a scaling between them.
+
+        Args:
+            n: number of channels.
+            generator: a torch.Generator or a seed; torch's own by default.
+            log_std: s, the standard deviation of the logarithm of the scales.
+
+        Returns:
+            (n, n), float64.
+        """
+        if self.is_monomial:
+            return self.draw(n, generator, log_std=log_std).matrix()
+        return sample_dense(check_size(n), as_generator(generator), log_std)
+
+    def _split(self, A: Monomial | Array, tol: float) -> Monomial | str:
+        found = A if isinstance(A, Monomial) else factor_monomial(as_square(A), tol)
+        if isinstance(found, str):
+            return found
+        foreign = (~self.scalars.admits(found.scales, tol)).nonzero()
+        if len(foreign):
+            column = int(foreign[0])
+            return f"the scale of channel {column} is {float(found.scales[column]):.6g}"
+        return found
+
+    def _check(self, A: Monomial | Array) -> None:
+        reason = self.why_not(A)
+        if reason is not None:
+            raise InputError(f"A is not in the group of {self.name} ({self.scalars}): {reason}.")
+
+
+def group(name: str, **parameters: Any) -> Group:
+    """Return the intertwiner group of an activation.
+
+    Args:
+        name: of the activation; see `sigmascope.symmetry.table.GROUPS`.
+        **parameters: `slope` of leaky_relu, `degree` of power, `alpha` of elu and celu, `low` and `high` of hardtanh.
+
+    Returns:
+        The group. Where parameters make the activation another one, the group of that one: leaky_relu with slope 1 is the
+        identity, with slope 0 relu, with slope -1 abs; power of degree 1 is the identity.
+
+    Raises:
+        OptionError: an unknown name or parameter, or a value that makes no activation.
+
+    >>> relu = group("relu")
+    >>> relu
+    Group(relu: d > 0, φ(A) = A)
+    >>> A = relu.sample(3, generator=0)
+    >>> relu.contains(A), relu.contains(-A), group("sigmoid").contains(A)
+    (True, False, False)
+    >>> group("power", degree=2).phi(torch.tensor([[0.0, -3.0], [2.0, 0.0]]))
+    tensor([[0., 9.],
+            [4., 0.]])
+    """
+    from sigmascope.symmetry.table import find_group
+
+    return find_group(name, parameters)

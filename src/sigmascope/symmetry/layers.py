@@ -1,0 +1,295 @@
+"""Two networks compared layer by layer."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from sigmascope.errors import InputError, check_option
+from sigmascope.maths.procrustes import Matrix
+from sigmascope.measure.batches import Forward
+from sigmascope.measure.progress import progress_bar
+from sigmascope.symmetry.features import kernel_dtype
+from sigmascope.symmetry.grams import CrossGrams, PairedGrams
+from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
+from sigmascope.symmetry.passes import Tap, Watching, check_found, items_of, tapped
+from sigmascope.symmetry.rounds import INCOMPLETE, KernelSettings, Rounds
+from sigmascope.symmetry.similarity import KERNELS
+from sigmascope.symmetry.streaming import GROUPS, NORMALISE, NORMALISERS
+
+__all__ = ["LayerSimilarity", "Missing", "compare"]
+
+MEASURES = ("procrustes", "cka")
+PAIRS = ("all", "diagonal")
+
+
+def compare(
+    model_a: nn.Module,
+    model_b: nn.Module,
+    batches: Any,
+    *,
+    measure: str = "procrustes",
+    group: str = "relu",
+    pairs: str = "all",
+    normaliser: str = "authors",
+    kernel: str = "max",
+    normalise: str = "channels",
+    centered: bool = True,
+    dtype: str = "float32",
+    activations: str | Collection[str] = "pointwise",
+    channel_axis: Mapping[str, int] | None = None,
+    batch_axis: int = 0,
+    forward: Forward | None = None,
+    max_batches: int | None = None,
+    memory: float = 2e9,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    names: tuple[str, str] | None = None,
+) -> LayerSimilarity:
+    """Compare every activation of one network with every activation of another, on the same inputs.
+
+    Procrustes takes one pass over the data and keeps no features, only sums: 8 bytes for every channel of the one network
+    times every channel of the other. CKA needs all samples of a layer at once; it takes as many passes as `memory` asks for,
+    and keeps one kernel (n, n) for each layer. Both networks are left as they were.
+
+    Args:
+        model_a: any `nn.Module`; its activation calls become the rows.
+        model_b: another one; its activation calls become the columns.
+        batches: a loader, a list of batches, or one batch, as for `sigmascope.signature`. For CKA it is read several times
+            and must come in one order each time.
+        measure: "procrustes" or "cka"; see these functions.
+        group: "relu" or "orthogonal".
+        pairs: "all", or "diagonal" for layers at the same place; elsewhere is then NaN.
+        normaliser: "authors" or "live", see `procrustes`.
+        kernel: "max" or "median", see `cka`.
+        normalise: "channels" or "none", see `cka`.
+        centered: see `cka`.
+        dtype: of the products, "float32" or "float64"; all sums over batches are float64.
+        activations: which kinds, see `sigmascope.signature`.
+        channel_axis: pattern of a path -> axis, where the evidence for the axis of the channels is overruled.
+        batch_axis: the axis of the samples in the inputs.
+        forward: a function of a network and a batch that runs the network, for batches of any other form.
+        max_batches: stop after so many.
+        memory: for CKA, bytes of features kept at a time, and of kernels before they go to files.
+        folder: for these files; by default a temporary one. They are removed at the end.
+        seed: of the loader and of random networks.
+        progress: whether to show a progress bar, on a terminal.
+        names: of the networks; by default their classes.
+
+    Returns:
+        `LayerSimilarity`. Identical layers give exactly 1; a pair that cannot be compared is NaN, with the reason.
+
+    Raises:
+        NetworkError: a network that hides its calls.
+        NoActivationError: a network without features that could be read.
+        InputError, InputTypeError, OptionError: bad input, naming the remedy.
+
+    >>> import torch
+    >>> _ = torch.manual_seed(0)
+    >>> one = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
+    >>> other = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 12), nn.ReLU())
+    >>> compare(one, other, torch.randn(256, 8), names=("one", "other"))
+    Procrustes similarity, group relu: one (rows) and other, 256 samples
+    <BLANKLINE>
+    similarity     1 1     2 3
+    1           0.5399  0.5502
+    3           0.5190  0.5311
+    """
+    for option, value, allowed in (
+        ("measure", measure, MEASURES),
+        ("group", group, GROUPS),
+        ("pairs", pairs, PAIRS),
+        ("normaliser", normaliser, NORMALISERS),
+        ("kernel", kernel, KERNELS),
+        ("normalise", normalise, NORMALISE),
+    ):
+        check_option(option, value, allowed)
+    kernel_dtype(dtype)
+    titles = names or (type(model_a).__name__, type(model_b).__name__)
+    watching = Watching(activations, channel_axis or {}, batch_axis, forward, max_batches, seed)
+    with ExitStack() as stack:
+        taps = (stack.enter_context(tapped(model_a, watching)), stack.enter_context(tapped(model_b, watching)))
+        task = _Task(taps, titles, batches, watching, progress)
+        if measure == "procrustes":
+            found = _by_procrustes(task, group, normaliser, pairs, dtype)
+            settings = {"normaliser": normaliser, "dtype": dtype}
+        else:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+            chosen = KernelSettings("sum" if group == "orthogonal" else kernel, normalise, centered, dtype, memory)
+            found = _by_cka(task, chosen, pairs, place)
+            settings = {"kernel": chosen.kernel, "normalise": normalise, "centered": str(bool(centered)), "dtype": dtype}
+        skipped = [Missing(site, "", reason) for site, reason in taps[0].failures.items()]
+        skipped += [Missing("", site, reason) for site, reason in taps[1].failures.items()]
+    return _result(found, measure, group, settings, titles, pairs, skipped)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is run over what."""
+
+    taps: tuple[Tap, Tap]
+    names: tuple[str, str]
+    batches: Any
+    watching: Watching
+    progress: bool
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Sites and channels of both networks, their similarities, and (row, column) -> why there is none."""
+
+    sites: tuple[tuple[str, ...], tuple[str, ...]]
+    channels: tuple[tuple[int, ...], tuple[int, ...]]
+    live: tuple[tuple[int, ...], tuple[int, ...]]
+    similarity: Matrix
+    reasons: dict[tuple[int, int], str]
+    samples: int
+
+
+def _by_procrustes(task: _Task, group: str, normaliser: str, pairs: str, dtype: str) -> _Found:
+    sums: CrossGrams | PairedGrams | None = None
+    first: tuple[dict[str, Tensor], ...] = ()
+    incomplete: tuple[set[str], ...] = (set(), set())
+    samples = 0
+    with progress_bar(" and ".join(task.names), _length(task), shown=task.progress) as advance:
+        for item in items_of(task.batches, task.watching):
+            size, found = _features(task, item)
+            if sums is None:
+                for tap, sites, name in zip(task.taps, found, task.names, strict=True):
+                    check_found(sites, tap, name)
+                _check_pairs(pairs, *map(len, found))
+                first = tuple({site: one[:1].clone() for site, one in sites.items()} for sites in found)
+                widths = [[one.shape[1] for one in sites.values()] for sites in found]
+                sums = (CrossGrams if pairs == "all" else PairedGrams)(*widths, dtype=dtype)
+            for sites, known, missing in zip(found, first, incomplete, strict=True):
+                _complete(sites, known, missing, size)
+            xs, ys = ([sites[site] for site in known] for sites, known in zip(found, first, strict=True))
+            sums.add(xs, [one.to(xs[0].device) for one in ys])
+            del found, xs, ys  # or they would stay while the networks run again
+            samples += size
+            advance()
+    if sums is None:
+        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
+    rows, columns = (tuple(known) for known in first)
+    similarity = np.full((len(rows), len(columns)), math.nan)
+    reasons = {}
+    for i, j in _pairs(pairs, len(rows), len(columns)):
+        broken = [site for site, missing in zip((rows[i], columns[j]), incomplete, strict=True) if site in missing]
+        one = f"{broken[0]}: {INCOMPLETE}" if broken else sums.result(i, j, group=group, normaliser=normaliser)
+        if isinstance(one, str):
+            reasons[i, j] = one
+        else:
+            similarity[i, j] = one.similarity
+            if math.isnan(one.similarity):
+                reasons[i, j] = one.reason
+    channels = tuple(tuple(int(one.shape[1]) for one in known.values()) for known in first)
+    return _Found((rows, columns), (channels[0], channels[1]), sums.live(), similarity, reasons, samples)
+
+
+def _features(task: _Task, item: object) -> tuple[int, tuple[dict[str, Tensor], dict[str, Tensor]]]:
+    """Run both networks on a batch and return their features.
+
+    They are what the network itself has computed, not copies, unless it has overwritten some of it since.
+    """
+    found = []
+    size = 0
+    for tap in task.taps:
+        size, kept = _shown(tap, item, copied=tap.overwrites)
+        if any(one._version != version for one, version in kept.values()):
+            tap.overwrites = True
+            size, kept = _shown(tap, item, copied=True)
+        found.append({site: one for site, (one, _) in kept.items()})
+    return size, (found[0], found[1])
+
+
+def _shown(tap: Tap, item: object, *, copied: bool) -> tuple[int, dict[str, tuple[Tensor, int]]]:
+    """Run a network and return, by site, its features and how often they had been written to."""
+    kept: dict[str, tuple[Tensor, int]] = {}
+
+    def keep(site: str, features: Tensor) -> None:
+        one = features.clone() if copied else features
+        kept[site] = one, one._version
+
+    return tap.run(item, keep), kept
+
+
+def _complete(sites: dict[str, Tensor], known: dict[str, Tensor], missing: set[str], size: int) -> None:
+    """Put zeros where a site is missing or has other channels than in the first batch, and note its name."""
+    for site, example in known.items():
+        if site not in sites or sites[site].shape[1] != example.shape[1] or len(sites[site]) != size:
+            missing.add(site)
+            sites[site] = example.new_zeros(size, *example.shape[1:])
+
+
+def _by_cka(task: _Task, settings: KernelSettings, pairs: str, folder: Path) -> _Found:
+    rounds = Rounds(task.taps, task.names, task.batches, task.watching, settings, folder)
+    steps = rounds.prepare()
+    _check_pairs(pairs, *map(len, rounds.layers))
+    with progress_bar(" and ".join(task.names), steps, shown=task.progress) as advance:
+        rounds.run(advance)
+    similarity, reasons = rounds.similarities()
+    asked = set(_pairs(pairs, *similarity.shape))
+    for pair in np.ndindex(*similarity.shape):
+        if pair not in asked:
+            similarity[pair] = math.nan
+    rows, columns = (tuple(layer.site for layer in side) for side in rounds.layers)
+    channels = tuple(tuple(layer.shape[0] for layer in side) for side in rounds.layers)
+    known = {pair: reason for pair, reason in reasons.items() if pair in asked}
+    live = tuple(tuple(rounds.live.get(layer, 0) for layer in side) for side in rounds.layers)
+    return _Found((rows, columns), (channels[0], channels[1]), (live[0], live[1]), similarity, known, rounds.samples)
+
+
+def _pairs(pairs: str, rows: int, columns: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(rows) for j in range(columns) if pairs == "all" or i == j]
+
+
+def _check_pairs(pairs: str, rows: int, columns: int) -> None:
+    if pairs == "diagonal" and rows != columns:
+        raise InputError(f"pairs='diagonal' needs as many layers in both networks, not {rows} and {columns}. Use pairs='all'.")
+
+
+def _length(task: _Task) -> int | None:
+    limit = task.watching.max_batches
+    try:
+        count = len(task.batches)
+    except TypeError:  # a generator, or a loader that has a length in name only
+        return limit
+    return count if limit is None else min(count, limit)
+
+
+def _result(
+    found: _Found,
+    measure: str,
+    group: str,
+    settings: dict[str, str],
+    names: tuple[str, str],
+    pairs: str,
+    skipped: list[Missing],
+) -> LayerSimilarity:
+    rows, columns = found.sites
+    missing = (Missing(rows[i], columns[j], reason) for (i, j), reason in found.reasons.items())
+    values = tuple(tuple(float(value) for value in row) for row in found.similarity)
+    return LayerSimilarity(
+        measure=measure,
+        group=group,
+        settings=settings,
+        networks=names,
+        rows=rows,
+        columns=columns,
+        similarities=values,
+        channels=found.channels,
+        live=found.live,
+        pairs=pairs,
+        samples=found.samples,
+        missing=tuple(chain(missing, skipped)),
+    )

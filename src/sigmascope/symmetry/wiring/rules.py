@@ -1,0 +1,168 @@
+"""The table of functions through which channels are followed. A new function is one row; what has no row is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.capture.activations import ALIASES, POINTWISE, kind_of_function
+from sigmascope.capture.nested import tensors_in
+from sigmascope.symmetry.groups import Group
+from sigmascope.symmetry.table import GROUPS, find_group
+from sigmascope.symmetry.wiring.arithmetic import ARITHMETIC_RULES
+from sigmascope.symmetry.wiring.calls import Call, Rule
+from sigmascope.symmetry.wiring.shapes import SHAPE_RULES, joined, reduced
+from sigmascope.symmetry.wiring.ties import BOTH, MAGNITUDE, SIGN, Channels
+from sigmascope.symmetry.wiring.weights import WEIGHT_RULES, attention
+
+__all__ = ["RULES"]
+
+LOSES = {"one": BOTH, "signs": (MAGNITUDE,), "positive": (SIGN,), "nonzero": (), "linear": ()}
+"""Scalars that a group admits -> what a scale may not be any more."""
+
+# Functions of one number beside the activations: any of them commutes with permutations.
+OTHER_POINTWISE = """
+    acos acosh asin asinh atan atanh cos cosh erf erfc exp expm1 floor log log1p log2 reciprocal round rsqrt sign sin sinh sqrt
+    tan trunc
+"""
+AVERAGES = "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d interpolate upsample"
+MAXIMA = [f"{kind}max_pool{axes}d{places}" for kind in ("adaptive_", "") for axes in "123" for places in ("", "_with_indices")]
+DROPOUTS = "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout"
+
+
+def _parameters(kind: str, call: Call) -> dict[str, float]:
+    if kind == "leaky_relu":
+        return {"slope": call.argument(1, "negative_slope", 0.01)}
+    return {"alpha": call.argument(1, "alpha", 1.0)} if kind in ("elu", "celu") else {}
+
+
+def _group_of(call: Call) -> Group | None:
+    """Return the group of the activation that is called; None if only permutations are known to commute with it."""
+    kind = kind_of_function(call.function, call.args, dict(call.kwargs)) or call.name
+    if kind == "hardtanh" and call.argument(1, "min_val", -1.0) != -call.argument(2, "max_val", 1.0):
+        return None
+    return find_group(kind, _parameters(kind, call)) if kind in GROUPS else None
+
+
+def _through(call: Call, channels: Channels, group: Group | None) -> Channels:
+    """Follow channels through an activation: restricted to its group, and mapped by φ."""
+    if group is None:
+        call.restrict(channels, f"{call.name} admits permutations", *BOTH)
+        return channels
+    call.restrict(channels, f"{group.name} admits {group.scalars}", *LOSES[group.scalars.name])
+    image = float(group.image(torch.tensor(-2.0, dtype=torch.float64)))
+    power = round(float(np.log2(abs(image))))
+    return replace(channels, exponent=channels.exponent * power, signed=channels.signed & (image < 0))
+
+
+def _activation(call: Call) -> Channels | None:
+    return None if call.wiring.of(call.source) is None else _through(call, call.channels, _group_of(call))
+
+
+def _relu_at_random(call: Call) -> Channels | None:
+    if call.argument(3, "training", False):
+        raise call.refused("it is random. Call it in evaluation mode")
+    return None if call.wiring.of(call.source) is None else _through(call, call.channels, find_group("relu", {}))
+
+
+def _power(call: Call) -> Channels | None:
+    if call.wiring.of(call.source) is None:
+        return None
+    degree = 2 if call.name == "square" else call.argument(1, "exponent")
+    if isinstance(degree, Tensor):
+        raise call.refused("its exponent is a tensor")
+    whole = degree == int(degree) and degree >= 1
+    return _through(call, call.channels, find_group("power", {"degree": int(degree)}) if whole else None)
+
+
+def _clamp(call: Call) -> Channels | None:
+    low, high = call.argument(1, "min"), call.argument(2, "max")
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        raise call.refused("its limits are tensors")
+    if call.wiring.of(call.source) is None:
+        return None
+    return _through(call, call.channels, find_group("relu", {}) if low == 0 and high is None else None)
+
+
+def _maximum(call: Call) -> Channels | list[Channels | None] | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    call.restrict(channels, "max pooling commutes with d > 0 only", SIGN)
+    return [channels, None] if isinstance(call.output, tuple) else channels
+
+
+def _greatest(call: Call) -> Channels | None:
+    channels = reduced(call)
+    if channels is not None:
+        call.restrict(channels, "a maximum commutes with d > 0 only", SIGN)
+    return channels
+
+
+def _average(call: Call) -> Channels | None:
+    return call.wiring.of(call.source)
+
+
+def _dropout(call: Call) -> Channels | None:
+    if call.argument(2, "training", True):
+        raise call.refused("it is random. Use nn.Dropout, or pass training=self.training")
+    return call.wiring.of(call.source)
+
+
+def _neighbours(call: Call) -> Channels | None:
+    channels = call.wiring.of(call.source)
+    if channels is not None:
+        call.pin(channels, "it mixes neighbouring channels")
+    return channels
+
+
+def _alone(rule: Rule) -> Rule:
+    """Refuse a call in which something beside the first argument moves."""
+
+    def checked(call: Call) -> Channels | list[Channels | None] | None:
+        given = tensors_in((call.args, dict(call.kwargs)))
+        if any(call.wiring.of(tensor) is not None and tensor is not call.source for tensor in given):
+            raise call.refused("another argument than the first one moves")
+        return rule(call)
+
+    return checked
+
+
+def _rows(names: str | Iterable[str], rule: Callable[[Call], Any]) -> dict[str, Rule]:
+    return dict.fromkeys(names.split() if isinstance(names, str) else names, rule)
+
+
+JOINING: dict[str, Rule] = {
+    **ARITHMETIC_RULES,
+    **_rows("cat concat concatenate", joined),
+    **_rows("multi_head_attention_forward", attention),
+    **_rows("expand_as reshape_as type_as view_as", lambda call: SHAPE_RULES[call.name.removesuffix("_as")](call)),
+}
+"""Functions of several tensors that may move."""
+
+ALONE: dict[str, Rule] = {
+    **_rows(OTHER_POINTWISE, _activation),
+    **_rows((*POINTWISE, *ALIASES), _activation),
+    **_rows("abs softmax log_softmax", _activation),
+    **_rows(DROPOUTS, _dropout),
+    **_rows(AVERAGES, _average),
+    **_rows(MAXIMA, _maximum),
+    **_rows("amax", _greatest),
+    **_rows("neg negative", _average),
+    **_rows("local_response_norm", _neighbours),
+    **_rows("pow square", _power),
+    **_rows("clamp clip clamp_min", _clamp),
+    **_rows("rrelu", _relu_at_random),
+    **SHAPE_RULES,
+    **WEIGHT_RULES,
+}
+"""Functions of one tensor that may move, with parameters or without."""
+
+RULES = MappingProxyType({**{name: _alone(rule) for name, rule in ALONE.items()}, **JOINING})
+"""Name of a function -> the rule by which its channels are followed."""

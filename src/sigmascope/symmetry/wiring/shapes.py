@@ -1,0 +1,186 @@
+"""Rules for functions that move axes, cut, join and pad: where the channels are afterwards, and which of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from sigmascope.capture.moves import MOVES, Shape
+from sigmascope.symmetry.wiring.calls import Call, Rule
+from sigmascope.symmetry.wiring.ties import BOTH, Channels
+
+__all__ = ["SHAPE_RULES", "joined", "reduced", "reshaped"]
+
+
+def _same(call: Call) -> Channels | None:
+    return call.wiring.of(call.source)
+
+
+def _permuted(call: Call) -> Channels | None:
+    if call.wiring.of(call.source) is None:
+        return None
+    order = MOVES[call.name](call.source.ndim, call.args, dict(call.kwargs))
+    return call.channels.at(order.index(call.channels.axis))
+
+
+def reduced(call: Call) -> Channels | None:
+    """Follow a sum or mean over positions.
+
+    Raises:
+        UnmovableError: it is taken over the channels.
+    """
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    order = MOVES[call.name](call.source.ndim, call.args, dict(call.kwargs))
+    if channels.axis not in order:
+        raise call.refused("it is taken over the channels")
+    return channels.at(order.index(channels.axis))
+
+
+def reshaped(channels: Channels, source: Shape, output: Shape) -> Channels | None:
+    """Follow channels through a reshape; None where their axis is split.
+
+    The axis may be joined with axes before it and behind it: each channel then occurs once for each of their positions.
+    """
+    before, count = math.prod(source[: channels.axis]), len(channels)
+    behind = math.prod(source[channels.axis + 1 :])
+    for axis, length in enumerate(output):
+        outside = math.prod(output[:axis])
+        if outside == 0 or before % outside or (length == 1 and count > 1):
+            continue
+        tiles = before // outside
+        copies, rest = divmod(length, tiles * count)
+        if copies and not rest and behind % copies == 0 and (length > 1 or count == 1):
+            index = np.tile(np.repeat(np.arange(count), copies), tiles)
+            return channels[index].at(axis)
+    return None
+
+
+def _reshaped(call: Call) -> Channels | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    found = reshaped(channels, tuple(call.source.shape), tuple(call.output.shape))
+    if found is None:
+        raise call.refused(f"from {tuple(call.source.shape)} to {tuple(call.output.shape)} it splits the channels into groups")
+    return found
+
+
+def _expanded(call: Call) -> Channels | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    axis = channels.axis - call.source.ndim + call.output.ndim
+    if call.output.shape[axis] != len(channels):
+        raise call.refused("it repeats the channels")
+    return channels.at(axis)
+
+
+def _cut(call: Call, channels: Channels, start: int, stop: int) -> Channels:
+    """Take neighbouring channels out; those before them keep together, so that occurrences are counted alike."""
+    call.wiring.ties.keep_together(channels.place[:start])
+    return channels[start:stop]
+
+
+def _indexed(call: Call) -> Channels | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    index = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
+    order = MOVES["__getitem__"](call.source.ndim, call.args, {})
+    if channels.axis not in order or any(isinstance(part, (list, Tensor)) for part in index):
+        raise call.refused("channels are followed through slices only, and through numbers on other axes")
+    parts: list[object] = []
+    for part in (one for one in index if one is not None):
+        parts += [slice(None)] * (call.source.ndim - sum(one is not None for one in index) + 1) if part is Ellipsis else [part]
+    part = parts[channels.axis] if channels.axis < len(parts) else slice(None)
+    start, stop, step = part.indices(len(channels)) if isinstance(part, slice) else (0, 0, 0)
+    if step != 1:
+        raise call.refused("channels are followed through slices without a step only")
+    return _cut(call, channels, start, stop).at(order.index(channels.axis))
+
+
+def _split(call: Call) -> list[Channels | None] | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    axis = call.argument(2, "dim", 0) % call.source.ndim
+    if axis != channels.axis:
+        return [channels] * len(call.output)
+    ends = np.cumsum([part.shape[axis] for part in call.output]).tolist()
+    return [_cut(call, channels, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
+
+
+def joined(call: Call) -> Channels | None:
+    """Follow tensors that are joined: side by side along the channels, tied to each other along another axis.
+
+    Raises:
+        UnmovableError: their channels are on different axes.
+    """
+    tensors: Sequence[Tensor] = call.argument(0, "tensors")
+    axis = call.argument(1, "dim", call.kwargs.get("axis", 0)) % tensors[0].ndim
+    found = [call.wiring.of(tensor) for tensor in tensors]
+    moving = [channels for channels in found if channels is not None]
+    if not moving:
+        return None
+    if len({channels.axis for channels in moving}) > 1:
+        raise call.refused("the channels of its tensors are on different axes")
+    if axis != moving[0].axis:
+        for channels in moving[1:]:
+            call.tie(moving[0], channels, "they are joined along another axis")
+        if len(moving) < len(tensors):
+            _note_still(call, tensors)
+            call.pin(moving[0], "they are joined with a tensor that does not move")
+        return moving[0]
+    return Channels.side_by_side(
+        [channels or _still(call, tensor, axis) for channels, tensor in zip(found, tensors, strict=True)]
+    )
+
+
+def _note_still(call: Call, tensors: Sequence[Tensor]) -> None:
+    for tensor in tensors:
+        call.wiring.note_still(tensor)
+
+
+def _still(call: Call, tensor: Tensor, axis: int) -> Channels:
+    """Return channels for a tensor without any: zeros may be moved at will, the rest not at all."""
+    channels = call.wiring.ties.fresh(tensor.shape[axis], axis)
+    if not call.wiring.is_zero(tensor):
+        _note_still(call, [tensor])
+        call.pin(channels, "it does not move")
+    return channels
+
+
+def _padded(call: Call) -> Channels | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    pads, mode, value = call.argument(1, "pad"), call.argument(2, "mode", "constant"), call.argument(3, "value")
+    if mode == "constant" and value:
+        call.restrict(channels, "it is padded with a constant", *BOTH)
+    back = call.source.ndim - 1 - channels.axis
+    left, right = pads[2 * back : 2 * back + 2] if 2 * back < len(pads) else (0, 0)
+    if not left and not right:
+        return channels
+    if mode != "constant" or value or left < 0 or right < 0:
+        raise call.refused("channels may be padded with zeros only")
+    ends = [call.wiring.ties.fresh(count, channels.axis) for count in (left, right)]
+    return Channels.side_by_side([ends[0], channels, ends[1]])
+
+
+SHAPE_RULES: dict[str, Rule] = {
+    "__getitem__": _indexed,
+    "pad": _padded,
+    **dict.fromkeys(("chunk", "split", "tensor_split", "split_with_sizes"), _split),
+    **dict.fromkeys(("expand", "broadcast_to"), _expanded),
+    **dict.fromkeys(("flatten", "reshape", "squeeze", "unsqueeze", "view"), _reshaped),
+    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "T", "mT"), _permuted),
+    **dict.fromkeys(("mean", "sum"), reduced),
+    **dict.fromkeys(("clone", "contiguous", "cpu", "cuda", "data", "detach", "double", "float", "requires_grad"), _same),
+    **dict.fromkeys(("to", "type"), _same),
+}
+"""Name of a function -> its rule."""

@@ -1,0 +1,141 @@
+"""Tests for kernels between samples: against the (n, n, c) tensor that the code never makes, and laws of HSIC."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sigmascope.errors import InputError
+from sigmascope.maths import kernels
+from sigmascope.maths.kernels import Scaling, accumulate_kernel, empty_kernel, hsic, hsic_products, scaling_of
+
+REDUCE = {
+    "max": lambda products: products.amax(dim=2),
+    "median": lambda products: products.sort(dim=2).values[:, :, (products.shape[2] - 1) // 2],
+    "sum": lambda products: products.sum(dim=2),
+}
+
+
+def features(n: int, c: int, h: int, w: int, seed: int = 0) -> Tensor:
+    return torch.randn(n, c, h, w, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def naive(x: Tensor, reduction: str) -> Tensor:
+    """Return the kernel by way of all products at once."""
+    kernel: Tensor = REDUCE[reduction](torch.einsum("mchw,nchw->mnc", x, x))
+    return kernel.fill_diagonal_(0)
+
+
+def unscaled(c: int) -> Scaling:
+    return Scaling(torch.zeros(c), torch.ones(c), torch.ones(c, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("reduction", ["max", "median", "sum"])
+@pytest.mark.parametrize("shape", [(9, 1, 1, 1), (23, 6, 3, 2), (40, 7, 1, 1), (17, 5, 4, 4)])
+@pytest.mark.parametrize("tile", [None, 1, 5, 16])
+def test_equals_the_whole_tensor(reduction: str, shape: tuple[int, int, int, int], tile: int | None) -> None:
+    x = features(*shape)
+    kernel = empty_kernel(len(x), reduction, torch.float64)
+    accumulate_kernel(kernel, x, unscaled(shape[1]), reduction=reduction, tile=tile)
+    torch.testing.assert_close(kernel, naive(x, reduction), rtol=0, atol=1e-12)
+    assert torch.equal(kernel, kernel.T)
+
+
+@pytest.mark.parametrize("reduction", ["max", "sum"])
+def test_panels_and_groups_of_channels_change_nothing(reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = features(37, 6, 3, 3)
+    monkeypatch.setattr(kernels, "PANEL", {"cpu": 8})
+    monkeypatch.setattr(kernels, "PANEL_BYTES", 8 * 9 * 8 * 2)  # two channels of eight rows
+    kernel = empty_kernel(37, reduction, torch.float64)
+    accumulate_kernel(kernel, x, unscaled(6), reduction=reduction, tile=4)
+    torch.testing.assert_close(kernel, naive(x, reduction), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_any_type_and_layout_in_float32_products(dtype: torch.dtype) -> None:
+    x = features(20, 4, 3, 3).to(dtype)
+    strange = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    kernel = empty_kernel(20, "max", torch.float32)
+    accumulate_kernel(kernel, strange, unscaled(4), reduction="max")
+    torch.testing.assert_close(kernel.double(), naive(x.double(), "max"), rtol=0, atol=1e-4)
+
+
+def test_max_kernel_is_not_positive_semi_definite() -> None:
+    x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
+    kernel = empty_kernel(3, "max", torch.float64)
+    accumulate_kernel(kernel, x, unscaled(2), reduction="max")
+    values = torch.linalg.eigvalsh(kernel + torch.eye(3, dtype=torch.float64))
+    torch.testing.assert_close(values, torch.tensor([1 - math.sqrt(2), 1, 1 + math.sqrt(2)], dtype=torch.float64))
+
+
+def test_scaling_centres_and_normalises() -> None:
+    x = features(50, 4, 3, 3) * torch.tensor([1.0, 1e-3, 50.0, 2.0])[:, None, None].double() + 7
+    scaling = scaling_of(x, centered=True, normalise="channels")
+    scaled = (x - scaling.shift[:, None, None]) * scaling.factor[:, None, None]
+    torch.testing.assert_close(scaled.sum(dim=(0, 2, 3)), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-9)
+    torch.testing.assert_close(scaled.square().sum(dim=(0, 2, 3)), torch.ones(4, dtype=torch.float64))
+    plain = scaling_of(x, centered=False, normalise="none")
+    assert torch.equal(plain.shift, torch.zeros(4).double())
+    assert torch.equal(plain.factor, torch.ones(4).double())
+
+
+def test_constant_channels_are_not_alive_though_their_mean_is_rounded() -> None:
+    x = features(33, 3, 1, 1)
+    x[:, 1] = 0.1
+    x[:, 2] = 0.0
+    assert scaling_of(x, centered=True, normalise="channels").live.tolist() == [True, False, False]
+    assert scaling_of(x, centered=False, normalise="channels").live.tolist() == [True, True, False]
+    x[0, 1] += 1e-12  # varies, if only a little
+    assert scaling_of(x, centered=True, normalise="channels").live.tolist() == [True, True, False]
+
+
+def test_scaling_refuses_nan() -> None:
+    x = features(5, 2, 1, 1)
+    x[0, 0] = math.nan
+    with pytest.raises(InputError, match="NaN or infinite"):
+        scaling_of(x, centered=True, normalise="channels")
+
+
+def kernel_of(seed: int, n: int = 12) -> Tensor:
+    return naive(features(n, 3, 2, 2, seed), "max")
+
+
+def test_hsic_is_the_formula_with_sums() -> None:
+    one, other = kernel_of(0), kernel_of(1)
+    n = len(one)
+    rows = one.sum(dim=1), other.sum(dim=1)
+    expected = (
+        (one * other).sum() + one.sum() * other.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (rows[0] * rows[1]).sum()
+    ) / (n * (n - 3))
+    assert hsic(one, other) == pytest.approx(float(expected), abs=1e-13)
+    assert hsic(one, other) == pytest.approx(hsic(other, one), abs=1e-15)
+
+
+def test_hsic_is_unbiased() -> None:
+    """Of independent samples it is 0 on average, where the biased estimator is not."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(400):
+        x, y = (torch.randn(8, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+        found.append(hsic((x @ x.T).fill_diagonal_(0), (y @ y.T).fill_diagonal_(0)))
+    assert abs(np.mean(found)) < 3 * np.std(found) / math.sqrt(400)
+
+
+def test_products_of_several_kernels_are_those_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = [kernel_of(0), kernel_of(1)], [kernel_of(2), kernel_of(1), kernel_of(3)]
+    monkeypatch.setattr(kernels, "BLOCK_BYTES", 8 * 12 * 5 * 2)  # two rows at a time
+    found = hsic_products(one, other)
+    for i, j in np.ndindex(2, 3):
+        assert float(found.cross[i, j]) == pytest.approx(hsic(one[i], other[j]), abs=1e-13)
+    assert found.same.tolist() == [[False, False, False], [False, True, False]]
+    assert float(found.x[0]) == pytest.approx(hsic(one[0], one[0]), abs=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_constant_kernel_has_exactly_no_hsic(dtype: torch.dtype) -> None:
+    kernel = torch.full((9, 9), 0.1, dtype=dtype).fill_diagonal_(0)
+    assert float(hsic_products([kernel], [kernel]).x) == 0

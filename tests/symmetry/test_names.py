@@ -1,0 +1,35 @@
+"""The names that the package offers: found on first use, the same whatever was imported before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sigmascope import symmetry
+
+FOLDER = Path(symmetry.__file__).parent
+
+
+def test_every_name_resolves() -> None:
+    assert len({*symmetry.__all__}) == len(symmetry.__all__)
+    assert [name for name in symmetry.__all__ if not callable(getattr(symmetry, name))] == []
+    assert {*symmetry.__all__} <= {*dir(symmetry)}
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'groupe'.*It offers: .*group"):
+        symmetry.groupe  # noqa: B018
+
+
+def test_no_module_has_the_name_of_a_function() -> None:
+    """Importing such a module would put it in the place of the function, as an attribute of the package."""
+    assert {path.stem for path in FOLDER.glob("*.py")} & {*symmetry.__all__} == set()
+
+
+def test_import_is_light() -> None:
+    code = "import sys, sigmascope.symmetry\nprint('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert run.stdout.strip() == "False"
