@@ -15,11 +15,12 @@ from sigmascope.cli.listing import listing
 from sigmascope.cli.measure import measure
 from sigmascope.cli.program import Program
 from sigmascope.cli.report import report
+from sigmascope.cli.reproduce import reproduce
 from sigmascope.cli.show import show
 
 __all__ = ["main"]
 
-COMMANDS = (measure, compare, report, show, listing, demo)
+COMMANDS = (measure, compare, report, show, reproduce, listing, demo)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

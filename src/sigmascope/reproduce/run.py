@@ -1,0 +1,95 @@
+"""Run items: measure, judge, draw, and write what came out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sigmascope.measure.table import aligned
+from sigmascope.reproduce.item import Check, overall
+from sigmascope.reproduce.setting import Setting
+from sigmascope.reproduce.table import item
+from sigmascope.store import decode, encode, read_json, write_json
+
+__all__ = ["Outcome", "load_outcome", "reproduce"]
+
+KIND, VERSION = "reproduction", 1
+ENDINGS = ("svg", "png")
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome:
+    """What became of an item.
+
+    Attributes:
+        name: of the item.
+        title, budget, exact, uncertainty: see `Item`.
+        checks: one per claim.
+        verdict: on the whole, the worst of the claims that could be tried.
+        figures: names of the pictures beside the file, without ending.
+        seconds: that it took.
+    """
+
+    name: str
+    title: str
+    budget: str
+    exact: str
+    uncertainty: str
+    checks: tuple[Check, ...]
+    verdict: str
+    figures: tuple[str, ...]
+    seconds: float
+
+    def __repr__(self) -> str:
+        rows = [["claim", "expected", "obtained", "verdict"]]
+        rows += [[check.claim, check.expected, check.obtained, check.verdict] for check in self.checks]
+        facts = [f"Budget: {self.budget}.", f"Exact: {self.exact}.", f"Uncertainty: {self.uncertainty}."]
+        return "\n".join([f"{self.name}: {self.title}: {self.verdict}", "", *aligned(rows, set()), "", *facts])
+
+
+def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | None = None) -> Outcome:
+    """Reproduce a figure or a table, and write pictures, their data, and what was expected and obtained, into a folder.
+
+    Args:
+        name: of `ITEMS`.
+        out: the folder.
+        setting: where signatures come from; by default those stored in the zoo.
+
+    Raises:
+        OptionError: an unknown name.
+        InputError: signatures or data that are not here, and what to do.
+    """
+    wanted, folder = item(name), Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    results = wanted.measure(setting or Setting())
+    checks = tuple(wanted.judge(results))
+    figures = []
+    for part, drawn in wanted.draw(results).items():
+        figures.append(f"{name}-{part}" if part else name)
+        for ending in ENDINGS:
+            drawn.save(folder / f"{figures[-1]}.{ending}")
+    outcome = Outcome(
+        name=name,
+        title=wanted.title,
+        budget=wanted.budget,
+        exact=wanted.exact,
+        uncertainty=wanted.uncertainty,
+        checks=checks,
+        verdict=overall(checks),
+        figures=tuple(figures),
+        seconds=round(time.perf_counter() - started, 1),
+    )
+    write_json(folder / f"{name}.json", KIND, VERSION, encode(outcome))
+    return outcome
+
+
+def load_outcome(path: str | Path) -> Outcome:
+    """Read an outcome that `reproduce` wrote.
+
+    Raises:
+        FileNotFoundError: no such file.
+        FileFormatError: damaged, foreign or newer.
+    """
+    return decode(Outcome, read_json(path, KIND, VERSION), str(path))
