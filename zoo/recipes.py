@@ -68,6 +68,8 @@ def planned(text: str, epochs: int | None = None) -> Job:
         raise SystemExit(f"{text}: there is no network {name!r}; choose from {', '.join(NETWORKS)}")
     if seed and not seed.isdecimal():
         raise SystemExit(f"{text}: the seed {seed!r} is not a whole number; write NAME:SEED, such as {name}:0")
+    if epochs is not None and epochs < 1:
+        raise SystemExit(f"--epochs {epochs}: ask for at least one epoch, or leave it out")
     recipe = RECIPES.get(name, Recipe())
     return Job(name, int(seed or 0), replace(recipe, epochs=epochs or recipe.epochs))
 

@@ -27,6 +27,7 @@ from sigmascope.catalog.cifar import NETWORKS
 
 MEAN, STD = (125.307, 122.961, 113.8575), (51.5865, 50.847, 51.255)
 SNAPSHOTS = (1, 3, 10, 30)
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 PAUSE = 20.0  # seconds of training, at least, between two writings of a partial file
 
 
@@ -66,11 +67,15 @@ class Progress:
         self.started = self.saved = time.monotonic()
 
     def _resume(self) -> None:
-        found = torch.load(self.partial, map_location="cpu", weights_only=True)
-        if found["run"] != self.run:
+        try:
+            found = torch.load(self.partial, map_location="cpu", weights_only=True)
+            run, state = found["run"], found["state"]
+            self.epoch, self.seconds_before, self.log = found["epoch"], found["seconds"], found["log"]
+        except Exception as error:  # of zip, of pickle, or of what is in it
+            raise SystemExit(f"{self.partial}: not a whole partial file; remove it to train afresh") from error
+        if run != self.run:
             raise SystemExit(f"{self.partial}: written by another recipe or device; remove it to train afresh")
-        self.trainer.restore(found["state"])
-        self.epoch, self.seconds_before, self.log = found["epoch"], found["seconds"], found["log"]
+        self.trainer.restore(state)
 
     @property
     def seconds(self) -> float:
@@ -137,8 +142,32 @@ def train(
 
 def load_data(folder: Path, device: str) -> dict[str, Tensor]:
     """Load the arrays that `zoo/data.py` writes to the device, the images normalised."""
-    data = {path.stem: torch.from_numpy(np.load(path)).to(device) for path in folder.glob("*.npy")}
+    missing = [f"{name}.npy" for name in ARRAYS if not (folder / f"{name}.npy").is_file()]
+    if missing:
+        raise SystemExit(f"{folder}: {', '.join(missing)} not there; write them with python zoo/data.py PACKAGE {folder}")
+    try:
+        data = {name: torch.from_numpy(np.load(folder / f"{name}.npy")).to(device) for name in ARRAYS}
+    except (ValueError, TypeError, EOFError) as error:
+        raise SystemExit(f"{folder}: an array cannot be read ({error}); write them again with python zoo/data.py") from error
+    for split in ("train", "test"):
+        images, labels = data[f"{split}_images"], data[f"{split}_labels"]
+        if images.shape != (len(labels), 3, 32, 32):
+            told = f"{split}_images.npy is of shape {tuple(images.shape)}, with {len(labels)} labels"
+            raise SystemExit(f"{folder}: {told}; write them again with python zoo/data.py")
     return {name: normalised(values) if name.endswith("images") else values.long() for name, values in data.items()}
+
+
+def check_jobs(jobs: list[Job], images: int, out: Path, *, epochs: int | None) -> None:
+    """Stop, before anything is trained, where a job cannot be done or was done otherwise."""
+    for job in jobs:
+        if images < job.recipe.batch:
+            raise SystemExit(f"{job.label}: {images} images do not make one batch of {job.recipe.batch}; take more images")
+        finished = out / f"{job.label}.json"
+        if epochs is None or not finished.exists():
+            continue
+        trained = json.loads(finished.read_text())["epochs"]
+        if trained != epochs:
+            raise SystemExit(f"{finished}: trained for {trained} epochs, not {epochs}; remove it, or choose another --out")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -153,8 +182,9 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     jobs = [planned(text, args.epochs) for text in args.networks]
     deadline, unfinished = time.monotonic() + 60 * args.minutes, []
-    args.out.mkdir(parents=True, exist_ok=True)
     data = load_data(args.data, args.device)
+    args.out.mkdir(parents=True, exist_ok=True)
+    check_jobs(jobs, len(data["train_labels"]), args.out, epochs=args.epochs)
     for job in jobs:
         if (args.out / f"{job.label}.json").exists():
             continue

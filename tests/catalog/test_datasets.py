@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import sigmascope as sg
-from sigmascope.catalog import data, data_names
+from sigmascope.catalog import Transform, data, data_names, model
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (20, 3, 32, 32), dtype=np.uint8)
@@ -93,6 +93,26 @@ def test_random_images_do_not_depend_on_the_batches() -> None:
     assert not torch.equal(few, next(iter(data("random:8", batch_size=4, seed=4)))[0])
 
 
+def test_random_images_have_the_size_that_the_network_takes() -> None:
+    ours = Transform("images", lambda images: images, (3, 24, 40))
+    assert next(iter(data("random", limit=2, transform=ours)))[0].shape == (2, 3, 24, 40)
+    assert next(iter(data("random:8", limit=2, transform=ours)))[0].shape == (2, 3, 8, 8)
+    for transform in (None, Transform("images", lambda images: images)):
+        assert next(iter(data("random", limit=2, transform=transform)))[0].shape == (2, 3, 224, 224)
+
+
+def test_random_images_reach_the_network_as_they_are() -> None:
+    found = model("sigmascope/resnet20")
+    ((images, _),) = data("random", limit=64, transform=found.transform)
+    assert found.network(images).shape == (64, 10)
+    assert abs(float(images.mean())) < 0.01
+    assert abs(float(images.std()) - 1) < 0.01
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert data("random:8", limit=np.int64(3), batch_size=np.int32(2), seed=np.uint8(4)).size == 3  # type: ignore[arg-type]
+
+
 def test_the_embedded_images() -> None:
     ((images, labels),) = data("embedded")
     assert images.shape == (512, 3, 32, 32)
@@ -117,7 +137,7 @@ def test_a_limit_draws_the_same_samples_every_time() -> None:
         ("text", sg.OptionError, r"Write text:FILE\.$"),
         ("hf:mnist", sg.OptionError, r"there is no data 'hf:mnist'. Write hf/NAME\.$"),
         ("hf/", sg.OptionError, r"Write hf/NAME\.$"),
-        ("random:big", sg.OptionError, r"random:big names no length of a side. Write random:SIDE"),
+        ("random:big", sg.OptionError, r"random:big names no length of a side from 1 to 4096. Write random:SIDE"),
         (
             "cifar10",
             sg.InputError,
@@ -142,8 +162,19 @@ def test_the_folder_of_the_variable_is_looked_in(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"batch_size": 0}, "batch_size=0 is not positive"),
-        ({"limit": -1}, "limit=-1 is not positive"),
+        *(({"batch_size": value}, rf"batch_size={value} is not a whole number of at least 1") for value in (0, 2.5, True)),
+        *(({"limit": value}, rf"limit={value!r} is not a whole number of at least 1") for value in (-1, 0, 1.5, "3")),
+        *(({"seed": value}, rf"seed={value!r} is not a whole number from 0 to") for value in ("a", -1, 2**70, 1.5, None)),
+        ({"transform": 5}, r"transform=5 is no function. Pass model\(...\).transform"),
+        ({"root": 3}, "root=3 names no folder"),
+        ({"split": "val"}, "split='val': embedded has no splits. Leave split out"),
+        ({"split": "train", "name": "random"}, "random has no splits"),
+        (
+            {"split": "val", "name": "imagefolder:a"},
+            "imagefolder has no splits. Leave split out and name the folder of the split",
+        ),
+        ({"split": "val", "name": "text:a"}, "text has no splits. Leave split out and name the file of the split"),
+        *(({"name": f"random:{side}"}, "names no length of a side from 1 to 4096") for side in (0, -1, 4097, 99999999, "³")),
         ({"split": "tset", "name": "cifar10"}, "split='tset' is not known. Did you mean 'test'"),
         ({"split": "validation", "name": "mnist"}, "Choose one of 'test', 'train'"),
     ],

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import sigmascope as sg
-from sigmascope.catalog import data, model
+from sigmascope.catalog import data, hf as module, model
 from sigmascope.catalog.optional import optional
 from tests.catalog.stubs import Code
 
@@ -70,8 +72,6 @@ def test_a_network_reads_a_file_of_text(reader: Path, text: str) -> None:
 
 
 def test_weights_come_from_the_folder(reader: Path) -> None:
-    from safetensors.torch import load_file
-
     stored = load_file(reader / "model.safetensors")
     found, drawn, again = (model(f"hf/{reader}", weights=weights, seed=5) for weights in ("default", None, None))
     key = "encoder.layer.0.intermediate.dense.weight"
@@ -194,15 +194,80 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
         model(f"hf/{tmp_path}")
 
 
-@pytest.mark.parametrize(("name", "near"), [("bertt", r" Did you mean 'hf/bert'"), ("bert", ""), ("org/none", "")])
-def test_the_hub_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, name: str, near: str) -> None:
+@pytest.mark.parametrize("name", ["bert", "org/none"])
+def test_the_hub_has_nothing_of_that_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def offline(*_: object, **__: object) -> None:
         raise OSError("no route")
 
     library = optional("transformers")
     monkeypatch.setattr(library.AutoModel, "from_pretrained", offline)
+    monkeypatch.setattr(module, "unreachable", lambda: None)
     with pytest.raises(
         sg.InputError,
-        match=rf"hf/{name} are not here and cannot be fetched \(no route\)\.{near}.*as hf/FOLDER, or pass weights=None",
+        match=rf"hf/{name} are not here and cannot be fetched \(no route\)\..*as hf/FOLDER; connect once.*or pass weights=None",
     ):
         model(f"hf/{name}")
+
+
+@pytest.mark.parametrize("weights", ["default", None])
+def test_a_name_without_an_owner_is_a_type(monkeypatch: pytest.MonkeyPatch, weights: str | None) -> None:
+    def asked() -> None:
+        pytest.fail("the hub was asked")
+
+    monkeypatch.setattr(module, "unreachable", asked)
+    with pytest.raises(sg.OptionError, match=r"transformers has no type 'brt', .* Did you mean 'hf/bert'.*hf/OWNER/NAME"):
+        model("hf/brt", weights=weights)
+
+
+def change(folder: Path, edit: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+    """Edit the weights of a folder."""
+    path = folder / "model.safetensors"
+    save_file({key: value.contiguous() for key, value in edit(load_file(path)).items()}, path, metadata={"format": "pt"})
+
+
+def test_weights_that_are_missing(reader: Path) -> None:
+    change(reader, lambda state: {key: value for key, value in state.items() if "layer.1.output" not in key})
+    with pytest.raises(
+        sg.FileFormatError, match=r"its file lacks encoder\.layer\.1\.output\.\S+, .* and 1 more\. Save it again"
+    ):
+        model(f"hf/{reader}")
+    assert model(f"hf/{reader}", weights=None).weights == "random (seed 0)"
+
+
+def test_a_pooler_that_is_not_there_is_left_out(reader: Path) -> None:
+    whole = model(f"hf/{reader}")
+    assert whole.network.pooler is not None
+    change(reader, lambda state: {key: value for key, value in state.items() if "pooler" not in key})
+    found = model(f"hf/{reader}")
+    assert found.network.pooler is None
+    assert found.depth == whole.depth - 1
+    key = "encoder.layer.0.intermediate.dense.weight"
+    assert torch.equal(found.network.state_dict()[key], whole.network.state_dict()[key])
+
+
+def test_a_pooler_that_cannot_be_left_out(reader: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(reader, lambda state: {key: value for key, value in state.items() if "pooler" not in key})
+    kind = optional("transformers").BertModel
+    build = kind.__init__
+    monkeypatch.setattr(kind, "__init__", lambda self, config, **_: build(self, config))
+    with pytest.raises(sg.FileFormatError, match=r"its file lacks pooler\.dense\.bias, pooler\.dense\.weight\. Save it again"):
+        model(f"hf/{reader}")
+
+
+def test_weights_of_other_shapes(reader: Path) -> None:
+    change(
+        reader,
+        lambda state: {
+            key: value[:, :5] if "layer.0.inter" in key and value.ndim == 2 else value for key, value in state.items()
+        },
+    )
+    with pytest.raises(
+        sg.FileFormatError,
+        match=r"other shapes than config\.json asks for: encoder\.layer\.0\.inter\S+ of \(32, 5\) for \(32, 16\)",
+    ):
+        model(f"hf/{reader}")
+
+
+def test_random_images_have_the_size_of_the_configuration(viewer: Path) -> None:
+    ((images, _),) = data("random", limit=2, transform=model(f"hf/{viewer}").transform)
+    assert images.shape == (2, 3, 32, 32)

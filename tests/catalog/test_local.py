@@ -43,6 +43,17 @@ def test_images_that_differ_in_size(tmp_path: Path) -> None:
     assert images.shape == (2, 3, 8, 8)
 
 
+def test_pictures_that_are_broken_and_folders_named_like_one(tmp_path: Path) -> None:
+    (tmp_path / "cat" / "x.png").mkdir(parents=True)
+    (tmp_path / "cat" / "notes.pdf").write_bytes(b"%PDF")  # which PIL writes and does not read
+    PICTURES[0].save(tmp_path / "cat" / "0.png")
+    assert data(f"imagefolder:{tmp_path}").size == 1
+    for content in (b"broken", (tmp_path / "cat" / "0.png").read_bytes()[:-500]):
+        (tmp_path / "cat" / "1.png").write_bytes(content)
+        with pytest.raises(sg.FileFormatError, match=r"cat/1\.png: not a complete picture \(.+\)\. Replace or remove it"):
+            next(iter(data(f"imagefolder:{tmp_path}")))
+
+
 def test_a_folder_without_images(tmp_path: Path) -> None:
     with pytest.raises(sg.InputError, match=r"holds no folders with images. Make one per class"):
         data(f"imagefolder:{tmp_path}")
@@ -156,6 +167,15 @@ def test_sentences_of_a_set(serve: Any) -> None:
     assert {name: value.flatten().tolist() for name, value in batch.items()} == {"input_ids": [1, 2, 3, 1, 2, 3]}
 
 
+def test_rows_that_are_empty(serve: Any) -> None:
+    serve(Table(text=(Feature("string"), ["a", None])))
+    with pytest.raises(sg.InputError, match=r"row 1 holds no sentence but None\. Leave such rows out of the data"):
+        next(iter(data("hf/reviews", transform=LENGTHS)))
+    serve(Table(image=(Picture(), [PICTURES[0], None])))
+    with pytest.raises(sg.InputError, match=r"hf/pets: row 1 of image holds no picture\. Leave such rows out"):
+        next(iter(data("hf/pets")))
+
+
 def test_the_transform_chooses_between_images_and_text(serve: Any) -> None:
     serve(Table(caption=TEXT, image=PICTURE))
     assert set(next(iter(data("hf/captions", transform=LENGTHS)))) == {"input_ids"}
@@ -177,6 +197,10 @@ def test_the_split_is_one_of_the_set(serve: Any) -> None:
     with pytest.raises(sg.OptionError, match=r"split='test' is not known. Choose one of 'train', 'validation'"):
         data("hf/pets")
     assert data("hf/pets", split="validation").size == 6
+    serve(Table(image=PICTURE))
+    assert data("hf/pets").size == 6
+    with pytest.raises(sg.OptionError, match=r"split='val': hf/pets has no splits\. Leave split out"):
+        data("hf/pets", split="val")
 
 
 @pytest.mark.parametrize("error", [ConnectionError("no route"), FileNotFoundError("no route"), RuntimeError("no route")])

@@ -16,6 +16,7 @@ from tests.catalog.stubs import Code
 
 pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
 
+BAD_SEEDS = ("a", 2**70, 2**32, -1, 1.5, None, True)
 PARAMETERS = {"resnet20": 269_722, "resnet32": 464_154, "resnet56": 853_018, "myrtle": 1_557_066, "myrtle-nobn": 1_556_106}
 
 
@@ -69,6 +70,52 @@ def test_every_library_is_listed() -> None:
     names = model_names()
     assert {"sigmascope", "torchvision", "timm", "hf"} <= set(names)
     assert "torchvision/resnet50" in names["torchvision"]
+    assert names["files"] == ["onnx:FILE", "py:FILE:FUNCTION"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"weights": "none"}, sg.OptionError, r"weights='none' is neither a file nor .* None for random ones, or the path"),
+        ({"weights": "Default"}, sg.OptionError, r"weights='Default' is neither"),
+        ({"weights": ""}, sg.OptionError, r"weights='' is neither"),
+        ({"weights": 5}, sg.OptionError, r"weights=5 names no weights. Pass \"default\""),
+        ({"weights": True}, sg.OptionError, r"weights=True names no weights"),
+        ({"weights": "none.pt"}, sg.InputError, r"none\.pt: no such file of weights"),
+        *(({"seed": value}, sg.OptionError, r"seed=.* is not a whole number from 0 to 4294967295") for value in BAD_SEEDS),
+    ],
+)
+def test_options_that_are_none(options: dict[str, object], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        model("sigmascope/myrtle", **{"weights": None, **options})  # type: ignore[arg-type]
+
+
+def test_a_gpu_that_is_not_in_use_is_not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch keeps a seed for a GPU until it is first used, so that ours would replace the caller's."""
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    for name, weights in (("myrtle", None), ("myrtle:3-init", "default")):
+        model(f"sigmascope/{name}", weights=weights)
+    assert seeds == []
+    torch.manual_seed(0)
+    assert seeds == [0]  # what is avoided
+
+
+def test_the_random_states_of_gpus_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {device: torch.full((16,), 40 + device, dtype=torch.uint8) for device in range(2)}
+    before = dict(states)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: states[int(getattr(device, "index", device))])
+    monkeypatch.setattr(
+        torch.cuda, "set_rng_state", lambda state, device: states.update({int(getattr(device, "index", device)): state})
+    )
+    monkeypatch.setattr(
+        torch.cuda, "manual_seed_all", lambda seed: states.update(dict.fromkeys(states, torch.zeros(16, dtype=torch.uint8)))
+    )
+    model("sigmascope/myrtle", weights=None)
+    assert all(torch.equal(states[device], before[device]) for device in before)
 
 
 WEIGHTS = {"safetensors": save_file, "pt": torch.save}
@@ -101,13 +148,15 @@ def test_weights_of_another_network(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "w.safetensors")
     with pytest.raises(sg.FileFormatError, match="these are not the weights of MyrtleCNN"):
         model("sigmascope/myrtle", weights=tmp_path / "w.safetensors")
-    with pytest.raises(FileNotFoundError, match="no such file of weights"):
+    with pytest.raises(sg.InputError, match=r"no such file of weights\. Pass the path"):
         model("sigmascope/myrtle", weights=tmp_path / "none.safetensors")
 
 
 @pytest.mark.parametrize(
     ("name", "error", "match"),
     [
+        ("resnet20", sg.OptionError, r"'resnet20' is no name of a network.*Did you mean 'sigmascope/resnet20'\?"),
+        ("plain20:1", sg.OptionError, r"Did you mean 'sigmascope/plain20:1'\?"),
         ("resnet50", sg.OptionError, r"'resnet50' is no name of a network. Names begin with torchvision/, timm/"),
         ("sigmascope/resnet2", sg.OptionError, r"Did you mean 'sigmascope/resnet"),
         ("sigmascope/", sg.OptionError, r"'sigmascope/' is no name of a network"),

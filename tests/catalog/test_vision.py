@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import sigmascope as sg
-from sigmascope.catalog import model
+from sigmascope.catalog import data, model, vision as module
 from sigmascope.catalog.optional import optional
-from tests.catalog.stubs import Code
+from tests.catalog.stubs import Code, stub
 
 pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
 IMAGES = torch.randint(0, 256, (2, 3, 301, 260), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -52,6 +52,25 @@ def test_timm_prepares_images_itself(name: str, mode: str, crop: str, monkeypatc
     assert torch.equal(found.transform(IMAGES), expected)
     assert found.inputs.shape == expected[:1].shape
     assert found.accuracy is None
+
+
+@pytest.mark.parametrize("name", ["torchvision/inception_v3", "timm/resnet10t"])
+def test_random_images_have_the_size_that_the_network_takes(name: str) -> None:
+    found = model(name, weights=None)
+    ((images, _),) = data("random", limit=1, transform=found.transform)
+    assert images.shape == found.inputs.shape
+
+
+def test_a_file_that_the_hub_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise URLError("no route")
+
+    timm = optional("timm")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(timm, "create_model", fail)
+    monkeypatch.setattr(timm, "get_pretrained_cfg", lambda name: stub("cfg", hf_hub_id=None, url="https://a.example/b/w.pth"))
+    with pytest.raises(sg.InputError, match=r"Place w\.pth in .*hub/checkpoints, pass weights=FILE, or pass weights=None"):
+        model("timm/resnet10t")
 
 
 def checkpoint(folder: Path, name: str) -> Path:
@@ -102,7 +121,7 @@ def test_weights_of_torchvision_that_cannot_be_fetched(tmp_path: Path, monkeypat
         (
             FileNotFoundError("no route"),
             sg.InputError,
-            r"timm/resnet10t are not in the cache .*\(no route\)\. Connect once, or pass",
+            r"timm/resnet10t are not here and cannot be fetched \(no route\)\. Fetch model\.safetensors of timm/resnet10t\.",
         ),
         (RuntimeError("No pretrained weights exist"), sg.OptionError, r"timm has no weights for 'resnet10t' \(No pretrained"),
         (RuntimeError("weights_only=True blocked loading"), sg.FileFormatError, r"resnet10t: holds more than tensors"),
@@ -115,6 +134,7 @@ def test_weights_of_timm_that_are_not_there(
         raise raised
 
     monkeypatch.setattr(optional("timm"), "create_model", fail)
+    monkeypatch.setattr(module, "unreachable", lambda: None)
     with pytest.raises(error, match=match):
         model("timm/resnet10t")
 

@@ -111,6 +111,15 @@ def test_weights_that_the_zoo_does_not_list(zoo: Path) -> None:
         model("sigmascope/vit")
 
 
+def test_the_end_may_be_named_and_a_seed_must_be(zoo: Path) -> None:
+    assert model("sigmascope/myrtle:0-end").weights == "zoo: myrtle-s0"
+    assert model("sigmascope/resnet20:0-end").weights == "embedded"
+    with pytest.raises(sg.OptionError, match=r"'sigmascope/resnet20:' names no seed. Write sigmascope/resnet20, or"):
+        model("sigmascope/resnet20:")
+    with pytest.raises(sg.OptionError, match=r"seed=9{23} is not a whole number from 0 to"):
+        model(f"sigmascope/resnet20:{'9' * 23}-init")
+
+
 def test_a_name_of_weights_with_other_weights() -> None:
     with pytest.raises(sg.OptionError, match=r"resnet20:1 names weights of the zoo, and others are asked for"):
         model("sigmascope/resnet20:1", weights=None)

@@ -16,6 +16,7 @@ from torch import Tensor
 from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.local import hub, imagefolder, textfile
 from sigmascope.catalog.names import guess
+from sigmascope.catalog.options import check_seed, check_whole
 from sigmascope.catalog.published import cifar10, cifar100, digits
 from sigmascope.catalog.sources import ROOT_VARIABLE, Make, Request, Rows, Source, arrays
 from sigmascope.errors import InputError, InputTypeError, OptionError
@@ -60,26 +61,30 @@ def data(
 
     Args:
         name: one of `data_names`: `imagefolder:DIR` is a folder with one folder of images per class, `text:FILE` a file with
-            one sentence per line, `hf/NAME` a folder or a name on the hub that the package datasets opens, `random:SIDE` noise.
+            one sentence per line, `hf/NAME` a folder or a name on the hub that the package datasets opens, `random:SIDE` noise
+            that reaches the network as it is, and `random` such noise of the size that the transform makes, or of 224 × 224.
         root: the folder with the files; by default the folder that the variable SIGMASCOPE_DATA names, or `data`.
-        split: "test" or "train", or what the data calls its splits.
+        split: "test" or "train", or what the data calls its splits; data without splits have "test" only.
         batch_size: samples that come at a time.
         limit: use only so many, drawn evenly from all with the seed.
         transform: what makes a network's inputs of samples, `Model.transform`; without one images come as float, 0 to 255.
         seed: of the random data and of the draw.
 
     Raises:
-        OptionError: an unknown name; the nearest is named.
+        OptionError: an unknown name, of which the nearest is named; an option that cannot be.
         InputError: files that are not here, where the message says which to place where; or data that do not fit the transform.
+        FileFormatError: files that are damaged.
         MissingExtraError: a package is missing; the extra is named.
     """
     kind, rest = _parsed(name)
-    for option, value in (("batch_size", batch_size), ("limit", limit)):
-        if value is not None and value < 1:
-            raise OptionError(f"{option}={value} is not positive. Ask for at least one sample.")
+    _check_options(kind, root, split, transform)
+    check_seed(seed)
+    check_whole("batch_size", batch_size, least=1)
+    if limit is not None:
+        check_whole("limit", limit, least=1)
     folder = Path(root or os.environ.get(ROOT_VARIABLE, "data"))
     takes = getattr(transform, "takes", None)
-    source = DATA[kind](Request(rest, folder, split, seed, takes))
+    source = DATA[kind](Request(rest, folder, split, int(seed), takes, getattr(transform, "size", None)))
     if takes not in (None, source.gives):
         raise InputError(f"{name} gives {source.gives}, and the network takes {takes}. Choose {_fitting(takes)}.")
     if transform is None and source.gives == "text":
@@ -106,6 +111,16 @@ def _parsed(name: str) -> tuple[str, str]:
     return kind, rest
 
 
+def _check_options(kind: str, root: object, split: object, transform: object) -> None:
+    if root is not None and not isinstance(root, (str, Path)):
+        raise OptionError(f"root={root!r:.80} names no folder. Pass its path.")
+    if transform is not None and not callable(transform):
+        raise OptionError(f"transform={transform!r:.80} is no function. Pass model(...).transform, or leave it out.")
+    if kind in UNDIVIDED and split != "test":
+        remedy = {"imagefolder": " and name the folder of the split", "text": " and name the file of the split"}.get(kind, "")
+        raise OptionError(f"split={split!r}: {kind} has no splits. Leave split out{remedy}.")
+
+
 def _fitting(takes: str) -> str:
     fitting = {"images": "cifar10 or imagefolder:DIR", "text": "text:FILE or hf/NAME"}
     return fitting.get(takes, "another network; the catalog has no such data")
@@ -118,21 +133,30 @@ def _chosen(size: int, limit: int | None, seed: int) -> Rows:
 
 
 def _random(request: Request) -> Source:
-    """Draw standard normal images of 224 × 224, or of the side in `random:SIDE`, each from a seed of its own."""
-    if request.rest and not request.rest.isdecimal():
-        raise OptionError(f"random:{request.rest} names no length of a side. Write random:SIDE, such as random:32.")
-    side = int(request.rest or 224)
+    """Draw standard normal images, each from a seed of its own.
+
+    They have the side in `random:SIDE`, otherwise the size that the transform makes, otherwise 224 × 224.
+    """
+    shape = request.size or (3, 224, 224)
+    if request.rest:
+        if not re.fullmatch("[0-9]{1,4}", request.rest) or not 1 <= int(request.rest) <= LONGEST_SIDE:
+            raise OptionError(
+                f"random:{request.rest:.80} names no length of a side from 1 to {LONGEST_SIDE}. Write random:SIDE, such as "
+                "random:32."
+            )
+        side = int(request.rest)
+        shape = (side, side, 3) if shape[0] != 3 and shape[-1] == 3 else (shape[0], side, side)
 
     def read(rows: Rows, make: Make) -> tuple[Tensor, Tensor]:
         generators = [torch.Generator().manual_seed(request.seed * 1_000_003 + int(row)) for row in rows]
-        images = torch.stack([torch.randn(3, side, side, generator=generator) for generator in generators])
+        images = torch.stack([torch.randn(shape, generator=generator) for generator in generators])
         return images, torch.zeros(len(rows), dtype=torch.long)
 
     return Source(10_000, read)
 
 
 def _embedded(request: Request) -> Source:
-    return arrays(*embedded_images())
+    return arrays(*embedded_images(), name="embedded")
 
 
 DATA: dict[str, Callable[[Request], Source]] = {
@@ -150,6 +174,9 @@ DATA: dict[str, Callable[[Request], Source]] = {
 FORMS = {"imagefolder": "imagefolder:DIR", "text": "text:FILE", "hf": "hf/NAME", "random": "random:SIDE"}
 """Beginning of a name -> how it goes on."""
 NEEDS_REST = ("imagefolder", "text", "hf")
+UNDIVIDED = ("imagefolder", "text", "random", "embedded")
+"""Data that have no splits."""
+LONGEST_SIDE = 4096
 
 
 def data_names() -> list[str]:

@@ -5,6 +5,7 @@ The tokenizer or the preprocessing of images comes from beside the weights.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.catalog.entry import Model
+from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.names import guess
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.transforms import Transform, resize_and_crop
 from sigmascope.catalog.weights import refused
-from sigmascope.errors import FileFormatError, InputError, MissingExtraError
+from sigmascope.errors import FileFormatError, InputError, MissingExtraError, OptionError
 
 __all__ = ["of_transformers"]
 
@@ -31,36 +33,85 @@ def of_transformers(rest: str, name: str, pretrained: bool) -> Model:
     library = optional("transformers")
     types: Iterable[str] = library.CONFIG_MAPPING.keys()
     is_type = rest in types and not Path(rest).is_dir()
+    _check_name(rest, types)
     if pretrained:
-        network: Any = _opened(lambda: library.AutoModel.from_pretrained(rest, trust_remote_code=False), rest, types)
+        network: Any = _trained(library, rest)
     elif is_type:
         network = library.AutoModel.from_config(library.AutoConfig.for_model(rest))
     else:
-        config = _opened(lambda: library.AutoConfig.from_pretrained(rest, trust_remote_code=False), rest, types)
+        config = _opened(lambda: library.AutoConfig.from_pretrained(rest, trust_remote_code=False), rest)
         network = library.AutoModel.from_config(config)
     takes = _takes(network)
     # A type of network has no tokenizer and no preprocessing of its own.
     source = None if is_type and not pretrained else rest
     make = {"images": _pictures, "text": _sentences}.get(takes, _nothing)
-    return Model(name, network, rest, _example(network), Transform(takes, make(library, source, network)))
+    example = _example(network)
+    size = tuple(example["pixel_values"].shape[1:]) if takes == "images" else None
+    return Model(name, network, rest, example, Transform(takes, make(library, source, network), size))
 
 
-def _opened(read: Callable[[], T], rest: str, types: Iterable[str]) -> T:
+def _check_name(rest: str, types: Iterable[str]) -> None:
+    """Raise, before anything is looked for on the hub, where a name is none: those of the hub have an owner."""
+    if rest not in types and "/" not in rest and not Path(rest).is_dir():
+        near = guess(rest, types, before="hf/")
+        raise OptionError(
+            f"hf/{rest}: transformers has no type {rest!r}, and there is no such folder.{near} Write hf/TYPE, hf/FOLDER, or "
+            "hf/OWNER/NAME for a name of the hub."
+        )
+
+
+def _trained(library: Any, rest: str) -> Any:
+    """Read a network with all of its weights.
+
+    A pooler that the file does not have is left out: what transformers would draw in its place is not trained.
+    """
+
+    def read(**more: Any) -> tuple[Any, dict[str, Any]]:
+        given = {"trust_remote_code": False, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        found: tuple[Any, dict[str, Any]] = _opened(lambda: library.AutoModel.from_pretrained(rest, **given, **more), rest)
+        return found
+
+    network, found = read()
+    missing, other = sorted(found["missing_keys"]), sorted(found["mismatched_keys"])
+    poolless = bool(missing) and all(key.startswith("pooler.") for key in missing) and not other
+    if poolless and "add_pooling_layer" in inspect.signature(type(network).__init__).parameters:
+        network, found = read(add_pooling_layer=False)
+        missing, other = sorted(found["missing_keys"]), sorted(found["mismatched_keys"])
+    remedy = "Save it again with save_pretrained, or pass weights=None for random ones."
+    if missing:
+        raise FileFormatError(f"hf/{rest}: its file lacks {_some(missing)}. {remedy}")
+    if other:
+        shapes = [f"{key} of {tuple(stored)} for {tuple(wanted)}" for key, stored, wanted in other]
+        raise FileFormatError(f"hf/{rest}: its file has other shapes than config.json asks for: {_some(shapes)}. {remedy}")
+    return network
+
+
+def _some(items: list[str]) -> str:
+    more = len(items) - 3
+    return ", ".join(items[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def _opened(read: Callable[[], T], rest: str) -> T:
     """Read from a folder or fetch from the hub, or say what to place where."""
+    is_folder = Path(rest).is_dir()
+    place = (
+        "Place its config.json, model.safetensors and tokenizer files in a folder and name that, as hf/FOLDER; connect once, "
+        f"which fills {hub_cache()}; or pass weights=None with a type such as hf/bert for random ones."
+    )
+    if not is_folder and not is_kept(rest, "config.json") and (reason := unreachable()):
+        raise InputError(f"the weights of hf/{rest} are not here and cannot be fetched ({reason}). {place}")
     try:
-        with refused(f"hf/{rest}"):
+        with refused(f"hf/{rest}"), quiet():
             return read()
     except FileFormatError:
         raise
     except (OSError, ValueError) as error:
         told = " ".join(str(error).split())
-        if Path(rest).is_dir():
-            raise FileFormatError(f"{rest}: no folder that save_pretrained of transformers wrote ({told:.200}).") from error
-        near = "" if rest in types else guess(rest, types, before="hf/")
-        raise InputError(
-            f"the weights of hf/{rest} are not here and cannot be fetched ({told:.200}).{near} Name a folder that "
-            "save_pretrained wrote, as hf/FOLDER, or pass weights=None with a type such as hf/bert for random ones."
-        ) from error
+        if is_folder:
+            raise FileFormatError(
+                f"{rest}: no folder that save_pretrained of transformers wrote ({told:.200}). Write it again."
+            ) from error
+        raise InputError(f"the weights of hf/{rest} are not here and cannot be fetched ({told:.200}). {place}") from error
 
 
 def _takes(network: Any) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.catalog.optional import optional
-from sigmascope.catalog.sources import Request, Source, pictures, sentences
-from sigmascope.errors import FileFormatError, InputError, check_option
+from sigmascope.catalog.sources import Request, Source, picture_of, pictures, sentences
+from sigmascope.errors import FileFormatError, InputError, OptionError, check_option
 
 __all__ = ["hub", "imagefolder", "textfile"]
 
@@ -28,16 +28,12 @@ def imagefolder(request: Request) -> Source:
         (path, label)
         for label, name in enumerate(classes)
         for path in sorted((folder / name).rglob("*"))
-        if path.suffix.lower() in image.EXTENSION
+        if image.EXTENSION.get(path.suffix.lower()) in image.OPEN and path.is_file()
     ]
     if not found:
         raise InputError(f"{folder} holds no folders with images. Make one per class.")
 
-    def picture(number: int) -> Any:
-        with image.open(found[number][0]) as opened:
-            return opened.convert("RGB")
-
-    return pictures(len(found), picture, lambda number: found[number][1])
+    return pictures(len(found), lambda number: picture_of(image, found[number][0]), lambda number: found[number][1])
 
 
 def textfile(request: Request) -> Source:
@@ -74,7 +70,14 @@ def hub(request: Request) -> Source:
     label = _label(library, table.features)
     if gives == "text":
         return sentences(table[column], None if label is None else table[label])
-    return pictures(len(table), lambda number: table[number][column], None if label is None else lambda n: int(table[n][label]))
+
+    def picture(number: int) -> Any:
+        found = table[number][column]
+        if not hasattr(found, "convert"):
+            raise InputError(f"hf/{request.rest}: row {number} of {column} holds no picture. Leave such rows out of the data.")
+        return found
+
+    return pictures(len(table), picture, None if label is None else lambda n: int(table[n][label]))
 
 
 def _label(library: Any, features: Mapping[str, Any]) -> str | None:
@@ -99,5 +102,7 @@ def _table(library: Any, request: Request) -> Any:
         ) from error
     if isinstance(found, Mapping):
         check_option("split", request.split, found)
-        found = found[request.split]
+        return found[request.split]
+    if request.split != "test":
+        raise OptionError(f"split={request.split!r}: hf/{request.rest} has no splits. Leave split out.")
     return found

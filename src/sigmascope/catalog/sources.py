@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError
+from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["ROOT_VARIABLE", "Request", "Source", "arrays", "pictures", "place", "sentences"]
+__all__ = ["ROOT_VARIABLE", "Request", "Source", "arrays", "picture_of", "pictures", "place", "sentences"]
 
 # Where data sets are looked for, beside the folder that is passed.
 ROOT_VARIABLE = "SIGMASCOPE_DATA"
@@ -32,6 +32,7 @@ class Request:
         split: "test" or "train", where there are both.
         seed: of random data.
         takes: "images" or "text", what the transform is for; None where it does not say.
+        size: of one image that the transform makes; None where it does not say.
     """
 
     rest: str
@@ -39,6 +40,7 @@ class Request:
     split: str
     seed: int
     takes: str | None = None
+    size: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,48 @@ def place(request: Request, *names: str) -> Path:
     )
 
 
-def arrays(images: Rows | Tensor, labels: Rows | Tensor) -> Source:
-    """Serve images (n, c, h, w), uint8, from memory."""
-    pixels, classes = torch.as_tensor(images), torch.as_tensor(labels).long()
+def arrays(images: Rows | Tensor, labels: Rows | Tensor, *, name: object) -> Source:
+    """Serve images (n, 3, h, w), uint8, from memory, with their labels (n,), whole numbers.
+
+    Raises:
+        FileFormatError: they are of other shapes or types, or not as many; `name` says of what.
+    """
+    pixels, classes = torch.as_tensor(images), torch.as_tensor(labels)
+    if pixels.ndim != 4 or pixels.shape[1] != 3 or pixels.dtype != torch.uint8 or not pixels.numel():
+        raise FileFormatError(
+            f"{name}: {_kind(pixels)} where images (n, 3, height, width) of uint8 are wanted. Write it again so."
+        )
+    if classes.ndim != 1 or classes.is_floating_point() or classes.is_complex():
+        raise FileFormatError(
+            f"{name}: its labels are {_kind(classes)} where whole numbers (n,) are wanted. Write them again so."
+        )
+    if len(classes) != len(pixels):
+        raise FileFormatError(f"{name}: {len(pixels)} images and {len(classes)} labels. Take both from one source.")
+    classes = classes.long()
 
     def read(rows: Rows, make: Make) -> tuple[Any, Tensor]:
         chosen = torch.from_numpy(rows)
         return make(pixels[chosen]), classes[chosen]
 
     return Source(len(pixels), read)
+
+
+def _kind(values: Tensor) -> str:
+    return f"an array of shape {tuple(values.shape)} and {str(values.dtype).removeprefix('torch.')}"
+
+
+def picture_of(image: Any, path: Path) -> Any:
+    """Read a picture with `PIL.Image`, in three colours.
+
+    Raises:
+        FileFormatError: it is none, or damaged.
+    """
+    try:
+        with image.open(path) as opened:
+            return opened.convert("RGB")
+    except Exception as error:  # each format of PIL raises errors of its own
+        told = " ".join(str(error).split())
+        raise FileFormatError(f"{path}: not a complete picture ({told:.200}). Replace or remove it.") from error
 
 
 def pictures(size: int, picture: Callable[[int], Any], label: Callable[[int], int] | None) -> Source:
@@ -96,7 +131,11 @@ def sentences(texts: Sequence[str], labels: Sequence[int] | None = None) -> Sour
     """Serve sentences; what the transform makes of them is a mapping of arguments by name, to which labels are added."""
 
     def read(rows: Rows, make: Make) -> Any:
-        made = make([texts[int(row)] for row in rows])
+        chosen = [texts[int(row)] for row in rows]
+        for row, text in zip(rows, chosen, strict=True):
+            if not isinstance(text, str):
+                raise InputError(f"row {row} holds no sentence but {text!r:.80}. Leave such rows out of the data.")
+        made = make(chosen)
         return made if labels is None else {**made, "labels": torch.tensor([labels[int(row)] for row in rows])}
 
     return Source(len(texts), read, gives="text")

@@ -24,10 +24,13 @@ class Transform:
         takes: "images" for tensors (n, 3, h, w) of 0 to 255, "text" for lists of n sentences; other words name what no data of
             the catalog gives.
         make: samples -> a tensor, or a mapping of arguments by name.
+        size: of one image that it makes, (3, height, width) or (height, width, 3); None where that is unknown. Random data
+            have it, since they reach the network as they are.
     """
 
     takes: str
     make: Callable[[Any], Any] = field(repr=False)
+    size: tuple[int, ...] | None = field(default=None, repr=False)
 
     def __call__(self, samples: Any) -> Any:
         """Make inputs of samples."""

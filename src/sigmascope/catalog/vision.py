@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.catalog.entry import Model
+from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.names import check_known
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.transforms import Transform
@@ -17,6 +18,9 @@ from sigmascope.catalog.weights import refused
 from sigmascope.errors import InputError, OptionError
 
 __all__ = ["of_timm", "of_torchvision"]
+
+# Under which names the hub has the weights of timm.
+TIMM_FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
 
 def of_torchvision(rest: str, name: str, pretrained: bool) -> Model:
@@ -33,7 +37,9 @@ def of_torchvision(rest: str, name: str, pretrained: bool) -> Model:
     preset = best.transforms()
     accuracy = best.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     (side,) = preset.crop_size
-    return Model(name, network, str(best), torch.zeros(1, 3, side, side), Transform("images", preset), accuracy)
+    return Model(
+        name, network, str(best), torch.zeros(1, 3, side, side), Transform("images", preset, (3, side, side)), accuracy
+    )
 
 
 def _check_torchvision_file(weights: Any) -> None:
@@ -58,23 +64,42 @@ def of_timm(rest: str, name: str, pretrained: bool) -> Model:
         check_known(rest, timm.list_pretrained(), "timm")
     network = _pretrained_timm(timm, rest) if pretrained else timm.create_model(rest, pretrained=False)
     config = timm.data.resolve_model_data_config(network)
-    transform = Transform("images", _one_by_one(timm.data.create_transform(**config)))
+    transform = Transform("images", _one_by_one(timm.data.create_transform(**config)), tuple(config["input_size"]))
     tag: str = vars(network)["pretrained_cfg"].get("tag") or "default"
     return Model(name, network, f"timm's {base}.{tag}", torch.zeros(1, *config["input_size"]), transform)
 
 
 def _pretrained_timm(timm: Any, rest: str) -> torch.nn.Module:
+    found = timm.get_pretrained_cfg(rest)
+    repository: str = getattr(found, "hf_hub_id", None) or ""
+    place = _place(repository, getattr(found, "url", None) or "")
+    if (
+        repository
+        and not any(is_kept(repository, file) for file in (found.hf_hub_filename, *TIMM_FILES) if file)
+        and (reason := unreachable())
+    ):
+        raise InputError(f"the weights of timm/{rest} are not here and cannot be fetched ({reason}). {place}")
     try:
-        with refused(rest):
+        with refused(rest), quiet():
             network: torch.nn.Module = timm.create_model(rest, pretrained=True)
     except OSError as error:
-        raise InputError(
-            f"the weights of timm/{rest} are not in the cache of the hub and cannot be fetched ({error}). Connect once, or "
-            "pass weights=FILE with its model.safetensors, or weights=None for random ones."
-        ) from error
+        told = " ".join(str(error).split())
+        raise InputError(f"the weights of timm/{rest} are not here and cannot be fetched ({told:.200}). {place}") from error
     except RuntimeError as error:
         raise OptionError(f"timm has no weights for {rest!r} ({error}). Pass weights=FILE, or weights=None.") from error
     return network
+
+
+def _place(repository: str, url: str) -> str:
+    """Say which file to place where."""
+    others = "or pass weights=None for random ones"
+    if repository:
+        return (
+            f"Fetch model.safetensors of {repository} from the hub and pass weights=FILE, connect once, which fills "
+            f"{hub_cache()}, {others}."
+        )
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    return f"Place {url.rpartition('/')[2] or 'its file'} in {folder}, pass weights=FILE, {others}."
 
 
 def _one_by_one(preset: Callable[[Any], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.errors import FileFormatError
+from sigmascope.errors import FileFormatError, InputError
 
 __all__ = ["load_weights", "read_state", "refused"]
 
@@ -26,12 +26,12 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     """Read a state dict from a safetensors file, or from a file of torch that holds tensors only.
 
     Raises:
-        FileNotFoundError: no such file.
+        InputError: no such file.
         FileFormatError: neither, or a file that would have to run code.
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file of weights")
+        raise InputError(f"{path}: no such file of weights. Pass the path of a safetensors file or of a state dict.")
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -80,6 +80,7 @@ def load_weights(network: nn.Module, path: str | Path) -> None:
     """Put the weights of a file into a network, all of them; half types are raised to those of the network.
 
     Raises:
+        InputError: no such file.
         FileFormatError: see `read_state`, or other names or shapes than the network has.
     """
     try:

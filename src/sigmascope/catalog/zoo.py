@@ -2,6 +2,7 @@
 
 `sigmascope/resnet20` has the weights of seed 0 at the end of training, `sigmascope/resnet20:1` those of seed 1, and
 `sigmascope/resnet20:1-init` those that seed 1 began with, which any seed gives at once, without a file.
+`:1-end` is another way to write `:1`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.embedded import EMBEDDED, embedded_weights
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.names import check_known
+from sigmascope.catalog.options import check_seed
 from sigmascope.catalog.transforms import Transform, resize_and_crop
 from sigmascope.catalog.weights import load_weights
 from sigmascope.errors import FileFormatError, InputError, OptionError
@@ -34,11 +36,15 @@ def of_zoo(rest: str, name: str, pretrained: bool) -> Model:
     """Build one of our own networks, `NETWORK` or `NETWORK:SEED` or `NETWORK:SEED-CHECKPOINT`."""
     kind, mark, checkpoint = rest.partition(":")
     check_known(kind, NETWORKS, "sigmascope")
+    if mark and not checkpoint:
+        raise OptionError(f"{name!r} names no seed. Write sigmascope/{kind}, or sigmascope/{kind}:SEED, such as :0.")
     if mark and not pretrained:
         raise OptionError(f"{name} names weights of the zoo, and others are asked for. Write sigmascope/{kind}.")
+    checkpoint = checkpoint.removesuffix("-end")
     seed, _, moment = checkpoint.partition("-")
     if moment == "init" and seed.isdecimal():
-        torch.manual_seed(int(seed))  # as training does; the caller keeps the random state of the process
+        check_seed(int(seed))
+        torch.default_generator.manual_seed(int(seed))  # as training does; the caller keeps the random state of the process
     network, accuracy, origin = NETWORKS[kind](), None, "random"
     if moment == "init" and seed.isdecimal():
         origin = f"random (seed {seed}), as training begins"
@@ -47,7 +53,8 @@ def of_zoo(rest: str, name: str, pretrained: bool) -> Model:
     elif pretrained:
         entry = f"{kind}-s{checkpoint or '0'}"
         accuracy, origin = _zoo_weights(entry, name, network), f"zoo: {entry}"
-    return Model(name, network, origin, torch.zeros(1, 3, 32, 32), Transform("images", resize_and_crop((32, 32), MEAN, STD)), accuracy)
+    transform = Transform("images", resize_and_crop((32, 32), MEAN, STD), (3, 32, 32))
+    return Model(name, network, origin, torch.zeros(1, 3, 32, 32), transform, accuracy)
 
 
 def zoo_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Networks of ONNX files and of Python files."""
+"""Networks of ONNX files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 import sigmascope as sg
 from sigmascope.catalog import data, model
@@ -87,36 +86,44 @@ def test_the_extra_of_onnx_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             model(f"onnx:{tmp_path / 'a.onnx'}")
 
 
-NETWORK = (
-    "from torch import nn, zeros\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear({width}, 2), nn.ReLU())\n"
-)
+@with_onnx
+def test_random_weights_are_refused(tmp_path: Path) -> None:
+    name = write_onnx(tmp_path / "a.onnx", {"x": [1, 3, 8, 8]})
+    with pytest.raises(sg.OptionError, match=r"a\.onnx holds its own weights.*Leave weights out, or .* py:FILE:FUNCTION"):
+        model(name, weights=None)
+    assert model(name).weights == str(tmp_path / "a.onnx")
 
 
-def test_a_network_of_a_python_file(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(NETWORK.format(width=3072))
-    found = model(f"py:{path}:build")
-    assert isinstance(found.network, nn.Sequential)
-    assert found.depth == 1
-    assert found.transform is None
-    with pytest.raises(sg.InputTypeError, match=r"none is no function that returns an nn\.Module"):
-        model(f"py:{path}:none")
+@with_onnx
+def test_an_empty_file_and_operators_that_are_none(tmp_path: Path) -> None:
+    onnx: Any = optional("onnx")
+    (tmp_path / "zero.onnx").touch()
+    with pytest.raises(sg.FileFormatError, match=r"zero\.onnx: holds no network\. Export it again"):
+        model(f"onnx:{tmp_path / 'zero.onnx'}")
+    values = [onnx.helper.make_tensor_value_info(name, 1, [1, 3]) for name in ("x", "y")]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Foo", ["x"], ["y"], domain="own")], "g", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph, ir_version=8), tmp_path / "foo.onnx")
+    with pytest.raises(
+        sg.InputError, match=r"foo\.onnx: onnx2torch cannot convert it \(its operators own\.Foo are none of ONNX"
+    ):
+        model(f"onnx:{tmp_path / 'foo.onnx'}")
 
 
-def test_a_python_file_that_says_more(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    more = "inputs = zeros(1, 12)\naccuracy = 77.0\ndef transform(images):\n    return images[:, :, :2, :2].flatten(1) / 255\n"
-    path.write_text(NETWORK.format(width=12) + more)
-    found = model(f"py:{path}:build")
-    assert found.facts()["flops"] == 2 * 24
-    assert (found.accuracy, model(f"py:{path}:build", weights=None).accuracy) == (77, None)
-    ((images, _),) = data("embedded", transform=found.transform)
-    assert found.network(images).shape == (512, 2)
-    assert found.transform is not None
-    assert found.transform.takes == "images"
+@with_onnx
+def test_inputs_without_a_shape_or_a_type_of_torch(tmp_path: Path) -> None:
+    with pytest.raises(
+        sg.InputError, match=r"a\.onnx: its input 'x' has no shape\. Export it with one, such as \(n, 3, 224, 224\)"
+    ):
+        model(write_onnx(tmp_path / "a.onnx", {"x": None}))  # type: ignore[dict-item]
+    with pytest.raises(sg.InputError, match=r"b\.onnx: its input 'x' is of \w+, which torch does not have"):
+        model(write_onnx(tmp_path / "b.onnx", {"x": [2]}, operator="Identity", kind=8))
+    assert model(write_onnx(tmp_path / "c.onnx", {"x": []})).inputs.shape == ()
 
 
-@pytest.mark.parametrize("name", ["py:none.py:build", "py:none.py", "py:build"])
-def test_python_files_that_are_not_there(name: str) -> None:
-    with pytest.raises(sg.InputError, match=r"write py:FILE:FUNCTION"):
-        model(name)
+@with_onnx
+@pytest.mark.parametrize("shape", [["n", 3, 20, 30], ["n", 20, 30, 3]])
+def test_random_images_fit_the_declared_shape(tmp_path: Path, shape: list[int | str]) -> None:
+    transform = model(write_onnx(tmp_path / "a.onnx", {"x": shape})).transform
+    assert next(iter(data("random", transform=transform, limit=2)))[0].shape == (2, *shape[1:])
+    side = (2, 3, 8, 8) if shape[1] == 3 else (2, 8, 8, 3)
+    assert next(iter(data("random:8", transform=transform, limit=2)))[0].shape == side

@@ -1,0 +1,60 @@
+"""The hub from which transformers and timm fetch weights: where it keeps them, and whether it can be reached at all.
+
+Without a connection the package huggingface_hub tries again and again, for half a minute and with a page of warnings, so it is
+asked once beforehand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["hub_cache", "is_kept", "quiet", "unreachable"]
+
+PATIENCE = 5.0  # seconds for the hub to answer
+NOISY = ("huggingface_hub", "timm", "transformers")
+
+
+def _library() -> Any:
+    return importlib.import_module("huggingface_hub")  # transformers and timm bring it along
+
+
+def hub_cache() -> Path:
+    """Return the folder in which the hub's files are kept."""
+    return Path(_library().constants.HF_HUB_CACHE)
+
+
+def is_kept(name: str, file: str) -> bool:
+    """Return whether a file of a repository is in the cache."""
+    try:
+        return isinstance(_library().try_to_load_from_cache(name, file), str)
+    except ValueError:  # no name that a repository could have
+        return False
+
+
+def unreachable() -> str | None:
+    """Return why the hub cannot be reached, or None when it answers, whatever it answers."""
+    library = _library()
+    try:
+        library.utils.get_session().head(library.constants.ENDPOINT, timeout=PATIENCE)
+    except Exception as error:  # of httpx or of requests, by the version of the package
+        return str(error).partition("\n")[0]
+    return None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hold back the warnings of libraries whose complaints are raised as errors here."""
+    loggers = [logging.getLogger(name) for name in NOISY]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(max(logger.getEffectiveLevel(), logging.ERROR))
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
