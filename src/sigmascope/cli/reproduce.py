@@ -1,0 +1,62 @@
+"""`sigmascope reproduce`: the figures and tables of the papers."""
+
+from __future__ import annotations
+
+import click
+
+from sigmascope.cli.output import emit, inform, json_option, say
+
+__all__ = ["reproduce"]
+
+ALL = "all"
+
+
+@click.command(short_help="Reproduce figures and tables of the papers.")
+@click.argument("names", nargs=-1)
+@click.option("--list", "wanted_list", is_flag=True, help="Print the names, with what they show.")
+@click.option(
+    "-o", "--out", default="reproduced", show_default=True, type=click.Path(file_okay=False), help="Folder to write to."
+)
+@click.option("--from-scratch", is_flag=True, help="Measure the networks of the zoo again, instead of reading what is stored.")
+@click.option("--data-root", metavar="DIR", type=click.Path(), help="Folder with the data sets, to measure from scratch.")
+@json_option
+def reproduce(
+    names: tuple[str, ...], wanted_list: bool, out: str, from_scratch: bool, data_root: str | None, as_json: bool
+) -> None:
+    """Reproduce figures and tables by NAME, or all of them: what was expected, what came out, and a verdict.
+
+    Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html, about all of them.
+    """
+    from sigmascope.reproduce.table import ITEMS, check_names
+
+    if wanted_list:
+        _list(ITEMS, as_json)
+        return
+    if not names:
+        raise click.UsageError("Name what to reproduce, or all; --list prints the names.")
+    chosen = list(ITEMS) if ALL in names else check_names(names)
+    from sigmascope.reproduce.index import write_index
+    from sigmascope.reproduce.run import reproduce as run_item
+    from sigmascope.reproduce.setting import Setting
+
+    setting = Setting(from_scratch=from_scratch, data_root=data_root)
+    outcomes = []
+    for number, name in enumerate(chosen, 1):
+        outcomes.append(run_item(name, out, setting=setting))
+        if len(chosen) > 1:
+            inform(f"{number}/{len(chosen)} {name}: {outcomes[-1].verdict}, {outcomes[-1].seconds:.0f} s")
+        if not as_json:
+            say(f"{outcomes[-1]!r}\n")
+    page = write_index(outcomes, out)
+    if as_json:
+        emit("reproductions", {"outcomes": outcomes, "page": str(page)})
+    else:
+        say(f"Written: {page}")
+
+
+def _list(items: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        emit("names", {"of": "reproductions", "groups": {"items": items}})
+        return
+    width = max(map(len, items))
+    say("\n".join(f"{name:<{width}}  {shows}" for name, shows in items.items()))

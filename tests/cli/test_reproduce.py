@@ -1,0 +1,38 @@
+"""`reproduce`: names, verdicts, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sigmascope.reproduce.table import ITEMS
+from tests.cli.running import document, run
+
+
+def test_the_names() -> None:
+    lines = run("reproduce", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(ITEMS)
+    assert document(run("reproduce", "--list", "--json"))[1]["groups"]["items"] == ITEMS
+
+
+def test_items_and_their_page(tmp_path: Path) -> None:
+    result = run("reproduce", "fig2b", "fig2b", "fig3", "-o", tmp_path)
+    assert result.exit_code == 0
+    assert result.stdout.count("fig2b: ") == 1
+    assert "claim" in result.stdout
+    assert result.stdout.splitlines()[-1] == f"Written: {tmp_path}/index.html"
+    assert "2/2 fig3: holds" in result.stderr
+    assert {"fig2b.svg", "fig2b.csv", "fig2b.json", "fig3.png", "index.html"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_document(tmp_path: Path) -> None:
+    kind, content = document(run("reproduce", "fig2b", "-o", tmp_path, "--json"))
+    assert kind == "reproductions"
+    assert content["outcomes"][0]["verdict"] == "holds"
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    assert run("reproduce").exit_code == 2
+    result = run("reproduce", "fig2b", "fig99", "-o", tmp_path)
+    assert result.exit_code == 1
+    assert "fig2a" in result.stderr  # all names are told
+    assert not list(tmp_path.iterdir())  # before any work
