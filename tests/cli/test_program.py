@@ -16,7 +16,7 @@ from sigmascope.cli import main
 from tests.cli.running import run, started
 from tests.compare.made import made
 
-COMMANDS = ("measure", "compare", "report", "show", "list", "demo")
+COMMANDS = ("measure", "compare", "report", "show", "reproduce", "list", "demo")
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
