@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 import sigmascope as sg
+from sigmascope.cli.report import _facts
 from sigmascope.compare.distances import distances
 from sigmascope.measure.signature import Signature
+from sigmascope.runs import read_runs
 from sigmascope.runs.outcome import Facts, write_record
 from sigmascope.store import encode
 from tests.cli.running import document, run
 from tests.compare.made import made
+from tests.runs.tiny import names_in
 
 SCORES = {"alpha": [0.9, 0.8, 0.7], "beta": [0.9, 0.8, 0.6], "gamma": [0.2, 0.1]}
 
@@ -159,6 +162,66 @@ def test_report_writes_the_page(folder: Path) -> None:
     assert content == {"path": str(page), "bytes": page.stat().st_size, "networks": list(SCORES)}
 
 
+@pytest.mark.parametrize("content", [b"", b"mine", b"<!doctype html><title>mine</title>"])
+def test_report_replaces_nothing_but_pages(folder: Path, content: bytes) -> None:
+    (folder / "page.html").write_bytes(content)
+    result = run("report", folder, "-o", folder / "page.html")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: {folder}/page.html is there and is no page of sigmascope. Give another name with -o, or remove it first.\n"
+    )
+    assert (folder / "page.html").read_bytes() == content
+
+
+def test_report_never_replaces_its_input(folder: Path, signatures: list[Signature]) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for target in (folder / "alpha.json", folder / "manifest.json", folder / "new.JSON"):
+        result = run("report", folder, "-o", target)
+        assert result.exit_code == 2
+        assert f"{target} ends like a signature" in result.stderr
+    odd = signatures[0].save(folder / "alpha.signature")
+    assert run("report", odd, "-o", odd).exit_code == 1
+    odd.unlink()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_that_lacks_networks_is_partial(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "conv", "broken", "wide")
+    data = ("--data", "random:8", "--limit", "64", "--batch-size", "16")
+    assert run("measure", *names, *data, "-o", tmp_path / "runs").exit_code == 3
+    note = f"Note: {tmp_path}/runs has no signature of {names[1]}: it failed.\n"
+    for arguments in (["compare", tmp_path / "runs"], ["report", tmp_path / "runs", "-o", tmp_path / "page.html"]):
+        result = run(*arguments)
+        assert (result.exit_code, result.stderr) == (3, note)
+    page = (tmp_path / "page.html").read_text()
+    assert "random:8, 64 samples" in page
+    assert "RuntimeError: the first line and the second" in page
+    assert "75.5" in page
+    files = [path for path in (tmp_path / "runs").glob("*.json") if "broken" not in path.name]
+    assert run("compare", *files).exit_code == 0
+
+
+def test_what_show_prints_can_be_compared(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    shown = tmp_path / "elsewhere" / "s.json"
+    shown.write_text(run("show", folder, "--json").stdout)
+    result = run("compare", shown, "--groups", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.split("\n\n")[2:] == TEXT.split("\n\n")[3:]  # all but the facts
+
+
+def test_report_keeps_the_facts_of_namesakes_apart(tmp_path: Path) -> None:
+    for place, accuracy in (("a", None), ("b", 61.25), ("c", 62.5)):
+        path = made("same", [0.5, 0.6]).save(tmp_path / place / "same.json")
+        if accuracy:
+            write_record(path.with_name("same.facts.json"), Facts("same", accuracy, 1000, 10, 3, "w"))
+    found = read_runs([tmp_path / place for place in "abc"]).runs
+    known = {name: facts and facts.accuracy for name, facts in _facts(found).items()}
+    assert known == {"same": None, "same (2)": 61.25, "same (3)": 62.5}
+    assert run("report", *(tmp_path / place for place in "abc"), "-o", tmp_path / "page.html").exit_code == 0
+    assert "61.25" in (tmp_path / "page.html").read_text()
+
+
 def test_report_cannot_replace_a_folder(folder: Path) -> None:
     result = run("report", folder, "-o", folder)
     assert result.exit_code == 1
@@ -185,6 +248,9 @@ def test_the_figures(folder: Path, tmp_path: Path) -> None:
     assert names == {
         f"{kind}.{ending}" for kind in ("signatures", "densities", "distances") for ending in ("svg", "png", "csv")
     }
+    assert result.stderr.splitlines()[:3] == [
+        f"Drawing {number}/3: {kind} of 3 networks" for number, kind in enumerate(("signatures", "densities", "distances"), 1)
+    ]
     assert "distances.svg" in result.stderr
     assert "Written" not in result.stdout  # data only
     alone = run("compare", folder / "alpha.json", "--figures", tmp_path / "alone")

@@ -26,6 +26,21 @@ def test_one_network_is_a_table(tmp_path: Path) -> None:
     assert run("measure", name, *DATA).stdout == f"{sg.load(tmp_path / 'conv.json')!r}\n"
 
 
+def test_a_file_has_its_facts_beside_it_and_replaces_no_other(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "conv", "wide")
+    for name in names:
+        assert run("measure", name, *DATA, "-o", tmp_path / "new" / f"{name[-4:]}.json").exit_code == 0
+    assert "75.5000" in run("compare", tmp_path / "new").stdout
+    (tmp_path / "mine.json").write_text("{}")
+    result = run("measure", names[0], *DATA, "-o", tmp_path / "mine.json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: {tmp_path}/mine.json is there and holds no signature of sigmascope. Choose another name, or remove it first.\n"
+    )
+    assert (tmp_path / "mine.json").read_text() == "{}"
+    assert "measured anew" in run("measure", "--help").stdout
+
+
 def test_options_reach_the_library(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
     more = ["--metrics", "cka", "--metrics", "norm", "--covariance", "biased", "--pool", "sum", "--seed", "7"]

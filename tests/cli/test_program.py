@@ -132,7 +132,7 @@ def test_a_command_may_return_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> N
     assert run("half").exit_code == 3
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["show", "made.json"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["show", "made.json"], ["show", "made.json", "--json"]])
 def test_a_reader_may_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.chdir(tmp_path)
     made("many", [0.5] * 2000).save("made.json")
@@ -143,7 +143,21 @@ def test_a_reader_may_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a
     code = process.wait(60)
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert code in (1, 141)  # click's own, or as if by SIGPIPE
+    assert code == 141
+
+
+def test_a_reader_may_have_enough(tmp_path: Path) -> None:
+    """As in a shell: compare … | head -1."""
+    for number in range(60):
+        made(f"network-{number}" + "n" * 50, [0.5, number / 100]).save(tmp_path / f"{number}.json")
+    process = started("compare", tmp_path)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline().startswith("network")
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
 
 
 def test_another_encoding_loses_no_line(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def open_report(open_file: Callable[..., Opened], tmp_path: Path) -> Iterator[Op
     """Give a function that writes the report of signatures and opens it; in the end, no page may have complained."""
     pages = []
 
-    def opened(signatures: list[Signature], **options: Any) -> Any:
-        found = open_file(report(signatures, tmp_path / "report.html"), **options)
+    def opened(signatures: list[Signature], *, told: dict[str, Any] | None = None, **options: Any) -> Any:
+        found = open_file(report(signatures, tmp_path / "report.html", **(told or {})), **options)
         pages.append(found)
         return found.page
 

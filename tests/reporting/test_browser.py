@@ -128,6 +128,21 @@ def test_a_site_without_a_score_says_why(open_report: Open) -> None:
     assert drawn.count("M") == 2
 
 
+def test_no_line_hides_a_gap(open_report: Open) -> None:
+    page = open_report([gapped(), example("whole", residual_paths(6), seed=6)])
+    lines = page.locator("#signature-chart svg.plot [data-mark=line] path")
+
+    def parts() -> list[int]:
+        return [drawn.count("M") for drawn in lines.evaluate_all("all => all.map((one) => one.getAttribute('d'))")]
+
+    assert parts() == [2, 1]  # in colour
+    page.locator("#walk-site").fill("7")
+    assert page.locator("#signature-chart .trace").get_attribute("d").count("M") == 2  # under the pointer
+    page.get_by_role("button", name="Clear").click()
+    assert page.locator("#signature-chart [data-mark=dot]").count() == 0
+    assert parts() == [2, 1]  # faint
+
+
 @pytest.mark.parametrize("how", ["click", "Enter", "Space"])
 def test_table_sorts(how: str, open_report: Open) -> None:
     page = open_report(FEW)

@@ -10,6 +10,7 @@ import pytest
 import sigmascope as sg
 from sigmascope.runs import load_runs, measure_runs, read_runs
 from sigmascope.runs.folder import place_of
+from sigmascope.store import encode, write_json
 from tests.compare.made import made
 from tests.runs.tiny import asked, names_in
 
@@ -57,6 +58,33 @@ def test_what_a_folder_lacks_is_noted(tmp_path: Path) -> None:
     found = read_runs([tmp_path / "runs"])
     assert len(found.runs) == 1
     assert [note.rpartition(":")[2] for note in found.notes] == [" it failed", " it is not finished"]
+    reasons = ["RuntimeError: the first line and the second", "it is not finished"]
+    assert found.missing == dict(zip(request.names[1:], reasons, strict=True))
+    failure = place_of(tmp_path / "runs", request.names[1]).failure
+    assert failure is not None
+    failure.write_bytes(failure.read_bytes()[:-9])
+    assert read_runs([tmp_path / "runs"]).missing[request.names[1]] == "it failed"
+
+
+def test_the_manifest_names_the_data(runs: Path) -> None:
+    alone = made("alone", [0.5]).save(runs.with_name("alone.json"))
+    found = read_runs([runs, alone])
+    assert [run.data for run in found.runs] == ["random:8", "random:8", None]
+    assert found.missing == {}
+
+
+def test_what_show_prints_is_read_too(tmp_path: Path) -> None:
+    signatures = [made("one", [0.5, 0.6]), made("two", [0.1, float("nan")])]
+    write_json(tmp_path / "shown.json", "signatures", 1, encode(signatures))
+    found = read_runs([tmp_path / "shown.json", tmp_path])
+    assert encode(found.signatures) == encode(signatures)
+    assert found.notes == ()
+    write_json(tmp_path / "shown.json", "signatures", 1, [])
+    with pytest.raises(sg.InputError, match="there is no signature"):
+        read_runs([tmp_path])
+    write_json(tmp_path / "shown.json", "signatures", 1, [{"name": 3}])
+    with pytest.raises(sg.FileFormatError, match=r"shown\.json: content"):
+        read_runs([tmp_path])
 
 
 def test_files_of_others_are_ignored_with_a_note(tmp_path: Path) -> None:

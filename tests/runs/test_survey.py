@@ -9,7 +9,7 @@ import pytest
 
 import sigmascope as sg
 from sigmascope.catalog import data, model
-from sigmascope.runs import Facts, Failure, Outcome, Selection, Shard, measure_runs
+from sigmascope.runs import Facts, Failure, Outcome, Selection, Shard, measure_runs, read_runs
 from sigmascope.runs.folder import claimed, place_of
 from sigmascope.runs.outcome import read_record
 from sigmascope.store import encode
@@ -117,6 +117,24 @@ def test_without_resuming_all_is_measured_again(tmp_path: Path) -> None:
     assert contents(tmp_path / "runs") == before
 
 
+def test_measuring_again_that_fails_leaves_no_old_result(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide"))
+    list(measure_runs(request, tmp_path / "runs"))
+    before = contents(tmp_path / "runs")
+    place = place_of(tmp_path / "runs", request.names[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sigmascope.runs.survey.model", lambda *_, **__: 1 / 0)
+        again = measure_runs(request, tmp_path / "runs", resume=False, shard=Shard(1, 2))
+        assert states(list(again)) == ["failed"]
+    for paths in ([tmp_path / "runs"], sorted((tmp_path / "runs").glob("*.json"))):
+        assert [run.signature.name for run in read_runs(paths).runs] == [request.names[1]]
+    assert read_runs([tmp_path / "runs"]).missing == {request.names[0]: "ZeroDivisionError: division by zero"}
+    [note] = read_runs([place.signature, place_of(tmp_path / "runs", request.names[1]).signature]).notes
+    assert note.startswith(f"ignored {place.signature}: measuring it again failed, see ")
+    assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "kept"]
+    assert contents(tmp_path / "runs") == before
+
+
 def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
     request = asked([name])
@@ -187,10 +205,43 @@ def test_one_file_for_one_network(tmp_path: Path) -> None:
     [outcome] = measure_runs(request, tmp_path / "new" / "conv.json")
     assert outcome.path == tmp_path / "new" / "conv.json"
     assert sg.load(outcome.path) == outcome.signature
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["conv.json"]
-    outcome.path.write_text("anything")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["conv.facts.json", "conv.json"]
+    assert read_record(Facts, tmp_path / "new" / "conv.facts.json") == outcome.facts
+    outcome.path.write_bytes(outcome.path.read_bytes()[:-20])  # torn, but a signature
     assert states(list(measure_runs(request, outcome.path))) == ["measured"]
     assert sg.load(outcome.path) == outcome.signature
+    assert states(list(measure_runs(request, outcome.path))) == ["measured"]  # anew: a file does not say on which data
+
+
+@pytest.mark.parametrize("content", [b"", b"anything", b"[1, 2]", b'{"format": "sigmascope", "kind": "runs", "version": 1}'])
+@pytest.mark.parametrize(("name", "kind"), [("x.json", "signature"), ("x.facts.json", "facts")])
+def test_a_file_of_something_else_is_never_replaced(tmp_path: Path, name: str, kind: str, content: bytes) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    (tmp_path / name).write_bytes(content)
+    for resume in (True, False):
+        with pytest.raises(sg.InputError, match=rf"{name} is there and holds no {kind} of sigmascope\. Choose another name"):
+            measure_runs(request, tmp_path / "x.json", resume=resume)
+    assert (tmp_path / name).read_bytes() == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["networks.py", name])
+
+
+def test_the_manifest_of_a_folder_is_never_replaced(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    list(measure_runs(request, tmp_path / "runs"))
+    before = contents(tmp_path / "runs")
+    with pytest.raises(sg.InputError, match=r"manifest\.json is there and holds no signature"):
+        measure_runs(request, tmp_path / "runs" / "manifest.json")
+    assert contents(tmp_path / "runs") == before
+
+
+def test_a_file_that_fails_keeps_the_old_signature_with_its_facts(tmp_path: Path) -> None:
+    request = asked(names_in(tmp_path, "conv"))
+    list(measure_runs(request, tmp_path / "new" / "conv.json"))
+    before = contents(tmp_path / "new")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sigmascope.runs.survey.signature", lambda *_, **__: 1 / 0)
+        assert states(list(measure_runs(request, tmp_path / "new" / "conv.json"))) == ["failed"]
+    assert contents(tmp_path / "new") == before
 
 
 def test_without_a_place_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +283,9 @@ def test_facts_stand_beside_every_signature(tmp_path: Path) -> None:
     """Whenever a run is killed: a signature is written after its facts."""
     request = asked(names_in(tmp_path, "conv"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.survey.signature", lambda *_, **__: 1 / 0)
+        patch.setattr(sg.Signature, "save", lambda *_: 1 / 0)
         list(measure_runs(request, tmp_path / "runs"))
     place = place_of(tmp_path / "runs", request.names[0])
-    assert place.facts is not None
     assert place.facts.exists()
     assert not place.signature.exists()
     assert json.loads(place.facts.read_text())["kind"] == "facts"

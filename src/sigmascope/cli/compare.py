@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
     from sigmascope.compare.distances import Clustering, Distances
+    from sigmascope.figures import Drawn
     from sigmascope.runs import Run
 
 __all__ = ["compare"]
@@ -35,8 +37,10 @@ def compare(
     """Compare stored signatures: files, or folders of runs.
 
     Prints statistics, the distances by dynamic time warping, the clusters that follow from them, and the nearest neighbours.
+    Ends with 3 where a network is left out: a folder lacks it, or it has no score.
     """
-    everything = read(runs).runs
+    found = read(runs)
+    everything = found.runs
     scored = [run for run in everything if run.signature.coverage.scored]
     for run in everything:
         if run not in scored:
@@ -50,7 +54,7 @@ def compare(
     if figures:
         paths = _draw(scored, tables[1], linkage, Path(figures))
         inform("Written: " + ", ".join(map(str, paths)))
-    return DONE if len(scored) == len(everything) else PARTIAL
+    return DONE if len(scored) == len(everything) and not found.missing else PARTIAL
 
 
 def _check_groups(groups: int | None, networks: int) -> None:
@@ -88,11 +92,19 @@ def _draw(runs: list[Run], found: Distances, linkage: str, folder: Path) -> list
     from sigmascope import figures
 
     signatures = [run.signature for run in runs]
-    drawn = {"signatures": figures.draw_signatures(signatures), "densities": figures.draw_densities(signatures)}
+    drawings: dict[str, Callable[[], Drawn]] = {
+        "signatures": lambda: figures.draw_signatures(signatures),
+        "densities": lambda: figures.draw_densities(signatures),
+    }
     if len(runs) > 1:
-        drawn["distances"] = figures.draw_distances(found, method=linkage)
+        drawings["distances"] = lambda: figures.draw_distances(found, method=linkage)
     folder.mkdir(parents=True, exist_ok=True)
-    return [one.save(folder / f"{name}.{ending}") for name, one in drawn.items() for ending in ("svg", "png")]
+    paths = []
+    for number, (name, draw) in enumerate(drawings.items(), 1):
+        inform(f"Drawing {number}/{len(drawings)}: {name} of {len(runs)} network{'s' * (len(runs) != 1)}")
+        drawn = draw()
+        paths += [drawn.save(folder / f"{name}.{ending}") for ending in ("svg", "png")]
+    return paths
 
 
 def _known(runs: list[Run], names: tuple[str, ...]) -> list[str]:

@@ -71,6 +71,9 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
 
     With a folder as OUT this may be killed at any moment: the same command goes on where it stopped. Several processes or
     machines may share the folder. A network that fails does not stop the others.
+
+    A FILE.json that is stopped goes on too, but a finished one is measured anew and replaced; FILE.facts.json, with accuracy
+    and size, is written beside it. A file that holds no signature is never replaced.
     """
     _check_usage(names, out, given)
     from sigmascope.runs import Selection, Shard, measure_runs, request_for

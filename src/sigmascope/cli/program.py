@@ -40,6 +40,10 @@ class Stopped(BaseException):
         self.remedy = remedy
 
 
+class NoReader(BaseException):
+    """Whoever read the output has gone away, as `head` does."""
+
+
 class Program(click.Group):
     """A group of commands that return an exit code, or nothing when all went well."""
 
@@ -50,22 +54,26 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and turn its errors into a line and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _noticing_readers():
+                return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
             complain(_told(error, ctx))
             return FAILED
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the arguments, which may print the help."""
+        with _noticing_readers():
+            return super().make_context(*args, **kwargs)
+
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run the program and leave it with an exit code."""
         kwargs["standalone_mode"] = False
         try:
-            with _signals(), _plain_warnings():
+            with _noticing_readers(), _signals(), _plain_warnings():
                 _be_printable()
                 code = super().main(*args, **kwargs)
                 sys.stdout.flush()
@@ -75,9 +83,7 @@ class Program(click.Group):
         except Stopped as stopped:
             complain(f"Stopped. {stopped.remedy}".strip(), label="")
             code = 128 + stopped.number
-        except OSError as error:
-            if error.errno != errno.EPIPE:
-                raise
+        except NoReader:
             _forget_output()
             code = NO_READER
         sys.exit(code if isinstance(code, int) else DONE)
@@ -132,6 +138,18 @@ def _be_printable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and (stream.encoding or "").lower().replace("-", "") != "utf8":
             stream.reconfigure(errors="replace")
+
+
+@contextmanager
+def _noticing_readers() -> Iterator[None]:
+    """Notice that a reader went away before click or rich make an exit with code 1 of it."""
+    try:
+        yield
+    except (OSError, SystemExit) as error:
+        cause = error.__context__ if isinstance(error, SystemExit) else error
+        if isinstance(cause, OSError) and cause.errno == errno.EPIPE:
+            raise NoReader from error
+        raise
 
 
 def _forget_output() -> None:

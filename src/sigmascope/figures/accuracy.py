@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from sigmascope.compare.accuracy import SIZES, AccuracyFit, AccuracyFits
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_kind
 from sigmascope.figures.labels import label_points
 from sigmascope.figures.style import COLUMN, PAGE, SMALL, look, new_figure, short_names, shown, styled
 from sigmascope.maths.warping import Curve
@@ -30,7 +31,11 @@ def draw_accuracy(fits: AccuracyFits) -> Drawn:
 
     Args:
         fits: see `sigmascope.fit_accuracy`. A family without a fit has points, and the reason.
+
+    Raises:
+        InputTypeError: other things than fits.
     """
+    check_kind("fits", fits, AccuracyFits, "sigmascope.fit_accuracy")
     count = len(fits.fits)
     columns = min(3, count)
     rows = math.ceil(count / columns)

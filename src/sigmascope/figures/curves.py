@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from sigmascope.errors import InputError, check_option
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_mapping
 from sigmascope.figures.style import COLUMN, add_legend, figure_of, look, panel_in, shown, styled
 
 __all__ = ["SPREADS", "draw_curves"]
@@ -40,10 +41,12 @@ def draw_curves(
         spread: what the band shows: "std", the standard deviation (divisor r - 1) on both sides of the mean, or "range".
 
     Raises:
+        InputTypeError: curves that are no mapping.
         InputError: no curve, or shapes that do not fit.
         OptionError: another `spread`.
     """
     check_option("spread", spread, SPREADS)
+    check_mapping("curves", curves, "{'relu': [0.1, 0.2]}")
     places = np.asarray(at, dtype=np.float64)
     repeated = {name: np.atleast_2d(np.asarray(values, dtype=np.float64)) for name, values in curves.items()}
     _check(places, repeated)

@@ -38,6 +38,7 @@ def parts_of(signature: Signature, groups: Sequence[str] | None = None, order: S
         order: the groups to keep, in this order; by default all, as they come.
 
     Raises:
+        InputTypeError: another thing than a signature.
         InputError: not one group per site.
     """
     labels = groups_of(signature, groups)

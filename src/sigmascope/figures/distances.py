@@ -14,6 +14,7 @@ from scipy.cluster.hierarchy import dendrogram
 
 from sigmascope.compare.distances import Clustering, Distances
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_kind
 from sigmascope.figures.style import COLUMN, PAGE, SMALL, new_figure, short_names, styled
 
 __all__ = ["draw_distances"]
@@ -38,8 +39,10 @@ def draw_distances(distances: Distances, *, method: str = "average") -> Drawn:
         method: of the clustering; see `Distances.cluster`.
 
     Raises:
+        InputTypeError: other things than distances.
         OptionError: another method.
     """
+    check_kind("distances", distances, Distances, "sigmascope.distances")
     tree = distances.cluster(method) if len(distances.names) > 1 else None
     order = tree.order if tree is not None else [0]
     figure, branches, heat = _panels([distances.names[place] for place in order])

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from sigmascope.compare.distances import Embedding
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_kind, check_mapping
 from sigmascope.figures.labels import label_points
 from sigmascope.figures.style import COLUMN, PAGE, SMALL, add_legend, figure_of, look, new_figure, short_names, shown, styled
 
@@ -28,7 +29,12 @@ def draw_embedding(embedding: Embedding, *, families: Mapping[str, str] | None =
     Args:
         embedding: see `Distances.embed`.
         families: network -> family; each has a colour and a marker.
+
+    Raises:
+        InputTypeError: another thing than an embedding; families that are no mapping.
     """
+    check_kind("embedding", embedding, Embedding, "sigmascope.distances(…).embed()")
+    check_mapping("families", families or {}, "{'resnet18': 'ResNets'}")
     names = embedding.names
     groups = [(families or {}).get(name, "") for name in names]
     axes = _panel(embedding.points)

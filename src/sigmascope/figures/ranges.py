@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_mapping
 from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look, mark_missing, new_figure, shown, styled
 
 __all__ = ["draw_ranges"]
@@ -31,8 +32,11 @@ def draw_ranges(
         baselines: function -> the score of an input that covers the whole range, drawn as a line.
 
     Raises:
+        InputTypeError: scores or baselines that are no mapping.
         InputError: no function, or shapes that do not fit.
     """
+    check_mapping("scores", scores, "{'relu': scores} with one row for each mean")
+    check_mapping("baselines", baselines or {}, "{'relu': 0.6}")
     places = np.asarray(means, dtype=np.float64)
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in scores.items()}
     _check(places, columns)

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from sigmascope.compare.networks import Networks, checked_networks
 from sigmascope.errors import InputError, check_option
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_kind
 from sigmascope.figures.style import (
     PAGE,
     SMALL,
@@ -46,8 +47,10 @@ def groups_of(signature: Signature, groups: Sequence[str] | None) -> list[str]:
     """Return the group of each site; by default its place in the block.
 
     Raises:
+        InputTypeError: another thing than a signature.
         InputError: not one group per site.
     """
+    check_kind("signature", signature, Signature, "sigmascope.signature or sigmascope.load")
     labels = places_of(signature.sites) if groups is None else list(groups)
     if len(labels) != len(signature):
         raise InputError(f"There are {len(labels)} groups and {len(signature)} sites in {signature.name}. Give one per site.")
@@ -69,6 +72,7 @@ def draw_signature(
         order: the groups in the order of their looks; by default as they come.
 
     Raises:
+        InputTypeError: another thing than a signature.
         InputError: not one group per site.
     """
     labels = groups_of(signature, groups)

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from sigmascope.compare.statistics import Statistics
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.figures.drawn import Drawn, finished
+from sigmascope.figures.kinds import check_kind, check_mapping
 from sigmascope.figures.style import COLUMN, PAGE, SMALL, add_legend, figure_of, look, panel_in, short_names, shown, styled
 
 __all__ = ["draw_years"]
@@ -44,9 +45,12 @@ def draw_years(
         families: network -> family; each has a colour and a marker.
 
     Raises:
-        InputTypeError: a year is no number.
+        InputTypeError: other things than statistics; years or families that are no mapping; a year that is no number.
         InputError: no network has a year.
     """
+    check_kind("statistics", statistics, Statistics, "sigmascope.statistics")
+    check_mapping("years", years, "{'resnet18': 2015}")
+    check_mapping("families", families or {}, "{'resnet18': 'ResNets'}")
     found = sorted(_dated(statistics, years, families or {}), key=lambda one: (math.isnan(one.year), one.year))
     dated = [one for one in found if math.isfinite(one.year)]
     if not dated:

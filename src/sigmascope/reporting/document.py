@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -14,6 +14,7 @@ from sigmascope.compare.distances import distances
 from sigmascope.compare.networks import checked_networks
 from sigmascope.measure.places import places_of
 from sigmascope.measure.signature import Coverage, Signature, Site
+from sigmascope.reporting.beside import Missing, checked_data, facts_of, missing_of
 from sigmascope.reporting.settings import settings_of
 
 __all__ = ["KIND", "VERSION", "document_of"]
@@ -24,7 +25,14 @@ DECIMALS = 4
 DIGITS = 4
 
 
-def document_of(signatures: Sequence[Signature], *, companions: bool = True) -> dict[str, Any]:
+def document_of(
+    signatures: Sequence[Signature],
+    *,
+    companions: bool = True,
+    facts: Mapping[str, Any] | None = None,
+    data: str | None = None,
+    missing: Missing = (),
+) -> dict[str, Any]:
     """Collect what the page shows: dicts, lists, texts and numbers, None for NaN.
 
     What there is much of is rounded to as many digits as are shown; the rest is not, since rounding twice misleads.
@@ -32,9 +40,12 @@ def document_of(signatures: Sequence[Signature], *, companions: bool = True) -> 
     Args:
         signatures: of the networks, at least one. Those without any score are shown, but not compared.
         companions: whether the companion metrics of the sites are among it.
+        facts: of networks, by name, as in `report`.
+        data: what the networks were shown, in words.
+        missing: networks that could not be measured, with reasons.
 
     Raises:
-        InputTypeError: no list or tuple of signatures.
+        InputTypeError: no list or tuple of signatures; facts, data or missing networks of a wrong type.
         InputError: an empty one.
     """
     if not isinstance(signatures, Sequence) or not signatures or not all(isinstance(one, Signature) for one in signatures):
@@ -44,10 +55,16 @@ def document_of(signatures: Sequence[Signature], *, companions: bool = True) -> 
     unique = dict(zip(scored, checked_networks(comparable).names, strict=True)) if scored else {}
     return {
         "sigmascope": __version__,
-        "networks": [_network(one, unique.get(number, one.name), companions) for number, one in enumerate(signatures)],
+        "data": checked_data(data),
+        "missing": missing_of(missing),
+        "networks": [
+            _network(one, unique.get(number, one.name), companions)
+            | {"facts": facts_of(facts, unique.get(number, one.name), one.name)}
+            for number, one in enumerate(signatures)
+        ],
         "distances": _distances(comparable, scored) if len(scored) > 1 else None,
         "densities": _densities(comparable, scored) if scored else {"curves": [], "lacking": []},
-        "settings": settings_of(signatures),
+        "settings": settings_of(signatures, data or None),
         "companionsLeftOut": not companions and any(site.metrics for one in signatures for site in one.sites),
     }
 

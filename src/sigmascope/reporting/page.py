@@ -6,12 +6,14 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from sigmascope.measure.signature import Signature
+from sigmascope.reporting.beside import Missing
 from sigmascope.reporting.document import KIND, VERSION, document_of
 from sigmascope.store.documents import wrap
 from sigmascope.store.files import Location, write_atomic
@@ -28,21 +30,33 @@ PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
-def report(signatures: Sequence[Signature], path: Location) -> Path:
+def report(
+    signatures: Sequence[Signature],
+    path: Location,
+    *,
+    facts: Mapping[str, Any] | None = None,
+    data: str | None = None,
+    missing: Missing = (),
+) -> Path:
     """Write signatures side by side as one HTML page: charts, tables, distances, settings.
 
-    The page is self-contained, stays below 1.5 MB for 60 networks of up to 260 sites, and may be opened from a disk, mailed or
-    printed. Names of networks and layers are shown as text, whatever they contain.
+    The page is self-contained and may be opened from a disk, mailed or printed. Names of networks and layers are shown as text,
+    whatever they contain. A page below 1.5 MB is a goal, kept for 60 networks of 260 sites with names of usual length: where it
+    would be missed, the companion metrics are left out and the page says so; what is larger still is written all the same.
 
     Args:
         signatures: of the networks, in the order to show; networks of the same name are told apart by a number.
         path: the file, which is replaced at once or not at all.
+        facts: name of a network -> what is known of it: an object with `accuracy` (in percent), `depth` and `flops`, each a
+            number or None. What is known of any network becomes a column of the table.
+        data: what the networks were shown, in words, such as "cifar10, 2560 samples".
+        missing: names of networks that could not be measured, each with the reason.
 
     Returns:
         The path.
 
     Raises:
-        InputTypeError: `signatures` is no sequence of signatures.
+        InputTypeError: `signatures` is no sequence of signatures; facts, data or missing networks of a wrong type.
         InputError: there is none; the path is a folder.
 
     >>> import tempfile, torch
@@ -53,9 +67,10 @@ def report(signatures: Sequence[Signature], path: Location) -> Path:
     ...     report([found], f"{folder}/report.html").name
     'report.html'
     """
-    page = page_of(document_of(signatures))
+    document = partial(document_of, signatures, facts=facts, data=data, missing=missing)
+    page = page_of(document())
     if len(page) > LARGEST:
-        page = page_of(document_of(signatures, companions=False))
+        page = page_of(document(companions=False))
     write_atomic(path, page)
     return Path(path)
 

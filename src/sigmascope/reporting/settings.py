@@ -15,14 +15,18 @@ __all__ = ["settings_of"]
 MEANING = ("covariance", "eps", "degenerate", "pool", "samples", "activations", "mode")
 
 
-def settings_of(signatures: Sequence[Signature]) -> dict[str, Any]:
+def settings_of(signatures: Sequence[Signature], data: str | None = None) -> dict[str, Any]:
     """Sort the settings into shared and different ones.
+
+    Args:
+        signatures: of the networks.
+        data: what the data are, in words; the digests of the signatures stay beside it, since they tell whether it is so.
 
     Returns:
         `shared`: pairs of name and text. `columns` and `rows`: the different ones, with a row of texts for every network.
         `mixed`: names of settings that differ and change what a score means.
     """
-    tables = [_settings(one) for one in signatures]
+    tables = [_settings(one, data) for one in signatures]
     names = list(dict.fromkeys(name for table in tables for name in table))
     texts = {name: [table.get(name, "–") for table in tables] for name in names}
     different = [name for name in names if len(set(texts[name])) > 1]
@@ -34,9 +38,10 @@ def settings_of(signatures: Sequence[Signature]) -> dict[str, Any]:
     }
 
 
-def _settings(signature: Signature) -> dict[str, str]:
+def _settings(signature: Signature, data: str | None) -> dict[str, str]:
     options = {field.name: _text(getattr(signature.options, field.name)) for field in fields(Options)}
-    run = {"batches": str(signature.batches), "device": signature.device, "data": signature.data, "model": signature.model}
+    named = {"data": signature.data} if data is None else {"data": data, "digest of the data": signature.data}
+    run = {"batches": str(signature.batches), "device": signature.device} | named | {"model": signature.model}
     return options | {f"version of {name}": version for name, version in signature.versions.items()} | run
 
 

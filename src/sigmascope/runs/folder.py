@@ -26,11 +26,27 @@ from sigmascope.runs.request import Request, differences
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.store.files import Location
 
-__all__ = ["MANIFEST", "Manifest", "Place", "claimed", "file_place", "finished", "open_folder", "place_of", "read_manifest"]
+__all__ = [
+    "MANIFEST",
+    "Manifest",
+    "Place",
+    "claimed",
+    "facts_of",
+    "failure_beside",
+    "file_place",
+    "finished",
+    "kind_of",
+    "open_folder",
+    "place_of",
+    "read_manifest",
+]
 
 MANIFEST = "manifest.json"
 KIND, VERSION = "runs", 1
 SCRATCH = ".sigmascope"
+# How a document of sigmascope begins. Others are not read any further, whatever their size.
+OPENING = re.compile(rb'\s*\{\s*"format"\s*:\s*"sigmascope"\s*,\s*"kind"\s*:\s*"(\w+)"')
+LENGTH = 256
 # Names that can be names of files as they are, on any system, and that differ in more than case.
 PLAIN = re.compile(r"[a-z]+/[a-z0-9_][a-z0-9._-]{0,79}")
 
@@ -45,11 +61,11 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the files of one network lie; facts, failure and lock only in a folder."""
+    """Where the files of one network lie; failure and lock only in a folder."""
 
     signature: Path
     journal: Path
-    facts: Path | None = None
+    facts: Path
     failure: Path | None = None
     lock: Path | None = None
 
@@ -93,20 +109,40 @@ def read_manifest(folder: Path) -> Manifest | None:
 def place_of(folder: Path, name: str) -> Place:
     """Return where the files of a network lie in a folder of runs."""
     stem = _stem(name)
-    scratch = folder / SCRATCH
-    return Place(
-        folder / f"{stem}.json",
-        scratch / f"{stem}.journal",
-        folder / f"{stem}.facts.json",
-        folder / f"{stem}.error.json",
-        scratch / f"{stem}.lock",
-    )
+    signature, scratch = folder / f"{stem}.json", folder / SCRATCH
+    journal, lock = scratch / f"{stem}.journal", scratch / f"{stem}.lock"
+    return Place(signature, journal, facts_of(signature), failure_beside(signature), lock)
 
 
 def file_place(path: Location) -> Place:
-    """Return where a signature lies that is a file of its own, with its journal hidden beside it."""
+    """Return where a signature lies that is a file of its own, with its facts and, hidden, its journal beside it.
+
+    Raises:
+        InputError: a file of something else is there.
+    """
     file = Path(path)
-    return Place(file, file.with_name(f".{file.name}.journal"))
+    place = Place(file, file.with_name(f".{file.name}.journal"), facts_of(file))
+    for target, kind in ((place.signature, "signature"), (place.facts, "facts")):
+        if target.is_file() and kind_of(target) != kind:
+            raise InputError(f"{target} is there and holds no {kind} of sigmascope. Choose another name, or remove it first.")
+    return place
+
+
+def facts_of(signature: Path) -> Path:
+    """Return where the facts of a network lie, beside its signature."""
+    return signature.with_name(f"{signature.stem}.facts.json")
+
+
+def failure_beside(signature: Path) -> Path:
+    """Return where the failure of a network lies, beside its signature."""
+    return signature.with_name(f"{signature.stem}.error.json")
+
+
+def kind_of(path: Path) -> str:
+    """Return the kind of a document by its first bytes; empty where sigmascope did not write it."""
+    with path.open("rb") as file:
+        opening = OPENING.match(file.read(LENGTH))
+    return opening[1].decode() if opening else ""
 
 
 def finished(place: Place, request: Request, name: str) -> Signature | None:

@@ -50,7 +50,8 @@ def measure_runs(
 
     Args:
         request: what is asked for.
-        out: a folder; a file that ends in `.json`, for a single network; or None to write nothing.
+        out: a folder; a file that ends in `.json`, for a single network; or None to write nothing. A file that is finished
+            is measured anew, since it does not say on which data it was measured; its facts are written beside it.
         shard: the networks to measure; by default all.
         resume: whether to keep what the folder already has, and to continue what was begun.
         device: of the networks; "auto" is the first GPU of CUDA, or else the CPU.
@@ -61,7 +62,7 @@ def measure_runs(
 
     Raises:
         ResumeError: the folder belongs to another request.
-        OptionError, InputError: data or a device that cannot be used; a folder that holds other things.
+        OptionError, InputError: data or a device that cannot be used; a folder or a file that holds other things.
 
     >>> from sigmascope.runs.request import Selection, request_for
     >>> request = request_for(["sigmascope/resnet20", "sigmascope/resnet2"], Selection("embedded", limit=64))
@@ -144,10 +145,10 @@ def _kept(manner: _Manner, name: str, place: Place) -> Outcome | None:
     if not manner.resume:
         place.journal.unlink(missing_ok=True)
         return None
-    if place.facts is None or not place.facts.exists():
+    if place.failure is None or not place.facts.exists():  # a file of its own, or nothing that is finished
         return None
     found = finished(place, manner.request, name)
-    if found is None:
+    if found is None or place.failure.exists():  # the failure is the younger one: it was to be measured again
         return None
     _tidy(place)
     return Outcome(name, "kept", found, read_record(Facts, place.facts), place.signature)
@@ -157,10 +158,9 @@ def _measured(manner: _Manner, name: str, place: Place | None) -> tuple[Signatur
     request = manner.request
     entry = model(name, weights=None if request.weights == "none" else request.weights, seed=request.options.seed)
     facts = Facts(name, **entry.facts())
-    if place and place.facts:
-        write_record(place.facts, facts)  # first, so that a signature never stands without its facts
     found = _signature(manner, entry, place.journal if place else None)
     if place:
+        write_record(place.facts, facts)  # first, so that a signature never stands without its facts
         found.save(place.signature)
         _tidy(place)
     return found, facts

@@ -167,7 +167,8 @@ function createDistanceChart(networks, data) {
     tree,
     stage,
   );
-  home.replaceChildren(element("p", {}, explained(data.method)), drawRamp(largest), map, distanceTable(names, distance));
+  const chart = element("div", { class: "whole" }, element("p", {}, explained(data.method)), drawRamp(largest), map);
+  home.replaceChildren(chart, distanceTable(names, distance));
 
   const describe = (row, column) => [
     ["", names[row]],

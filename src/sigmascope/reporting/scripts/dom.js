@@ -24,6 +24,7 @@ const named = (text, attributes = {}) => element("bdi", { class: "name", ...attr
 const asScore = (value) => (value == null ? "–" : value.toFixed(4));
 const asStatistic = (value) => (value == null ? "–" : value.toFixed(3));
 const asCount = d3.format(",");
+const asAccuracy = d3.format(".2f");
 const asShortCount = (value) => (value < 1e4 ? asCount(value) : d3.format(".3~s")(value).replace("G", "B"));
 const asNumber = (value) => (value == null ? "–" : d3.format(".4~g")(value).replace("e+", "e"));
 const listed = (texts) => texts.join(", ");

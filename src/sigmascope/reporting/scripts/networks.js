@@ -14,7 +14,14 @@ function rangeText(values) {
   return low === high ? asCount(low) : `${asCount(low)} – ${asCount(high)}`;
 }
 
-function cardsOf({ networks, distances }) {
+// Of the data where they have a name, else of their number alone.
+function samplesCard(networks, data) {
+  const count = rangeText(networks.map((network) => network.samples));
+  const each = networks.length > 1 ? "for each network" : `in ${batchesOf(networks[0])}`;
+  return data ? cardOf("Data", named(shortened(data, 80)), `${count} samples ${each}`) : cardOf("Samples", count, each);
+}
+
+function cardsOf({ networks, distances, data }) {
   const seen = d3.sum(networks, (network) => network.coverage.seen);
   const scored = d3.sum(networks, (network) => network.coverage.scored);
   const sorted = byMedian(networks);
@@ -28,11 +35,7 @@ function cardsOf({ networks, distances }) {
       `${rangeText(networks.map((network) => network.count))} sites${networks.length > 1 ? " each" : ""}`,
     ),
     cardOf("Activation calls", asCount(scored), scored === seen ? "all that were seen" : `scored, of ${asCount(seen)} seen`),
-    cardOf(
-      "Samples",
-      rangeText(networks.map((network) => network.samples)),
-      networks.length > 1 ? "for each network" : `in ${batchesOf(networks[0])}`,
-    ),
+    samplesCard(networks, data),
   ];
   if (sorted.length > 1)
     cards.push(extreme("Most non-linear", sorted[0]), extreme("Least non-linear", sorted[sorted.length - 1]));
@@ -65,8 +68,14 @@ const COLUMNS = [
     show: asStatistic,
   })),
   { key: "parameters", text: "parameters", of: (network) => network.parameters, show: asShortCount },
+  { key: "accuracy", text: "accuracy", of: ({ facts }) => facts.accuracy, show: asAccuracy, optional: true },
+  { key: "depth", text: "depth", of: ({ facts }) => facts.depth, show: asCount, optional: true },
+  { key: "flops", text: "FLOPs", of: ({ facts }) => facts.flops, show: asShortCount, optional: true },
   { key: "samples", text: "samples", of: (network) => network.samples, show: asCount },
 ];
+
+// A fact has a column where it is known of some network.
+const columnsOf = (networks) => COLUMNS.filter(({ optional, of }) => !optional || networks.some((one) => of(one) != null));
 
 // Names are sorted as people do: resnet9 before resnet18. What is missing comes last either way.
 function sortedBy(networks, { of }, direction) {
@@ -89,9 +98,9 @@ function rangeBar({ min, median, max }) {
   return bar;
 }
 
-function networkRow(network) {
+function networkRow(network, columns) {
   const link = element("a", { href: `#sites-${network.number}` }, named(network.name));
-  const cells = COLUMNS.slice(1).map(({ of, show }) =>
+  const cells = columns.slice(1).map(({ of, show }) =>
     element("td", { class: "numeric" }, of(network) == null ? "–" : show(of(network))),
   );
   cells.splice(1, 0, element("td", { class: "ranged" }, rangeBar(network.summary)));
@@ -99,9 +108,10 @@ function networkRow(network) {
 }
 
 function createNetworkTable(networks) {
-  const body = element("tbody", {}, ...networks.map(networkRow));
+  const columns = columnsOf(networks);
+  const body = element("tbody", {}, ...networks.map((network) => networkRow(network, columns)));
   const rows = new Map(networks.map((network, number) => [network, body.rows[number]]));
-  const heads = COLUMNS.map((one, number) =>
+  const heads = columns.map((one, number) =>
     element(
       "th",
       { scope: "col", class: number ? "numeric" : null },
@@ -113,15 +123,16 @@ function createNetworkTable(networks) {
     const direction = heads[number].getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
     heads.forEach((head) => head.removeAttribute("aria-sort"));
     heads[number].setAttribute("aria-sort", direction);
-    body.append(...sortedBy(networks, COLUMNS[number], direction).map((network) => rows.get(network)));
-    byId("sorted").textContent = `Sorted by ${COLUMNS[number].text}, ${direction}.`;
+    body.append(...sortedBy(networks, columns[number], direction).map((network) => rows.get(network)));
+    byId("sorted").textContent = `Sorted by ${columns[number].text}, ${direction}.`;
   }
 
   const cells = [...heads];
   cells.splice(2, 0, element("th", { scope: "col", class: "ranged" }, "0 – 1"));
-  const caption = captionOf(
-    "Scores of each network over its sites: least, median, largest, mean, standard deviation and spread (largest less least).",
-  );
+  const scores =
+    "Scores of each network over its sites: least, median, largest, mean, standard deviation and spread (largest less least).";
+  const accurate = columns.some(({ key }) => key === "accuracy");
+  const caption = captionOf(accurate ? `${scores} Accuracy in percent.` : scores);
   byId("network-table").replaceChildren(
     framed("Table of networks", element("table", {}, caption, element("thead", {}, element("tr", {}, ...cells)), body)),
   );

@@ -22,6 +22,14 @@ function remarksOf({ networks, settings, companionsLeftOut }) {
   ].filter(Boolean);
 }
 
+// Who is not on this page, and why.
+function missingNotice(missing) {
+  const items = missing.map(([name, reason]) => element("li", {}, named(name), ": ", named(reason)));
+  return element("div", { class: "notice", id: "missing" }, "Not measured, and so not shown:", element("ul", {}, ...items));
+}
+
 function createRemarks(content) {
-  byId("remarks").replaceChildren(...remarksOf(content).map((text) => element("p", { class: "notice" }, named(text))));
+  const notices = remarksOf(content).map((text) => element("p", { class: "notice" }, named(text)));
+  if (content.missing.length) notices.unshift(missingNotice(content.missing));
+  byId("remarks").replaceChildren(...notices);
 }

@@ -7,19 +7,20 @@ function depthOf(site, network, mode) {
   return network.count > 1 ? site.number / (network.count - 1) : 0.5;
 }
 
-// One pass over all sites: position in the data, and whose it is.
+// One pass over all sites: position in the data, and whose it is. A call without a score is NaN: a gap that no line may hide.
 const pointsOf = (networks, mode) =>
   networks.flatMap((network) =>
-    network.sites
-      .filter((site) => site.score != null)
-      .map((site) => ({ network, site, depth: depthOf(site, network, mode), score: site.score })),
+    network.sites.map((site) => ({ network, site, depth: depthOf(site, network, mode), score: site.score ?? NaN })),
   );
 
-function faintMarks(points) {
-  return [
-    Plot.line(points, { x: "depth", y: "score", z: (point) => point.network.number, stroke: "var(--faint)", strokeWidth: 1 }),
-  ];
-}
+const isScored = ({ site }) => site.score != null;
+
+const lineMark = (points, options) =>
+  Plot.line(points, { x: "depth", y: "score", z: (point) => point.network.number, strokeLinecap: "round", ...options });
+
+const faintMark = (points) => lineMark(points, { stroke: "var(--faint)", strokeWidth: 1 });
+
+const strongMark = (points, colour) => lineMark(points, { stroke: colour, strokeWidth: 1.4, strokeOpacity: 0.8 });
 
 const spreadMark = (points, colour) =>
   Plot.ruleX(
@@ -44,32 +45,20 @@ const dotMark = (points, slot, radius) =>
     strokeWidth: 1.2,
   });
 
-// A gap is a call without a score: a line must not hide it.
-function lineMark(network, mode, colour) {
-  const depth = (site) => depthOf(site, network, mode);
-  return Plot.line(network.sites, {
-    x: depth,
-    y: (site) => site.score ?? NaN,
-    stroke: colour,
-    strokeWidth: 1.4,
-    strokeOpacity: 0.8,
-  });
-}
-
-function networkMarks(network, slot, mode, radius) {
-  const points = pointsOf([network], mode);
-  return [spreadMark(points, slotColour(slot)), lineMark(network, mode, slotColour(slot)), dotMark(points, slot, radius)];
+function networkMarks(points, slot, radius) {
+  const [colour, scored] = [slotColour(slot), points.filter(isScored)];
+  return [spreadMark(scored, colour), strongMark(points, colour), dotMark(scored, slot, radius)];
 }
 
 const placesOf = (network) => [...new Set(network.sites.map((site) => site.place))];
 
-function placeMarks(network, mode, radius) {
-  const points = pointsOf([network], mode);
+function placeMarks(network, points, radius) {
+  const scored = points.filter(isScored);
   const marks = placesOf(network).flatMap((place, slot) => {
-    const here = points.filter(({ site }) => site.place === place);
+    const here = scored.filter(({ site }) => site.place === place);
     return [spreadMark(here, slotColour(slot)), dotMark(here, slot, radius)];
   });
-  return [lineMark(network, mode, "var(--quiet)"), ...marks];
+  return [strongMark(points, "var(--quiet)"), ...marks];
 }
 
 // Small enough for the longest of them.
@@ -95,9 +84,10 @@ function labelOf(chosen, points) {
 function drawSignatures(networks, choice, mode, width) {
   const chosen = choice.chosen();
   const points = pointsOf(networks, mode);
-  const alone = chosen.length === 1 ? chosen[0] : null;
+  const scored = points.filter(isScored);
+  const alone = chosen.length === 1;
   const radius = radiusOf(chosen, width);
-  const figure = figureOf(labelOf(chosen, points), {
+  const figure = figureOf(labelOf(chosen, scored), {
     width,
     height: HEIGHT,
     marginLeft: 46,
@@ -109,13 +99,14 @@ function drawSignatures(networks, choice, mode, width) {
       inset: 6,
       ticks: width / 90,
     },
-    y: { label: "affinity score", domain: domainOf(points), grid: true, ticks: 6 },
+    y: { label: "affinity score", domain: domainOf(scored), grid: true, ticks: 6 },
     marks: [
       Plot.ruleY([1], { stroke: "var(--quiet)", strokeDasharray: "3 3" }),
-      faintMarks(points.filter(({ network }) => choice.slotOf(network) < 0)),
-      ...chosen.map((network) =>
-        alone ? placeMarks(network, mode, radius) : networkMarks(network, choice.slotOf(network), mode, radius),
-      ),
+      faintMark(points.filter(({ network }) => choice.slotOf(network) < 0)),
+      ...chosen.map((network) => {
+        const own = points.filter((point) => point.network === network);
+        return alone ? placeMarks(network, own, radius) : networkMarks(own, choice.slotOf(network), radius);
+      }),
     ],
   });
   return { figure, points: placed(figure, points, "depth", "score") };
@@ -137,17 +128,18 @@ function createSignatureChart(networks, choice) {
     const mode = byId("depth").querySelector("input:checked").value;
     const { figure, points } = drawSignatures(networks, choice, mode, stage.clientWidth);
     byNetwork = d3.group(points, (point) => point.network);
-    lens.attach(figure, points, ({ network }) =>
-      d3.line(
+    const line = d3
+      .line(
         (point) => point.x,
         (point) => point.y,
-      )(byNetwork.get(network)),
-    );
+      )
+      .defined(isScored);
+    lens.attach(figure, points.filter(isScored), ({ network }) => line(byNetwork.get(network)));
     drawKey(choice.chosen());
   }
 
   byId("depth").addEventListener("change", draw);
-  const pointAt = (network, site) => byNetwork.get(network)?.find((point) => point.site === site);
+  const pointAt = (network, site) => byNetwork.get(network)?.find((point) => point.site === site && isScored(point));
   return {
     draw,
     hide: lens.hide,
