@@ -18,7 +18,7 @@ from sigmascope.errors import InputError
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.options import Options
 
-__all__ = ["Subject", "identified", "subject_of"]
+__all__ = ["Subject", "current_versions", "identified", "subject_of"]
 
 HIDDEN: dict[type[nn.Module], str] = {
     nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
@@ -69,15 +69,20 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
         model="",
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
-        versions={
-            "sigmascope": __version__,
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-        },
+        versions=current_versions(),
         expected=_expected(modules, kinds),
         notes=_notes(modules),
     )
+
+
+def current_versions() -> dict[str, str]:
+    """Return the versions that a result may depend on."""
+    return {
+        "sigmascope": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+    }
 
 
 def identified(subject: Subject, network: nn.Module) -> Subject:

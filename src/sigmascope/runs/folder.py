@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import re
 import sys
 from collections.abc import Iterator
@@ -16,12 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-
-from sigmascope import __version__
 from sigmascope.errors import FileFormatError, InputError, ResumeError
 from sigmascope.measure.signature import Signature, load
+from sigmascope.measure.subject import current_versions
 from sigmascope.runs.request import Request, differences
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.store.files import Location
@@ -86,7 +82,7 @@ def open_folder(path: Location, request: Request) -> Path:
         manifest = read_manifest(folder)
         if manifest is None:
             _check_empty(folder)
-            write_json(folder / MANIFEST, KIND, VERSION, encode(Manifest(request, _versions())))
+            write_json(folder / MANIFEST, KIND, VERSION, encode(Manifest(request, current_versions())))
         elif manifest.request != request:
             told = "; ".join(differences(manifest.request, request))
             raise ResumeError(f"{folder} belongs to another request: {told}. Ask for the same, or choose another folder.")
@@ -203,12 +199,3 @@ def _check_empty(folder: Path) -> None:
     other = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     if other:
         raise InputError(f"{folder} holds other things, such as {other[0]}, and no {MANIFEST}. Choose a new or empty folder.")
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "sigmascope": __version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-    }
