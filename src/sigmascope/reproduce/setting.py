@@ -12,7 +12,7 @@ from sigmascope.errors import InputError
 from sigmascope.measure.signature import Signature
 from sigmascope.runs import Facts, Run, Selection, measure_runs, read_runs, request_for
 
-__all__ = ["Setting"]
+__all__ = ["Setting", "facts_of", "signatures_of"]
 
 ZOO_VARIABLE = "SIGMASCOPE_ZOO"
 # How the stored signatures were measured; `measured` measures like this too.

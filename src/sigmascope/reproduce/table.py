@@ -17,6 +17,7 @@ ITEMS: dict[str, str] = {
     "fig3": "the two parts of the score of ReLU, in closed form",
     "fig4a": "random networks as images, by the scale of their weights",
     "fig4b": "the same with slightly shifted weights",
+    "fig7": "networks with and without residual connections",
     "fig8": "nine activation functions, by the range of their inputs",
     "fig9": "the score by pooling, and by the number of channels with and without shrinkage",
 }
