@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import assignment
+import comparison
 import growth
 import resnet50
 import signature
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[], str]] = {
     "growth": growth.main,
     "signature-cpu": signature.main,
     "trained": trained.main,
+    "comparison": comparison.main,
     "resnet50-cuda": lambda: resnet50.main("cuda"),
     "signature-cuda": lambda: signature.main("cuda"),
 }

@@ -5,7 +5,8 @@ Signatures of ResNet-20 and of the same network without its residual connections
 calls ReLU twice, once inside and once at its end, after the addition where there is one. The split is measured by the
 separation: the share of pairs, one call of each place, in which the one at the end scores higher; one half means no difference.
 
-The rule was written when the separations of single seeds on 512 images were known from the demo (0.99 and 0.58).
+The rule was not blind: it was written when the separations of all these networks on the first 512 images were known (0.98 to 1
+with the connections, 0.52 to 0.58 without). What is new here is that they hold on five batches.
 """
 
 from __future__ import annotations
