@@ -48,10 +48,3 @@ def test_figure_7_draws_the_pair() -> None:
 def test_what_is_not_stored_is_named(tmp_path: Path) -> None:
     with pytest.raises(sg.InputError, match=r"has no signature of sigmascope/vit:0\. .*--from-scratch"):
         Setting(zoo=tmp_path).runs(["vit:0"])
-
-
-def test_a_measurement_that_fails_says_why() -> None:
-    from sigmascope.runs import Selection
-
-    with pytest.raises(sg.InputError, match=r"sigmascope/resnt20 could not be measured: .*resnet20"):
-        Setting(progress=False).measured(["sigmascope/resnt20"], Selection("embedded", limit=64))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
 from sigmascope.cli.output import emit, inform, json_option, say
@@ -19,13 +22,22 @@ ALL = "all"
 )
 @click.option("--from-scratch", is_flag=True, help="Measure the networks of the zoo again, instead of reading what is stored.")
 @click.option("--data-root", metavar="DIR", type=click.Path(), help="Folder with the data sets, to measure from scratch.")
+@click.option(
+    "--weights",
+    type=click.Choice(["zoo", "default", "none"]),
+    default="zoo",
+    show_default=True,
+    help="Our networks, or the paper's own of torchvision with published or random weights.",
+)
+@click.option("--data", metavar="DATA", help="Data for the paper's own networks, such as imagefolder:DIR.")
+@click.option("--limit", type=click.IntRange(min=2), help="Images that the paper's own networks see; by default all.")
+@click.option("--network", "networks", multiple=True, metavar="NAME", help="Take only this one from the cast; may be repeated.")
 @json_option
-def reproduce(
-    names: tuple[str, ...], wanted_list: bool, out: str, from_scratch: bool, data_root: str | None, as_json: bool
-) -> None:
+def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool, **manner: Any) -> None:
     """Reproduce figures and tables by NAME, or all of them: what was expected, what came out, and a verdict.
 
-    Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html, about all of them.
+    Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html, about all of them. Signatures that are
+    measured go to OUT/signatures, and the same command reads them again.
     """
     from sigmascope.reproduce.table import ITEMS, check_names
 
@@ -39,7 +51,7 @@ def reproduce(
     from sigmascope.reproduce.run import reproduce as run_item
     from sigmascope.reproduce.setting import Setting
 
-    setting = Setting(from_scratch=from_scratch, data_root=data_root)
+    setting = Setting(keep=Path(out) / "signatures", **manner)
     outcomes = []
     for number, name in enumerate(chosen, 1):
         outcomes.append(run_item(name, out, setting=setting))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sigmascope.errors import InputError
-from sigmascope.measure.signature import Signature
-from sigmascope.runs import Facts, Run, Selection, measure_runs, read_runs, request_for
+from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.measure.signature import Signature, load
+from sigmascope.reproduce.cast import PAPER, ZOO, Cast
+from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
+from sigmascope.runs.folder import finished, place_of
 
-__all__ = ["Setting", "facts_of", "signatures_of"]
+__all__ = ["WEIGHTS", "Setting", "facts_of", "signatures_of"]
 
 ZOO_VARIABLE = "SIGMASCOPE_ZOO"
-# How the stored signatures were measured; `measured` measures like this too.
-IMAGES, BATCH = 2560, 512
+WEIGHTS = ("zoo", "default", "none")
+# How the stored signatures were measured; measurements from scratch are made like this too.
+DATA, IMAGES, BATCH = "cifar10", 2560, 512
 OPTIONS: Mapping[str, Any] = {"metrics": "all"}
+NOWHERE = Path(os.devnull)  # nothing lies in it
 
 
 @dataclass(frozen=True)
@@ -25,58 +30,150 @@ class Setting:
     """How items are to be run.
 
     Attributes:
-        zoo: the folder with our trained networks, and their signatures in `signatures/DATA`.
+        zoo: the folder with our trained networks, and their signatures in `signatures/`.
         from_scratch: whether to measure instead of reading what is stored.
+        weights: "zoo" for our networks; "default", or "none" for random ones, for the paper's own networks of torchvision.
+        data: on which the paper's own networks run; ours run on CIFAR-10, and None means that.
         data_root: the folder with the data sets, for measurements.
+        limit: how many images the paper's own networks see; by default all.
+        networks: the names of those to take from the cast; by default all.
+        keep: a folder for the signatures that are measured, from which they are also read again; None keeps nothing.
         progress: whether to show progress bars, on a terminal.
     """
 
     zoo: Path = field(default_factory=lambda: Path(os.environ.get(ZOO_VARIABLE, "zoo")))
     from_scratch: bool = False
+    weights: str = "zoo"
+    data: str | None = None
     data_root: str | None = None
+    limit: int | None = None
+    networks: tuple[str, ...] = ()
+    keep: Path | None = None
     progress: bool = True
 
-    def runs(self, names: Sequence[str], data: str = "cifar10") -> list[Run]:
-        """Return the signatures of networks of the zoo, with facts, in this order.
+    def __post_init__(self) -> None:
+        check_option("weights", self.weights, WEIGHTS)
+        if self.ours and (self.data or self.limit):
+            raise OptionError("data and limit are for the paper's own networks. Pass --weights default too, or leave them out.")
+        if not self.ours and self.data is None:
+            raise OptionError("the paper's own networks have no data here. Pass --data imagefolder:DIR, images of ImageNet.")
+
+    @property
+    def ours(self) -> bool:
+        """Whether the networks are those of the zoo."""
+        return self.weights == "zoo"
+
+    @property
+    def cast(self) -> Cast:
+        """The networks that stand in the figures."""
+        full = ZOO if self.ours else PAPER
+        return full.only(self.networks) if self.networks else full
+
+    @property
+    def _measures(self) -> bool:
+        return self.from_scratch or not self.ours
+
+    def runs(
+        self,
+        names: Sequence[str],
+        *,
+        data: str | None = None,
+        images: int = IMAGES,
+        batch: int = BATCH,
+        **options: Any,
+    ) -> list[Run]:
+        """Return the signatures of networks, with facts, in this order.
 
         Args:
-            names: as the catalog has them, without `sigmascope/`: `resnet20:0`, `vit:0-init`.
-            data: the name of a data set.
+            names: as the catalog has them; those of the zoo also without `sigmascope/`: `resnet20:0`, `vit:0-init`.
+            data: the name of a data set; by default that of the setting.
+            images: how many our networks see.
+            batch: how many images make a batch.
+            options: of `sigmascope.signature`, where they differ from all metrics and the defaults.
 
         Raises:
-            InputError: they are not stored; the message says how to measure them.
+            InputError: they are not stored, or cannot be measured; the message says what to do.
         """
-        wanted = [f"sigmascope/{name}" for name in names]
-        if self.from_scratch:
-            return self.measured(wanted, Selection(data, root=self.data_root, limit=IMAGES, batch_size=BATCH))
-        folder = self.zoo / "signatures" / data.replace(":", "-")
-        stored = {run.signature.name: run for run in read_runs([folder]).runs} if folder.is_dir() else {}
-        missing = [name for name in wanted if name not in stored]
+        wanted = [name if "/" in name else f"sigmascope/{name}" for name in names]
+        self._check_cast(wanted)
+        limit = images if self.ours else self.limit
+        chosen = Selection(data or self.data or DATA, self.data_root, limit=limit, batch_size=batch)
+        folder = self._folder(chosen, options)
+        if not self._measures:
+            self._check_stored(folder, wanted)
+        return [self._run(self._request(name, chosen, options), folder) for name in wanted]
+
+    def signature(self, name: str, kind: str, measure: Callable[[], Signature]) -> Signature:
+        """Return a signature that an item measures by a procedure of its own, or that is stored.
+
+        Args:
+            name: of the network, for the file.
+            kind: what is peculiar about it, for the folder.
+            measure: does the work, where it is to be done.
+        """
+        folder = self._home / re.sub(r"[^a-z0-9]+", "-", kind.lower())
+        place = place_of(folder, name)
+        if not self._measures:
+            self._check_stored(folder, [name])
+        if place.signature.exists():
+            return load(place.signature)
+        found = measure()
+        if self.keep is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            found.save(place.signature)
+        return found
+
+    @property
+    def _home(self) -> Path:
+        """The folder of the signatures: those stored in the zoo, or those measured."""
+        if not self._measures:
+            return self.zoo / "signatures"
+        return self.keep or NOWHERE
+
+    def _folder(self, chosen: Selection, options: Mapping[str, Any]) -> Path:
+        """Return the folder of signatures of one kind; what differs from the usual stands in its name."""
+        images = IMAGES if self.ours else None
+        unusual: dict[str, Any] = {"images": chosen.limit} if chosen.limit != images else {}
+        unusual |= {"batch": chosen.batch_size} if chosen.batch_size != BATCH else {}
+        unusual |= {} if self.ours else {"weights": self.weights}
+        words = [chosen.name, *(f"{key}-{value}" for key, value in {**unusual, **options}.items())]
+        return self._home / re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")
+
+    def _request(self, name: str, chosen: Selection, options: Mapping[str, Any]) -> Request:
+        weights = "none" if self.weights == "none" else "default"
+        return request_for([name], chosen, weights=weights, options={**OPTIONS, **options})
+
+    def _run(self, request: Request, folder: Path) -> Run:
+        """Read a signature, or measure it."""
+        (name,) = request.names
+        place = place_of(folder, name)
+        if finished(place, request, name) is None:
+            out = place.signature if self.keep is not None else None
+            if out is not None:
+                out.parent.mkdir(parents=True, exist_ok=True)
+            (outcome,) = measure_runs(request, out, progress=self.progress)
+            if outcome.signature is None:
+                reason = outcome.failure.message if outcome.failure else outcome.state
+                raise InputError(f"{name} could not be measured: {reason}")
+            return Run(outcome.signature, Path(name), outcome.facts)
+        (found,) = read_runs([place.signature]).runs
+        return found
+
+    def _check_cast(self, names: Sequence[str]) -> None:
+        if not self.ours and any(name.startswith("sigmascope/") for name in names):
+            raise InputError("this item is about networks of the zoo only. Leave out --weights and --data.")
+
+    def _check_stored(self, folder: Path, names: Sequence[str]) -> None:
+        missing = [name for name in names if not place_of(folder, name).signature.is_file()]
         if missing:
             raise InputError(
                 f"{folder} has no signature of {', '.join(missing)}. Work in a checkout of sigmascope, set {ZOO_VARIABLE} to "
                 "its folder zoo, or measure them: --from-scratch."
             )
-        return [stored[name] for name in wanted]
-
-    def measured(self, names: Sequence[str], data: Selection, **options: Any) -> list[Run]:
-        """Measure networks, and return what came out.
-
-        Raises:
-            InputError: a network could not be measured; why.
-        """
-        request = request_for(names, data, options={**OPTIONS, **options})
-        found = []
-        for outcome in measure_runs(request, progress=self.progress):
-            if outcome.signature is None:
-                reason = outcome.failure.message if outcome.failure else outcome.state
-                raise InputError(f"{outcome.name} could not be measured: {reason}")
-            found.append(Run(outcome.signature, Path(outcome.name), outcome.facts))
-        return found
 
 
 def signatures_of(runs: Sequence[Run]) -> dict[str, Signature]:
-    """Return the signatures by the short names of their networks, without `sigmascope/`."""
+    """Return the signatures by the names of their networks, those of the zoo without `sigmascope/`."""
     return {run.signature.name.removeprefix("sigmascope/"): run.signature for run in runs}
 
 
