@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from recipes import Job, planned
+from recipes import MEAN, STD, Job, planned
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from trainer import Trainer
 
 from sigmascope.catalog.cifar import NETWORKS
 
-MEAN, STD = (125.307, 122.961, 113.8575), (51.5865, 50.847, 51.255)
 SNAPSHOTS = (1, 3, 10, 30)
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 PAUSE = 20.0  # seconds of training, at least, between two writings of a partial file
@@ -122,6 +121,8 @@ def train(
     for number in range(progress.epoch, epochs):
         loss = trainer.epoch(number)
         progress.epoch = number + 1
+        if progress.epoch == epochs:
+            trainer.finish()
         if progress.epoch % 10 == 0 or progress.epoch == epochs:
             progress.add(loss, accuracy(model, data["test_images"], data["test_labels"]))
         if snapshots and progress.epoch in SNAPSHOTS:

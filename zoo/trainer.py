@@ -1,39 +1,25 @@
-"""One training run: augmentation, the step and its capture on a GPU, and the state from which it goes on."""
+"""One training run: the step and its capture on a GPU, and the state from which it goes on."""
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
+from objectives import OBJECTIVES, noisy_labels
 from recipes import LAYOUTS, PRECISIONS, Recipe, one_cycle
 from torch import Tensor, nn
-
-
-def augmented(images: Tensor, recipe: Recipe) -> Tensor:
-    """Flip and shift every image at random, and blank a square of it."""
-    n, device = len(images), images.device
-    images = torch.where(torch.rand(n, 1, 1, 1, device=device) < 0.5, images.flip(3), images)
-    padded = F.pad(images, (4, 4, 4, 4))
-    offset = torch.randint(0, 9, (2, n, 1), device=device) + torch.arange(32, device=device)
-    picked = padded[torch.arange(n, device=device)[:, None, None], :, offset[0][:, :, None], offset[1][:, None, :]]
-    images = picked.permute(0, 3, 1, 2)
-    if recipe.cutout:
-        corner = torch.randint(0, 33 - recipe.cutout, (2, n, 1, 1), device=device)
-        row, column = torch.arange(32, device=device)[:, None], torch.arange(32, device=device)[None, :]
-        inside = (row >= corner[0]) & (row < corner[0] + recipe.cutout)
-        inside = inside & (column >= corner[1]) & (column < corner[1] + recipe.cutout)
-        images = images.masked_fill(inside[:, None], 0.0)
-    return images
 
 
 class Trainer:
     """One training run on one device; on a GPU the step is captured once and replayed, so that launches cost nothing."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, images: Tensor, labels: Tensor, *, seed: int = 0) -> None:
-        self.layout, self.precision = LAYOUTS[recipe.layout], PRECISIONS[recipe.precision]
-        self.model, self.recipe = model.to(memory_format=self.layout), recipe
+        self.precision = PRECISIONS[recipe.precision]
+        self.model, self.recipe = model.to(memory_format=LAYOUTS[recipe.layout]), recipe
         self.device = labels.device
         self.on_gpu = self.device.type == "cuda"
-        self.images, self.labels = images, labels
+        self.images, self.labels = images, noisy_labels(labels, recipe.noise, seed) if recipe.noise else labels
+        self.objective = OBJECTIVES[recipe.objective](recipe, model)
+        self.head = self.objective.head.to(self.device)
+        self.parameters = [*model.parameters(), *self.head.parameters()]
         self.steps_per_epoch = len(images) // recipe.batch
         self.rate = torch.zeros((), device=self.device)
         self.optimizer = self._optimizer()
@@ -47,8 +33,8 @@ class Trainer:
         torch.backends.cudnn.benchmark = recipe.search
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        decayed = [p for p in self.model.parameters() if p.ndim > 1]
-        others = [p for p in self.model.parameters() if p.ndim <= 1]
+        decayed = [p for p in self.parameters if p.ndim > 1]
+        others = [p for p in self.parameters if p.ndim <= 1]
         groups = [{"params": decayed, "weight_decay": self.recipe.decay}, {"params": others, "weight_decay": 0.0}]
         if self.recipe.optimizer == "sgd":
             return torch.optim.SGD(groups, lr=self.rate, momentum=0.9, nesterov=True, fused=self.on_gpu)
@@ -56,9 +42,10 @@ class Trainer:
 
     def state(self) -> dict[str, dict]:
         """Return copies of all that training changes: weights, optimizer, random numbers."""
-        moments = [self.optimizer.state[p] for p in self.model.parameters()]
+        moments = [self.optimizer.state[p] for p in self.parameters]
         return {
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
+            "head": {name: value.clone() for name, value in self.head.state_dict().items()},
             "optimizer": {i: {key: value.clone() for key, value in held.items()} for i, held in enumerate(moments)},
             "generators": {name: generator.get_state() for name, generator in self.generators.items()},
         }
@@ -67,7 +54,8 @@ class Trainer:
     def restore(self, state: dict[str, dict]) -> None:
         """Go back to a state. A captured step knows its tensors by address, so they are overwritten, never replaced."""
         self.model.load_state_dict(state["model"])
-        for i, parameter in enumerate(self.model.parameters()):
+        self.head.load_state_dict(state["head"])
+        for i, parameter in enumerate(self.parameters):
             held, wanted = self.optimizer.state[parameter], state["optimizer"][i]
             for key in held.keys() | wanted.keys():
                 if key not in held:
@@ -80,15 +68,14 @@ class Trainer:
             generator.set_state(state["generators"][name])
 
     def _step(self) -> None:
-        x = augmented(self.images[self.chosen], self.recipe).contiguous(memory_format=self.layout)
+        images, labels = self.images[self.chosen], self.labels[self.chosen]
         self.optimizer.zero_grad(set_to_none=False)
         halved = self.on_gpu and self.precision is not torch.float32
         with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False, enabled=halved):
-            logits = self.model(x)
-        loss = F.cross_entropy(logits.float(), self.labels[self.chosen], label_smoothing=self.recipe.smoothing)
+            loss = self.objective.loss(self.model, images, labels)
         loss.backward()
         if self.recipe.optimizer != "sgd":
-            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
+            nn.utils.clip_grad_norm_(self.parameters, 1.0, foreach=True)
         self.optimizer.step()
         self.loss.add_(loss.detach())
 
@@ -103,6 +90,10 @@ class Trainer:
             self.chosen.copy_(order[step * self.recipe.batch : (step + 1) * self.recipe.batch])
             self.step()
         return float(self.loss) / self.steps_per_epoch
+
+    def finish(self) -> None:
+        """Make the network, after its last epoch, one that names classes, if its objective was another."""
+        self.objective.finish(self.model, self.images, self.labels)
 
     def step(self) -> None:
         """Make one step with the images `chosen`; on a GPU the first one captures it."""

@@ -76,7 +76,7 @@ def test_the_zoo_of_this_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model(f"sigmascope/{name}").accuracy == index[entry]["accuracy"]
 
 
-@pytest.mark.parametrize(("network", "seed"), [("resnet20", 0), ("plain20", 0), ("resnet20", 3)])
+@pytest.mark.parametrize(("network", "seed"), [("resnet20", 3)])
 def test_a_seed_gives_the_weights_that_training_began_with(network: str, seed: int) -> None:
     from safetensors.torch import load_file
 

@@ -1,0 +1,181 @@
+"""Small networks with layer norm and GELU for images of 3 × 32 × 32 and ten classes: ViT, Swin and ConvNeXt."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ConvNeXt", "SwinTransformer", "VisionTransformer"]
+
+
+class EncoderBlock(nn.Module):
+    """Attention and a perceptron with one hidden layer, each after a layer norm and added to its input."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.norm2 = nn.LayerNorm(width)
+        self.fc1, self.act, self.fc2 = nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm1(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        out: Tensor = x + self.fc2(self.act(self.fc1(self.norm2(x))))
+        return out
+
+
+class VisionTransformer(nn.Module):
+    """A ViT (Dosovitskiy et al. 2021) on patches of `patch` × `patch` pixels, averaged over its tokens."""
+
+    def __init__(self, width: int = 128, depth: int = 6, heads: int = 4, *, patch: int = 4) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.positions = nn.Parameter(0.02 * torch.randn(1, (32 // patch) ** 2, width))
+        self.blocks = nn.Sequential(*(EncoderBlock(width, heads, 2 * width) for _ in range(depth)))
+        self.norm, self.fc = nn.LayerNorm(width), nn.Linear(width, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (n, 10) of images (n, 3, 32, 32)."""
+        x = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        out: Tensor = self.fc(self.norm(self.blocks(x)).mean(dim=1))
+        return out
+
+
+class ConvNeXtBlock(nn.Module):
+    """A wide filter on each channel, then a perceptron on each position, scaled and added to the input."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 7, 1, 3, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.fc1, self.act, self.fc2 = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.conv(x).permute(0, 2, 3, 1))
+        y = self.scale * self.fc2(self.act(self.fc1(y)))
+        out: Tensor = x + y.permute(0, 3, 1, 2)
+        return out
+
+
+class ConvNeXt(nn.Sequential):
+    """A ConvNeXt (Liu et al. 2022) of three stages, with batch norm between them."""
+
+    def __init__(self, widths: tuple[int, ...] = (48, 96, 192), blocks: tuple[int, ...] = (2, 2, 4)) -> None:
+        modules: list[nn.Module] = [nn.Conv2d(3, widths[0], 2, 2)]
+        for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
+            if stage:
+                modules += [nn.BatchNorm2d(widths[stage - 1]), nn.Conv2d(widths[stage - 1], width, 2, 2)]
+            modules += [ConvNeXtBlock(width) for _ in range(count)]
+        super().__init__(*modules, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], 10))
+
+
+def _offsets(window: int) -> Tensor:
+    """Return, for each pair of positions of a window, the row of its bias: (window², window²), by the way between the two."""
+    place = torch.cartesian_prod(torch.arange(window), torch.arange(window))
+    way = place[:, None] - place[None, :] + window - 1
+    return way[..., 0] * (2 * window - 1) + way[..., 1]
+
+
+def windows_of(x: Tensor, window: int) -> Tensor:
+    """Cut (n, h, w, c) into windows (n, windows, window², c)."""
+    n, height, width, channels = x.shape
+    cut = x.view(n, height // window, window, width // window, window, channels)
+    return cut.permute(0, 1, 3, 2, 4, 5).reshape(n, -1, window * window, channels)
+
+
+def put_together(x: Tensor, side: int, window: int) -> Tensor:
+    """Undo `windows_of`: (n, windows, window², c) are again (n, side, side, c)."""
+    n, channels = x.shape[0], x.shape[-1]
+    cut = x.view(n, side // window, side // window, window, window, channels)
+    return cut.permute(0, 1, 3, 2, 4, 5).reshape(n, side, side, channels)
+
+
+def _shifted_mask(side: int, window: int, shift: int) -> Tensor:
+    """Return (windows, window², window²): −∞ for pairs that only the cyclic shift has brought together, otherwise 0."""
+    wrapped = (torch.arange(side) >= side - shift).long()
+    region = (2 * wrapped[:, None] + wrapped[None, :]).view(1, side, side, 1)
+    label = windows_of(region, window)[0, :, :, 0]
+    return torch.zeros(1).masked_fill(label[:, :, None] != label[:, None, :], -torch.inf)
+
+
+class WindowAttention(nn.Module):
+    """Attention within windows that are shifted in a circle, with a bias for each way between two positions."""
+
+    offsets: Tensor
+    mask: Tensor
+
+    def __init__(self, width: int, heads: int, *, side: int, window: int, shift: int) -> None:
+        super().__init__()
+        self.heads, self.side, self.window, self.shift = heads, side, window, shift
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.bias = nn.Parameter(0.02 * torch.randn((2 * window - 1) ** 2, heads))
+        self.register_buffer("offsets", _offsets(window), persistent=False)
+        self.register_buffer("mask", _shifted_mask(side, window, shift), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (n, side, side, width) from the same shape."""
+        n, channels = x.shape[0], x.shape[-1]
+        cut = windows_of(torch.roll(x, (-self.shift, -self.shift), (1, 2)), self.window)
+        qkv = self.qkv(cut).view(*cut.shape[:3], 3, self.heads, channels // self.heads)
+        q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)  # each (n, windows, heads, window², channels of a head)
+        bias = self.bias[self.offsets].permute(2, 0, 1) + self.mask[:, None]  # (windows, heads, window², window²)
+        weights = torch.softmax((q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5 + bias, dim=-1)
+        y = (weights.to(v.dtype) @ v).transpose(2, 3).reshape(n, -1, self.window**2, channels)
+        return torch.roll(put_together(self.out(y), self.side, self.window), (self.shift, self.shift), (1, 2))
+
+
+class SwinBlock(nn.Module):
+    """Attention in windows and a perceptron with one hidden layer, each after a layer norm and added to its input."""
+
+    def __init__(self, width: int, heads: int, *, side: int, window: int, shift: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = WindowAttention(width, heads, side=side, window=window, shift=shift)
+        self.norm2 = nn.LayerNorm(width)
+        self.fc1, self.act, self.fc2 = nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        out: Tensor = x + self.fc2(self.act(self.fc1(self.norm2(x))))
+        return out
+
+
+class PatchMerging(nn.Module):
+    """Four neighbours become one position: (n, h, w, c) to (n, h / 2, w / 2, width)."""
+
+    def __init__(self, before: int, width: int) -> None:
+        super().__init__()
+        self.norm, self.fc = nn.LayerNorm(4 * before), nn.Linear(4 * before, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        corners = [x[:, row::2, column::2] for column in (0, 1) for row in (0, 1)]
+        out: Tensor = self.fc(self.norm(torch.cat(corners, dim=-1)))
+        return out
+
+
+class SwinTransformer(nn.Module):
+    """A Swin transformer (Liu et al. 2021) on patches of 2 × 2, with windows of 4 × 4; channels come last throughout.
+
+    Every second block is shifted by half a window, except where one window is the whole image.
+    """
+
+    def __init__(self, widths: tuple[int, ...] = (32, 64, 128), blocks: tuple[int, ...] = (2, 4, 2), window: int = 4) -> None:
+        super().__init__()
+        self.patches, self.norm0 = nn.Conv2d(3, widths[0], 2, 2), nn.LayerNorm(widths[0])
+        modules: list[nn.Module] = []
+        for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
+            side, heads = 16 >> stage, 2 << stage
+            modules += [PatchMerging(widths[stage - 1], width)] if stage else []
+            for number in range(count):
+                shift = window // 2 if number % 2 and side > window else 0
+                modules.append(SwinBlock(width, heads, side=side, window=window, shift=shift))
+        self.blocks = nn.Sequential(*modules)
+        self.norm, self.fc = nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (n, 10) of images (n, 3, 32, 32)."""
+        x = self.norm0(self.patches(x).permute(0, 2, 3, 1))
+        out: Tensor = self.fc(self.norm(self.blocks(x)).mean(dim=(1, 2)))
+        return out
