@@ -13,6 +13,7 @@ from sigmascope.compare.statistics import statistics
 from sigmascope.figures import (
     Drawn,
     draw_accuracy,
+    draw_correlations,
     draw_curves,
     draw_densities,
     draw_distances,
@@ -21,9 +22,12 @@ from sigmascope.figures import (
     draw_ranges,
     draw_signature,
     draw_signatures,
+    draw_similarity,
+    draw_tree,
     draw_years,
 )
 from sigmascope.measure.signature import Signature
+from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from tests.compare.made import made
 
 # Formulas of spreadsheets and of matplotlib, broken ones too, markup, controls, letters that no font has, emptiness.
@@ -54,6 +58,11 @@ def of_accuracy(names: Sequence[str]) -> Drawn:
     return draw_accuracy(fit_accuracy(networks(names), accuracies, families=families))
 
 
+def of_correlations(names: Sequence[str]) -> Drawn:
+    obtained = {name: [place / len(names), -0.9, math.nan] for place, name in enumerate(names)}
+    return draw_correlations({names[0]: obtained, names[1]: {names[-1]: [0.5, -0.5, 0.0]}}, names[:3])
+
+
 def of_images(names: Sequence[str]) -> Drawn:
     rows = [[np.full((2, 3), place / len(names))] * 2 for place in range(len(names))]
     return draw_images(rows, titles=[[name, name] for name in names], rows=names, columns=names[:2])
@@ -61,6 +70,33 @@ def of_images(names: Sequence[str]) -> Drawn:
 
 def of_ranges(names: Sequence[str]) -> Drawn:
     return draw_ranges([-1.0, 0.0, 2.0], {name: np.array([[0.1, 0.5], [0.7, math.nan], [math.nan] * 2]) for name in names})
+
+
+def of_tree(names: Sequence[str]) -> Drawn:
+    return draw_tree(distances(networks(names)).cluster(), families={name: name or "(none)" for name in names})
+
+
+def of_similarity(names: Sequence[str]) -> Drawn:
+    count = len(names)
+    values = np.linspace(-0.2, 1, count * count).reshape(count, count)
+    values[0, 1] = math.nan
+    sizes = ((4,) * count,) * 2
+    return draw_similarity(
+        LayerSimilarity(
+            measure="cka",
+            group="relu",
+            settings={"dtype": "float32"},
+            networks=(names[0], names[-1]),
+            rows=tuple(names),
+            columns=tuple(names),
+            similarities=tuple(tuple(row) for row in values.tolist()),
+            channels=sizes,
+            live=sizes,
+            pairs="all",
+            samples=10,
+            missing=(Missing(names[0], names[1], "made without it"),),
+        )
+    )
 
 
 def of_years(names: Sequence[str]) -> Drawn:
@@ -72,6 +108,7 @@ def of_years(names: Sequence[str]) -> Drawn:
 # The same keys as FIGURES: names of networks, functions or curves -> a figure of them.
 EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "accuracy": of_accuracy,
+    "correlations": of_correlations,
     "curves": lambda names: draw_curves([1, 2], {name: [[0.1, 0.2], [0.3, 0.5]] for name in names}, over="batch size"),
     "densities": lambda names: draw_densities(networks(names)),
     "distances": lambda names: draw_distances(distances(networks(names))),
@@ -80,5 +117,7 @@ EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "ranges": of_ranges,
     "signature": lambda names: draw_signature(made(names[0], np.linspace(0, 1, len(names)), paths=names), groups=names),
     "signatures": lambda names: draw_signatures(networks(names)),
+    "similarity": of_similarity,
+    "tree": of_tree,
     "years": of_years,
 }

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from sigmascope.errors import InputTypeError
 from sigmascope.figures.similarity import draw_similarity
-from sigmascope.figures.style import new_figure
+from sigmascope.figures.style import PAGE, new_figure
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 
 
@@ -32,21 +33,52 @@ def made(values: list[list[float]], measure: str = "cka") -> LayerSimilarity:
 
 @pytest.mark.parametrize(("measure", "title"), [("cka", "CKA similarity"), ("procrustes", "Procrustes similarity")])
 def test_shows_similarities_and_says_so(measure: str, title: str) -> None:
-    axes = new_figure(4, 3).subplots()
-    image = draw_similarity(axes, made([[0.9, math.nan, -0.2], [0.3, 0.5, 1.0]], measure))
-    shown = image.get_array()
-    assert np.ma.getmaskarray(shown).tolist() == [[False, True, False], [False, False, False]]
-    np.testing.assert_array_equal(shown.compressed(), [0.9, -0.2, 0.3, 0.5, 1.0])
+    drawn = draw_similarity(made([[0.9, math.nan, -0.2], [0.3, 0.5, 1.0]], measure))
+    [axes], [image] = drawn.axes, drawn.axes[0].images
+    values = image.get_array()
+    assert values is not None
+    assert np.ma.getmaskarray(values).tolist() == [[False, True, False], [False, False, False]]
+    np.testing.assert_array_equal(np.ma.compressed(values), [0.9, -0.2, 0.3, 0.5, 1.0])
     assert image.get_clim() == (-0.2, 1)
     assert axes.get_title() == f"{title}, relu group"
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("one", "other")
     assert [label.get_text() for label in axes.get_xticklabels()] == ["act0", "act1", "act2"]
     assert [text.get_text() for text in axes.texts] == ["0.90", "-0.20", "0.30", "0.50", "1.00"]
+    assert [one.get_ylabel() for one in drawn.figure.axes if one is not axes] == ["similarity"]
+
+
+def test_the_table_has_both_numbers_and_the_reasons() -> None:
+    table = draw_similarity(made([[0.75, math.nan]])).table
+    assert table[0] == {
+        "network": "one",
+        "layer": "relu0",
+        "other network": "other",
+        "other layer": "act0",
+        "similarity": 0.75,
+        "distance": 0.25,
+        "reason": "",
+    }
+    assert math.isnan(table[1]["similarity"])
+    assert table[1]["reason"] == "made without it"
 
 
 def test_large_matrices_have_no_numbers_and_empty_ones_are_drawn() -> None:
-    axes = new_figure(4, 3).subplots()
-    draw_similarity(axes, made(np.full((13, 2), 0.5).tolist()))
+    [axes] = draw_similarity(made(np.full((13, 2), 0.5).tolist())).axes
     assert not axes.texts
-    image = draw_similarity(axes, made([[math.nan]]))
+    assert len(axes.get_yticks()) == 13
+    many = draw_similarity(made(np.full((160, 160), 0.5).tolist()))
+    assert len(many.axes[0].get_yticks()) == 40
+    assert many.figure.get_figwidth() <= PAGE
+    [image] = draw_similarity(made([[math.nan]])).axes[0].images
     assert image.get_clim() == (0, 1)
+
+
+def test_draws_in_a_panel_of_another_figure_and_refuses_other_things() -> None:
+    figure = new_figure(6, 3)
+    panels = figure.subplots(1, 2)
+    drawn = draw_similarity(made([[0.5]]), axes=panels[1])
+    assert drawn.figure is figure
+    assert drawn.axes == (panels[1],)
+    assert not panels[0].images
+    with pytest.raises(InputTypeError, match=r"result is of type list.*sigmascope\.symmetry\.compare"):
+        draw_similarity([[0.5]])  # type: ignore[arg-type]

@@ -106,10 +106,11 @@ def test_a_cast_has_each_group_once_in_the_lead(cast: Cast, count: int) -> None:
     assert cast.lead("ViTs") in cast.names("ViTs")
 
 
-def test_the_papers_networks_are_known_to_the_catalog() -> None:
-    torchvision = pytest.importorskip("torchvision")
-    known = set(torchvision.models.list_models())
-    assert {name.removeprefix("torchvision/") for name in PAPER.names()} <= known
+@pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+def test_all_networks_are_known_to_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGMASCOPE_ZOO", str(FOLDER))
+    known = {name for names in sg.catalog.model_names().values() for name in names}
+    assert {*PAPER.names(), *ZOO.names()} <= known
 
 
 def test_a_part_of_a_cast_has_leads_of_its_own() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sigmascope.figures.accuracy import draw_accuracy
+from sigmascope.figures.correlations import draw_correlations
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.density import draw_densities, parts_of
 from sigmascope.figures.distances import draw_distances
@@ -17,13 +18,16 @@ from sigmascope.figures.embedding import draw_embedding
 from sigmascope.figures.images import draw_images
 from sigmascope.figures.ranges import draw_ranges
 from sigmascope.figures.signature import draw_signature, draw_signatures
+from sigmascope.figures.similarity import draw_similarity
 from sigmascope.figures.style import new_figure, styled
+from sigmascope.figures.tree import draw_tree
 from sigmascope.figures.years import draw_years
 
 __all__ = [
     "FIGURES",
     "Drawn",
     "draw_accuracy",
+    "draw_correlations",
     "draw_curves",
     "draw_densities",
     "draw_distances",
@@ -32,6 +36,8 @@ __all__ = [
     "draw_ranges",
     "draw_signature",
     "draw_signatures",
+    "draw_similarity",
+    "draw_tree",
     "draw_years",
     "new_figure",
     "parts_of",
@@ -41,6 +47,7 @@ __all__ = [
 
 FIGURES: dict[str, Callable[..., Drawn]] = {
     "accuracy": draw_accuracy,
+    "correlations": draw_correlations,
     "curves": draw_curves,
     "densities": draw_densities,
     "distances": draw_distances,
@@ -49,5 +56,7 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "ranges": draw_ranges,
     "signature": draw_signature,
     "signatures": draw_signatures,
+    "similarity": draw_similarity,
+    "tree": draw_tree,
     "years": draw_years,
 }

@@ -1,0 +1,131 @@
+"""What chance would give: permutation tests, for the claims that groups or correlations are more than that."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sigmascope.reproduce.cases import Array
+
+__all__ = [
+    "Labels",
+    "adjusted_rand",
+    "correlation_p",
+    "group_gap",
+    "neighbour_share",
+    "numbered",
+    "p_value",
+    "shuffles",
+    "silhouette",
+]
+
+Labels = np.ndarray[Any, np.dtype[np.int64]]
+
+DRAWS = 10_000
+# Statistics of two orders that are equal but for the rounding of their sums are equal.
+SAME = 1e-12
+
+
+def numbered(names: Sequence[str]) -> Labels:
+    """Number labels in the order in which they first occur.
+
+    >>> numbered(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return np.array([places[name] for name in names], dtype=np.int64)
+
+
+def shuffles(count: int, *, draws: int = DRAWS, seed: int = 0) -> Labels:
+    """Return orders of so many things (p, count): all there are, if at most `draws`, else random ones; the first is their own.
+
+    >>> shuffles(2).tolist(), shuffles(9, draws=5).shape
+    ([[0, 1], [1, 0]], (6, 9))
+    """
+    if math.factorial(count) <= draws:
+        return np.array(list(itertools.permutations(range(count))), dtype=np.int64).reshape(-1, count)
+    random = np.random.default_rng(seed).permuted(np.tile(np.arange(count), (draws, 1)), axis=1)
+    return np.vstack([np.arange(count), random])
+
+
+def p_value(statistic: Callable[[Labels], float], labels: Labels, *, draws: int = DRAWS, seed: int = 0) -> float:
+    """Return the share of orders of the labels whose statistic is at least as large; their own order counts.
+
+    Args:
+        statistic: large where the labels mean something.
+        labels: (k,), of the things.
+        draws: how many random orders, where there are more of them.
+        seed: of these.
+    """
+    found = np.array([statistic(labels[order]) for order in shuffles(len(labels), draws=draws, seed=seed)])
+    return float((found >= found[0] - SAME).mean())
+
+
+def correlation_p(predictors: Array, target: Array, *, draws: int = DRAWS, seed: int = 0) -> tuple[Array, float]:
+    """Correlate each of several predictors with a target, and judge the best of them.
+
+    Args:
+        predictors: (k, n), each of them not constant.
+        target: (n,), not constant.
+        draws: how many random orders, where there are more of them.
+        seed: of these.
+
+    Returns:
+        Pearson's r of each (k,), and the share of orders of the target in which the largest |r| is at least as large, so that
+        the choice of the best is paid for.
+    """
+    known = predictors - predictors.mean(axis=1, keepdims=True)
+    known = known / np.linalg.norm(known, axis=1, keepdims=True)
+    wanted = (target - target.mean()) / np.linalg.norm(target - target.mean())
+    found = known @ wanted[shuffles(len(target), draws=draws, seed=seed)].T
+    largest = np.abs(found).max(axis=0)
+    return found[:, 0], float((largest >= largest[0] - SAME).mean())
+
+
+def group_gap(matrix: Array, labels: Labels) -> float:
+    """Return the mean distance between things of different groups less that within groups; NaN where there is no such pair."""
+    same = labels[:, None] == labels
+    within, between = same & ~np.eye(len(labels), dtype=bool), ~same
+    if not within.any() or not between.any():
+        return math.nan
+    return float(matrix[between].mean() - matrix[within].mean())
+
+
+def neighbour_share(matrix: Array, labels: Labels) -> float:
+    """Return the share of things, of those whose group has others, whose nearest neighbour is in their group."""
+    nearest = np.where(np.eye(len(labels), dtype=bool), np.inf, matrix).argmin(axis=1)
+    several = np.bincount(labels)[labels] > 1
+    return float((labels[nearest] == labels)[several].mean()) if several.any() else math.nan
+
+
+def silhouette(matrix: Array, labels: Labels) -> float:
+    """Return how much nearer things are to their own group than to the next one, averaged; 1 at best, 0 for a group of one."""
+    member = np.eye(int(labels.max()) + 1)[labels]
+    sums, counts = matrix @ member, member.sum(axis=0)
+    own = counts[labels]
+    inside = sums[np.arange(len(labels)), labels] / np.maximum(own - 1, 1)
+    means = np.where(member > 0, np.inf, sums / counts)
+    outside = means.min(axis=1)
+    return float(np.where(own > 1, (outside - inside) / np.maximum(np.maximum(inside, outside), SAME), 0).mean())
+
+
+def adjusted_rand(one: Labels, other: Labels) -> float:
+    """Return how far two groupings agree (Hubert and Arabie): 1 if they are the same, 0 on average by chance.
+
+    >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
+    1.0
+    """
+
+    def pairs(counts: Array) -> float:
+        return float((counts * (counts - 1) / 2).sum())
+
+    table = np.zeros((int(one.max()) + 1, int(other.max()) + 1))
+    np.add.at(table, (one, other), 1)
+    both, first, second = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    expected = first * second / pairs(np.array([float(len(one))]))
+    largest = (first + second) / 2
+    return 1.0 if largest == expected else (both - expected) / (largest - expected)
