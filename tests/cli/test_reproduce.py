@@ -21,7 +21,16 @@ def test_items_and_their_page(tmp_path: Path) -> None:
     assert "claim" in result.stdout
     assert result.stdout.splitlines()[-1] == f"Written: {tmp_path}/index.html"
     assert "2/2 fig3: holds" in result.stderr
-    assert {"fig2b.svg", "fig2b.csv", "fig2b.json", "fig3.png", "index.html"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"fig2b.svg", "fig2b.csv", "fig2b.json", "fig3.png", "index.html", "index.md"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+
+
+def test_the_page_grows(tmp_path: Path) -> None:
+    for name in ("fig3", "fig2b"):
+        assert run("reproduce", name, "-o", tmp_path).exit_code == 0
+    page = (tmp_path / "index.md").read_text()
+    assert page.index("## fig2b") < page.index("## fig3")
 
 
 def test_the_document(tmp_path: Path) -> None:
@@ -36,3 +45,12 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "fig2a" in result.stderr  # all names are told
     assert not list(tmp_path.iterdir())  # before any work
+
+
+def test_an_item_that_cannot_be_had_does_not_cost_the_others(tmp_path: Path) -> None:
+    result = run("reproduce", "fig7", "fig3", "-o", tmp_path, "--weights", "none", "--data", "random")
+    assert result.exit_code == 3
+    assert "fig7: this item is about networks of the zoo only" in result.stderr
+    assert "fig3: " in result.stdout
+    assert (tmp_path / "index.html").exists()
+    assert run("reproduce", "fig7", "-o", tmp_path, "--weights", "none", "--data", "random").exit_code == 1

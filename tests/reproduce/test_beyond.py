@@ -17,11 +17,11 @@ import sigmascope as sg
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.errors import InputError
 from sigmascope.measure.signature import Signature
-from sigmascope.reproduce import beyond_axes, beyond_covariance, beyond_images, fig10, fig18
-from sigmascope.reproduce.beyond_axes import AXES, CLEAN, PUBLISHED
 from sigmascope.reproduce.cast import FAMILIES, ZOO, Cast
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check
-from sigmascope.reproduce.published_capture import NOT_IDEMPOTENT, Twice, acting_twice, first_calls
+from sigmascope.reproduce.nonlinearity import beyond_axes, beyond_covariance, beyond_images, fig10, fig18
+from sigmascope.reproduce.nonlinearity.beyond_axes import AXES, CLEAN, PUBLISHED
+from sigmascope.reproduce.nonlinearity.published_capture import NOT_IDEMPOTENT, Twice, acting_twice, first_calls
 from sigmascope.reproduce.setting import Setting
 from sigmascope.runs import Run
 from tests.compare.made import made
@@ -46,7 +46,7 @@ def with_batches(signature: Signature, scores: np.ndarray, *, n: int = 64, dims:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_items_run_from_stored_signatures(name: str) -> None:
-    item = importlib.import_module(f"sigmascope.reproduce.{name}").ITEM
+    item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
     try:
         results = item.measure(Setting(zoo=FOLDER))
     except InputError as error:

@@ -15,9 +15,11 @@ from scipy.stats import kendalltau
 
 import sigmascope as sg
 from sigmascope.measure.signature import Signature, Site
-from sigmascope.reproduce import fig5a, fig5b, fig5c, fig7, fig11, fig12, fig13, fig14, fig15
 from sigmascope.reproduce.cast import PAPER, ZOO, Cast
+from sigmascope.reproduce.chance import trend
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check, overall
+from sigmascope.reproduce.nonlinearity import fig5a, fig5b, fig5c, fig11, fig12, fig13, fig14, fig15, places
+from sigmascope.reproduce.nonlinearity.lineup import Lineup
 from sigmascope.reproduce.setting import Setting
 
 FOLDER = Path(__file__).resolve().parents[2] / "zoo"
@@ -77,12 +79,12 @@ def ideal(cast: Cast = ZOO) -> dict[str, Signature]:
     return found
 
 
-def lineup(changed: Mapping[str, Signature] | None = None, cast: Cast = ZOO) -> fig5a.Lineup:
+def lineup(changed: Mapping[str, Signature] | None = None, cast: Cast = ZOO) -> Lineup:
     found = ideal(cast) | dict(changed or {})
-    return fig5a.Lineup(cast, {name: found[name] for name in cast.names()})
+    return Lineup(cast, {name: found[name] for name in cast.names()})
 
 
-def without(*groups: str) -> fig5a.Lineup:
+def without(*groups: str) -> Lineup:
     cast = ZOO.only([name for name, group in ZOO.groups().items() if group not in groups])
     return lineup(cast=cast)
 
@@ -165,13 +167,13 @@ def test_a_trend_is_kendalls_and_its_chance_exact() -> None:
     generator = np.random.default_rng(0)
     for _ in range(5):
         values = generator.normal(size=6)
-        tau, chance = fig5a.trend(range(6), values.tolist())
+        tau, chance = trend(range(6), values.tolist())
         known = kendalltau(np.arange(6), values, alternative="greater", method="exact")
         assert (tau, chance) == pytest.approx((known.statistic, known.pvalue))
     tied = [2012, 2014, 2014, 2015]
-    assert fig5a.trend(tied, [1, 2, 3, 4])[0] == pytest.approx(kendalltau(tied, [1, 2, 3, 4]).statistic)
-    assert fig5a.trend(tied, [1, 2, 3, 4])[1] == pytest.approx(2 / 24)  # the two of 2014 may swap
-    assert fig5a.trend(tied, [1, 1, 1, 1]) == (0.0, 1.0)
+    assert trend(tied, [1, 2, 3, 4])[0] == pytest.approx(kendalltau(tied, [1, 2, 3, 4]).statistic)
+    assert trend(tied, [1, 2, 3, 4])[1] == pytest.approx(2 / 24)  # the two of 2014 may swap
+    assert trend(tied, [1, 1, 1, 1]) == (0.0, 1.0)
 
 
 # Figure 5B
@@ -476,7 +478,7 @@ def depths(levels: Sequence[float], seeds: Sequence[float] = (0.70, 0.72, 0.75),
         name: made(name, [level] * (10 + 2 * number))
         for number, (name, level) in enumerate(zip(base.cast.names("VGGs"), levels, strict=False))
     }
-    found = fig5a.Lineup(base.cast, base.signatures | changed)
+    found = Lineup(base.cast, base.signatures | changed)
     return fig14.Depths(found, [made(f"vgg16:{number}", [level] * 14) for number, level in enumerate(seeds, 1)])
 
 
@@ -523,7 +525,7 @@ def test_figure_14_draws_all_depths_the_shallowest_first() -> None:
 def residual(*values: tuple[float, float], count: int = 3) -> fig15.Residual:
     cast = ZOO.only(ZOO.names("ResNets")[:count])
     found = {name: blocks(name, 6 + 3 * number, *values[number]) for number, name in enumerate(cast.names())}
-    return fig15.Residual(fig5a.Lineup(cast, found), [blocks("resnet20:1", 6, *values[0])])
+    return fig15.Residual(Lineup(cast, found), [blocks("resnet20:1", 6, *values[0])])
 
 
 def test_figure_15_holds_for_networks_as_the_paper_says() -> None:
@@ -549,10 +551,11 @@ def test_figure_15_notices_networks_that_are_otherwise(words: str, values: Seque
 def test_the_end_of_a_block_is_found_in_both_kinds_of_resnet() -> None:
     paths = ["relu", *["layer1.0.relu"] * 3, *["layer1.1.relu"] * 3]
     theirs = made("torchvision/resnet50", [0.5] * 7, paths, [0, 0, 1, 2, 0, 1, 2])
-    assert fig15.places_in(theirs) == [fig7.STEM, *[fig15.INSIDE, fig15.INSIDE, fig15.END] * 2]
-    assert fig15.places_in(BASE) == fig7._places(BASE)
-    one = fig15.by_place(BASE)
-    assert float((one[fig15.END][:, None] > one[fig15.INSIDE]).mean()) == fig7.separation(BASE)
+    assert places.places_in(theirs) == [places.STEM, *[places.INSIDE, places.INSIDE, places.END] * 2]
+    named = {"act1": places.INSIDE, "act2": places.END}
+    assert places.places_in(BASE)[1:] == [named[site.path.rpartition(".")[2]] for site in BASE.sites[1:]]
+    one = places.by_place(BASE)
+    assert float((one[places.END][:, None] > one[places.INSIDE]).mean()) == places.separation(BASE)
 
 
 def test_figure_15_leaves_claims_untried_without_two_depths() -> None:
@@ -569,7 +572,7 @@ def test_figure_15_draws_places() -> None:
     assert len(drawn.axes) == 3
     rows = [row for row in drawn.table if row["network"] == "sigmascope/resnet56:0"]
     assert [row["score"] for row in rows] == found.deep[-1].scores.tolist()
-    assert [row["group"] for row in rows] == fig15.places_in(found.deep[-1])
+    assert [row["group"] for row in rows] == places.places_in(found.deep[-1])
 
 
 # All

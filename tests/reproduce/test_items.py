@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.reproduce import fig2a, fig2b, fig2c, fig3, fig4a, fig4b, fig8, fig9
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, Check, overall
-from sigmascope.reproduce.redshift import SEEDS, RandomNetwork, measure_networks, published_text
+from sigmascope.reproduce.nonlinearity import fig2a, fig2b, fig2c, fig3, fig4a, fig4b, fig8, fig9
+from sigmascope.reproduce.nonlinearity.redshift import SEEDS, RandomNetwork, measure_networks, published_text
 from sigmascope.reproduce.setting import Setting
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "reproduction.json").read_text())

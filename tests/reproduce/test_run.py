@@ -11,22 +11,24 @@ import pytest
 from sigmascope.errors import FileFormatError, OptionError
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check, agrees, overall, relation, untried
 from sigmascope.reproduce.run import load_outcome, reproduce
-from sigmascope.reproduce.table import ITEMS, item
+from sigmascope.reproduce.table import ITEMS, PAPERS, item
 
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_has_its_file(name: str) -> None:
     found = item(name)
-    assert sys.modules[found.measure.__module__].__doc__
-    assert found.measure.__module__ == f"sigmascope.reproduce.{name.replace('-', '_')}"
+    assert sys.modules[found.judge.__module__].__doc__
+    folder = next(folder for folder, rows in PAPERS.items() if name in rows)
+    assert found.judge.__module__ == f"sigmascope.reproduce.{folder}.{name.replace('-', '_')}"
     assert all([found.title, found.budget, found.exact, found.uncertainty, found.judge.__doc__])
     assert not any(text.endswith(".") for text in (found.budget, found.exact, found.uncertainty))  # the outcome adds it
 
 
-def test_every_file_of_an_item_has_its_name() -> None:
-    folder = Path(sys.modules[item.__module__].__file__ or "").parent
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_file_of_an_item_has_its_name(paper: str) -> None:
+    folder = Path(sys.modules[item.__module__].__file__ or "").parent / paper
     files = {path.stem for path in folder.glob("*.py") if "\nITEM = Item(" in path.read_text(encoding="utf-8")}
-    assert files == {name.replace("-", "_") for name in ITEMS}
+    assert files == {name.replace("-", "_") for name in PAPERS[paper]}
 
 
 def test_listing_names_is_light() -> None:

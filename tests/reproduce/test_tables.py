@@ -15,14 +15,14 @@ import pytest
 import sigmascope as sg
 from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit
 from sigmascope.compare.correlation import Correlations
-from sigmascope.reproduce import claim_accuracy, fig6, fig16, fig17, fig19, fig20, table1, table2, table3
 from sigmascope.reproduce.cast import PAPER, ZOO
 from sigmascope.reproduce.chance import numbered
-from sigmascope.reproduce.correlated import Correlated, compare_row
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, VERDICTS
-from sigmascope.reproduce.published import METRICS, TABLE_1, TABLE_2
+from sigmascope.reproduce.nonlinearity import claim_accuracy, fig6, fig16, fig17, fig19, fig20, table1, table2, table3
+from sigmascope.reproduce.nonlinearity.correlated import Correlated, compare_row
+from sigmascope.reproduce.nonlinearity.published import METRICS, TABLE_1, TABLE_2
+from sigmascope.reproduce.nonlinearity.trainings import KINDS, Trainings
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.trainings import KINDS, Trainings
 from sigmascope.runs import Run
 from tests.compare.made import made
 from tests.reproduce.staged import Stage, staged, verdicts
@@ -60,7 +60,7 @@ def untrained_run(name: str, **options: Any) -> Run:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("cast", ["zoo", "paper", "one", "random weights"])
 def test_they_run_on_every_cast(name: str, cast: str, tmp_path: Path) -> None:
-    item = importlib.import_module(f"sigmascope.reproduce.{name}").ITEM
+    item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
     stages = {
         "zoo": Stage(random_run),
         "paper": Stage(random_run, PAPER, "default"),
@@ -80,7 +80,7 @@ def test_they_run_on_every_cast(name: str, cast: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_items_run_from_stored_signatures(name: str) -> None:
-    item = importlib.import_module(f"sigmascope.reproduce.{name}").ITEM
+    item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
     try:
         found = item.measure(Setting(zoo=FOLDER))
     except sg.InputError as error:
@@ -94,7 +94,7 @@ def test_the_items_run_from_stored_signatures(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fig6", "claim_accuracy", "fig16", "fig17"])
 def test_a_part_of_the_cast_is_enough(name: str) -> None:
-    item = importlib.import_module(f"sigmascope.reproduce.{name}").ITEM
+    item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
     part = tuple(f"sigmascope/{network}:0" for network in ("resnet20", "resnet32", "resnet56", "densenet"))
     checks = item.judge(item.measure(Setting(zoo=FOLDER, networks=part)))
     assert any(check.verdict != UNTRIED for check in checks)
@@ -102,7 +102,7 @@ def test_a_part_of_the_cast_is_enough(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["table3", "fig19", "fig20"])
 def test_trainings_are_of_the_zoo_only(name: str) -> None:
-    item = importlib.import_module(f"sigmascope.reproduce.{name}").ITEM
+    item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
     with pytest.raises(sg.InputError, match="networks of the zoo only"):
         item.measure(Setting(weights="none", data="random"))
 

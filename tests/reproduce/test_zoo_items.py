@@ -10,8 +10,9 @@ import pytest
 
 import sigmascope as sg
 from sigmascope.measure.signature import Signature
-from sigmascope.reproduce import fig7
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, overall
+from sigmascope.reproduce.nonlinearity import fig7
+from sigmascope.reproduce.nonlinearity.places import separation
 from sigmascope.reproduce.setting import Setting
 
 ZOO = Path(__file__).resolve().parents[2] / "zoo"
@@ -34,7 +35,7 @@ def test_figure_7_holds_and_notices_a_network_without_a_split() -> None:
     assert overall(fig7.ITEM.judge(replace(twins, residual=twins.residual | {name: shuffled(one)}))) == FAILS
     assert overall(fig7.ITEM.judge(replace(twins, residual=twins.plain, plain=twins.residual))) == FAILS
     blurred = with_scores(one, one.scores + np.random.default_rng(0).normal(0, 0.12, len(one.scores)))
-    assert 0.75 < fig7.separation(blurred) < 0.9
+    assert 0.75 < separation(blurred) < 0.9
     assert fig7.ITEM.judge(replace(twins, residual=twins.residual | {name: blurred}))[0].verdict == DIRECTION
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from sigmascope.cli.output import emit, inform, json_option, say
+from sigmascope.cli.output import complain, emit, inform, json_option, say
+from sigmascope.cli.program import DONE, FAILED, PARTIAL
 
 __all__ = ["reproduce"]
 
@@ -33,37 +34,58 @@ ALL = "all"
 @click.option("--limit", type=click.IntRange(min=2), help="Images that the paper's own networks see; by default all.")
 @click.option("--network", "networks", multiple=True, metavar="NAME", help="Take only this one from the cast; may be repeated.")
 @json_option
-def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool, **manner: Any) -> None:
+def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool, **manner: Any) -> int:
     """Reproduce figures and tables by NAME, or all of them: what was expected, what came out, and a verdict.
 
-    Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html, about all of them. Signatures that are
-    measured go to OUT/signatures, and the same command reads them again.
+    Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html and index.md, about all items that the
+    folder has by then. Signatures that are measured go to OUT/signatures, and the same command reads them again.
     """
     from sigmascope.reproduce.table import ITEMS, check_names
 
     if wanted_list:
         _list(ITEMS, as_json)
-        return
+        return DONE
     if not names:
         raise click.UsageError("Name what to reproduce, or all; --list prints the names.")
     chosen = list(ITEMS) if ALL in names else check_names(names)
-    from sigmascope.reproduce.index import write_index
+    from sigmascope.errors import SigmascopeError
     from sigmascope.reproduce.run import reproduce as run_item
     from sigmascope.reproduce.setting import Setting
 
     setting = Setting(keep=Path(out) / "signatures", **manner)
-    outcomes = []
+    outcomes, failures = [], {}
     for number, name in enumerate(chosen, 1):
-        outcomes.append(run_item(name, out, setting=setting))
+        try:
+            outcomes.append(run_item(name, out, setting=setting))
+        except SigmascopeError as error:  # one item that cannot be had does not cost the others
+            failures[name] = str(error)
+            inform(f"{number}/{len(chosen)} {name}: could not be reproduced")
+            continue
         if len(chosen) > 1:
             inform(f"{number}/{len(chosen)} {name}: {outcomes[-1].verdict}, {outcomes[-1].seconds:.0f} s")
         if not as_json:
             say(f"{outcomes[-1]!r}\n")
-    page = write_index(outcomes, out)
+    return _finish(out, outcomes, failures, as_json)
+
+
+def _finish(out: str, outcomes: list[Any], failures: dict[str, str], as_json: bool) -> int:
+    """Write the pages about all that the folder has, and tell what is missing."""
+    from sigmascope.reproduce.index import write_gallery, write_index
+    from sigmascope.reproduce.run import outcomes_in
+
+    page = None
+    if everything := outcomes_in(out):
+        page = write_index(everything, out)
+        write_gallery(everything, Path(out) / "index.md", pictures=out)
     if as_json:
-        emit("reproductions", {"outcomes": outcomes, "page": str(page)})
-    else:
+        emit("reproductions", {"outcomes": outcomes, "failures": failures, "page": page and str(page)})
+    elif page:
         say(f"Written: {page}")
+    for name, reason in failures.items():
+        complain(reason, label=f"{name}: ")
+    if not failures:
+        return DONE
+    return PARTIAL if outcomes else FAILED
 
 
 def _list(items: dict[str, str], as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sigmascope.reproduce.cases import Array
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 __all__ = [
     "Labels",
@@ -21,6 +21,7 @@ __all__ = [
     "p_value",
     "shuffles",
     "silhouette",
+    "trend",
 ]
 
 Labels = np.ndarray[Any, np.dtype[np.int64]]
@@ -129,3 +130,18 @@ def adjusted_rand(one: Labels, other: Labels) -> float:
     expected = first * second / pairs(np.array([float(len(one))]))
     largest = (first + second) / 2
     return 1.0 if largest == expected else (both - expected) / (largest - expected)
+
+
+def trend(places: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """Return Kendall's tau-b of values with places, and the share of all orders of the values that rise as much or more.
+
+    >>> trend([2012, 2014, 2014, 2015], [0.1, 0.3, 0.2, 0.4])[0]
+    0.9128709291752769
+    """
+    x, y = np.array(places, dtype=np.float64), np.array(values, dtype=np.float64)
+    one, other = np.triu_indices(len(x), 1)
+    steps = np.sign(x[other] - x[one])
+    orders = np.array(list(itertools.permutations(range(len(x)))))  # the first is the one that we have
+    sums = np.sign(y[orders[:, other]] - y[orders[:, one]]) @ steps
+    pairs = np.sqrt(np.count_nonzero(steps) * np.count_nonzero(y[other] - y[one]))
+    return float(sums[0] / pairs) if pairs else 0.0, float((sums >= sums[0]).mean())

@@ -9,10 +9,10 @@ from pathlib import Path
 from sigmascope.measure.table import aligned
 from sigmascope.reproduce.item import Check, overall
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.table import item
+from sigmascope.reproduce.table import ITEMS, item
 from sigmascope.store import decode, encode, read_json, write_json
 
-__all__ = ["Outcome", "load_outcome", "reproduce"]
+__all__ = ["Outcome", "load_outcome", "outcomes_in", "reproduce"]
 
 KIND, VERSION = "reproduction", 1
 ENDINGS = ("svg", "png")
@@ -93,3 +93,13 @@ def load_outcome(path: str | Path) -> Outcome:
         FileFormatError: damaged, foreign or newer.
     """
     return decode(Outcome, read_json(path, KIND, VERSION), str(path))
+
+
+def outcomes_in(folder: str | Path) -> list[Outcome]:
+    """Read all outcomes that a folder has, in the order of `ITEMS`.
+
+    Raises:
+        FileFormatError: one is damaged, foreign or newer.
+    """
+    files = [Path(folder) / f"{name}.json" for name in ITEMS]
+    return [load_outcome(file) for file in files if file.is_file()]

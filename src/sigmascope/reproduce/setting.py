@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +112,7 @@ class Setting:
             kind: what is peculiar about it, for the folder.
             measure: does the work, where it is to be done.
         """
-        folder = self._home / re.sub(r"[^a-z0-9]+", "-", kind.lower())
+        folder = self._home / _folder_name([kind])
         place = place_of(folder, name)
         if not self._measures:
             self._check_stored(folder, [name])
@@ -137,7 +138,7 @@ class Setting:
         unusual |= {"batch": chosen.batch_size} if chosen.batch_size != BATCH else {}
         unusual |= {} if self.ours else {"weights": self.weights}
         words = [chosen.name, *(f"{key}-{value}" for key, value in {**unusual, **options}.items())]
-        return self._home / re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")
+        return self._home / _folder_name(words)
 
     def _request(self, name: str, chosen: Selection, options: Mapping[str, Any]) -> Request:
         weights = "none" if self.weights == "none" else "default"
@@ -148,10 +149,7 @@ class Setting:
         (name,) = request.names
         place = place_of(folder, name)
         if finished(place, request, name) is None:
-            out = place.signature if self.keep is not None else None
-            if out is not None:
-                out.parent.mkdir(parents=True, exist_ok=True)
-            (outcome,) = measure_runs(request, out, progress=self.progress)
+            (outcome,) = measure_runs(request, place.signature if self.keep else None, progress=self.progress)
             if outcome.signature is None:
                 reason = outcome.failure.message if outcome.failure else outcome.state
                 raise InputError(f"{name} could not be measured: {reason}")
@@ -170,6 +168,17 @@ class Setting:
                 f"{folder} has no signature of {', '.join(missing)}. Work in a checkout of sigmascope, set {ZOO_VARIABLE} to "
                 "its folder zoo, or measure them: --from-scratch."
             )
+
+
+def _folder_name(words: Sequence[str]) -> str:
+    """Return a name that any file system takes; where a path is among the words, a digest tells it from others.
+
+    >>> _folder_name(["cifar10", "batch-128"]), _folder_name(["imagefolder:/data/val"])
+    ('cifar10-batch-128', 'imagefolder-data-val-992559cb')
+    """
+    text = "-".join(words)
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
+    return f"{name[-60:].strip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}" if ":" in text else name
 
 
 def signatures_of(runs: Sequence[Run]) -> dict[str, Signature]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from sigmascope.errors import check_option
 from sigmascope.reproduce.item import Item
 
-__all__ = ["ITEMS", "check_names", "item"]
+__all__ = ["ITEMS", "PAPERS", "check_names", "item"]
 
-ITEMS: dict[str, str] = {
+NONLINEARITY: dict[str, str] = {
     "fig2a": "one ReLU, by the range of its inputs",
     "fig2b": "ReLU, Tanh and Sigmoid on inputs of one law",
     "fig2c": "polynomials, by their degree",
@@ -43,7 +43,13 @@ ITEMS: dict[str, str] = {
     "beyond-covariance": "the ranking of networks with shrunk and unbiased covariance",
     "beyond-images": "how fast the scores converge with the number of images",
 }
-"""Name, which is that of the file, -> what it shows."""
+"""Name -> what it shows, of the paper on non-linearity."""
+
+PAPERS: dict[str, dict[str, str]] = {"nonlinearity": NONLINEARITY}
+"""Folder -> its items; a name is that of its file, with dashes for underscores."""
+
+ITEMS: dict[str, str] = {name: shows for rows in PAPERS.values() for name, shows in rows.items()}
+"""Name -> what it shows, of all items."""
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -64,5 +70,6 @@ def item(name: str) -> Item:
         OptionError: there is none; the names are listed.
     """
     check_names([name])
-    found: Item = importlib.import_module(f"sigmascope.reproduce.{name.replace('-', '_')}").ITEM
+    folder = next(folder for folder, rows in PAPERS.items() if name in rows)
+    found: Item = importlib.import_module(f"sigmascope.reproduce.{folder}.{name.replace('-', '_')}").ITEM
     return found
