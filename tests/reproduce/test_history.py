@@ -313,7 +313,7 @@ def test_a_cast_without_leads_leaves_all_untried() -> None:
 def training(before: Sequence[float], after: Sequence[float], noise: float = 0.005) -> fig11.Training:
     generator = np.random.default_rng(0)
     one, other = (np.array(some) + generator.normal(0, noise, (9, len(some))) for some in (before, after))
-    return fig11.Training(one, other)
+    return fig11.Training(one, other, np.ones_like(one, dtype=bool), one)
 
 
 UP, BOWL = np.linspace(0.6, 0.99, 14), 0.6 + 0.2 * np.cos(np.linspace(0, 2 * np.pi, 14))
@@ -327,12 +327,12 @@ def test_figure_11_holds_for_a_network_as_the_paper_says() -> None:
 @pytest.mark.parametrize(
     ("words", "found", "told"),
     [
-        ("increases", training(UP[::-1], BOWL), FAILS),
-        ("increases", training([0.5, *[0.6, 0.5] * 6, 0.9], BOWL), DIRECTION),
-        ("almost linear", training(UP - 0.2, BOWL), FAILS),
-        ("almost linear", training(UP - 0.05, BOWL), DIRECTION),
+        ("with depth, as published", training(UP[::-1], BOWL), FAILS),
+        ("with depth, as published", training([0.5, *[0.6, 0.5] * 6, 0.9], BOWL), DIRECTION),
+        ("linear, as published", training(UP - 0.2, BOWL), FAILS),
+        ("linear, as published", training(UP - 0.05, BOWL), DIRECTION),
         ("more non-linear", training(BOWL, BOWL + 0.1), FAILS),
-        ("more non-linear", fig11.Training(np.array([BOWL] * 3), np.array([BOWL - 0.1, BOWL - 0.1, BOWL + 0.1])), DIRECTION),
+        ("more non-linear", replace(training([*BOWL], BOWL, 0), after=np.array([BOWL - 0.1] * 8 + [BOWL + 0.1])), DIRECTION),
         ("not monotone", training(UP, UP - 0.1), FAILS),
         ("not monotone", training(UP, [*UP[:-2], 0.85, 0.86]), DIRECTION),
         ("tells", training(BOWL, BOWL), FAILS),
@@ -343,11 +343,16 @@ def test_figure_11_notices_networks_that_are_otherwise(words: str, found: fig11.
     assert verdict(fig11.ITEM.judge(found), words) == told
 
 
-def test_figure_11_leaves_out_calls_without_a_score() -> None:
-    before = [made("a", [0.1, np.nan, 0.3]), made("b", [0.1, 0.2, 0.3])]
-    found = fig11.training_of(before, [made("a", [0.5, 0.6, 0.7]), made("b", [0.5, 0.6, 0.7])])
-    assert found.before.tolist() == [[0.1, 0.3], [0.1, 0.3]]
-    assert found.after.tolist() == [[0.5, 0.7], [0.5, 0.7]]
+def test_figure_11_judges_every_reading_of_an_untrained_network() -> None:
+    found = replace(training(UP, BOWL), normalised=training(UP[::-1], BOWL).before)
+    assert verdict(fig11.ITEM.judge(found), "with depth, with batch statistics") == FAILS
+    assert verdict(fig11.ITEM.judge(found), "linear, with batch statistics") == FAILS
+    assert verdict(fig11.ITEM.judge(found), "with depth, as published") == HOLDS
+    dying = found.scored.copy()
+    dying[:3, -1] = False
+    assert verdict(fig11.ITEM.judge(replace(found, scored=dying)), "do vary") == DIRECTION
+    dying[:, 5:] = False
+    assert verdict(fig11.ITEM.judge(replace(found, scored=dying)), "do vary") == FAILS
 
 
 def test_figure_11_draws_both() -> None:

@@ -16,7 +16,7 @@ from sigmascope.reproduce.cast import PAPER, ZOO, Cast
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
 from sigmascope.runs.folder import finished, place_of
 
-__all__ = ["WEIGHTS", "Setting", "facts_of", "signatures_of"]
+__all__ = ["BATCH", "DATA", "IMAGES", "WEIGHTS", "Setting", "facts_of", "signatures_of"]
 
 ZOO_VARIABLE = "SIGMASCOPE_ZOO"
 WEIGHTS = ("zoo", "default", "none")

@@ -23,7 +23,7 @@ from sigmascope.measure.signature import Signature
 from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.nonlinearity.fig7 import CLEAR, NONE
 from sigmascope.reproduce.nonlinearity.lineup import Lineup, line_up
-from sigmascope.reproduce.nonlinearity.places import END, INSIDE, STEM, by_place, places_in
+from sigmascope.reproduce.nonlinearity.places import END, INSIDE, STEM, by_place, places_in, separation
 from sigmascope.reproduce.setting import Setting
 
 __all__ = ["ITEM", "Residual", "gap"]
@@ -99,8 +99,7 @@ def _stays_apart(found: Residual) -> Check:
     claim, expected = "the two are apart at every depth", f"separation at least {CLEAR}"
     if reason := found.lineup.lacks(GROUP):
         return untried(claim, expected, reason)
-    places = [by_place(one) for one in found.deep]
-    shares = [float((one[END][:, None] > one[INSIDE]).mean()) for one in places]
+    shares = [separation(one) for one in found.deep]
     return relation(claim, expected, _listed(shares), true=min(shares) > NONE, clear=min(shares) >= CLEAR)
 
 
