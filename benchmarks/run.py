@@ -15,6 +15,7 @@ import comparison
 import growth
 import resnet50
 import signature
+import similarity
 import trained
 
 RESULTS = Path(__file__).parent / "results"
@@ -26,8 +27,10 @@ BENCHMARKS: dict[str, Callable[[], str]] = {
     "signature-cpu": signature.main,
     "trained": trained.main,
     "comparison": comparison.main,
+    "similarity-cpu": similarity.main,
     "resnet50-cuda": lambda: resnet50.main("cuda"),
     "signature-cuda": lambda: signature.main("cuda"),
+    "similarity-cuda": lambda: similarity.main("cuda"),
 }
 
 

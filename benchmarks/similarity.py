@@ -9,8 +9,9 @@ the operations and moves a temporary as large as the features for every row: n �
 The floor of Procrustes for two ResNet-20: 10.5 MFLOP per image for the 19 layers at the same places, 116 MFLOP for all 361
 pairs, where the two forward passes take 164 MFLOP; and 1.5 MB of features per image read once.
 
-Run as `python benchmarks/similarity.py [--data DIR] [--samples N] [--device cuda]`; DIR holds CIFAR-10's test images as
-test_images.npy (uint8, 10000 × 3 × 32 × 32). Without it, images with the statistics of photographs are drawn.
+Run as `python benchmarks/similarity.py [--samples N] [--device cuda]`, with CIFAR-10 in the folder that SIGMASCOPE_DATA names;
+without it, images with the statistics of photographs are drawn. What is compared takes turns, and the least time of each
+counts, so that other work on the machine disturbs the ratios as little as it can.
 """
 
 from __future__ import annotations
@@ -21,12 +22,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 import torch
 from setting import describe, progress
-from signature import alternating, grown
+from signature import MIB, grown
 from torch import Tensor
 from workload import photographs
 
@@ -39,16 +38,17 @@ NETWORKS = ("sigmascope/myrtle:1", "sigmascope/myrtle:2")
 RESNETS = ("sigmascope/resnet20:1", "sigmascope/resnet20:2")
 # Name -> the layer of the Myrtle CNN; the channels of both networks side by side where one has too few.
 LAYERS = {"64 × 32 × 32": (0, 1), "256 × 16 × 16": (2, 1), "1024 × 8 × 8": (3, 2)}
-TEXTBOOK_ROWS = 3
+TEXTBOOK_ROWS, BATCH = 3, 100
 
 
-def images(data: Path | None, samples: int) -> Tensor:
-    """Return images (n, 3, 32, 32) as the networks of the zoo take them."""
-    if data is None:
-        return photographs(samples, 32)
+def images(samples: int) -> tuple[Tensor, str]:
+    """Return images (n, 3, 32, 32) as the networks of the zoo take them, and what they are."""
     transform = sg.catalog.model(RESNETS[0]).transform
-    found = torch.from_numpy(np.load(data / "test_images.npy")[:samples])
-    return transform(found) if transform is not None else found
+    try:
+        found = sg.catalog.data("cifar10", limit=samples, transform=transform)
+    except sg.InputError:
+        return photographs(samples, 32), "drawn images"
+    return torch.cat([batch for batch, _ in found]), "CIFAR-10 test images"
 
 
 def features(pictures: Tensor, layer: int, networks: int, device: str) -> Tensor:
@@ -97,47 +97,49 @@ def ours(x: Tensor) -> Tensor:
     return kernel.matrix
 
 
-def seconds(call: Callable[[], object], device: str) -> float:
-    started = time.perf_counter()
-    call()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - started
+def least(calls: dict[str, Callable[[], object]], repeats: int, device: str) -> dict[str, float]:
+    """Return the least times of calls that take turns, in seconds."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repeats):
+        for name, call in calls.items():
+            progress(f"{name}: turn {turn + 1} of {repeats}")
+            started = time.perf_counter()
+            call()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times[name].append(time.perf_counter() - started)
+    return {name: min(found) for name, found in times.items()}
 
 
-def kernel_rows(pictures: Tensor, device: str) -> list[str]:
+def kernel_rows(pictures: Tensor, device: str, repeats: int) -> list[str]:
     lines = [
         "| maps | textbook loop (scaled) | bare products | ours | textbook / ours | ours / bare | GFLOP/s | largest error |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, (layer, networks) in LAYERS.items():
-        progress(f"kernel: {name}")
         x = features(pictures, layer, networks, device)
-        n = len(x)
-        ready = standardised(x)
+        ready, n = standardised(x), len(x)
         ours(x[:64])
-        bare, mine, loop, error = [], [], [], 0.0
-        for turn in range(2):
-            bare.append(seconds(lambda x=ready: bare_products(x), device))
-            mine.append(seconds(lambda x=x: ours(x), device))
-            rows = range(turn * TEXTBOOK_ROWS, (turn + 1) * TEXTBOOK_ROWS)
-            loop.append(seconds(lambda x=ready, rows=rows: [textbook_row(x, row) for row in rows], device) * n / TEXTBOOK_ROWS)
-        matrix = ours(x)
+        calls = {
+            "bare": lambda ready=ready: bare_products(ready),
+            "ours": lambda x=x: ours(x),
+            "loop": lambda ready=ready: [textbook_row(ready, row) for row in range(TEXTBOOK_ROWS)],
+        }
+        found = least(calls, repeats, device)
+        loop = found["loop"] * n / TEXTBOOK_ROWS
         row = textbook_row(ready, 0)
-        error = float((matrix[0, 1:] - row[1:]).abs().max() / row[1:].abs().max())
-        one, two, three = min(loop), min(bare), min(mine)
-        flops = n * n * x[0].numel()
+        error = float((ours(x)[0, 1:] - row[1:]).abs().max() / row[1:].abs().max())
         lines.append(
-            f"| {name} | {one:.0f} s | {two:.1f} s | {three:.1f} s | {one / three:.1f} | {three / two:.2f} | "
-            f"{flops / three / 1e9:.0f} | {error:.0e} |"
+            f"| {name} | {loop:.0f} s | {found['bare']:.2f} s | {found['ours']:.2f} s | {loop / found['ours']:.0f} | "
+            f"{found['ours'] / found['bare']:.2f} | {n * n * x[0].numel() / found['ours'] / 1e9:.0f} | {error:.0e} |"
         )
-        del x, ready, matrix
+        del x, ready, calls
     return lines
 
 
-def procrustes_lines(pictures: Tensor, device: str) -> list[str]:
+def procrustes_lines(pictures: Tensor, device: str, repeats: int) -> list[str]:
     one, other = (sg.catalog.model(name).network.to(device).eval() for name in RESNETS)
-    batches = [batch.to(device) for batch in pictures.split(500)]
+    batches = [batch.to(device) for batch in pictures.split(BATCH)]
 
     def forward() -> None:
         with torch.no_grad():
@@ -145,63 +147,64 @@ def procrustes_lines(pictures: Tensor, device: str) -> list[str]:
                 one(batch)
                 other(batch)
 
-    lines = ["| Procrustes, two ResNet-20 | two forward passes | with Procrustes | ratio |", "|---|---:|---:|---:|"]
-    for pairs, name in (("diagonal", "19 layers at the same places"), ("all", "all 361 pairs of layers")):
-        progress(f"procrustes: {name}")
+    calls: dict[str, Callable[[], object]] = {
+        "two forward passes": forward,
+        "19 layers at the same places": lambda: compare(one, other, batches, pairs="diagonal", progress=False),
+        "all 361 pairs of layers": lambda: compare(one, other, batches, progress=False),
+    }
+    forward()
+    found = least(calls, repeats, device)
+    plain = found["two forward passes"]
+    lines = [f"| Procrustes, two ResNet-20, batches of {BATCH} | seconds | ratio |", "|---|---:|---:|"]
+    return lines + [f"| {name} | {seconds:.2f} | {seconds / plain:.2f} |" for name, seconds in found.items()]
 
-        def measured(pairs: str = pairs) -> None:
-            compare(one, other, batches, pairs=pairs, progress=False)
 
-        plain, found = alternating(forward, measured, 3)
-        lines.append(f"| {name} | {plain:.1f} s | {found:.1f} s | {found / plain:.2f} |")
-    return lines
-
-
-def memory_task(samples: int) -> Callable[[], object]:
+def memory_task(samples: int, dtype: str) -> Callable[[], object]:
     """Compare features (n, 64, 32, 32) with others, made of noise, since only their size matters here."""
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.rand(samples, 64, 32, 32, generator=generator) for _ in range(2))
-    small = sg.symmetry.cka(x[:64], y[:64], dtype="float32")
-    assert small.samples == 64
-    return lambda: sg.symmetry.cka(x, y, dtype="float32")
+    sg.symmetry.cka(x[:64], y[:64], dtype=dtype)
+    return lambda: sg.symmetry.cka(x, y, dtype=dtype)
 
 
-def peak(samples: int) -> float:
-    """Measure in a process of its own how far memory rises above the features, in MiB."""
-    found = subprocess.run([sys.executable, __file__, "--memory", str(samples)], check=True, capture_output=True, text=True)
-    return float(json.loads(found.stdout.splitlines()[-1])["grown"])
+def peak(samples: int, dtype: str) -> float:
+    """Measure in a process of its own how far memory rises above the features, in MB."""
+    command = [sys.executable, __file__, "--memory", dtype, "--samples", str(samples)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(found.stdout.splitlines()[-1])["grown"]) * MIB / 1e6
 
 
-def main(data: Path | None = None, samples: int = 10_000, device: str = "cpu") -> str:
-    pictures = images(data, samples)
-    source = "CIFAR-10 test images" if data is not None else "drawn images"
+def main(device: str = "cpu", samples: int = 10_000, repeats: int = 3) -> str:
+    pictures, source = images(samples)
     lines = [
         f"# Similarity of two networks ({device})",
         "",
         describe(device),
         "",
         f"{len(pictures)} {source}; max kernel of layers of the Myrtle CNN with 65,536 values per sample, float32 products.",
-        f"The textbook loop was timed on {TEXTBOOK_ROWS} rows, twice, and scaled to all {len(pictures)}.",
+        f"The textbook loop was timed on {TEXTBOOK_ROWS} rows and scaled to all {len(pictures)}. Least of {repeats} turns.",
         "",
-        *kernel_rows(pictures, device),
+        *kernel_rows(pictures, device, repeats),
         "",
-        *procrustes_lines(pictures, device),
+        *procrustes_lines(pictures, device, repeats),
     ]
     if device == "cpu":
-        progress("memory")
-        lines += ["", f"Peak memory of `cka` beyond its features, {samples} samples, 64 × 32 × 32: {peak(samples):.0f} MiB."]
+        for dtype in ("float32", "float64"):
+            progress(f"memory, {dtype}")
+            told = f"Peak memory of `cka` beyond its features, {samples} samples, 64 × 32 × 32, {dtype} products"
+            lines += ["", f"{told}: {peak(samples, dtype):.0f} MB."]
     progress("")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path)
     parser.add_argument("--samples", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--memory", type=int)
+    parser.add_argument("--memory", metavar="DTYPE")
     given = parser.parse_args()
     if given.memory:
-        print(json.dumps({"grown": grown(lambda: memory_task(given.memory))}))
+        print(json.dumps({"grown": grown(lambda: memory_task(given.samples, given.memory))}))
     else:
-        print(main(given.data, given.samples, given.device))
+        print(main(given.device, given.samples, given.repeats))

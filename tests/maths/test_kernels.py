@@ -46,10 +46,11 @@ def test_equals_the_whole_tensor(reduction: str, shape: tuple[int, int, int, int
 
 
 @pytest.mark.parametrize("reduction", ["max", "sum"])
-def test_panels_and_groups_of_channels_change_nothing(reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_work_is_cut_up_changes_nothing(reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = features(37, 6, 3, 3)
-    monkeypatch.setattr(kernels, "PANEL", {"cpu": 8})
-    monkeypatch.setattr(kernels, "PANEL_BYTES", 8 * 9 * 8 * 2)  # two channels of eight rows
+    monkeypatch.setattr(kernels, "SCALED_BYTES", 37 * 9 * 8 * 2)  # two channels
+    monkeypatch.setattr(kernels, "CACHE_BYTES", 9 * 8 * 2 * 5)  # of five samples at a time
+    monkeypatch.setattr(kernels, "PRODUCT", {"cpu": 16, "cuda": 2**27})  # of one channel
     kernel = empty_kernel(37, reduction, torch.float64)
     accumulate_kernel(kernel, x, unscaled(6), reduction=reduction, tile=4)
     torch.testing.assert_close(kernel, naive(x, reduction), rtol=0, atol=1e-12)

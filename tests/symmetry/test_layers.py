@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, MissingExtraError, NoActivationError, OptionError
 from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.passes import Copies
 from sigmascope.symmetry.similarity import cka, procrustes
 
 
@@ -107,6 +108,26 @@ def test_networks_that_overwrite_their_features(measure: str) -> None:
     function = {"procrustes": procrustes, "cka": cka}[measure]
     expected = function(true, outputs(plain, images())[0]).similarity
     assert found.similarity[0, 0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_copies_use_their_memory_again_and_outlive_the_network() -> None:
+    copies = Copies()
+    first = torch.rand(6, 3, 2, 2)
+    copies.keep("a", first)
+    kept = copies.sites["a"]
+    first.zero_()
+    assert float(kept.min()) > 0
+    place = kept.data_ptr()
+    copies.begin()
+    assert not copies.sites
+    smaller = torch.rand(4, 2, 2, 3).permute(0, 3, 1, 2)
+    copies.keep("a", smaller)
+    assert torch.equal(copies.sites["a"], smaller)
+    assert copies.sites["a"].data_ptr() == place
+    for other in (torch.rand(9, 3, 2, 2), torch.rand(2, 3, 2, 2).double()):
+        copies.keep("a", other)
+        assert torch.equal(copies.sites["a"], other)
+        assert copies.sites["a"].dtype == other.dtype
 
 
 def test_everything_is_left_as_it_was() -> None:
@@ -224,10 +245,16 @@ def test_tokens_are_read_along_their_channels() -> None:
 
 def test_refuses_what_cannot_be_run() -> None:
     one = network(0)
-    for options in ({"measure": "mse"}, {"group": "tanh"}, {"pairs": "some"}, {"dtype": "half"}, {"kernel": "sum"}):
+    for options in ({"measure": "mse"}, {"group": "tanh"}, {"pairs": "some"}, {"dtype": "half"}, {"normaliser": "all"}):
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), **options)  # type: ignore[arg-type]
+    for options in ({"kernel": "sum"}, {"normalise": "all"}, {"dtype": "half"}):
+        [(name, value)] = options.items()
+        with pytest.raises(OptionError, match=f"{name}='{value}'"):
+            compare(one, one, images(), measure="cka", **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="memory=0 is not a positive number"):
+        compare(one, one, images(), measure="cka", memory=0)
     with pytest.raises(NoActivationError, match="Linear has no features to compare"):
         compare(one, nn.Linear(8, 2), images())
     with pytest.raises(InputError, match="batches is empty"):
@@ -236,6 +263,38 @@ def test_refuses_what_cannot_be_run() -> None:
         compare(one, "resnet", images())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="3 samples"):
         compare(one, one, images(3), measure="cka")
+
+
+@pytest.mark.parametrize(
+    ("measure", "option", "match"),
+    [
+        ("procrustes", {"kernel": "median"}, "kernel belongs to measure='cka', not to 'procrustes'"),
+        ("cka", {"normaliser": "live"}, "normaliser belongs to measure='procrustes', not to 'cka'"),
+        ("cka", {"max_batch": 3}, "option='max_batch' is not known. Did you mean 'max_batches'"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(measure: str, option: dict[str, Any], match: str) -> None:
+    with pytest.raises(OptionError, match=match):
+        compare(network(0), network(0), images(), measure=measure, **option)
+
+
+def test_options_reach_the_measure_and_the_run() -> None:
+    one, other = network(0), network(1)
+    with torch.no_grad():
+        other[3].bias[:4] = -100  # dead channels, which the two normalisers count differently
+    batches = torch.split(images(), 16)
+    found = compare(one, other, batches, normaliser="live", max_batches=2, activations=["relu"], channel_axis=None)
+    expected = procrustes(outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normaliser="live")
+    assert found.similarity[1, 1] == pytest.approx(expected.similarity, abs=1e-5)
+    assert found.samples == 32
+    assert found.settings == {"normaliser": "live", "dtype": "float32"}
+    options: dict[str, Any] = {"kernel": "median", "normalise": "none", "centered": False}
+    found = compare(one, other, batches, measure="cka", **options)
+    expected_cka = cka(outputs(one, images())[0], outputs(other, images())[0], **options)
+    assert found.similarity[0, 0] == pytest.approx(expected_cka.similarity, abs=1e-5)
+    assert found.settings == {"kernel": "median", "normalise": "none", "centered": "False", "dtype": "float32"}
+    linear = compare(one, other, batches, measure="cka", group="orthogonal")
+    assert linear.settings["kernel"] == "sum"
 
 
 def test_saved_and_read_back(tmp_path: Path) -> None:
@@ -256,6 +315,13 @@ def test_prints_itself_and_becomes_a_frame(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(MissingExtraError, match="needs pandas"):
         found.to_frame()
+
+
+def test_draws_itself() -> None:
+    found = compare(network(0), network(1), images(), names=("one", "other"))
+    drawn = found.plot()
+    assert len(drawn.table) == 9
+    assert drawn.axes[0].get_title() == "Procrustes similarity, relu group"
 
 
 def test_many_layers_are_listed_with_the_most_alike() -> None:

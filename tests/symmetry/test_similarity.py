@@ -140,6 +140,18 @@ def rotated(seed: int, x: np.ndarray) -> np.ndarray:
     return np.einsum("oc,nchw->nohw", turn, x)
 
 
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), channels=st.tuples(st.integers(2, 7), st.integers(2, 7)))
+def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(seed: int, channels: tuple[int, int]) -> None:
+    generator = np.random.default_rng(seed)
+    x, y = (relu_features(generator, 16, width, 3, 3) for width in channels)
+    turned = rotated(seed + 1, x), rotated(seed + 2, y)
+    for measure, options in ((procrustes, {}), (cka, {"normalise": "none"})):
+        expected = measure(x, y, group="orthogonal", **options).similarity
+        assert measure(*turned, group="orthogonal", **options).similarity == pytest.approx(expected, abs=1e-9)
+        assert measure(y, x, group="orthogonal", **options).similarity == pytest.approx(expected, abs=1e-9)
+
+
 def test_who_sees_rotations() -> None:
     generator = np.random.default_rng(0)
     x = relu_features(generator, 60, 8, 3, 3) * np.exp(generator.standard_normal(8))[:, None, None]

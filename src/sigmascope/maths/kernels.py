@@ -13,7 +13,7 @@ channels at a time, and a running maximum takes them in while they are in the ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,12 +26,11 @@ __all__ = ["REDUCTIONS", "Products", "Scaling", "accumulate_kernel", "empty_kern
 
 REDUCTIONS = ("max", "median", "sum")
 
-# Bytes of scaled features that are kept at a time, of the rows of kernels that are centred, and of features in float64.
-PANEL_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**28, 2**26, 2**21
-# Rows of a tile and of a panel, which are scaled once and meet every tile; elements of the product of two tiles.
-TILE = {"cpu": 256, "cuda": 2048}
-PANEL = {"cpu": 1024, "cuda": 2048}
-PRODUCT = {"cpu": 2**20, "cuda": 2**27}
+# Bytes of scaled features that are kept at a time, of the rows of kernels that are centred, and of features in the cache.
+SCALED_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**28, 2**26, 2**21
+# Rows of a tile; elements of the product of two tiles.
+TILE = {"cpu": 384, "cuda": 2048}
+PRODUCT = {"cpu": 2**21, "cuda": 2**27}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,60 +98,67 @@ def accumulate_kernel(kernel: Tensor, features: Tensor, scaling: Scaling, *, red
             [1., 1., 0.]], dtype=torch.float64)
     """
     place = "cuda" if kernel.is_cuda else "cpu"
-    tile = min(len(kernel), tile or TILE[place])
+    n, c = features.shape[:2]
+    tile = min(n, tile or TILE[place])
     if reduction == "median":  # all channels of a tile at once
-        tile = max(1, min(tile, math.isqrt(PRODUCT["cuda"] // 8 // features.shape[1])))
-    panel = max(tile, PANEL[place] // tile * tile)
-    positions = math.prod(features.shape[2:])
-    step = max(1, PANEL_BYTES // (min(panel, len(kernel)) * max(positions, 1) * kernel.dtype.itemsize))
-    if reduction == "median":
-        step = features.shape[1]
+        tile = max(1, min(tile, math.isqrt(PRODUCT["cuda"] // 8 // c)))
     work = torch.empty(max(PRODUCT[place], tile * tile), dtype=kernel.dtype, device=kernel.device)
-    for start in range(0, features.shape[1], step):
+    step = c if reduction == "median" else max(1, SCALED_BYTES // (n * math.prod(features.shape[2:]) * work.itemsize))
+    for start in range(0, c, step):
         chosen = slice(start, start + step)
         part = Scaling(scaling.shift[chosen], scaling.factor[chosen], scaling.live[chosen])
-        _take_in(kernel, features[:, chosen], part, _Plan(reduction, tile, panel, work))
-    kernel.fill_diagonal_(0)
+        _take_in(kernel, features[:, chosen], part, _Plan(reduction, tile, work))
+    _mirror(kernel, tile)
 
 
 class _Plan(NamedTuple):
-    """How a kernel is computed: rows per tile and per panel, and memory for the products."""
+    """How a kernel is computed: rows per tile, and memory for the products."""
 
     reduction: str
     tile: int
-    panel: int
     work: Tensor
 
 
 def _take_in(kernel: Tensor, features: Tensor, scaling: Scaling, plan: _Plan) -> None:
-    n, tile = len(kernel), plan.tile
+    """Take channels into the tiles on and above the diagonal."""
+    rows_of = _scaled_rows(features, scaling, kernel.dtype, plan)
+    for i in range(0, len(kernel), plan.tile):
+        rows = rows_of(i)
+        for j in range(i, len(kernel), plan.tile):
+            block = kernel[i : i + plan.tile, j : j + plan.tile]
+            _reduce(block, rows, rows if i == j else rows_of(j), plan)
+
+
+def _mirror(kernel: Tensor, tile: int) -> None:
+    for i in range(0, len(kernel), tile):
+        for j in range(i + tile, len(kernel), tile):
+            kernel[j : j + tile, i : i + tile] = kernel[i : i + tile, j : j + tile].T
+    kernel.fill_diagonal_(0)
+
+
+def _scaled_rows(features: Tensor, scaling: Scaling, dtype: torch.dtype, plan: _Plan) -> Callable[[int], Tensor]:
+    """Return a function from the first row of a tile to its scaled rows.
+
+    All are scaled once, before they meet; but for a median, which needs more channels at once than there may be room for.
+    """
     joined = plan.reduction == "sum"
-    for start in range(0, n, plan.panel):
-        stop = min(start + plan.panel, n)
-        panel = _scaled(features[start:stop], scaling, kernel.dtype, joined=joined)
-        for j in range(start, n, tile):
-            inside = j < stop
-            columns = (
-                panel[:, j - start : j - start + tile]
-                if inside
-                else _scaled(features[j : j + tile], scaling, kernel.dtype, joined=joined)
-            )
-            for i in range(start, min(stop, j + 1), tile):
-                block = kernel[i : min(i + tile, stop), j : j + tile]
-                _reduce(block, panel[:, i - start : i - start + tile], columns, plan)
-                if i != j:
-                    kernel[j : j + tile, i : min(i + tile, stop)] = block.T
+    if plan.reduction == "median":
+        return lambda start: _scaled(features[start : start + plan.tile], scaling, dtype, joined=joined)
+    ready = _scaled(features, scaling, dtype, joined=joined)
+    return lambda start: ready[:, start : start + plan.tile]
 
 
-def _scaled(rows: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: bool) -> Tensor:
-    """Return scaled rows as (c, rows, p), or joined into one long channel, (1, rows, c·p)."""
-    flat = rows.reshape(*rows.shape[:2], -1)
-    b, c, p = flat.shape
-    out = torch.empty((b, c, p) if joined else (c, b, p), dtype=dtype, device=flat.device)
-    along = (slice(None), None) if joined else (slice(None), None, None)
-    torch.sub(flat if joined else flat.transpose(0, 1), scaling.shift.to(dtype)[along], out=out)
-    out *= scaling.factor.to(dtype)[along]
-    return out.view(1, b, c * p) if joined else out
+def _scaled(features: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: bool) -> Tensor:
+    """Return scaled features as (c, n, p), or joined into one long channel, (1, n, c·p)."""
+    flat = features.reshape(*features.shape[:2], -1)
+    n, c, p = flat.shape
+    out = torch.empty((n, c, p) if joined else (c, n, p), dtype=dtype, device=flat.device)
+    by_sample = out if joined else out.transpose(0, 1)
+    shift, factor = (one.to(dtype)[:, None] for one in (scaling.shift, scaling.factor))
+    step = n if out.is_cuda else max(1, CACHE_BYTES // (c * p * out.itemsize))
+    for part, rows in zip(torch.split(by_sample, step), torch.split(flat, step), strict=True):
+        torch.sub(rows, shift, out=part).mul_(factor)  # while they are in the cache
+    return out.view(1, n, c * p) if joined else out
 
 
 def _reduce(block: Tensor, rows: Tensor, columns: Tensor, plan: _Plan) -> None:

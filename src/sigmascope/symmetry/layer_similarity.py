@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sigmascope.compare.table import as_frame, as_lines
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.store import decode, encode, read_json, write_json
+
+if TYPE_CHECKING:
+    from sigmascope.figures.drawn import Drawn
 
 __all__ = ["LayerSimilarity", "Missing"]
 
@@ -88,6 +91,12 @@ class LayerSimilarity:
             MissingExtraError: pandas is not installed.
         """
         return as_frame(dict(zip(self.columns, self.similarity.T, strict=True)), self.rows)
+
+    def plot(self) -> Drawn:
+        """Draw the matrix; see `sigmascope.figures.draw_similarity`."""
+        from sigmascope.figures.similarity import draw_similarity  # results know how they are drawn, and only when asked
+
+        return draw_similarity(self)
 
     def save(self, path: str | Path) -> Path:
         """Write the result to a JSON file, which replaces an older one at once or not at all; see `LayerSimilarity.load`."""

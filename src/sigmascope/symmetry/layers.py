@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from torch import Tensor, nn
 
 from sigmascope.errors import InputError, check_option
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.measure.batches import Forward
 from sigmascope.measure.progress import progress_bar
-from sigmascope.symmetry.features import kernel_dtype
 from sigmascope.symmetry.grams import CrossGrams, PairedGrams
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
-from sigmascope.symmetry.passes import Tap, Watching, check_found, items_of, tapped
-from sigmascope.symmetry.rounds import INCOMPLETE, KernelSettings, Rounds
-from sigmascope.symmetry.similarity import KERNELS
-from sigmascope.symmetry.streaming import GROUPS, NORMALISE, NORMALISERS
+from sigmascope.symmetry.options import AlignmentSettings, CompareOptions, KernelSettings, Watching, sorted_out
+from sigmascope.symmetry.passes import Copies, Tap, check_found, items_of, tapped
+from sigmascope.symmetry.rounds import INCOMPLETE, Rounds
+from sigmascope.symmetry.streaming import GROUPS
 
 __all__ = ["LayerSimilarity", "Missing", "compare"]
 
-MEASURES = ("procrustes", "cka")
 PAIRS = ("all", "diagonal")
 
 
@@ -40,21 +35,9 @@ def compare(
     measure: str = "procrustes",
     group: str = "relu",
     pairs: str = "all",
-    normaliser: str = "authors",
-    kernel: str = "max",
-    normalise: str = "channels",
-    centered: bool = True,
-    dtype: str = "float32",
-    activations: str | Collection[str] = "pointwise",
-    channel_axis: Mapping[str, int] | None = None,
-    batch_axis: int = 0,
-    forward: Forward | None = None,
-    max_batches: int | None = None,
-    memory: float = 2e9,
-    folder: str | Path | None = None,
-    seed: int = 0,
-    progress: bool = True,
     names: tuple[str, str] | None = None,
+    progress: bool = True,
+    **options: Unpack[CompareOptions],
 ) -> LayerSimilarity:
     """Compare every activation of one network with every activation of another, on the same inputs.
 
@@ -70,21 +53,20 @@ def compare(
         measure: "procrustes" or "cka"; see these functions.
         group: "relu" or "orthogonal".
         pairs: "all", or "diagonal" for layers at the same place; elsewhere is then NaN.
-        normaliser: "authors" or "live", see `procrustes`.
-        kernel: "max" or "median", see `cka`.
-        normalise: "channels" or "none", see `cka`.
-        centered: see `cka`.
-        dtype: of the products, "float32" or "float64"; all sums over batches are float64.
-        activations: which kinds, see `sigmascope.signature`.
-        channel_axis: pattern of a path -> axis, where the evidence for the axis of the channels is overruled.
-        batch_axis: the axis of the samples in the inputs.
-        forward: a function of a network and a batch that runs the network, for batches of any other form.
-        max_batches: stop after so many.
-        memory: for CKA, bytes of features kept at a time, and of kernels before they go to files.
-        folder: for these files; by default a temporary one. They are removed at the end.
-        seed: of the loader and of random networks.
-        progress: whether to show a progress bar, on a terminal.
         names: of the networks; by default their classes.
+        progress: whether to show a progress bar, on a terminal.
+        **options: what is less often needed.
+            dtype: of the products, "float32" (the default) or "float64"; all sums over batches are float64.
+            normaliser: of Procrustes, "authors" or "live", see `procrustes`.
+            kernel, normalise, centered: of CKA, see `cka`.
+            memory: for CKA, bytes of features kept at a time, and of kernels before they go to files; 2e9.
+            folder: for these files; by default a temporary one. They are removed at the end.
+            activations: which kinds, see `sigmascope.signature`.
+            channel_axis: pattern of a path -> axis, where the evidence for the axis of the channels is overruled.
+            batch_axis: the axis of the samples in the inputs; 0.
+            forward: a function of a network and a batch that runs the network, for batches of any other form.
+            max_batches: stop after so many.
+            seed: of the loader and of random networks; 0.
 
     Returns:
         `LayerSimilarity`. Identical layers give exactly 1; a pair that cannot be compared is NaN, with the reason.
@@ -92,7 +74,7 @@ def compare(
     Raises:
         NetworkError: a network that hides its calls.
         NoActivationError: a network without features that could be read.
-        InputError, InputTypeError, OptionError: bad input, naming the remedy.
+        InputError, InputTypeError, OptionError: bad input, naming the remedy; also an option of the other measure.
 
     >>> import torch
     >>> _ = torch.manual_seed(0)
@@ -105,32 +87,35 @@ def compare(
     1           0.5399  0.5502
     3           0.5190  0.5311
     """
-    for option, value, allowed in (
-        ("measure", measure, MEASURES),
-        ("group", group, GROUPS),
-        ("pairs", pairs, PAIRS),
-        ("normaliser", normaliser, NORMALISERS),
-        ("kernel", kernel, KERNELS),
-        ("normalise", normalise, NORMALISE),
-    ):
-        check_option(option, value, allowed)
-    kernel_dtype(dtype)
+    check_option("group", group, GROUPS)
+    check_option("pairs", pairs, PAIRS)
+    watching, settings = sorted_out(measure, options)
     titles = names or (type(model_a).__name__, type(model_b).__name__)
-    watching = Watching(activations, channel_axis or {}, batch_axis, forward, max_batches, seed)
     with ExitStack() as stack:
         taps = (stack.enter_context(tapped(model_a, watching)), stack.enter_context(tapped(model_b, watching)))
-        task = _Task(taps, titles, batches, watching, progress)
-        if measure == "procrustes":
-            found = _by_procrustes(task, group, normaliser, pairs, dtype)
-            settings = {"normaliser": normaliser, "dtype": dtype}
+        task = _Task(taps, titles, batches, watching, pairs, progress)
+        if isinstance(settings, AlignmentSettings):
+            found = _by_procrustes(task, group, settings)
         else:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
-            chosen = KernelSettings("sum" if group == "orthogonal" else kernel, normalise, centered, dtype, memory)
-            found = _by_cka(task, chosen, pairs, place)
-            settings = {"kernel": chosen.kernel, "normalise": normalise, "centered": str(bool(centered)), "dtype": dtype}
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=settings.folder)))
+            found = _by_cka(task, group, settings, place)
         skipped = [Missing(site, "", reason) for site, reason in taps[0].failures.items()]
         skipped += [Missing("", site, reason) for site, reason in taps[1].failures.items()]
-    return _result(found, measure, group, settings, titles, pairs, skipped)
+    missing = [Missing(found.sites[0][i], found.sites[1][j], reason) for (i, j), reason in found.reasons.items()]
+    return LayerSimilarity(
+        measure=measure,
+        group=group,
+        settings=settings.shown(group),
+        networks=titles,
+        rows=found.sites[0],
+        columns=found.sites[1],
+        similarities=tuple(tuple(float(value) for value in row) for row in found.similarity),
+        channels=found.channels,
+        live=found.live,
+        pairs=pairs,
+        samples=found.samples,
+        missing=(*missing, *skipped),
+    )
 
 
 @dataclass(frozen=True)
@@ -141,6 +126,7 @@ class _Task:
     names: tuple[str, str]
     batches: Any
     watching: Watching
+    pairs: str
     progress: bool
 
 
@@ -156,26 +142,25 @@ class _Found:
     samples: int
 
 
-def _by_procrustes(task: _Task, group: str, normaliser: str, pairs: str, dtype: str) -> _Found:
+def _by_procrustes(task: _Task, group: str, settings: AlignmentSettings) -> _Found:
     sums: CrossGrams | PairedGrams | None = None
     first: tuple[dict[str, Tensor], ...] = ()
     incomplete: tuple[set[str], ...] = (set(), set())
-    samples = 0
+    samples, copies = 0, (Copies(), Copies())
     with progress_bar(" and ".join(task.names), _length(task), shown=task.progress) as advance:
         for item in items_of(task.batches, task.watching):
-            size, found = _features(task, item)
+            size, found = _features(task, item, copies)
             if sums is None:
                 for tap, sites, name in zip(task.taps, found, task.names, strict=True):
                     check_found(sites, tap, name)
-                _check_pairs(pairs, *map(len, found))
+                _check_pairs(task.pairs, *map(len, found))
                 first = tuple({site: one[:1].clone() for site, one in sites.items()} for sites in found)
                 widths = [[one.shape[1] for one in sites.values()] for sites in found]
-                sums = (CrossGrams if pairs == "all" else PairedGrams)(*widths, dtype=dtype)
+                sums = (CrossGrams if task.pairs == "all" else PairedGrams)(*widths, dtype=settings.dtype)
             for sites, known, missing in zip(found, first, incomplete, strict=True):
                 _complete(sites, known, missing, size)
             xs, ys = ([sites[site] for site in known] for sites, known in zip(found, first, strict=True))
             sums.add(xs, [one.to(xs[0].device) for one in ys])
-            del found, xs, ys  # or they would stay while the networks run again
             samples += size
             advance()
     if sums is None:
@@ -183,9 +168,9 @@ def _by_procrustes(task: _Task, group: str, normaliser: str, pairs: str, dtype: 
     rows, columns = (tuple(known) for known in first)
     similarity = np.full((len(rows), len(columns)), math.nan)
     reasons = {}
-    for i, j in _pairs(pairs, len(rows), len(columns)):
+    for i, j in _pairs(task.pairs, len(rows), len(columns)):
         broken = [site for site, missing in zip((rows[i], columns[j]), incomplete, strict=True) if site in missing]
-        one = f"{broken[0]}: {INCOMPLETE}" if broken else sums.result(i, j, group=group, normaliser=normaliser)
+        one = f"{broken[0]}: {INCOMPLETE}" if broken else sums.result(i, j, group=group, normaliser=settings.normaliser)
         if isinstance(one, str):
             reasons[i, j] = one
         else:
@@ -196,31 +181,15 @@ def _by_procrustes(task: _Task, group: str, normaliser: str, pairs: str, dtype: 
     return _Found((rows, columns), (channels[0], channels[1]), sums.live(), similarity, reasons, samples)
 
 
-def _features(task: _Task, item: object) -> tuple[int, tuple[dict[str, Tensor], dict[str, Tensor]]]:
-    """Run both networks on a batch and return their features.
-
-    They are what the network itself has computed, not copies, unless it has overwritten some of it since.
-    """
-    found = []
+def _features(task: _Task, item: object, copies: tuple[Copies, Copies]) -> tuple[int, tuple[dict[str, Tensor], ...]]:
+    """Run both networks on a batch and return their features, which stay until the next batch."""
     size = 0
-    for tap in task.taps:
-        size, kept = _shown(tap, item, copied=tap.overwrites)
-        if any(one._version != version for one, version in kept.values()):
-            tap.overwrites = True
-            size, kept = _shown(tap, item, copied=True)
-        found.append({site: one for site, (one, _) in kept.items()})
-    return size, (found[0], found[1])
-
-
-def _shown(tap: Tap, item: object, *, copied: bool) -> tuple[int, dict[str, tuple[Tensor, int]]]:
-    """Run a network and return, by site, its features and how often they had been written to."""
-    kept: dict[str, tuple[Tensor, int]] = {}
-
-    def keep(site: str, features: Tensor) -> None:
-        one = features.clone() if copied else features
-        kept[site] = one, one._version
-
-    return tap.run(item, keep), kept
+    found = []
+    for tap, kept in zip(task.taps, copies, strict=True):
+        kept.begin()
+        size = tap.run(item, kept.keep)
+        found.append(kept.sites)
+    return size, tuple(found)
 
 
 def _complete(sites: dict[str, Tensor], known: dict[str, Tensor], missing: set[str], size: int) -> None:
@@ -231,14 +200,14 @@ def _complete(sites: dict[str, Tensor], known: dict[str, Tensor], missing: set[s
             sites[site] = example.new_zeros(size, *example.shape[1:])
 
 
-def _by_cka(task: _Task, settings: KernelSettings, pairs: str, folder: Path) -> _Found:
-    rounds = Rounds(task.taps, task.names, task.batches, task.watching, settings, folder)
+def _by_cka(task: _Task, group: str, settings: KernelSettings, folder: Path) -> _Found:
+    rounds = Rounds(task.taps, task.names, task.batches, task.watching, settings, settings.reduction(group), folder)
     steps = rounds.prepare()
-    _check_pairs(pairs, *map(len, rounds.layers))
+    _check_pairs(task.pairs, *map(len, rounds.layers))
     with progress_bar(" and ".join(task.names), steps, shown=task.progress) as advance:
         rounds.run(advance)
     similarity, reasons = rounds.similarities()
-    asked = set(_pairs(pairs, *similarity.shape))
+    asked = set(_pairs(task.pairs, *similarity.shape))
     for pair in np.ndindex(*similarity.shape):
         if pair not in asked:
             similarity[pair] = math.nan
@@ -265,31 +234,3 @@ def _length(task: _Task) -> int | None:
     except TypeError:  # a generator, or a loader that has a length in name only
         return limit
     return count if limit is None else min(count, limit)
-
-
-def _result(
-    found: _Found,
-    measure: str,
-    group: str,
-    settings: dict[str, str],
-    names: tuple[str, str],
-    pairs: str,
-    skipped: list[Missing],
-) -> LayerSimilarity:
-    rows, columns = found.sites
-    missing = (Missing(rows[i], columns[j], reason) for (i, j), reason in found.reasons.items())
-    values = tuple(tuple(float(value) for value in row) for row in found.similarity)
-    return LayerSimilarity(
-        measure=measure,
-        group=group,
-        settings=settings,
-        networks=names,
-        rows=rows,
-        columns=columns,
-        similarities=values,
-        channels=found.channels,
-        live=found.live,
-        pairs=pairs,
-        samples=found.samples,
-        missing=tuple(chain(missing, skipped)),
-    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -15,24 +14,13 @@ from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.errors import InputError, NoActivationError
-from sigmascope.measure.batches import Forward, batches_of, placed, run_forward, tensors_in
+from sigmascope.measure.batches import batches_of, placed, run_forward, tensors_in
+from sigmascope.symmetry.options import Watching
 
-__all__ = ["Sink", "Tap", "Watching", "check_found", "items_of", "tapped"]
+__all__ = ["Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
 
 Sink: TypeAlias = Callable[[str, Tensor], None]
 """Is shown the name of a site and its features (n, c, ...), which the network may overwrite afterwards."""
-
-
-@dataclass(frozen=True)
-class Watching:
-    """How networks are run and what is looked at; see `compare`."""
-
-    activations: str | Collection[str]
-    channel_axis: Mapping[str, int]
-    batch_axis: int
-    forward: Forward | None
-    max_batches: int | None
-    seed: int
 
 
 @contextmanager
@@ -52,12 +40,10 @@ class Tap:
 
     Attributes:
         failures: site -> why its features could not be read.
-        overwrites: whether the network is known to overwrite features that it has shown.
     """
 
     def __init__(self, network: nn.Module, watching: Watching) -> None:
         self.failures: dict[str, str] = {}
-        self.overwrites = False
         self.recorder: Recorder | None = None
         self._network = network
         self._watching = watching
@@ -114,6 +100,35 @@ class Tap:
                 self._sink(name, _features(y.detach(), axes))
 
         return finish
+
+
+class Copies:
+    """Keeps the features of a batch, in memory that the next batch uses again.
+
+    The network's own tensors are not held: it may overwrite them after it has shown them.
+
+    Attributes:
+        sites: site -> its features (n, c, ...).
+    """
+
+    def __init__(self) -> None:
+        self.sites: dict[str, Tensor] = {}
+        self._memory: dict[str, Tensor] = {}
+
+    def begin(self) -> None:
+        """Forget the batch before."""
+        self.sites = {}
+
+    def keep(self, site: str, features: Tensor) -> None:
+        """See `Sink`."""
+        memory = self._memory.get(site)
+        if memory is None or len(memory) < features.numel() or (memory.dtype, memory.device) != _kind(features):
+            memory = self._memory[site] = torch.empty(features.numel(), dtype=features.dtype, device=features.device)
+        self.sites[site] = memory[: features.numel()].view(features.shape).copy_(features)
+
+
+def _kind(tensor: Tensor) -> tuple[torch.dtype, torch.device]:
+    return tensor.dtype, tensor.device
 
 
 def _features(tensor: Tensor, axes: Axes) -> Tensor:

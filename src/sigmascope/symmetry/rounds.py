@@ -16,23 +16,13 @@ from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.kernels import hsic_products
 from sigmascope.measure.batches import batch_size, batches_of, fingerprint_of_batch
 from sigmascope.measure.progress import Advance
-from sigmascope.symmetry.passes import Tap, Watching, check_found, items_of
+from sigmascope.symmetry.options import KernelSettings, Watching
+from sigmascope.symmetry.passes import Tap, check_found, items_of
 from sigmascope.symmetry.streaming import Kernel, constant_kernels, cosine
 
-__all__ = ["KernelSettings", "Layer", "Rounds"]
+__all__ = ["Layer", "Rounds"]
 
 INCOMPLETE = "it is not called in every batch, or with features of another shape"
-
-
-@dataclass(frozen=True)
-class KernelSettings:
-    """See `cka`; `memory` in bytes, for the features of a round and, apart from them, for the kernels."""
-
-    kernel: str
-    normalise: str
-    centered: bool
-    dtype: str
-    memory: float
 
 
 class Layer(NamedTuple):
@@ -63,6 +53,7 @@ class Rounds:
     batches: Any
     watching: Watching
     settings: KernelSettings
+    reduction: str
     folder: Path
     layers: tuple[list[Layer], list[Layer]] = field(default_factory=lambda: ([], []))
     samples: int = 0
@@ -154,7 +145,7 @@ class Rounds:
 
     def _add_kernel(self, layer: Layer, features: Tensor) -> None:
         settings = self.settings
-        kernel = Kernel(settings.kernel, normalise=settings.normalise, centered=settings.centered, dtype=settings.dtype)
+        kernel = Kernel(self.reduction, normalise=settings.normalise, centered=settings.centered, dtype=settings.dtype)
         try:
             kernel.add(features, channel_axis=1)
         except InputError as error:

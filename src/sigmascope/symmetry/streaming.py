@@ -41,8 +41,8 @@ GROUPS = ("relu", "orthogonal")
 NORMALISERS = ("authors", "live")
 NORMALISE = ("channels", "none")
 
-# Elements of features that are turned into the type of the products at a time.
-CHUNK = 2**22
+# Elements of features that are taken in at a time: few enough to stay in the cache while they are multiplied.
+CHUNK = 2**18
 
 
 class CrossGram:
