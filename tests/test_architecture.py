@@ -30,7 +30,7 @@ LAYERS = (
     "compare",
     "symmetry",
     "stitching",
-    "dissect",
+    "dissection",
     "catalog",
     "runs",
     "figures",

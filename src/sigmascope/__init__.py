@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         distances as distances,
     )
     from sigmascope.compare.statistics import Statistics as Statistics, statistics as statistics
+    from sigmascope.dissection.result import Dissection as Dissection
+    from sigmascope.dissection.run import dissect as dissect
     from sigmascope.errors import (
         FileFormatError as FileFormatError,
         GradientError as GradientError,
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     )
     from sigmascope.measure.survey import signature as signature
     from sigmascope.reporting.page import report as report
+    from sigmascope.stitching.result import StitchResult as StitchResult
+    from sigmascope.stitching.run import stitch as stitch
 
 __version__ = "0.1.0"
 
@@ -73,6 +77,7 @@ _HOME = {
     "Correlations": "compare.correlation",
     "Coverage": "measure.signature",
     "Densities": "compare.density",
+    "Dissection": "dissection.result",
     "Distances": "compare.distances",
     "Embedding": "compare.distances",
     "FileFormatError": "errors",
@@ -89,11 +94,13 @@ _HOME = {
     "Site": "measure.signature",
     "Skipped": "measure.signature",
     "Statistics": "compare.statistics",
+    "StitchResult": "stitching.result",
     "affine_map": "maths.fit",
     "affinities": "measure.affinity",
     "affinity": "measure.affinity",
     "correlations": "compare.correlation",
     "densities": "compare.density",
+    "dissect": "dissection.run",
     "distances": "compare.distances",
     "fit_accuracy": "compare.accuracy",
     "known_activations": "capture.activations",
@@ -105,11 +112,12 @@ _HOME = {
     "rescore": "measure.keep",
     "signature": "measure.survey",
     "statistics": "compare.statistics",
+    "stitch": "stitching.run",
     "w2_exact": "maths.transport",
     "w2_gaussian": "maths.gaussians",
 }
 
-_PACKAGES = ("catalog", "figures", "symmetry")
+_PACKAGES = ("catalog", "dissection", "figures", "stitching", "symmetry")
 
 __all__ = ["__version__", *_HOME, *_PACKAGES]
 

@@ -16,7 +16,7 @@ from sigmascope.cli import main
 from tests.cli.running import run, started
 from tests.compare.made import made
 
-COMMANDS = ("measure", "compare", "report", "show", "reproduce", "list", "demo")
+COMMANDS = ("measure", "compare", "report", "show", "similarity", "stitch", "reproduce", "list", "demo")
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -42,7 +42,7 @@ def test_version() -> None:
     assert (result.exit_code, result.output) == (0, f"sigmascope {sg.__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["measure", "--help"], ["compare", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["measure", "--help"], ["compare", "--help"], ["similarity", "--help"]])
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = "print({'torch', 'numpy', 'scipy', 'matplotlib', 'rich'} & set(sys.modules), time.process_time())"
     code = f"import sys, time\nfrom sigmascope.cli import main\ntry:\n    main({arguments})\nfinally:\n    {heavy}"

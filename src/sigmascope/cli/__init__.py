@@ -18,10 +18,12 @@ from sigmascope.cli.program import Program
 from sigmascope.cli.report import report
 from sigmascope.cli.reproduce import reproduce
 from sigmascope.cli.show import show
+from sigmascope.cli.similarity import similarity
+from sigmascope.cli.stitch import stitch
 
 __all__ = ["main"]
 
-COMMANDS = (measure, compare, report, show, reproduce, listing, demo)
+COMMANDS = (measure, compare, report, show, similarity, stitch, reproduce, listing, demo)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

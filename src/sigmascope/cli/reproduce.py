@@ -62,7 +62,9 @@ def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool
             inform(f"{number}/{len(chosen)} {name}: could not be reproduced")
             continue
         if len(chosen) > 1:
-            inform(f"{number}/{len(chosen)} {name}: {outcomes[-1].verdict}, {outcomes[-1].seconds:.0f} s")
+            inform(
+                f"{number}/{len(chosen)} {name}: {outcomes[-1].verdict} ({outcomes[-1].tally}), {outcomes[-1].seconds:.0f} s"
+            )
         if not as_json:
             say(f"{outcomes[-1]!r}\n")
     return _finish(out, outcomes, failures, as_json)

@@ -35,6 +35,14 @@ if TYPE_CHECKING:
         sigma_identity_invertible as sigma_identity_invertible,
     )
     from sigmascope.symmetry.orbits import ray_orbit_size as ray_orbit_size
+    from sigmascope.symmetry.rotations import (
+        deviation as deviation,
+        near_identity as near_identity,
+        random_rotation as random_rotation,
+        rotation_power as rotation_power,
+        rotation_powers as rotation_powers,
+        unpermute as unpermute,
+    )
     from sigmascope.symmetry.similarity import cka as cka, procrustes as procrustes
     from sigmascope.symmetry.streaming import Procrustes as Procrustes
 
@@ -50,16 +58,22 @@ _HOME = {
     "check_equivalence": "equivalence",
     "cka": "similarity",
     "compare": "layers",
+    "deviation": "rotations",
     "gelu_asymptotic_slope": "gelu",
     "gelu_xi": "gelu",
     "group": "groups",
     "infer_scalars": "numeric",
     "is_intertwiner": "numeric",
     "move": "action",
+    "near_identity": "rotations",
     "procrustes": "similarity",
+    "random_rotation": "rotations",
     "ray_orbit_size": "orbits",
+    "rotation_power": "rotations",
+    "rotation_powers": "rotations",
     "sigma_identity_invertible": "numeric",
     "spaces": "listing",
+    "unpermute": "rotations",
 }
 
 __all__ = list(_HOME)

@@ -1,0 +1,165 @@
+"""`sigmascope stitch`: the front of one network joined to the back of another, and what that costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sigmascope.cli.output import emit, json_option, say, written
+from sigmascope.cli.program import Stopped
+
+if TYPE_CHECKING:
+    import torch
+
+    from sigmascope.catalog.entry import Model
+    from sigmascope.stitching import StitchData, StitchResult
+
+__all__ = ["AUGMENT", "FAMILIES", "PRESETS", "stitch"]
+
+# The tables of the library come with torch; a test compares them.
+FAMILIES = ("full", "low-rank", "lasso", "relu-group", "softsort", "identity", "least-squares", "permutation")
+PRESETS = ("paper", "as-run", "fast")
+AUGMENT = ("none", "flip-shift")
+AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
+
+COUNT = click.IntRange(min=1)
+POSITIVE = click.FloatRange(min=0)
+# Option -> setting; only those that are given change the preset.
+SETTINGS = {
+    "rank": "rank",
+    "strength": "strength",
+    "alpha": "alpha",
+    "epochs": "epochs",
+    "head_start": "head_start",
+    "batch_size": "batch",
+    "rate": "rate",
+    "select_on": "select_on",
+    "front_mode": "front_mode",
+}
+
+
+@click.command(short_help="Stitch the front of one network to the back of another.")
+@click.argument("front")
+@click.argument("back")
+@click.option("--at", required=True, metavar="SITE", help="Where: an activation or module; a wrong name lists the choices.")
+@click.option("--data", required=True, metavar="NAME", help="Data with splits train and test, see `sigmascope list data`.")
+@click.option("--family", default="relu-group", show_default=True, type=click.Choice(FAMILIES), help="What the stitch may be.")
+@click.option("--preset", default="paper", show_default=True, type=click.Choice(PRESETS), help="How it is trained.")
+@click.option("--rank", type=COUNT, metavar="N", help="Of low-rank.")
+@click.option("--strength", type=POSITIVE, metavar="X", help="Of lasso.")
+@click.option("--alpha", type=POSITIVE, metavar="X", help="Of relu-group: how strongly it is drawn to permutations.")
+@click.option("--epochs", type=COUNT, metavar="N", help="Instead of those of the preset.")
+@click.option("--head-start", type=click.IntRange(min=0), metavar="N", help="Epochs without scales, of all.")
+@click.option("--batch-size", type=COUNT, metavar="N", help="Instead of that of the preset.")
+@click.option("--rate", type=POSITIVE, metavar="X", help="Learning rate, instead of that of the preset.")
+@click.option("--select-on", type=click.Choice(["validation", "test"]), help="What the best epoch is chosen by.")
+@click.option("--front-mode", type=click.Choice(["train", "eval"]), help="Whether batch norms of the front see the batch.")
+@click.option("--cache-front", metavar="memory|DIR", help="Keep what the front puts out; needs --front-mode eval.")
+@click.option("--augment", type=click.Choice(AUGMENT), help="Of training images.  [default: flip-shift for CIFAR]")
+@click.option("--data-root", metavar="DIR", help="Folder with the files of the data.  [default: $SIGMASCOPE_DATA, or data]")
+@click.option("--limit", type=COUNT, metavar="N", help="Use only N training samples, drawn evenly.")
+@click.option("--test-limit", type=COUNT, metavar="N", help="Use only N test samples, drawn evenly.")
+@click.option("--device", default="auto", show_default=True, help="Where the networks run; auto: a GPU if there is one.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="Of everything that is drawn."
+)
+@click.option("-o", "--out", metavar="FILE", type=click.Path(), help="FILE.json to write to; the stitch goes beside it.")
+@json_option
+def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) -> None:
+    """Stitch the front of network FRONT to the back of network BACK, both by their names in the catalog.
+
+    Prints the stitching penalty: the mean accuracy of the two networks minus that of the stitched one. With a FILE.json as
+    OUT this may be killed at any moment: the same command goes on from the last epoch.
+    """
+    target = _checked(out)
+    from sigmascope import catalog
+    from sigmascope.stitching import stitch as stitched
+
+    device = _device(given["device"])
+    models = [catalog.model(name) for name in (front, back)]
+    checkpoint = target.with_name(f".{target.stem}.checkpoint") if target else None
+    try:
+        result = stitched(
+            *(one.network.to(device) for one in models),
+            at=given["at"],
+            data=_data(models[0], given),
+            family=given["family"],
+            preset=given["preset"],
+            cache_front={None: False, "memory": True}.get(given["cache_front"], given["cache_front"]),
+            checkpoint=checkpoint,
+            seed=given["seed"],
+            names=(front, back),
+            **{setting: given[option] for option, setting in SETTINGS.items() if given[option] is not None},
+        )
+    except Stopped as stopped:
+        kept = "Finished epochs are kept: the same command goes on from there."
+        stopped.remedy = kept if out else "Nothing was written: no -o was given."
+        raise
+    _show(result, target, as_json)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+
+
+def _checked(out: str | None) -> Path | None:
+    """Return where to write, if nothing else is there."""
+    from sigmascope.errors import InputError
+    from sigmascope.runs.folder import kind_of
+
+    if out is None:
+        return None
+    path = Path(out)
+    if path.suffix != ".json":
+        raise click.UsageError(f"{out} does not end in .json.")
+    if path.is_file() and kind_of(path) != "stitch":
+        raise InputError(f"{out} is there and holds no stitch. Choose another name, or remove it first.")
+    return path
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    from sigmascope.errors import OptionError
+
+    try:
+        found = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError) as error:  # torch raises either, by how it was built
+        told = str(error).partition("\n")[0]
+        raise OptionError(f"device={name!r} cannot be used here ({told}). Choose 'auto' or 'cpu'.") from error
+    return found
+
+
+def _data(model: Model, given: dict[str, Any]) -> StitchData:
+    """Read both splits into memory."""
+    from sigmascope import catalog
+    from sigmascope.stitching import read_data
+
+    splits = [
+        catalog.data(
+            given["data"],
+            root=given["data_root"],
+            split=split,
+            limit=limit,
+            transform=model.transform,
+            seed=given["seed"],
+        )
+        for split, limit in (("train", given["limit"]), ("test", given["test_limit"]))
+    ]
+    usual = "flip-shift" if given["data"] in AUGMENTED and given["cache_front"] is None else "none"
+    return read_data(*splits, augment=given["augment"] or usual)
+
+
+def _show(result: StitchResult, target: Path | None, as_json: bool) -> None:
+    paths = [] if target is None else [result.save(target), target.with_suffix(".safetensors")]
+    if as_json:
+        from sigmascope.store import encode
+
+        derived = {"penalty": encode(result.penalty), "sparsity": result.sparsity}
+        emit("stitch", {**derived, **result.record(), "written": [str(path) for path in paths]})
+        return
+    say(repr(result))
+    if paths:
+        say("")
+        written(paths)

@@ -1,0 +1,117 @@
+"""Training the part of a network that runs behind a layer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sigmascope.capture.guard import left_as_it_was
+from sigmascope.dissection.settings import FineTuning
+from sigmascope.errors import InputError
+from sigmascope.stitching.data import Feed, StitchData, divided
+
+__all__ = ["Tuning", "accuracy", "feeds", "modules_behind"]
+
+EVALUATION = 500
+
+
+def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Module]:
+    """Return the modules that first run after a layer has run.
+
+    Raises:
+        InputError: the layer does not run.
+    """
+    first: dict[nn.Module, int] = {}
+    ended: list[int] = []
+
+    def note(module: nn.Module, *_: object) -> None:
+        first.setdefault(module, len(first))
+
+    handles = [module.register_forward_pre_hook(note) for module in network.modules()]
+    handles.append(network.get_submodule(layer).register_forward_hook(lambda *_: ended.append(len(first))))
+    try:
+        with left_as_it_was(network, mode="eval"):
+            network(inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not ended:
+        raise InputError(f"the layer {layer} does not run. Choose another.")
+    return [module for module, place in first.items() if place >= ended[0]]
+
+
+class Tuning:
+    """Trains the modules behind a layer; all else is frozen, batch norms included.
+
+    Attributes:
+        parameters: those that are trained.
+        history: accuracies in percent, before training and after each epoch.
+        best_epoch: from 1; 0 if none was better than the beginning.
+    """
+
+    def __init__(self, network: nn.Module, layer: str, inputs: Tensor, settings: FineTuning, seed: int) -> None:
+        self._network, self._settings, self._seed = network, settings, seed
+        self._behind = modules_behind(network, layer, inputs)
+        self.history: list[float] = []
+        self.best_epoch = 0
+        for parameter in network.parameters():
+            parameter.requires_grad_(False)
+        groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+        for module in self._behind:
+            for name, parameter in module.named_parameters(recurse=False):
+                parameter.requires_grad_(True)
+                groups["weight" in name].append(parameter)
+        self.parameters = [*groups[True], *groups[False]]
+        if not self.parameters:
+            raise InputError(f"nothing behind {layer} has parameters. Choose an earlier layer.")
+        options: list[dict[str, Any]] = [{"params": groups[True], "weight_decay": settings.decay}, {"params": groups[False]}]
+        self._optimizer = torch.optim.Adam(options, lr=settings.rate)
+
+    def epochs(self, train: Feed, chosen: Feed) -> Iterator[float]:
+        """Train, yield the accuracy after each epoch, and leave the network as it was at the best one."""
+        self.history.append(accuracy(self._network, chosen))
+        best = copy.deepcopy(self._network.state_dict())
+        for epoch in range(self._settings.epochs):
+            self._train(train, epoch)
+            self.history.append(accuracy(self._network, chosen))
+            if self.history[-1] > max(self.history[:-1]):
+                self.best_epoch, best = epoch + 1, copy.deepcopy(self._network.state_dict())
+            yield self.history[-1]
+        self._network.load_state_dict(best)
+
+    def _train(self, train: Feed, epoch: int) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._settings.rate_at(epoch)
+        self._network.eval()
+        for module in self._behind:
+            module.training = True
+        for _, inputs, labels in train.shuffled(self._settings.batch, self._seed * 1_000_003 + epoch):
+            self._optimizer.zero_grad(set_to_none=True)
+            F.cross_entropy(self._network(inputs), labels).backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+        self._network.eval()
+
+
+def accuracy(network: nn.Module, feed: Feed) -> float:
+    """Return the accuracy of a network in evaluation mode, in percent: correct answers / all answers."""
+    correct = torch.zeros((), dtype=torch.long, device=feed.labels.device)
+    with left_as_it_was(network, mode="eval"):
+        for _, inputs, labels in feed.batches(EVALUATION):
+            correct += (network(inputs).argmax(dim=1) == labels).sum()
+    return 100 * int(correct) / len(feed)
+
+
+def feeds(
+    data: StitchData, settings: FineTuning, seed: int, device: torch.device, dtype: torch.dtype | None
+) -> tuple[Feed, Feed, Feed]:
+    """Return the samples to train on, to choose the epoch by, and to test on."""
+    test = Feed(data.test, data, device, dtype)
+    if settings.select_on == "test":
+        return Feed(data.train, data, device, dtype), test, test
+    kept, held = divided(len(data.train[1]), settings.validation, seed)
+    return Feed(data.train, data, device, dtype, kept), Feed(data.train, data, device, dtype, held), test

@@ -1,0 +1,224 @@
+"""What a stitch may be: the table of families. A stitch is a matrix (c, c) on the channels, without bias and batch norm.
+
+A row says where the parameters of a family begin, which matrix they stand for, and what keeps them within the family. The
+matrix in training may be a relaxation; `exact` asks for the member of the family itself, which is what is evaluated. It is
+computed from the parameters whenever it is asked for: a matrix that is kept would outlive them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.errors import InputError
+from sigmascope.maths.procrustes import align_by_permutation
+from sigmascope.stitching.birkhoff import norm_term, project, round_permutation, row_sum_term, sinkhorn
+from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.sorting import softsort, sort_permutation
+
+__all__ = ["FAMILIES", "Family", "Moments", "Parameters", "sparsity"]
+
+Parameters: TypeAlias = dict[str, Tensor]
+
+FIRST_ITERATIONS = 100  # of Sinkhorn, where a permutation begins
+TINY, SPARSE = 1e-4, 1e-3  # lasso entries that count as 0 in evaluation, and those that count as sparse
+BETA = 0.01  # of the sums of rows and columns, where nothing projects
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over samples and positions, float64: of x xᵀ (c, c), of x yᵀ (c, c) and of the squares of y (c,)."""
+
+    xx: Tensor
+    xy: Tensor
+    y_squares: Tensor
+
+
+@dataclass(frozen=True)
+class Family:
+    """A row of the table.
+
+    Attributes:
+        text: what it is, in a line.
+        begin: number of channels, generator and settings -> the parameters at the start, float64, by name.
+        matrix: parameters, settings and whether the exact member is wanted -> (c, c).
+        term: what is added to the loss; None for nothing.
+        project: brings the parameters back into the family after a step, in place.
+        decayed: names of the parameters that may decay.
+        scales: the name of the scales, which a head start leaves out; they begin at `neutral`.
+        neutral: the value of scales that change nothing.
+        fit: moments of features -> (c, c), for families that are not trained but computed.
+        adapts: whether batch norm needs new statistics before the exact member is evaluated.
+        monomial: whether the exact member is a scaling followed by a permutation.
+        options: the settings that only this family reads.
+        is_trained: whether there is anything to train; otherwise it is computed or given.
+    """
+
+    text: str
+    begin: Callable[[int, torch.Generator, Settings], Parameters] = field(repr=False)
+    matrix: Callable[[Parameters, Settings, bool], Tensor] = field(repr=False)
+    term: Callable[[Parameters, Settings], Tensor] | None = field(default=None, repr=False)
+    project: Callable[[Parameters, Settings], None] | None = field(default=None, repr=False)
+    decayed: tuple[str, ...] = ()
+    scales: str | None = None
+    neutral: float = 1.0
+    fit: Callable[[Moments], Tensor] | None = field(default=None, repr=False)
+    adapts: bool = False
+    monomial: bool = False
+    options: tuple[str, ...] = ()
+    is_trained: bool = True
+
+
+def _uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
+    return (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1) * bound
+
+
+def _full(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
+    """Begin as a 1 × 1 convolution of torch does."""
+    return {"weight": _uniform((channels, channels), channels**-0.5, generator)}
+
+
+def _low_rank(channels: int, generator: torch.Generator, settings: Settings) -> Parameters:
+    rank = settings.rank
+    if rank > channels:
+        raise InputError(f"rank={rank} is more than the {channels} channels of the site. Pass a smaller one, or family='full'.")
+    down = _uniform((rank, channels), channels**-0.5, generator)
+    return {"down": down, "up": _uniform((channels, rank), rank**-0.5, generator)}
+
+
+def _lasso_matrix(parameters: Parameters, _: Settings, exact: bool) -> Tensor:
+    weight = parameters["weight"]
+    return torch.where(weight.abs() < TINY, 0, weight) if exact else weight
+
+
+def _group_begin(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
+    drawn = torch.rand(channels, channels, generator=generator, dtype=torch.float64)
+    return {"permutation": sinkhorn(drawn, FIRST_ITERATIONS), "scales": torch.ones(channels, dtype=torch.float64)}
+
+
+def _group_matrix(parameters: Parameters, _: Settings, exact: bool) -> Tensor:
+    permutation = parameters["permutation"]
+    return (round_permutation(permutation) if exact else permutation) * parameters["scales"]
+
+
+def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
+    permutation = parameters["permutation"]
+    term = norm_term(permutation, settings.alpha, settings.regulariser)
+    return term + row_sum_term(permutation, BETA) if settings.projection == "none" else term
+
+
+def _group_project(parameters: Parameters, settings: Settings) -> None:
+    permutation, scales = parameters["permutation"], parameters["scales"]
+    permutation.copy_(permutation.clamp_min(0) if settings.projection == "none" else project(permutation))
+    scales.clamp_(min=0)
+
+
+def _sort_begin(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
+    return {"scores": _uniform((channels,), 1.0, generator), "log_scales": torch.zeros(channels, dtype=torch.float64)}
+
+
+def _sort_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
+    scores = parameters["scores"]
+    permutation = sort_permutation(scores) if exact else softsort(scores, settings.temperature / len(scores))
+    return permutation * parameters["log_scales"].exp()
+
+
+def _identity(channels: int, _: torch.Generator, __: Settings) -> Parameters:
+    return {"weight": torch.eye(channels, dtype=torch.float64)}
+
+
+def _weight(parameters: Parameters, _: Settings, __: bool) -> Tensor:
+    return parameters["weight"]
+
+
+def _least_squares(moments: Moments) -> Tensor:
+    r"""Solve $\min_W \sum \|W x - y\|^2$; of several solutions, as with channels that are always zero, the smallest."""
+    solved: Tensor = torch.linalg.pinv(moments.xx, hermitian=True) @ moments.xy
+    return solved.T
+
+
+def _matched(moments: Moments) -> Tensor:
+    """Return the permutation that matches normalised channels best, with the ratios of their norms as scales."""
+    x_squares = moments.xx.diagonal()
+    squares = [one.cpu().numpy().astype(np.float64) for one in (x_squares, moments.y_squares)]
+    found = torch.from_numpy(align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix).to(moments.xx)
+    ratios = (moments.y_squares[:, None] / x_squares).sqrt()
+    alive = (moments.y_squares[:, None] > 0) & (x_squares > 0)
+    return found * torch.where(alive, ratios, 1.0)
+
+
+FAMILIES: dict[str, Family] = {
+    "full": Family("any matrix", _full, _weight, decayed=("weight",)),
+    "low-rank": Family(
+        "a matrix of low rank",
+        _low_rank,
+        lambda parameters, _, __: parameters["up"] @ parameters["down"],
+        decayed=("down", "up"),
+        options=("rank",),
+    ),
+    "lasso": Family(
+        "any matrix, with the sum of its absolute values in the loss",
+        _full,
+        _lasso_matrix,
+        term=lambda parameters, settings: settings.strength * parameters["weight"].abs().sum(),
+        decayed=("weight",),
+        options=("strength",),
+    ),
+    "relu-group": Family(
+        "an element of the group of ReLU, by way of the Birkhoff polytope",
+        _group_begin,
+        _group_matrix,
+        term=_group_term,
+        project=_group_project,
+        decayed=("scales",),
+        scales="scales",
+        adapts=True,
+        monomial=True,
+        options=("alpha", "regulariser", "projection"),
+    ),
+    "softsort": Family(
+        "an element of the group of ReLU, by way of SoftSort",
+        _sort_begin,
+        _sort_matrix,
+        decayed=("scores", "log_scales"),
+        scales="log_scales",
+        neutral=0.0,
+        adapts=True,
+        monomial=True,
+        options=("temperature",),
+    ),
+    "identity": Family("nothing between the two", _identity, _weight, adapts=True, monomial=True, is_trained=False),
+    "least-squares": Family(
+        "the matrix nearest to the other network's features",
+        _identity,
+        _weight,
+        fit=_least_squares,
+        adapts=True,
+        is_trained=False,
+    ),
+    "permutation": Family(
+        "the permutation of Procrustes, with ratios of norms",
+        _identity,
+        _weight,
+        fit=_matched,
+        adapts=True,
+        monomial=True,
+        is_trained=False,
+    ),
+    "fixed": Family("a given element or matrix", _identity, _weight, is_trained=False),
+}
+"""Name -> row."""
+
+
+def sparsity(matrix: Tensor, threshold: float = SPARSE) -> float:
+    """Return the share of entries that are at most `threshold` in absolute value; 1 - 1/c for a permutation.
+
+    >>> sparsity(torch.eye(4))
+    0.75
+    """
+    return float((matrix.abs() <= threshold).double().mean())

@@ -1,0 +1,59 @@
+"""A step that is run many times: on a GPU it is captured once and replayed, so that launching its parts costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = ["Step"]
+
+WARM_UP = 3
+
+
+class Step:
+    """Runs a function of tensors, whose shapes do not change, for its effect on a state.
+
+    Args:
+        run: the function; it must take no decision by the numbers in a tensor.
+        state: returns all tensors that it changes. Those that the first run makes, such as the moments of an optimizer, must
+            begin at zero.
+    """
+
+    def __init__(self, run: Callable[..., None], state: Callable[[], list[Tensor]]) -> None:
+        self._run, self._state = run, state
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: tuple[Tensor, ...] = ()
+
+    def __call__(self, *inputs: Tensor) -> None:
+        """Run it once."""
+        if not inputs[0].is_cuda:
+            self._run(*inputs)
+            return
+        if self._graph is None:
+            self._graph = self._captured(inputs)
+        for place, value in zip(self._inputs, inputs, strict=True):
+            place.copy_(value)
+        self._graph.replay()
+
+    def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
+        """Warm up, so that everything has its tensors, capture, and undo what the warm-up changed."""
+        self._inputs = tuple(value.clone() for value in inputs)
+        before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self._run(*self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._run(*self._inputs)
+        with torch.no_grad():
+            for tensor in self._state():
+                if id(tensor) in before:
+                    tensor.copy_(before[id(tensor)])
+                else:
+                    tensor.zero_()
+        return graph

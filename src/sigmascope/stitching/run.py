@@ -1,0 +1,276 @@
+"""Stitching two networks: one stitch, several that share their batches, or several to choose α from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
+from sigmascope.errors import OptionError, check_option
+from sigmascope.maths.samples import Array
+from sigmascope.measure.progress import progress_bar
+from sigmascope.stitching.checkpoint import load_checkpoint, save_checkpoint
+from sigmascope.stitching.data import Feed, as_data
+from sigmascope.stitching.families import FAMILIES
+from sigmascope.stitching.features import FrontCache
+from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.settings import SHARED, Settings, settings_for
+from sigmascope.stitching.training import Training, accuracy_of
+from sigmascope.stitching.work import Task, Work
+from sigmascope.symmetry.monomial import Monomial
+
+__all__ = ["CrossValidation", "Task", "cross_validate", "stitch", "stitch_many"]
+
+ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+def stitch(
+    front: nn.Module,
+    back: nn.Module,
+    *,
+    at: str,
+    data: Any,
+    family: str = "relu-group",
+    preset: str | Settings = "paper",
+    element: Monomial | Array | None = None,
+    style: str = "auto",
+    cache_front: bool | str | Path = False,
+    checkpoint: str | Path | None = None,
+    seed: int = 0,
+    names: tuple[str, str] | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> StitchResult:
+    """Stitch the front of one network to the back of another and measure what that costs.
+
+    Only the stitch, a matrix on the channels of one site, is trained. Both networks are copied and never changed. Everything
+    runs where they are: on a GPU the data are moved there once and a step is captured.
+
+    Args:
+        front: a network that puts out logits (n, classes) and that torch.fx can trace.
+        back: another one of the same architecture, on the same device.
+        at: the site, named as `sigmascope.signature` names it, or the path of a module whose output it is; where a path is
+            both, it is the activation call that the signature names so. A wrong name lists the choices.
+        data: a pair (training, test), each a loader, a list of batches (inputs, labels) or one such pair; or a `StitchData`,
+            which can augment. Everything is read into memory once.
+        family: what the stitch may be: "full", "low-rank" (rank=), "lasso" (strength=), "relu-group" (alpha=), "softsort"; or
+            not trained: "identity", "least-squares", "permutation", "fixed" (element=).
+        preset: "paper" as the paper says, "as-run" as its scripts ran, "fast"; or `Settings`.
+        element: for the family "fixed", a group element or matrix (c, c).
+        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" decides by the shape at the site.
+        cache_front: keep what the front puts out for the training data, in memory (True) or in a folder. That is only right
+            without augmentation and with front_mode="eval".
+        checkpoint: a file from which a run that was stopped goes on, to the same result.
+        seed: of the stitch at the start, the order of the data, the augmentation, and the samples that are held out.
+        names: of the two networks; by default their classes.
+        progress: whether to show a progress bar, on a terminal.
+        **changes: any of `Settings`, such as epochs=5, batch=256, select_on="test".
+
+    Raises:
+        NetworkError: a network that cannot be traced, or two that differ in structure.
+        OptionError: an unknown site, family, preset or setting.
+        InputError, InputTypeError: data or shapes that do not fit.
+        ResumeError: the checkpoint belongs to another run.
+
+    >>> import torch
+    >>> _ = torch.manual_seed(0)
+    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> x = torch.randn(64, 2)
+    >>> samples = (x, (x[:, 0] > 0).long())
+    >>> stitch(net, net, at="1", data=(samples, samples), family="identity").penalty
+    0.0
+    """
+    task = Task(family, changes, element)
+    [result] = stitch_many(
+        front,
+        back,
+        [task],
+        at=at,
+        data=data,
+        preset=preset,
+        style=style,
+        cache_front=cache_front,
+        checkpoint=checkpoint,
+        seed=seed,
+        names=names,
+        progress=progress,
+    )
+    return result
+
+
+def stitch_many(
+    front: nn.Module,
+    back: nn.Module,
+    tasks: Sequence[Task],
+    *,
+    at: str,
+    data: Any,
+    preset: str | Settings = "paper",
+    style: str = "auto",
+    cache_front: bool | str | Path = False,
+    checkpoint: str | Path | None = None,
+    seed: int = 0,
+    names: tuple[str, str] | None = None,
+    progress: bool = True,
+) -> list[StitchResult]:
+    """Train several stitches of one pair at one site together: the front runs once for all of them.
+
+    Each gets the result that it would get alone, but for random layers such as dropout, which draw other numbers.
+
+    Args:
+        front: see `stitch`, as for all that is not named here.
+        back: see `stitch`.
+        tasks: the stitches. They must agree in batch, epochs and whatever else concerns the data or the front.
+        at: see `stitch`.
+        data: see `stitch`.
+        preset: see `stitch`.
+        style: see `stitch`.
+        cache_front: see `stitch`.
+        checkpoint: see `stitch`.
+        seed: see `stitch`.
+        names: see `stitch`.
+        progress: see `stitch`.
+
+    Raises:
+        OptionError: tasks that do not agree, or none; otherwise as `stitch`.
+    """
+    settings = [_settings(task, preset) for task in tasks]
+    _check_shared(settings)
+    samples = as_data(data)
+    titles = names or (type(front).__name__, type(back).__name__)
+    with randomness_kept():
+        work = Work(front, back, at, samples, settings[0], seed, style)
+        seams = [work.seam(task, one) for task, one in zip(tasks, settings, strict=True)]
+        cache = _cache(work, cache_front)
+        try:
+            training = Training(work.joint, seams, work.train, work.chosen, settings[0], seed=seed, cache=cache)
+            _train(training, checkpoint, work.key(tasks, settings), " → ".join(titles), progress)
+        finally:
+            if cache is not None:
+                cache.close()
+        own = _own_accuracies(front, back, work.test)
+        return [work.result(training, seam, titles, own) for seam in seams]
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Relu-group stitches that differ in α.
+
+    Attributes:
+        alphas: the values.
+        results: one stitch for each, trained on the same part of the training data and judged on the rest of it.
+    """
+
+    alphas: tuple[float, ...]
+    results: tuple[StitchResult, ...]
+
+    @property
+    def chosen(self) -> StitchResult:
+        """The stitch with the best accuracy on the held-out training data; its `stitched_accuracy` is that on the test data."""
+        return max(self.results, key=lambda one: one.chosen_accuracy)
+
+    @property
+    def alpha(self) -> float:
+        """The α that was chosen."""
+        return self.alphas[self.results.index(self.chosen)]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"α = {alpha:g}: {one.chosen_accuracy:.2f} % held out, penalty {one.penalty:.2f}" + " ←" * (one is self.chosen)
+            for alpha, one in zip(self.alphas, self.results, strict=True)
+        ]
+        return "\n".join(lines)
+
+
+def cross_validate(
+    front: nn.Module,
+    back: nn.Module,
+    *,
+    at: str,
+    data: Any,
+    alphas: Sequence[float] = ALPHAS,
+    preset: str | Settings = "paper",
+    seed: int = 0,
+    names: tuple[str, str] | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> CrossValidation:
+    """Choose α of a relu-group stitch on a part of the training data that it is not trained on.
+
+    As in the paper by default: one split into 80 and 20 %, five epochs, no head start. The two parts are disjoint.
+
+    Args:
+        front: see `stitch`, as for all that is not named here.
+        back: see `stitch`.
+        at: see `stitch`.
+        data: see `stitch`.
+        alphas: the values to choose from.
+        preset: see `stitch`.
+        seed: see `stitch`.
+        names: see `stitch`.
+        progress: see `stitch`.
+        **changes: see `stitch`; select_on must stay "validation".
+
+    Raises:
+        OptionError: no alphas, or select_on="test".
+    """
+    common = {"epochs": 5, "head_start": 0, "validation": 0.2, "select_on": "validation"} | changes
+    if common["select_on"] != "validation" or "alpha" in common or not alphas:
+        raise OptionError("cross-validation chooses from alphas=(…) by held-out data. Leave select_on and alpha out.")
+    tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in alphas]
+    found = stitch_many(front, back, tasks, at=at, data=data, preset=preset, seed=seed, names=names, progress=progress)
+    return CrossValidation(tuple(alphas), tuple(found))
+
+
+def _settings(task: Task, preset: str | Settings) -> Settings:
+    check_option("family", task.family, FAMILIES)
+    if (task.element is not None) != (task.family == "fixed"):
+        raise OptionError("element belongs to family='fixed', which needs one. Pass both or neither.")
+    return settings_for(preset, task.family, task.changes)
+
+
+def _check_shared(settings: Sequence[Settings]) -> None:
+    if not settings:
+        raise OptionError("tasks is empty. Pass at least one stitch.")
+    for name in SHARED:
+        values = {getattr(one, name) for one in settings}
+        if len(values) > 1:
+            raise OptionError(f"{name} is {' and '.join(map(str, values))} in tasks that share their batches. Pass one value.")
+
+
+def _cache(work: Work, cache_front: bool | str | Path) -> FrontCache | None:
+    if cache_front is False:
+        return None
+    front = work.joint.front.before
+    FrontCache.check(front, work.data, work.settings.front_mode)
+    front.eval()
+    return FrontCache(front, work.everything, None if cache_front is True else Path(cache_front), lambda: None)
+
+
+def _train(training: Training, checkpoint: str | Path | None, key: dict[str, object], title: str, progress: bool) -> None:
+    """Run all epochs that are left, and write a checkpoint after each."""
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and path.exists():
+        load_checkpoint(path, training, key)
+    else:
+        training.evaluate_untrained()
+    left = 0 if training.is_over else training.seams[0].settings.epochs - training.done
+    with progress_bar(title, left * training.steps, shown=progress) as advance:
+        while not training.is_over:
+            training.epoch(advance)
+            if path is not None:
+                save_checkpoint(path, training, key)
+
+
+def _own_accuracies(front: nn.Module, back: nn.Module, feed: Feed) -> tuple[float, float]:
+    found = []
+    for network in (front, back):
+        plain = copy.deepcopy(unwrapped(network))
+        with left_as_it_was(plain, mode="eval"):
+            found.append(accuracy_of(plain, feed))
+    return found[0], found[1]

@@ -1,0 +1,93 @@
+"""Many stitches: every pair of networks, at every site, of every family, one file each, so that a sweep can be continued."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from sigmascope.errors import InputError
+from sigmascope.measure.progress import progress_bar
+from sigmascope.stitching.data import as_data
+from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.run import Task, stitch_many
+from sigmascope.stitching.settings import Settings, settings_for
+from sigmascope.store.documents import dump
+
+__all__ = ["sweep"]
+
+Networks = Mapping[str, nn.Module] | Callable[[str], nn.Module]
+
+
+def sweep(
+    networks: Networks,
+    pairs: Sequence[tuple[str, str]],
+    sites: Sequence[str],
+    tasks: Sequence[Task],
+    *,
+    data: Any,
+    folder: str | Path,
+    preset: str | Settings = "paper",
+    seed: int = 0,
+    progress: bool = True,
+) -> list[StitchResult]:
+    """Stitch every pair at every site with every task; those whose file is there are read and not trained again.
+
+    The tasks of one pair and site are trained together, on the same batches. A network stays where it is, so a GPU is used if
+    the networks are on it.
+
+    Args:
+        networks: name -> network, a mapping or a function.
+        pairs: names of the front and the back.
+        sites: as `at` of `stitch`.
+        tasks: the stitches.
+        data: see `stitch`.
+        folder: for one JSON and one safetensors file per stitch.
+        preset: see `stitch`.
+        seed: see `stitch`.
+        progress: whether to show a progress bar over pairs and sites, on a terminal.
+
+    Returns:
+        The results, in the order of pairs, sites and tasks.
+
+    Raises:
+        InputError: a fixed element, which has no name for a file.
+    """
+    if any(task.element is not None for task in tasks):
+        raise InputError("a sweep has no place for fixed elements. Use stitch_many.")
+    samples = as_data(data)
+    network = networks if callable(networks) else networks.__getitem__
+    found: dict[Path, StitchResult] = {}
+    wanted: list[Path] = []
+    with progress_bar("stitches", len(pairs) * len(sites), shown=progress) as advance:
+        for pair in pairs:
+            for site in sites:
+                paths = [_place(Path(folder), pair, site, task, preset, seed) for task in tasks]
+                wanted += paths
+                found |= {path: StitchResult.load(path) for path in paths if path.exists()}
+                missing = {path: task for path, task in zip(paths, tasks, strict=True) if path not in found}
+                if missing:
+                    front, back = map(network, pair)
+                    chosen = list(missing.values())
+                    results = stitch_many(
+                        front, back, chosen, at=site, data=samples, preset=preset, seed=seed, names=pair, progress=False
+                    )
+                    for path, result in zip(missing, results, strict=True):
+                        result.save(path)
+                        found[path] = result
+                advance()
+    return [found[path] for path in wanted]
+
+
+def _place(folder: Path, pair: tuple[str, str], site: str, task: Task, preset: str | Settings, seed: int) -> Path:
+    """Return the file of a stitch; its name depends on all settings."""
+    settings = asdict(settings_for(preset, task.family, task.changes))
+    key = {"pair": list(pair), "site": site, "family": task.family, "settings": settings, "seed": seed}
+    digest = hashlib.sha256(dump(key)).hexdigest()[:12]
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", "--".join([*pair, site, task.family]))[:120]
+    return folder / f"{readable}-{digest}.json"

@@ -1,0 +1,155 @@
+"""Two networks and their data, ready for training, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.capture.guard import unwrapped
+from sigmascope.errors import InputTypeError
+from sigmascope.maths.samples import Array
+from sigmascope.measure.batches import fingerprint, place_of
+from sigmascope.measure.subject import current_versions
+from sigmascope.stitching.assembly import Joint, prepare
+from sigmascope.stitching.data import Feed, Samples, StitchData, divided
+from sigmascope.stitching.families import FAMILIES
+from sigmascope.stitching.features import moments_of
+from sigmascope.stitching.layer import Stitch, as_matrix
+from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.seam import Seam
+from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.training import Training
+from sigmascope.symmetry.monomial import Monomial
+
+__all__ = ["Task", "Work"]
+
+FEW = 4  # samples on which the cut is checked
+
+
+@dataclass(frozen=True)
+class Task:
+    """One stitch among several.
+
+    Attributes:
+        family: a row of `FAMILIES`.
+        changes: settings other than those of the preset.
+        element: of the family "fixed": a group element or matrix (c, c).
+    """
+
+    family: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    element: Monomial | Array | None = None
+
+
+class Work:
+    """Two networks and their data, ready for training.
+
+    Args:
+        front: the network whose front is taken.
+        back: the other one.
+        at: the site.
+        data: the samples; they are moved to where the front is.
+        settings: what all stitches have in common.
+        seed: of the stitches at their start, and of the samples that are held out.
+        style: where the channels are, or "auto".
+
+    Attributes:
+        joint: the halves of the networks.
+        everything: the training samples, of which `train` are trained on.
+        chosen: the samples by which the best epoch is chosen, held out or those of the `test`.
+    """
+
+    def __init__(
+        self, front: nn.Module, back: nn.Module, at: str, data: StitchData, settings: Settings, seed: int, style: str
+    ) -> None:
+        self.data, self.settings, self.seed = data, settings, seed
+        self.device, self.dtype = place_of(front)
+        if place_of(back)[0] != self.device:
+            raise InputTypeError(f"the front is on {self.device} and the back on {place_of(back)[0]}. Move one with .to(...).")
+        train, test = (_moved(samples, self.device) for samples in (data.train, data.test))
+        self.everything = Feed(train, data, self.device, self.dtype)
+        self.test = Feed(test, data, self.device, self.dtype)
+        self.train, self.chosen = self.everything, self.test
+        if settings.select_on == "validation":
+            kept, held = divided(len(self.everything), settings.validation, seed)
+            self.train, self.chosen = (Feed(train, data, self.device, self.dtype, one) for one in (kept, held))
+        few = next(iter(self.test.batches(FEW)))[1]
+        self.joint: Joint = prepare(front, back, at=at, inputs=few, style=style)
+        self.networks = (front, back)
+
+    def seam(self, task: Task, settings: Settings) -> Seam:
+        """Make a stitch, at its start."""
+        layer = Stitch(task.family, self.joint.channels, self.joint.style, settings=settings, seed=self.seed)
+        layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
+        fit = FAMILIES[task.family].fit
+        if fit is not None:
+            halves = self.joint.front.before, self.joint.back.before
+            layer.set_matrix(fit(moments_of(*halves, self.train, self.joint.style, limit=settings.pass_batches)))
+        if task.element is not None:
+            layer.set_matrix(as_matrix(task.element, self.joint.channels))
+        return Seam(layer, self.joint.back.after, task.family, settings)
+
+    def key(self, tasks: Sequence[Task], settings: Sequence[Settings]) -> dict[str, object]:
+        """Describe the run, as a checkpoint does."""
+        front, back = (fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, self.networks))
+        feeds = (self.everything, self.test)
+        samples = fingerprint([one for feed in feeds for one in (feed.inputs, feed.labels)])
+        return {
+            "front": front,
+            "back": back,
+            "site": self.joint.site.name,
+            "data": f"{samples} {self.data.augment}",
+            "seed": self.seed,
+            "families": [task.family for task in tasks],
+            "settings": [asdict(one) for one in settings],
+        }
+
+    def result(self, training: Training, seam: Seam, names: tuple[str, str], own: tuple[float, float]) -> StitchResult:
+        """Evaluate the best epoch of a stitch on the test data."""
+        accuracy = training.final_accuracy(seam, self.test)
+        matrix = seam.stitch.matrix(exact=True).detach().double().cpu() if seam.best else _nothing(self.joint.channels)
+        tensors = {"matrix": matrix}
+        if seam.best is not None:
+            tensors |= {f"front/{name}": value.cpu() for name, value in seam.best.front.items()}
+            tensors |= {f"back/{name}": value.cpu() for name, value in seam.best.back.items()}
+        return StitchResult(
+            networks=names,
+            site=self.joint.site.name,
+            inner=self.joint.site.inner,
+            family=seam.name,
+            channels=self.joint.channels,
+            style=self.joint.style,
+            front_accuracy=own[0],
+            back_accuracy=own[1],
+            stitched_accuracy=accuracy,
+            chosen_accuracy=float("nan") if seam.best is None else seam.best.accuracy,
+            best_epoch=0 if seam.best is None else seam.best.epoch,
+            history=tuple(seam.history),
+            settings=seam.settings,
+            samples=(len(self.train), len(self.chosen), len(self.test)),
+            augment=self.data.augment,
+            seed=self.seed,
+            notes=_notes(seam, matrix),
+            versions=current_versions(),
+            tensors=tensors,
+        )
+
+
+def _moved(samples: Samples, device: torch.device) -> Samples:
+    return samples[0].to(device), samples[1].to(device)
+
+
+def _nothing(channels: int) -> Tensor:
+    return torch.zeros(channels, channels, dtype=torch.float64)
+
+
+def _notes(seam: Seam, matrix: Tensor) -> tuple[str, ...]:
+    notes = [seam.reason] if seam.reason else []
+    zeros = int((matrix.abs().sum(dim=0) == 0).sum())
+    if seam.family.monomial and zeros and seam.best is not None:
+        notes.append(f"{zeros} of {len(matrix)} scales are 0, outside the group; `element` has 1e-6 there")
+    return tuple(notes)

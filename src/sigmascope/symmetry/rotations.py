@@ -1,0 +1,214 @@
+r"""Rotations of the channels: drawn, raised to powers, and compared with the identity.
+
+A rotation turns planes: in an orthonormal basis W it is a block diagonal matrix of rotations by angles θ, and its powers
+$R^p = W\,\mathrm{diag}(\mathrm{rot}(p\theta))\,W^T$ are a path from the identity (p = 0) to R (p = 1). No activation of a
+network commutes with them, so they lead away from the basis in which the activation works.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.linalg import schur
+from torch import Tensor
+
+from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.maths.samples import Array
+from sigmascope.symmetry.matrices import as_square, check_size, like
+
+__all__ = [
+    "ORIENTATIONS",
+    "deviation",
+    "near_identity",
+    "random_rotation",
+    "rotation_power",
+    "rotation_powers",
+    "unpermute",
+]
+
+ORIENTATIONS = ("signed", "unsigned")
+TOLERANCE = 1e-6
+"""How far R Rᵀ may be from the identity: float32 matrices pass."""
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def random_rotation(n: int, seed: int) -> Tensor:
+    """Draw a rotation uniformly: the Q of a Gaussian matrix, its signs set by R, and its first row negated where det Q = -1.
+
+    The numbers are those of `numpy.random.RandomState`, so that a seed gives the same rotation everywhere.
+
+    Returns:
+        (n, n), float64, with determinant 1.
+
+    Raises:
+        InputError, InputTypeError: n or the seed is no whole number that could be.
+
+    >>> R = random_rotation(3, seed=0)
+    >>> torch.allclose(R @ R.T, torch.eye(3, dtype=torch.float64)), round(float(torch.linalg.det(R)), 6)
+    (True, 1.0)
+    """
+    Q, R = np.linalg.qr(_gaussian(n, seed))
+    Q = Q * np.sign(np.diag(R))
+    if np.linalg.det(Q) < 0:
+        Q[0] = -Q[0]
+    return torch.from_numpy(Q)
+
+
+def near_identity(n: int, scale: float, seed: int) -> Tensor:
+    r"""Draw an orthogonal matrix near the identity: the polar factor of $I + \frac{s}{\sqrt{2n}} G$ with Gaussian G.
+
+    Args:
+        n: number of channels.
+        scale: s ≥ 0; 0 gives the identity, `math.inf` a uniform orthogonal matrix. Beyond 1 or so the determinant may be -1.
+        seed: of G.
+
+    Returns:
+        (n, n), float64.
+
+    >>> float(deviation(near_identity(8, 0.1, seed=0))) < float(deviation(near_identity(8, 1.0, seed=0)))
+    True
+    """
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not scale >= 0:
+        raise InputError(f"scale={scale!r} is no spread. Pass a number ≥ 0, or math.inf.")
+    drawn = _gaussian(n, seed)
+    matrix = drawn if math.isinf(scale) else np.eye(n) + scale / math.sqrt(2 * n) * drawn
+    U, _, Vt = np.linalg.svd(matrix)
+    return torch.from_numpy(U @ Vt)
+
+
+def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
+    r"""Return the principal power $R^p$ of a rotation: every plane turns by p times its angle in (-π, π].
+
+    The powers are a one-parameter group: $R^0 = I$, $R^1 = R$, $R^a R^b = R^{a+b}$. The eigenvalues -1, an even number of
+    them, are taken in pairs as planes that turn by π; which pairs, R leaves open, and it is decided here once for all powers.
+
+    Args:
+        R: (n, n), orthogonal with determinant 1; n may be odd.
+        p: any number.
+        orientation: "signed"; or "unsigned" for comparison with published results, which forget the sign of each angle: then
+            $R^1$ is R with some of its planes reversed, and only $(R^p + R^{-p})/2$ is right.
+
+    Returns:
+        (n, n), of the kind, type and device of R.
+
+    Raises:
+        InputError: not a rotation.
+        OptionError: an unknown orientation.
+
+    >>> quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    >>> rotation_power(quarter, 2).round(decimals=12) + 0.0
+    tensor([[-1.,  0.],
+            [ 0., -1.]], dtype=torch.float64)
+    """
+    return rotation_powers(R, [p], orientation=orientation)[0]
+
+
+def rotation_powers(R: Array, powers: Sequence[float], *, orientation: str = "signed") -> Any:
+    """Return several powers of a rotation, which is taken apart only once; see `rotation_power`.
+
+    Returns:
+        (p, n, n), of the kind, type and device of R.
+    """
+    check_option("orientation", orientation, ORIENTATIONS)
+    rotation = _as_rotation(R)
+    exponents = [_exponent(p) for p in powers]
+    if not exponents:
+        raise InputError("powers is empty. Pass at least one number.")
+    W, planes = _planes(rotation, orientation)
+    made = np.stack([_power(rotation, W, planes, p, orientation) for p in exponents])
+    return like(torch.from_numpy(made), R)
+
+
+def deviation(R: Array) -> float:
+    r"""Return the spectral norm of R - I; for a rotation $2 \max \sin(|\theta|/2)$.
+
+    >>> deviation(-torch.eye(2))
+    2.0
+    """
+    matrix = as_square(R, "R").detach().cpu()
+    return float(torch.linalg.matrix_norm(matrix - torch.eye(len(matrix), dtype=matrix.dtype), ord=2))
+
+
+def unpermute(R: Array) -> Any:
+    """Return a permutation matrix P that brings P R near the identity, by a greedy matching of rows.
+
+    Rows come in order of their largest entry; each goes to the place, of those still free, where its entry is largest. The
+    published experiment multiplies all powers of R by P, so that its power 0 is P and not the identity: the units are the
+    same there in another order.
+
+    Returns:
+        (n, n), of the kind, type and device of R.
+
+    >>> unpermute(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    matrix = as_square(R, "R").detach().cpu()
+    free = torch.ones(len(matrix), dtype=torch.bool)
+    permutation = torch.zeros_like(matrix)
+    for row in matrix.amax(dim=1).argsort(descending=True, stable=True).tolist():
+        place = int(torch.where(free, matrix[row], -math.inf).argmax())
+        free[place] = False
+        permutation[place, row] = 1
+    return like(permutation, R)
+
+
+def _gaussian(n: int, seed: int) -> Matrix:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise InputError(f"seed={seed!r} is no seed of NumPy's RandomState. Pass a whole number from 0 to 2**32 - 1.")
+    size = check_size(n)
+    return np.random.RandomState(int(seed)).normal(size=(size, size))
+
+
+def _as_rotation(R: Array) -> Matrix:
+    matrix = as_square(R, "R").detach().cpu().numpy()
+    off = float(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max())
+    if off > TOLERANCE:
+        raise InputError(f"R is not orthogonal: R Rᵀ is off the identity by {off:.1e}. Pass a rotation, as random_rotation.")
+    if np.linalg.det(matrix) < 0:
+        raise InputError("R has determinant -1, and no real power leads from the identity to it. Negate one row.")
+    return matrix
+
+
+def _exponent(p: object) -> float:
+    if isinstance(p, bool) or not isinstance(p, (int, float, np.floating, np.integer)):
+        raise InputTypeError(f"the power {p!r:.80} is not a number.")
+    if not math.isfinite(p):
+        raise InputError(f"the power {p!r} is not finite.")
+    return float(p)
+
+
+def _planes(rotation: Matrix, orientation: str) -> tuple[Matrix, list[tuple[int, int, float]]]:
+    """Return an orthonormal basis in columns, and the planes that turn: two of its columns and an angle."""
+    T, W = schur(rotation, output="real")
+    planes, reversed_ = [], []
+    i = 0
+    while i < len(T):
+        if i + 1 < len(T) and T[i + 1, i] != 0:  # LAPACK writes exact zeros below blocks of size one
+            # The block is a rotation up to rounding; both of its sines and cosines count.
+            angle = math.atan2(T[i + 1, i] - T[i, i + 1], T[i, i] + T[i + 1, i + 1])
+            planes.append((i, i + 1, angle if orientation == "signed" else abs(angle)))
+            i += 2
+        else:
+            reversed_ += [i] if T[i, i] < 0 else []
+            i += 1
+    pairs = zip(reversed_[::2], reversed_[1::2], strict=True)  # an even number, since the determinant is 1
+    return W, planes + [(one, two, math.pi) for one, two in pairs]
+
+
+def _power(rotation: Matrix, W: Matrix, planes: list[tuple[int, int, float]], p: float, orientation: str) -> Matrix:
+    if p == 0:
+        return np.eye(len(rotation))
+    if p == 1 and orientation == "signed":
+        return rotation.copy()
+    B = np.eye(len(rotation))
+    for i, j, angle in planes:
+        cosine, sine = math.cos(p * angle), math.sin(p * angle)
+        B[i, i] = B[j, j] = cosine
+        B[i, j], B[j, i] = -sine, sine
+    return W @ B @ W.T

@@ -1,0 +1,140 @@
+"""`similarity`: what is printed, written and returned, and that each network sees the samples as it takes them."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+import torch
+
+from sigmascope.catalog.datasets import data
+from sigmascope.catalog.models import model
+from sigmascope.cli.similarity import Pairs, _run, similarity
+from sigmascope.errors import InputError
+from sigmascope.store import encode
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import PAIRS, compare
+from sigmascope.symmetry.options import MEASURES
+from sigmascope.symmetry.streaming import GROUPS
+from tests.cli.running import document, run
+from tests.runs.tiny import names_in
+
+DATA = ("--data", "random:8", "--limit", "64", "--batch-size", "16")
+
+
+def test_choices_are_those_of_the_library() -> None:
+    choices = {option.name: option.type.choices for option in similarity.params if isinstance(option.type, click.Choice)}
+    assert choices == {"measure": tuple(MEASURES), "group": GROUPS, "pairs": PAIRS}
+
+
+@pytest.mark.parametrize("measure", ["procrustes", "cka"])
+def test_prints_and_writes_what_the_library_returns(tmp_path: Path, measure: str) -> None:
+    one, other = names_in(tmp_path, "conv", "conv")[0], names_in(tmp_path, "wide")[0]
+    out = tmp_path / "new" / "out"
+    result = run("similarity", one, other, *DATA, "--measure", measure, "--group", "orthogonal", "-o", out)
+    batches = data("random:8", limit=64, batch_size=16)
+    networks = [model(name).network for name in (one, other)]
+    expected = compare(*networks, batches, measure=measure, group="orthogonal", names=(one, other))
+    saved = LayerSimilarity.load(out / "similarity.json")
+    assert saved == expected or measure == "procrustes"  # NaN is unlike itself
+    np.testing.assert_array_equal(saved.similarity, expected.similarity)
+    files = ", ".join(str(out / f"similarity.{ending}") for ending in ("json", "svg", "png"))
+    assert result.stdout == f"{expected!r}\n\nWritten: {files}\n"
+    assert result.stderr == f"Comparing {one} and {other} on 64 samples of random:8\n"
+    assert sorted(path.suffix for path in out.iterdir()) == [".csv", ".json", ".png", ".svg"]
+    rows = list(csv.DictReader((out / "similarity.csv").read_text().splitlines()))
+    assert len(rows) == saved.similarity.size
+    assert float(rows[0]["similarity"]) == saved.similarity[0, 0]
+    assert result.exit_code == (3 if saved.missing else 0)
+
+
+def test_a_network_is_like_itself_and_the_document_says_so(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    kind, content = document(run("similarity", name, name, *DATA, "--pairs", "diagonal", "--seed", "3", "--json"))
+    assert kind == "similarity"
+    assert content["request"]["networks"] == [name, name]
+    assert (content["request"]["data"], content["request"]["limit"], content["request"]["seed"]) == ("random:8", 64, 3)
+    assert content["written"] == []
+    assert content["similarity"]["similarities"] == [[1.0, None], [None, 1.0]]
+    network = model(name, seed=3).network
+    found = compare(network, network, data("random:8", limit=64, batch_size=16, seed=3), pairs="diagonal", names=(name, name))
+    assert content["similarity"] == encode(found)
+
+
+def test_pairs_without_a_similarity_end_with_three(tmp_path: Path) -> None:
+    one, other = names_in(tmp_path, "conv", "wide")
+    result = run("similarity", one, other, *DATA)
+    assert result.exit_code == 3
+    assert "positions 4 × 4 and 6 × 6: one must be the other times whole numbers" in result.stdout
+
+
+def test_each_network_gets_the_samples_as_it_takes_them() -> None:
+    class Batches:
+        def __init__(self, scale: float) -> None:
+            self.scale, self.size = scale, 4
+
+        def __len__(self) -> int:
+            return 1
+
+        def __iter__(self) -> Any:
+            yield torch.full((4, 2), self.scale), torch.zeros(4)
+
+    pairs = Pairs(Batches(1.0), Batches(2.0))  # type: ignore[arg-type]
+    [item] = pairs
+    seen = {side: _run(torch.nn.Identity(), item, side) for side in ("one", "other")}
+    assert {side: float(values[0, 0]) for side, values in seen.items()} == {"one": 1.0, "other": 2.0}
+    assert len(pairs) == 1
+
+
+def test_sentences_need_one_tokenizer() -> None:
+    words = {"input_ids": torch.ones(2, 3, dtype=torch.long)}
+    assert list(Pairs([words], [dict(words)])) == [words]  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="different tokens"):
+        list(Pairs([words], [{"input_ids": torch.zeros(2, 3, dtype=torch.long)}]))  # type: ignore[arg-type]
+
+
+def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    (tmp_path / "similarity.json").write_text("{}")
+    result = run("similarity", name, name, *DATA, "-o", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "holds no similarity of sigmascope" in result.stderr
+    assert (tmp_path / "similarity.json").read_text() == "{}"
+    (tmp_path / "similarity.json").unlink()
+    for _ in range(2):  # its own is replaced
+        assert run("similarity", name, name, *DATA, "--pairs", "diagonal", "-o", tmp_path).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["a/b"], 2, "Missing argument 'B'"),
+        (["a/b", "a/c"], 2, "Missing option '--data'"),
+        (["a/b", "a/c", "--data", "embedded", "--measure", "mse"], 2, "'mse' is not one of 'procrustes', 'cka'"),
+        (["sigmascope/resnt20", "sigmascope/resnet20", "--data", "embedded"], 1, "Did you mean 'sigmascope/resnet20'"),
+    ],
+)
+def test_what_is_wrong_is_told(arguments: list[str], code: int, message: str) -> None:
+    result = run("similarity", *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    result = run("similarity", name, name, *DATA, "--device", "abacus")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: device='abacus' cannot be used here")
+
+
+def test_numbers_are_similarities(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    result = run("similarity", name, name, *DATA, "--measure", "cka")
+    assert result.stdout.startswith("CKA similarity, group relu: ")
+    assert math.isfinite(float(result.stdout.split()[-1]))

@@ -1,0 +1,66 @@
+"""On a GPU: a captured step does what the step does, and everything ends as on the CPU, up to rounding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from sigmascope.stitching.replay import Step
+from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.run import Task, stitch_many
+from sigmascope.stitching.settings import Settings
+from tests.stitching.small import data, trained
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+TASKS = [
+    Task("relu-group"),
+    Task("full"),
+    Task("low-rank", {"rank": 2}),
+    Task("lasso"),
+    Task("softsort", {"optimizer": "adam"}),
+    Task("permutation"),
+    Task("least-squares"),
+]
+SETTINGS = Settings(rate=0.02, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative")
+
+
+def stitched(device: str, at: str = "2") -> list[StitchResult]:
+    front, back = trained().to(device), trained(1).to(device)
+    return stitch_many(front, back, TASKS, at=at, data=data(), preset=SETTINGS, progress=False)
+
+
+def test_a_captured_step_is_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = stitched("cuda")
+
+    def plainly(self: Step, *inputs: Tensor) -> None:
+        self._run(*inputs)
+
+    monkeypatch.setattr(Step, "__call__", plainly)
+    for one, two in zip(captured, stitched("cuda"), strict=True):
+        torch.testing.assert_close(one.matrix, two.matrix, atol=1e-3, rtol=1e-3)
+        assert [epoch.loss for epoch in one.history] == pytest.approx([epoch.loss for epoch in two.history], rel=1e-2)
+        assert one.stitched_accuracy == pytest.approx(two.stitched_accuracy, abs=1)
+
+
+def test_a_gpu_ends_where_the_cpu_does() -> None:
+    for one, two in zip(stitched("cuda"), stitched("cpu"), strict=True):
+        assert one.history[0].loss == pytest.approx(two.history[0].loss, rel=0.05) if one.history else True
+        assert one.stitched_accuracy == pytest.approx(two.stitched_accuracy, abs=5)
+
+
+def test_a_warm_up_leaves_no_trace() -> None:
+    total = torch.zeros((), device="cuda")
+    made: list[Tensor] = []
+
+    def run(x: Tensor) -> None:
+        if not made:
+            made.append(torch.zeros((), device="cuda"))
+        made[0].add_(x)
+        total.add_(made[0])
+
+    step = Step(run, lambda: [total, *made])
+    for value in (1.0, 2.0, 3.0):
+        step(torch.tensor(value, device="cuda"))
+    assert float(total) == 1 + 3 + 6

@@ -1,0 +1,49 @@
+"""Many stitches, one file each; what is there is not trained again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import sigmascope as sg
+from sigmascope.stitching import sweeping as module
+from sigmascope.stitching.run import Task
+from sigmascope.stitching.sweeping import sweep
+from tests.stitching.small import data, moved, trained
+
+TASKS = [Task("full"), Task("low-rank", {"rank": 1}), Task("low-rank", {"rank": 2}), Task("identity")]
+
+
+def test_a_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    networks: dict[str, nn.Module] = {"a": trained(), "b": trained(1), "c": moved()}
+    pairs = [("a", "b"), ("a", "c")]
+    given: dict[str, Any] = {"data": data(), "folder": tmp_path, "preset": "fast", "progress": False}
+    tasks = [Task(task.family, {**task.changes, "epochs": 1, "batch": 128}) for task in TASKS]
+    part = sweep(networks, pairs[:1], ["2", "5"], tasks[:2], **given)
+    assert [(one.site, one.family) for one in part] == [(s, f) for s in ("2", "5") for f in ("full", "low-rank")]
+    asked: list[tuple[str, int]] = []
+    stitch_many = module.stitch_many
+
+    def counted(front: nn.Module, back: nn.Module, chosen: list[Task], **more: Any) -> Any:
+        asked.append((f"{more['names'][1]} {more['at']}", len(chosen)))
+        return stitch_many(front, back, chosen, **more)
+
+    monkeypatch.setattr(module, "stitch_many", counted)
+    every = sweep(networks.__getitem__, pairs, ["2", "5"], tasks, **given)
+    assert asked == [("b 2", 2), ("b 5", 2), ("c 2", 4), ("c 5", 4)]
+    assert len(every) == 16
+    assert torch.equal(every[0].matrix, part[0].matrix)
+    assert [one.settings.rank for one in every[:4]] == [1, 1, 2, 1]
+    assert len(list(tmp_path.glob("*.json"))) == 16
+    again = sweep(networks, pairs, ["2", "5"], tasks, **given)
+    assert len(asked) == 4
+    assert [one.record() for one in again] == [one.record() for one in every]
+
+
+def test_fixed_elements_have_no_file(tmp_path: Path) -> None:
+    with pytest.raises(sg.InputError, match="no place for fixed elements"):
+        sweep({}, [], [], [Task("fixed", {}, torch.eye(2))], data=data(), folder=tmp_path)

@@ -1,0 +1,205 @@
+"""Powers of rotations: a one-parameter group, and the published values."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+from scipy.linalg import expm, logm
+from torch import Tensor
+
+from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.symmetry.rotations import (
+    deviation,
+    near_identity,
+    random_rotation,
+    rotation_power,
+    rotation_powers,
+    unpermute,
+)
+
+GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_rotations.npz")
+POWERS = GOLDEN["rot__powers"]
+
+sizes = st.integers(1, 9)
+seeds = st.integers(0, 2**32 - 1)
+exponents = st.floats(-3, 3)
+
+
+def eye(n: int) -> Tensor:
+    return torch.eye(n, dtype=torch.float64)
+
+
+def close(one: Tensor, two: Tensor, tol: float = 1e-12) -> bool:
+    return bool((one - two).abs().max() <= tol)
+
+
+def with_angles(angles: list[float], ones: int, minus_ones: int, seed: int) -> Tensor:
+    """A rotation with these angles, and eigenvalues 1 and -1, in a random basis."""
+    n = 2 * len(angles) + ones + minus_ones
+    blocks = [torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]], dtype=torch.float64) for a in angles]
+    blocks += [eye(1)] * ones + [-eye(1)] * minus_ones
+    W = random_rotation(n, seed)
+    return W @ torch.block_diag(*blocks) @ W.T
+
+
+@given(sizes, seeds)
+def test_a_random_rotation_is_a_rotation(n: int, seed: int) -> None:
+    R = random_rotation(n, seed)
+    assert R.dtype == torch.float64
+    assert close(R @ R.T, eye(n))
+    assert float(torch.linalg.det(R)) == pytest.approx(1)
+    assert torch.equal(R, random_rotation(n, seed))
+
+
+def test_rotations_are_uniform() -> None:
+    # For the uniform law on SO(n) the trace has mean 0 and variance 1, and no sign of an entry is preferred.
+    drawn = torch.stack([random_rotation(4, seed) for seed in range(2000)])
+    traces = drawn.diagonal(dim1=1, dim2=2).sum(dim=1)
+    assert abs(float(traces.mean())) < 0.1
+    assert float(traces.var()) == pytest.approx(1, abs=0.15)
+    assert float(drawn.mean(dim=0).abs().max()) < 0.06
+
+
+@given(sizes, seeds, exponents, exponents)
+def test_powers_form_a_group(n: int, seed: int, a: float, b: float) -> None:
+    R = random_rotation(n, seed)
+    one, two, both = rotation_powers(R, [a, b, a + b])
+    assert close(one @ two, both)
+    assert close(one @ one.T, eye(n))
+    assert float(torch.linalg.det(one)) == pytest.approx(1)
+    assert torch.equal(rotation_power(R, 0), eye(n))
+    assert torch.equal(rotation_power(R, 1), R)
+    assert close(rotation_power(R, 2), R @ R)
+    assert close(rotation_power(R, -1), R.T)
+
+
+@given(st.lists(st.floats(-3.1, 3.1), max_size=3), st.integers(0, 2), st.integers(0, 2), seeds, exponents)
+def test_every_plane_turns_by_its_share(angles: list[float], ones: int, pairs: int, seed: int, p: float) -> None:
+    if not angles and not ones and not pairs:
+        return
+    R = with_angles(angles, ones, 2 * pairs, seed)
+    found = rotation_power(R, p)
+    turns = [p * angle for angle in angles] + [p * math.pi] * pairs
+    expected = sorted([math.cos(turn) for turn in turns for _ in range(2)] + [1.0] * ones)
+    assert sorted(torch.linalg.eigvals(found).real.tolist()) == pytest.approx(expected, abs=1e-6)
+    assert close(rotation_power(R, p / 2) @ rotation_power(R, p / 2), found, 1e-10)
+
+
+@pytest.mark.parametrize("n", [2, 3, 6, 7])
+def test_the_principal_power_is_that_of_the_logarithm(n: int) -> None:
+    R = random_rotation(n, 5)
+    for p in (0.3, 0.5, -1.7):
+        assert rotation_power(R, p).numpy() == pytest.approx(expm(p * np.real(logm(R.numpy()))), abs=1e-9)
+
+
+def test_minus_one_is_a_half_turn() -> None:
+    half = rotation_power(-eye(2), 0.5)
+    assert close(half @ half, -eye(2))
+    assert close(half.T, -half)
+    R = with_angles([0.4], 1, 4, 3)  # n = 7
+    assert close(rotation_power(R, 0.25) @ rotation_power(R, 0.75), R)
+
+
+def test_golden_powers() -> None:
+    R = random_rotation(6, 3)
+    assert R.numpy() == pytest.approx(GOLDEN["rot__R"], abs=1e-12)
+    assert rotation_powers(R, POWERS).numpy() == pytest.approx(GOLDEN["rot__principal"], abs=1e-8)
+    forth, back = (rotation_powers(R, sign * POWERS, orientation="unsigned").numpy() for sign in (1, -1))
+    assert (forth + back) / 2 == pytest.approx(GOLDEN["rot__sym"], abs=1e-9)
+    for found, expected in zip(rotation_powers(R, POWERS), GOLDEN["rot__deviation"], strict=True):
+        assert deviation(found) == pytest.approx(expected, abs=1e-9)
+
+
+def test_golden_near_identity_and_unpermute() -> None:
+    assert near_identity(6, 0.5, 3).numpy() == pytest.approx(GOLDEN["rot__near_identity"], abs=1e-10)
+    P = unpermute(GOLDEN["rot__raw"][-1])
+    assert pytest.approx(GOLDEN["rot__unpermuted"], abs=1e-12) == P @ GOLDEN["rot__raw"]
+
+
+def test_unsigned_powers_reverse_planes() -> None:
+    same = 0
+    for seed in range(40):
+        R = random_rotation(8, seed)
+        unsigned = rotation_power(R, 1, orientation="unsigned")
+        assert close(unsigned + unsigned.T, R + R.T, 1e-10)
+        same += close(unsigned, R, 1e-6)
+    assert same < 20  # the published variant misses R most of the time
+
+
+@given(seeds, st.floats(0.01, 0.5))
+@settings(max_examples=30)
+def test_near_identity_grows_with_its_scale(seed: int, scale: float) -> None:
+    Q = near_identity(6, scale, seed)
+    assert close(Q @ Q.T, eye(6))
+    assert deviation(near_identity(6, scale / 100, seed)) < deviation(Q)
+
+
+def test_the_ends_of_near_identity() -> None:
+    assert close(near_identity(5, 0, 1), eye(5))
+    far = near_identity(5, math.inf, 1)
+    assert close(far @ far.T, eye(5))
+    assert close(near_identity(5, 1e9, 1), far, 1e-6)
+
+
+@given(st.lists(st.floats(0.01, 3.1), min_size=1, max_size=3), seeds)
+def test_deviation_is_the_largest_angle(angles: list[float], seed: int) -> None:
+    assert deviation(with_angles(angles, 1, 0, seed)) == pytest.approx(2 * math.sin(max(angles) / 2), abs=1e-9)
+
+
+@given(sizes, seeds)
+def test_unpermute_takes_a_permutation_back(n: int, seed: int) -> None:
+    P = eye(n)[torch.randperm(n, generator=torch.Generator().manual_seed(seed))]
+    assert torch.equal(unpermute(P) @ P, eye(n))
+    found = unpermute(random_rotation(n, seed))
+    assert torch.equal(found.sum(dim=0), torch.ones(n, dtype=torch.float64))
+    assert torch.equal(found.sum(dim=1), torch.ones(n, dtype=torch.float64))
+
+
+def test_unpermute_goes_by_signed_entries() -> None:
+    R = np.array([[-0.8, 0.6], [0.6, 0.8]])
+    assert unpermute(R).tolist() == [[1, 0], [0, 1]]
+    assert unpermute(-R).tolist() == [[1, 0], [0, 1]]
+
+
+def test_kind_and_type_are_kept_and_inputs_unchanged() -> None:
+    R = random_rotation(5, 0).float()
+    before = R.clone()
+    found = rotation_power(R, 0.5)
+    assert found.dtype == torch.float32
+    assert torch.equal(R, before)
+    assert bool((found @ found - R).abs().max() < 1e-5)
+    assert isinstance(rotation_powers(R.double().numpy(), [0.5]), np.ndarray)
+    assert isinstance(unpermute(R.numpy()), np.ndarray)
+
+
+def test_what_is_no_rotation_is_refused() -> None:
+    with pytest.raises(InputError, match="not orthogonal"):
+        rotation_power(2 * eye(3), 0.5)
+    with pytest.raises(InputError, match="determinant -1"):
+        rotation_power(-eye(3), 0.5)
+    with pytest.raises(InputError, match="square matrix"):
+        rotation_power(eye(3)[:2], 0.5)
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(OptionError, match="orientation='left'"):
+        rotation_power(eye(2), 0.5, orientation="left")
+    with pytest.raises(InputTypeError, match="not a number"):
+        rotation_power(eye(2), "half")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="not finite"):
+        rotation_power(eye(2), math.nan)
+    with pytest.raises(InputError, match="powers is empty"):
+        rotation_powers(eye(2), [])
+    with pytest.raises(InputError, match="no seed"):
+        random_rotation(3, -1)
+    with pytest.raises(InputError, match="so few channels"):
+        random_rotation(0, 1)
+    with pytest.raises(InputTypeError, match="number of channels"):
+        random_rotation(2.5, 1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="scale=-1"):
+        near_identity(3, -1, 0)
