@@ -11,15 +11,14 @@ import pytest
 from sigmascope.errors import FileFormatError, OptionError
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check, agrees, overall, relation, untried
 from sigmascope.reproduce.run import load_outcome, reproduce
-from sigmascope.reproduce.table import ITEMS, PAPERS, item
+from sigmascope.reproduce.table import ITEMS, PAPERS, file_of, item
 
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_has_its_file(name: str) -> None:
     found = item(name)
     assert sys.modules[found.judge.__module__].__doc__
-    folder = next(folder for folder, rows in PAPERS.items() if name in rows)
-    assert found.judge.__module__ == f"sigmascope.reproduce.{folder}.{name.replace('-', '_')}"
+    assert found.judge.__module__ == f"sigmascope.reproduce.{file_of(name)}"
     assert all([found.title, found.budget, found.exact, found.uncertainty, found.judge.__doc__])
     assert not any(text.endswith(".") for text in (found.budget, found.exact, found.uncertainty))  # the outcome adds it
 
@@ -28,7 +27,16 @@ def test_every_name_has_its_file(name: str) -> None:
 def test_every_file_of_an_item_has_its_name(paper: str) -> None:
     folder = Path(sys.modules[item.__module__].__file__ or "").parent / paper
     files = {path.stem for path in folder.glob("*.py") if "\nITEM = Item(" in path.read_text(encoding="utf-8")}
-    assert files == {name.replace("-", "_") for name in PAPERS[paper]}
+    assert {f"{paper}.{file}" for file in files} == {file_of(name) for name in PAPERS[paper]}
+
+
+def test_a_name_leads_to_its_folder() -> None:
+    assert [file_of(name) for name in ("fig7", "sym-fig2", "beyond-axes")] == [
+        "nonlinearity.fig7",
+        "symmetry.fig2",
+        "nonlinearity.beyond_axes",
+    ]
+    assert len(ITEMS) == sum(map(len, PAPERS.values()))  # no name is in two papers
 
 
 def test_listing_names_is_light() -> None:
@@ -50,7 +58,7 @@ def test_an_outcome_is_written_and_read(tmp_path: Path) -> None:
     assert outcome.figures == ("fig2b",)
     assert {path.name for path in (tmp_path / "new").iterdir()} == {f"fig2b.{end}" for end in ("json", "csv", "png", "svg")}
     assert "score of ReLU" in repr(outcome)
-    assert repr(outcome).startswith("fig2b: ReLU, Tanh and Sigmoid differ on inputs of one law: holds\n")
+    assert repr(outcome).startswith("fig2b: ReLU, Tanh and Sigmoid differ on inputs of one law: holds (4 hold)\n")
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:

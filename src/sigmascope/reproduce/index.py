@@ -28,7 +28,8 @@ __all__ = ["write_gallery", "write_index"]
 TITLE = "Figures and tables, reproduced"
 INTRODUCTION = (
     "Each item was measured, judged by the rule in its file, and drawn. Its verdict is that of its worst claim among those "
-    "that could be tried. Where a rule was written or changed after numbers had been seen, the item says so."
+    "that could be tried; beside it stands how many claims have which verdict. Where a rule was written or changed after "
+    "numbers had been seen, the item says so."
 )
 HEADINGS = ("claim", "expected", "obtained", "verdict")
 # Verdict -> class of its badge; a sign tells them apart without colours.
@@ -113,9 +114,9 @@ def write_gallery(outcomes: Sequence[Outcome], path: str | Path, *, pictures: st
     _check(outcomes, folder)
     link = quote(Path(os.path.relpath(folder, target.parent)).as_posix())
     lines = [f"# {TITLE}", "", INTRODUCTION, "", _count(outcomes), "", "| item | shows | verdict |", "|---|---|---|"]
-    lines += [f"| {_plain(one.name)} | {_plain(one.title)} | {_plain(_marked(one.verdict))} |" for one in outcomes]
+    lines += [f"| {_plain(one.name)} | {_plain(one.title)} | {_plain(_told(one))} |" for one in outcomes]
     for one in outcomes:
-        lines += ["", f"## {_plain(one.name)}: {_plain(one.title)}", "", f"**{_plain(_marked(one.verdict))}**", ""]
+        lines += ["", f"## {_plain(one.name)}: {_plain(one.title)}", "", f"**{_plain(_told(one))}**", ""]
         lines += [f"![{_plain(_alternative(one, name))}]({link}/{quote(name, safe='')}.png)\n" for name in one.figures]
         lines += [f"| {' | '.join(HEADINGS)} |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(map(_plain, _cells(check)))} |" for check in one.checks]
@@ -143,9 +144,17 @@ def _marked(verdict: str) -> str:
     return f"{BADGES.get(verdict, ('open', '?'))[1]} {verdict}"
 
 
+def _told(outcome: Outcome) -> str:
+    return f"{_marked(outcome.verdict)} ({outcome.tally})"
+
+
 def _badge(verdict: str) -> str:
     kind, _ = BADGES.get(verdict, ("open", "?"))
     return f'<span class="badge {kind}">{escape(_marked(verdict))}</span>'
+
+
+def _counted(outcome: Outcome) -> str:
+    return f'<span class="note">{escape(outcome.tally)}</span>'
 
 
 def _cells(check: Check) -> tuple[str, str, str, str]:
@@ -157,6 +166,7 @@ def _facts(outcome: Outcome) -> dict[str, str]:
         "Budget": outcome.budget,
         "Exact": outcome.exact,
         "Uncertainty": outcome.uncertainty,
+        **({"Why": outcome.reason} if outcome.reason else {}),
         "Time": f"{outcome.seconds:g} s",
     }
 
@@ -167,14 +177,15 @@ def _alternative(outcome: Outcome, figure: str) -> str:
 
 def _contents(outcomes: Sequence[Outcome]) -> str:
     rows = [
-        f'<li><a href="#item-{number}">{escape(one.name)}</a> {escape(one.title)} {_badge(one.verdict)}</li>'
+        f'<li><a href="#item-{number}">{escape(one.name)}</a> {escape(one.title)} {_badge(one.verdict)} {_counted(one)}</li>'
         for number, one in enumerate(outcomes)
     ]
     return "\n".join(['<nav aria-label="Items">\n<ul>', *rows, "</ul>\n</nav>"])
 
 
 def _article(number: int, outcome: Outcome) -> str:
-    head = f'<h2 id="item-{number}">{escape(outcome.name)}: {escape(outcome.title)}</h2>\n<p>{_badge(outcome.verdict)}</p>'
+    head = f'<h2 id="item-{number}">{escape(outcome.name)}: {escape(outcome.title)}</h2>\n'
+    head += f"<p>{_badge(outcome.verdict)} {_counted(outcome)}</p>"
     facts = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in _facts(outcome).items())
     figures = [_figure(outcome, name) for name in outcome.figures]
     parts = [head, *figures, _table(outcome), f"<dl>{facts}</dl>"]

@@ -11,7 +11,20 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope.reproduce.setting import Setting
 
-__all__ = ["DIRECTION", "FAILS", "HOLDS", "UNTRIED", "VERDICTS", "Check", "Item", "agrees", "overall", "relation", "untried"]
+__all__ = [
+    "DIRECTION",
+    "FAILS",
+    "HOLDS",
+    "UNTRIED",
+    "VERDICTS",
+    "Check",
+    "Item",
+    "agrees",
+    "overall",
+    "relation",
+    "tally",
+    "untried",
+]
 
 HOLDS, DIRECTION, FAILS, UNTRIED = VERDICTS = ("holds", "holds in direction", "does not hold", "cannot be tried here")
 
@@ -45,6 +58,7 @@ class Item:
         measure: does the work; what it returns is all that the other two need.
         judge: the rule, fixed before the run: results in, one `Check` for each claim out.
         draw: results in, figures by the ending of their file names out ("" for the only one).
+        reason: where our networks do not show what the paper says, why, as far as it is known; written after the run.
     """
 
     title: str
@@ -54,6 +68,7 @@ class Item:
     measure: Callable[[Setting], Any]
     judge: Callable[[Any], list[Check]]
     draw: Callable[[Any], dict[str, Drawn]]
+    reason: str = ""
 
 
 def agrees(claim: str, expected: float, obtained: float, *, tolerance: float, digits: int = 2) -> Check:
@@ -80,3 +95,15 @@ def overall(checks: Sequence[Check]) -> str:
     """
     order = {FAILS: 0, DIRECTION: 1, HOLDS: 2, UNTRIED: math.inf}
     return min((check.verdict for check in checks), key=order.__getitem__, default=UNTRIED)
+
+
+def tally(checks: Sequence[Check]) -> str:
+    """Count the verdicts on the claims of an item.
+
+    >>> tally([Check("", "", "", HOLDS), Check("", "", "", FAILS), Check("", "", "", HOLDS)])
+    '2 hold, 1 does not hold'
+    """
+    words = {HOLDS: ("holds", "hold"), DIRECTION: ("holds in direction", "hold in direction")}
+    words |= {FAILS: ("does not hold", "do not hold"), UNTRIED: ("cannot be tried here", "cannot be tried here")}
+    counts = {verdict: sum(check.verdict == verdict for check in checks) for verdict in VERDICTS}
+    return ", ".join(f"{count} {words[verdict][count != 1]}" for verdict, count in counts.items() if count)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sigmascope.measure.table import aligned
-from sigmascope.reproduce.item import Check, overall
+from sigmascope.reproduce.item import Check, overall, tally
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.table import ITEMS, item
 from sigmascope.store import decode, encode, read_json, write_json
@@ -24,7 +24,7 @@ class Outcome:
 
     Attributes:
         name: of the item.
-        title, budget, exact, uncertainty: see `Item`.
+        title, budget, exact, uncertainty, reason: see `Item`.
         checks: one per claim.
         verdict: on the whole, the worst of the claims that could be tried.
         figures: names of the pictures beside the file, without ending.
@@ -40,12 +40,20 @@ class Outcome:
     verdict: str
     figures: tuple[str, ...]
     seconds: float
+    reason: str = ""
+
+    @property
+    def tally(self) -> str:
+        """How many claims hold, hold in direction, do not hold, cannot be tried."""
+        return tally(self.checks)
 
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]
         rows += [[check.claim, check.expected, check.obtained, check.verdict] for check in self.checks]
         facts = [f"Budget: {self.budget}.", f"Exact: {self.exact}.", f"Uncertainty: {self.uncertainty}."]
-        return "\n".join([f"{self.name}: {self.title}: {self.verdict}", "", *aligned(rows, set()), "", *facts])
+        facts += [f"Why: {self.reason}."] if self.reason else []
+        head = f"{self.name}: {self.title}: {self.verdict} ({self.tally})"
+        return "\n".join([head, "", *aligned(rows, set()), "", *facts])
 
 
 def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | None = None) -> Outcome:
@@ -80,6 +88,7 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
         verdict=overall(checks),
         figures=tuple(figures),
         seconds=round(time.perf_counter() - started, 1),
+        reason=wanted.reason,
     )
     write_json(folder / f"{name}.json", KIND, VERSION, encode(outcome))
     return outcome

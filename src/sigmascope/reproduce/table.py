@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sigmascope.errors import check_option
 from sigmascope.reproduce.item import Item
 
-__all__ = ["ITEMS", "PAPERS", "check_names", "item"]
+__all__ = ["ITEMS", "PAPERS", "check_names", "file_of", "item"]
 
 NONLINEARITY: dict[str, str] = {
     "fig2a": "one ReLU, by the range of its inputs",
@@ -45,8 +45,23 @@ NONLINEARITY: dict[str, str] = {
 }
 """Name -> what it shows, of the paper on non-linearity."""
 
-PAPERS: dict[str, dict[str, str]] = {"nonlinearity": NONLINEARITY}
-"""Folder -> its items; a name is that of its file, with dashes for underscores."""
+SYMMETRY: dict[str, str] = {
+    "sym-table2": "layers of two Myrtle CNNs, aligned up to the symmetries of ReLU and up to rotations",
+    "sym-fig2": "CKA of the layers of two Myrtle CNNs",
+    "sym-fig5": "CKA of the layers of two ResNet-20",
+    "sym-fig9": "layers of two ResNet-20, aligned",
+    "sym-fig10": "layers of two ResNet-18, aligned",
+    "sym-fig11": "CKA of the layers of two ResNet-18",
+    "sym-fig16": "layers of two Myrtle CNNs of constant width (with Table 4)",
+    "sym-fig17": "how far GELU is from positively homogeneous",
+    "sym-capacity": "how many elements the group of ReLU has, beside matrices of low rank",
+}
+"""Name -> what it shows, of the paper on symmetries."""
+
+PAPERS: dict[str, dict[str, str]] = {"nonlinearity": NONLINEARITY, "symmetry": SYMMETRY}
+"""Folder -> its items."""
+PREFIXES = {"symmetry": "sym-"}
+"""Folder -> what the names of its items begin with; both papers have a Figure 2."""
 
 ITEMS: dict[str, str] = {name: shows for rows in PAPERS.values() for name, shows in rows.items()}
 """Name -> what it shows, of all items."""
@@ -70,6 +85,15 @@ def item(name: str) -> Item:
         OptionError: there is none; the names are listed.
     """
     check_names([name])
-    folder = next(folder for folder, rows in PAPERS.items() if name in rows)
-    found: Item = importlib.import_module(f"sigmascope.reproduce.{folder}.{name.replace('-', '_')}").ITEM
+    found: Item = importlib.import_module(f"sigmascope.reproduce.{file_of(name)}").ITEM
     return found
+
+
+def file_of(name: str) -> str:
+    """Return the module of an item inside of this package: its name without the prefix, with underscores for dashes.
+
+    >>> file_of("fig7"), file_of("sym-fig2"), file_of("beyond-axes")
+    ('nonlinearity.fig7', 'symmetry.fig2', 'nonlinearity.beyond_axes')
+    """
+    folder = next(folder for folder, rows in PAPERS.items() if name in rows)
+    return f"{folder}.{name.removeprefix(PREFIXES.get(folder, '')).replace('-', '_')}"

@@ -1,0 +1,392 @@
+"""The items of the paper on symmetries: rules that can hold, hold in direction and fail, and drawings that show the numbers."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import sigmascope as sg
+from sigmascope.errors import InputError
+from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED
+from sigmascope.reproduce.run import load_outcome, reproduce
+from sigmascope.reproduce.setting import Setting
+from sigmascope.reproduce.symmetry import capacity, fig2, fig5, fig9, fig10, fig11, fig16, fig17, similarities, table2
+from sigmascope.reproduce.symmetry.pairs import GROUPS, MYRTLE, RESNET20, Pairs, Subject, pairs_of
+from sigmascope.reproduce.symmetry.similarities import file_name, similarity
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from tests.reproduce.staged import verdicts
+
+FOLDER = Path(__file__).resolve().parents[2] / "zoo"
+SUBJECTS: list[tuple[ModuleType, Subject, str]] = [
+    (table2, MYRTLE, "procrustes"),
+    (fig2, MYRTLE, "cka"),
+    (fig9, RESNET20, "procrustes"),
+    (fig5, RESNET20, "cka"),
+]
+
+
+def made(network: str, pair: tuple[int, int], measure: str, group: str, values: np.ndarray) -> LayerSimilarity:
+    """A result with these similarities (k, k)."""
+    sites = tuple(f"act{number}" for number in range(len(values)))
+    return LayerSimilarity(
+        measure=measure,
+        group=group,
+        settings={},
+        networks=(f"sigmascope/{network}:{pair[0]}", f"sigmascope/{network}:{pair[1]}"),
+        rows=sites,
+        columns=sites,
+        similarities=tuple(map(tuple, values.tolist())),
+        channels=((8,) * len(values),) * 2,
+        live=((8,) * len(values),) * 2,
+        pairs="all",
+        samples=10,
+        missing=(),
+    )
+
+
+def staged(subject: Subject, measure: str, values: dict[str, np.ndarray], noise: float = 0.001) -> Pairs:
+    """Pairs with these similarities, group -> (k, k), which differ a little from pair to pair."""
+    found = {}
+    for group, matrix in values.items():
+        shifts = noise * np.array([-1.5, -0.5, 0.5, 1.5])
+        found[group] = tuple(
+            made(subject.network, pair, measure, group, matrix + shift)
+            for pair, shift in zip(subject.pairs, shifts, strict=True)
+        )
+    return Pairs(subject.layers, found)
+
+
+def banded(diagonal: np.ndarray, *, step: float = 0.05) -> np.ndarray:
+    """A matrix with this diagonal that falls away from it."""
+    k = len(diagonal)
+    least = np.minimum.outer(diagonal, diagonal)
+    return least - step * np.abs(np.subtract.outer(np.arange(k), np.arange(k)))
+
+
+def myrtle_procrustes(shift: float = 0.0) -> dict[str, np.ndarray]:
+    return {group: banded(np.array(list(table2.PAPER[group].values())) + shift) for group in GROUPS}
+
+
+def myrtle_cka(shift: float = 0.0) -> dict[str, np.ndarray]:
+    return {group: np.array(fig2.PAPER[group]) + shift for group in GROUPS}
+
+
+def resnet(outer: dict[str, np.ndarray], inner: dict[str, float]) -> dict[str, np.ndarray]:
+    """Similarities at the ends of blocks, and all of those inside alike."""
+    diagonals = {group: np.full(19, inner[group]) for group in GROUPS}
+    for group in GROUPS:
+        diagonals[group][::2] = outer[group]
+    return {group: banded(diagonal) for group, diagonal in diagonals.items()}
+
+
+def resnet_procrustes(shift: float = 0.0) -> dict[str, np.ndarray]:
+    outer = {group: np.array(list(fig9.PAPER[group].values())) + shift for group in GROUPS}
+    return resnet(outer, {"relu": 0.45 + shift, "orthogonal": 0.52 + shift})
+
+
+def resnet_cka(shift: float = 0.0) -> dict[str, np.ndarray]:
+    outer = {group: np.linspace(*fig5.PAPER[group], 10) + shift for group in GROUPS}
+    return resnet(outer, {"relu": 0.3 + shift, "orthogonal": 0.6 + shift})
+
+
+NUMBERS = {table2: myrtle_procrustes, fig2: myrtle_cka, fig9: resnet_procrustes, fig5: resnet_cka}
+
+
+@pytest.mark.parametrize(("module", "subject", "measure"), SUBJECTS)
+def test_the_papers_own_numbers_hold(module: ModuleType, subject: Subject, measure: str) -> None:
+    found = verdicts(module.ITEM.judge(staged(subject, measure, NUMBERS[module]())))
+    assert {claim for claim, verdict in found.items() if verdict != HOLDS} == set()
+
+
+@pytest.mark.parametrize(("module", "subject", "measure"), SUBJECTS)
+def test_numbers_off_hold_in_direction_and_then_fail(module: ModuleType, subject: Subject, measure: str) -> None:
+    near, far = fig2.LIMITS if measure == "cka" else table2.LIMITS
+    numbers = NUMBERS[module]
+    told = []
+    for shift in (0.9 * near, (near + far) / 2, 1.1 * far):
+        found = verdicts(module.ITEM.judge(staged(subject, measure, numbers(-shift))))
+        told.append({verdict for claim, verdict in found.items() if "group, layers" in claim and "inside" not in claim})
+    assert told == [{HOLDS}, {DIRECTION}, {FAILS}]
+
+
+@pytest.mark.parametrize(("module", "subject", "measure"), SUBJECTS)
+def test_the_other_group_lower_fails(module: ModuleType, subject: Subject, measure: str) -> None:
+    claim = "the relu group finds layers less alike than the orthogonal one"
+    values = NUMBERS[module]()
+    exchanged = {"relu": values["orthogonal"], "orthogonal": values["relu"]}
+    assert verdicts(module.ITEM.judge(staged(subject, measure, exchanged)))[claim] == FAILS
+    pairs = staged(subject, measure, values)
+    one = replace(pairs.found["relu"][0], similarities=pairs.found["orthogonal"][0].similarities)
+    mixed = replace(pairs, found={**pairs.found, "relu": (one, *pairs.found["relu"][1:])})  # one pair of four
+    assert verdicts(module.ITEM.judge(mixed))[claim] == DIRECTION
+
+
+@pytest.mark.parametrize(("module", "subject", "measure"), SUBJECTS)
+def test_a_pair_without_a_similarity_does_not_hold(module: ModuleType, subject: Subject, measure: str) -> None:
+    values = NUMBERS[module]()
+    values["relu"][0, 0] = math.nan
+    found = verdicts(module.ITEM.judge(staged(subject, measure, values)))
+    assert found["the relu group finds layers less alike than the orthogonal one"] == FAILS
+    assert any(verdict == FAILS for claim, verdict in found.items() if claim.startswith("relu group, layers"))
+
+
+def test_table_2_notices_the_shape_and_the_spread() -> None:
+    diagonals = {group: np.array([0.6, 0.5, 0.7, 0.4]) for group in GROUPS}
+    turned = {group: banded(diagonal) for group, diagonal in diagonals.items()}
+    found = verdicts(table2.ITEM.judge(staged(MYRTLE, "procrustes", turned)))
+    assert found["relu group: similarity falls over the first three layers"] == FAILS
+    assert found["relu group: it rises again at the last layer"] == FAILS
+    bent = {group: banded(np.array([0.6, 0.61, 0.5, 0.52])) for group in GROUPS}
+    found = verdicts(table2.ITEM.judge(staged(MYRTLE, "procrustes", bent)))
+    assert found["orthogonal group: similarity falls over the first three layers"] == DIRECTION
+    spreads = [
+        verdicts(table2.ITEM.judge(staged(MYRTLE, "procrustes", myrtle_procrustes(), noise)))["pairs differ little"]
+        for noise in (0.01, 0.05, 0.1)
+    ]
+    assert spreads == [HOLDS, DIRECTION, FAILS]
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(0.43, HOLDS), (0.76, DIRECTION), (0.83, FAILS), (0.9, FAILS)])
+def test_a_decay_that_is_not_faster_fails(last: float, verdict: str) -> None:
+    values = myrtle_cka()
+    values["relu"][3, 3] = last  # from 0.84, where the orthogonal group goes from 0.98 to 0.93
+    found = verdicts(fig2.ITEM.judge(staged(MYRTLE, "cka", values)))
+    assert found["by the relu group similarity decays faster with depth"] == verdict
+
+
+def test_layers_that_are_like_others_fail() -> None:
+    claim = "orthogonal group: layers are most like those at their own place"
+    assert verdicts(fig2.ITEM.judge(staged(MYRTLE, "cka", myrtle_cka())))[claim] == HOLDS
+    one, all_ = myrtle_cka(), myrtle_cka()
+    one["orthogonal"][0, 1] = 0.99  # a row and a column
+    all_["orthogonal"] = all_["orthogonal"][::-1]
+    assert verdicts(fig2.ITEM.judge(staged(MYRTLE, "cka", one)))[claim] == DIRECTION
+    assert verdicts(fig2.ITEM.judge(staged(MYRTLE, "cka", all_)))[claim] == FAILS
+
+
+@pytest.mark.parametrize(("module", "measure"), [(fig9, "procrustes"), (fig5, "cka")])
+def test_layers_inside_of_blocks_can_be_more_alike(module: ModuleType, measure: str) -> None:
+    claim = "relu group: layers inside of residual blocks are less alike than those at their ends"
+    outer = {group: np.full(10, 0.6) for group in GROUPS}
+    told = []
+    for some in (1, 3, 9):
+        values = resnet(outer, dict.fromkeys(GROUPS, 0.4))
+        for matrix in values.values():
+            places = np.arange(1, 2 * some, 2)
+            matrix[places, places] = 0.65
+        told.append(verdicts(module.ITEM.judge(staged(RESNET20, measure, values)))[claim])
+    assert told == [HOLDS, DIRECTION, FAILS]
+
+
+def test_figure_9_compares_the_orders_and_the_range_inside() -> None:
+    values = resnet_procrustes()
+    order = np.random.default_rng(0).permutation(19)
+    shuffled = {**values, "relu": banded(values["relu"].diagonal()[order])}
+    found = verdicts(fig9.ITEM.judge(staged(RESNET20, "procrustes", shuffled)))
+    assert found["both groups order the layers alike"] == FAILS
+    told = []
+    for inner in (0.38, 0.34, 0.3):
+        outer = {group: np.array(list(fig9.PAPER[group].values())) for group in GROUPS}
+        pairs = staged(RESNET20, "procrustes", resnet(outer, {"relu": inner, "orthogonal": 0.52}))
+        told.append(verdicts(fig9.ITEM.judge(pairs))["relu group, layers inside"])
+    assert told == [HOLDS, DIRECTION, FAILS]
+
+
+# Drawings
+
+
+@pytest.mark.parametrize("module", [table2, fig9])
+def test_the_curves_show_means_and_the_papers_numbers(module: ModuleType) -> None:
+    subject = MYRTLE if module is table2 else RESNET20
+    pairs = staged(subject, "procrustes", NUMBERS[module](0.02))
+    drawn = module.ITEM.draw(pairs)[""]
+    for group in GROUPS:
+        rows = [row for row in drawn.table if row["curve"] == f"{group} group"]
+        assert [row["layer"] for row in rows] == list(subject.layers)
+        np.testing.assert_allclose([row["mean"] for row in rows], pairs.same_place(group).mean(axis=0))
+        np.testing.assert_allclose([row["std"] for row in rows], pairs.same_place(group).std(axis=0, ddof=1))
+        paper = {row["layer"]: row["mean"] for row in drawn.table if row["curve"] == f"{group} group, the paper's"}
+        assert paper == module.PAPER[group]
+    assert drawn.axes[0].get_ylabel() == "Procrustes similarity"
+    assert [label.get_text() for label in drawn.axes[0].get_xticklabels()] == list(subject.layers)
+
+
+@pytest.mark.parametrize("module", [fig2, fig5])
+def test_the_maps_show_the_mean_matrices(module: ModuleType) -> None:
+    subject = MYRTLE if module is fig2 else RESNET20
+    pairs = staged(subject, "cka", NUMBERS[module]())
+    drawn = module.ITEM.draw(pairs)[""]
+    for panel, group in zip(drawn.axes, GROUPS, strict=True):
+        mean = pairs.matrices(group).mean(axis=0)
+        np.testing.assert_allclose([row["similarity"] for row in drawn.table if row["group"] == group], mean.ravel())
+        np.testing.assert_allclose(panel.images[0].get_array(), mean)
+        assert group in panel.get_title()
+
+
+# Stored and measured results
+
+
+def store(folder: Path, subject: Subject, measure: str, values: dict[str, np.ndarray]) -> None:
+    (folder / "similarities").mkdir(parents=True, exist_ok=True)
+    for group, matrix in values.items():
+        for pair in subject.pairs:
+            one = made(subject.network, pair, measure, group, matrix)
+            one.save(folder / "similarities" / file_name(subject.network, pair, measure, group))
+
+
+@pytest.mark.parametrize(("module", "subject", "measure"), SUBJECTS)
+def test_an_item_runs_from_what_is_stored(module: ModuleType, subject: Subject, measure: str, tmp_path: Path) -> None:
+    store(tmp_path / "zoo", subject, measure, NUMBERS[module]())
+    name = f"sym-{module.__name__.rpartition('.')[2]}"
+    outcome = reproduce(name, tmp_path / "out", setting=Setting(zoo=tmp_path / "zoo"))
+    assert outcome == load_outcome(tmp_path / "out" / f"{name}.json")
+    assert outcome.figures == (name,)
+    assert outcome.verdict == HOLDS
+
+
+@pytest.mark.parametrize(("module", "subject", "measure"), SUBJECTS)
+def test_the_items_run_from_the_zoo(module: ModuleType, subject: Subject, measure: str) -> None:
+    try:
+        found = module.ITEM.measure(Setting(zoo=FOLDER))
+    except InputError as error:
+        if "is not there" not in str(error):
+            raise
+        pytest.skip(f"not stored yet: {error}")
+    assert {one.samples for results in found.found.values() for one in results} == {similarities.IMAGES}
+    assert module.ITEM.judge(found)
+    assert all(drawn.table for drawn in module.ITEM.draw(found).values())
+
+
+def test_what_is_not_stored_is_named(tmp_path: Path) -> None:
+    told = r"myrtle-0-1-procrustes-relu\.json is not there\. .*SIGMASCOPE_ZOO.*--from-scratch"
+    with pytest.raises(InputError, match=told):
+        table2.ITEM.measure(Setting(zoo=tmp_path))
+
+
+def test_the_other_papers_networks_are_refused() -> None:
+    with pytest.raises(InputError, match=r"networks of the zoo only\. Leave out --weights"):
+        similarity(Setting(weights="none", data="random"), "myrtle", (0, 1), "cka", "relu")
+
+
+def test_a_result_under_another_name_is_refused(tmp_path: Path) -> None:
+    store(tmp_path, MYRTLE, "cka", myrtle_cka())
+    folder = tmp_path / "similarities"
+    (folder / "myrtle-0-1-cka-relu.json").replace(folder / "myrtle-0-1-cka-orthogonal.json")
+    with pytest.raises(InputError, match=r"holds another result: cka, relu group, of sigmascope/myrtle:0 and"):
+        similarity(Setting(zoo=tmp_path), "myrtle", (0, 1), "cka", "orthogonal")
+
+
+def test_other_layers_are_refused(tmp_path: Path) -> None:
+    store(tmp_path, MYRTLE, "cka", {group: np.eye(3) for group in GROUPS})
+    with pytest.raises(InputError, match=r"sigmascope/myrtle:0 and sigmascope/myrtle:1: 3 and 3 layers where 4 are expected"):
+        pairs_of(Setting(zoo=tmp_path), MYRTLE, "cka")
+
+
+@pytest.fixture
+def few_images(tmp_path: Path) -> str:
+    """A folder of data sets with a few of the images that the package carries, under the name of CIFAR-10."""
+    images, labels = next(iter(sg.catalog.data("embedded", batch_size=12)))
+    (tmp_path / "cifar10").mkdir()
+    np.save(tmp_path / "cifar10" / "test_images.npy", images.numpy().astype(np.uint8))
+    np.save(tmp_path / "cifar10" / "test_labels.npy", labels.numpy())
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("measure", ["procrustes", "cka"])
+def test_from_scratch_networks_are_compared_once(
+    measure: str, few_images: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGMASCOPE_ZOO", str(FOLDER))
+    setting = Setting(from_scratch=True, data_root=few_images, keep=tmp_path / "kept", progress=False)
+    found = similarity(setting, "resnet20", (0, 1), measure, "relu")
+    assert (found.samples, found.networks) == (12, ("sigmascope/resnet20:0", "sigmascope/resnet20:1"))
+    assert found.similarity.shape == (len(RESNET20.layers),) * 2
+    (kept,) = (tmp_path / "kept" / "similarities").iterdir()
+    assert kept.name == f"resnet20-0-1-{measure}-relu.json"
+    before = kept.stat().st_mtime_ns
+    assert similarity(setting, "resnet20", (0, 1), measure, "relu") == found
+    assert kept.stat().st_mtime_ns == before
+    monkeypatch.setattr(similarities, "compared", lambda *args, **options: found)
+    assert similarity(replace(setting, keep=None), "resnet20", (2, 3), measure, "relu") == found  # kept nowhere
+
+
+def test_from_scratch_the_images_must_be_there(tmp_path: Path) -> None:
+    setting = Setting(from_scratch=True, data_root=str(tmp_path), progress=False)
+    with pytest.raises(InputError, match=r"none of cifar10/test_images\.npy"):
+        similarity(setting, "resnet20", (0, 0), "cka", "relu")
+
+
+def test_the_papers_names_are_the_places_of_relu_among_the_modules() -> None:
+    assert RESNET20.layers[:4] == ("3", "8*", "11", "16*")
+    assert RESNET20.layers[-2:] == ("72*", "75")
+    assert len(RESNET20.layers) == 19
+    assert [name.endswith("*") for name in RESNET20.layers] == [number % 2 == 1 for number in range(19)]
+
+
+# What the zoo does not have, and what needs no networks
+
+
+@pytest.mark.parametrize("module", [fig10, fig11, fig16])
+def test_what_the_zoo_does_not_have_cannot_be_tried(module: ModuleType) -> None:
+    checks = module.ITEM.judge(module.ITEM.measure(Setting()))
+    assert {check.verdict for check in checks} == {UNTRIED}
+    assert all("the zoo has no" in check.obtained for check in checks)
+    assert module.ITEM.draw(None) == {}
+    network = {fig10: "resnet18", fig11: "resnet18", fig16: "cwcnn"}[module]
+    assert network not in importlib.import_module("sigmascope.catalog.cifar").NETWORKS  # else it can be tried
+
+
+def test_figure_17_holds_and_fails() -> None:
+    found = fig17.ITEM.measure(Setting())
+    assert set(verdicts(fig17.ITEM.judge(found)).values()) == {HOLDS}
+    broken = {
+        "GELU and ReLU differ near 0 only": replace(found, gelu=1.01 * found.gelu),
+        "GELU is homogeneous for λ = 1 only": replace(found, at_one=1e-3),
+        "10⁵ samples give ξ": replace(found, sampled=1.03 * found.sampled),
+        "asymptotic slope, as printed": replace(found, slope=0.128),
+        "ξ(λ)/λ at λ = 10⁶": replace(found, far=0.1268),
+    }
+    for claim, one in broken.items():
+        assert verdicts(fig17.ITEM.judge(one))[claim] == FAILS, claim
+    near = verdicts(fig17.ITEM.judge(replace(found, slope=0.1267538549)))  # right as printed, wrong in the ninth digit
+    assert (near["asymptotic slope, as printed"], near["asymptotic slope, to ten digits"]) == (HOLDS, FAILS)
+
+
+def test_figure_17_draws_what_was_computed() -> None:
+    found = fig17.ITEM.measure(Setting())
+    drawn = fig17.ITEM.draw(found)[""]
+    for name, values in (("ξ by quadrature", found.quadrature), ("ξ from 10⁵ samples", found.sampled), ("GELU", found.gelu)):
+        np.testing.assert_array_equal([row["value"] for row in drawn.table if row["curve"] == name], values)
+    at = int(np.argmax(found.quadrature[:500]))
+    assert found.quadrature[at] == pytest.approx(0.0725675, abs=1e-6)  # the bump below 1, computed independently
+    assert fig17.SCALES[at] == pytest.approx(0.38884, abs=2e-3)
+
+
+def test_the_capacities_hold_and_fail() -> None:
+    found = capacity.ITEM.measure(Setting())
+    assert set(verdicts(capacity.ITEM.judge(found)).values()) == {HOLDS}
+    assert found["fine"][64, 1].difference == pytest.approx(-898.3, abs=0.05)
+    assert found["fine"][512, 4].difference == pytest.approx(-57651.3, abs=0.05)
+    larger = found["fine"] | {(64, 7): found["fine"][64, 7]._replace(difference=1.0)}
+    told = verdicts(capacity.ITEM.judge(found | {"fine": larger}))
+    assert (told["the group is the smaller family for every rank"], told["rank 1 is nearest"]) == (FAILS, FAILS)
+    off = found["fine"] | {(64, 1): found["fine"][64, 1]._replace(difference=-2000.0)}
+    assert verdicts(capacity.ITEM.judge(found | {"fine": off}))["the paper's approximation"] == DIRECTION
+    exchanged = verdicts(capacity.ITEM.judge(found | {"n": found["n/16"], "n/16": found["n"]}))
+    assert exchanged["M/ε = n is enough"] == FAILS
+    assert exchanged["M/ε = n/16 is not, so that a condition is needed"] == FAILS
+
+
+def test_the_capacity_table_holds_the_numbers() -> None:
+    found = capacity.ITEM.measure(Setting())
+    rows = capacity.ITEM.draw(found)[""].table
+    assert len(rows) == len(capacity.WIDTHS) * len(capacity.RANKS)
+    for row in rows:
+        one = found["fine"][row["n"], row["r"]]
+        assert (row["log_group"], row["log_matrices"], row["difference"]) == tuple(one)
