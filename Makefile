@@ -10,7 +10,7 @@ BENCH   := $(VENV)/.bench
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real bench format clean browser
+.PHONY: help demo test test-real bench gallery format clean browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ test-real: $(REAL) ## the networks that others have trained, on real data: downl
 
 bench: $(BENCH) ## time against the textbook pipelines
 	$(BIN)/python benchmarks/run.py
+
+gallery: $(DEV) ## reproduce every figure and table, and write docs/gallery.md
+	$(BIN)/python docs/gallery.py
 
 format: $(DEV) ## sort imports, mend what can be mended, lay out the code
 	$(BIN)/ruff check --fix-only --quiet .

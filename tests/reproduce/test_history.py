@@ -358,7 +358,7 @@ def test_figure_11_judges_every_reading_of_an_untrained_network() -> None:
 def test_figure_11_draws_both() -> None:
     found = training(UP, BOWL)
     (drawn,) = fig11.ITEM.draw(found).values()
-    rows = [row["mean"] for row in drawn.table if row["curve"] == "after training"]
+    rows = [row["mean"] for row in drawn.table if row["curve"] == "trained"]
     np.testing.assert_allclose(rows, found.after.mean(axis=0))
 
 

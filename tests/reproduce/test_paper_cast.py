@@ -17,7 +17,7 @@ from PIL import Image
 
 from sigmascope.measure.signature import load
 from sigmascope.reproduce.item import UNTRIED, VERDICTS
-from sigmascope.reproduce.table import ITEMS
+from sigmascope.reproduce.table import PAPERS
 from tests.cli.running import run
 
 pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
@@ -28,7 +28,7 @@ IMAGES = 8
 WITHOUT = ("fig2a", "fig2b", "fig2c", "fig3", "fig4a", "fig4b", "fig8", "fig9")
 # Items on seeds and ways of training, which only our networks have.
 ZOO_ONLY = ("fig7", "fig10", "fig11", "fig19", "fig20", "table3")
-OPEN = [name for name in ITEMS if name not in (*WITHOUT, *ZOO_ONLY)]
+OPEN = [name for name in PAPERS["nonlinearity"] if name not in (*WITHOUT, *ZOO_ONLY)]
 
 
 @pytest.fixture(scope="module")
@@ -82,14 +82,14 @@ def test_every_item_runs_and_measures_once(pictures: Path, tmp_path: Path) -> No
     assert written(tmp_path) == kept
 
 
-@pytest.mark.parametrize("name", [name for name in ITEMS if name in ZOO_ONLY])
+@pytest.mark.parametrize("name", [name for name in PAPERS["nonlinearity"] if name in ZOO_ONLY])
 def test_an_item_of_the_zoo_says_so(name: str, pictures: Path, tmp_path: Path) -> None:
     result = reproduced([name], pictures, tmp_path)
     assert result.exit_code == 1
     assert "this item is about networks of the zoo only. Leave out --weights and --data." in " ".join(result.stderr.split())
 
 
-@pytest.mark.skipif("beyond-axes" not in ITEMS, reason="beyond-axes is not in the table yet")
+@pytest.mark.skipif("beyond-axes" not in PAPERS["nonlinearity"], reason="beyond-axes is not in the table yet")
 def test_the_published_capture_is_another_network(pictures: Path, tmp_path: Path) -> None:
     result = reproduced(["beyond-axes"], pictures, tmp_path, ("torchvision/efficientnet_b1",))
     assert result.exit_code == 0, f"{result.stderr} {result.exception!r}"

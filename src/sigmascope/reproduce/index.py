@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sigmascope.errors import InputError
-from sigmascope.reproduce.item import VERDICTS, Check
+from sigmascope.reproduce.item import VERDICTS, Check, tally
 from sigmascope.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -137,7 +137,11 @@ def _check(outcomes: Sequence[Outcome], folder: Path) -> None:
 def _count(outcomes: Sequence[Outcome]) -> str:
     counted = Counter(one.verdict for one in outcomes)
     parts = [f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict]]
-    return f"{len(outcomes)} item{'s' * (len(outcomes) != 1)}: {', '.join(parts)}."
+    claims = [check for one in outcomes for check in one.checks]
+    return (
+        f"{len(outcomes)} item{'s' * (len(outcomes) != 1)}: {', '.join(parts)}. "
+        f"{len(claims)} claim{'s' * (len(claims) != 1)}: {tally(claims)}."
+    )
 
 
 def _marked(verdict: str) -> str:

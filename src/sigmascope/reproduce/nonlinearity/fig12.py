@@ -142,4 +142,5 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    reason="not known; our GoogLeNet and DenseNet are far shallower than the paper's, and see other images",
 )

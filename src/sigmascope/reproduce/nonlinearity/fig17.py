@@ -100,4 +100,5 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    reason="as in fig16: the plane shows the same distances",
 )

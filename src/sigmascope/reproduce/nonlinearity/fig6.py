@@ -170,4 +170,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    reason="4 to 7 networks per family cannot tell six statistics apart: leave-one-out R² is negative for most of the fits, "
+    "those on size among them",
 )

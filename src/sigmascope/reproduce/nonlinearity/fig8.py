@@ -212,4 +212,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    reason="the guard of the published code sets 1 where ReLU is dead and its output constant, which raises its mean above "
+    "that of LeakyReLU; where all three have a score of their own, the claim holds",
 )

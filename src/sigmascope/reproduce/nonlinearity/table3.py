@@ -145,4 +145,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    reason="over our trainings the change of sparsity varies even less; the paper's std of 0.16 for it is that of 17 "
+    "checkpoints of several sources",
 )
