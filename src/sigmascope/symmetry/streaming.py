@@ -41,8 +41,9 @@ GROUPS = ("relu", "orthogonal")
 NORMALISERS = ("authors", "live")
 NORMALISE = ("channels", "none")
 
-# Elements of features that are taken in at a time: few enough to stay in the cache while they are multiplied.
-CHUNK = 2**18
+# Elements of features that are taken in at a time: on a CPU few enough to stay in the cache while they are multiplied, on a
+# GPU enough that launches do not count.
+CHUNK, LARGE_CHUNK = 2**18, 2**26
 
 
 class CrossGram:
@@ -92,7 +93,8 @@ class CrossGram:
 
 
 def _chunks(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    step = max(1, CHUNK // max(x[0].numel(), y[0].numel()))
+    elements = CHUNK if x.device.type == "cpu" else LARGE_CHUNK
+    step = max(1, elements // max(x[0].numel(), y[0].numel()))
     return zip(torch.split(x, step), torch.split(y, step), strict=True)
 
 
