@@ -57,7 +57,7 @@ def test_the_page_shows_everything(outcome: Outcome, tmp_path: Path) -> None:
     path = write_index([outcome, replace(outcome, name="fig2", verdict=VERDICTS[0])], tmp_path)
     assert path == tmp_path / "index.html"
     page = Page(path.read_text(encoding="utf-8"))
-    for text in ("a title", "a budget", "0.5 ± 0.1", "0.45", *VERDICTS, "1.5 s", "2 items: 1 holds, 1 does not hold."):
+    for text in ("a title", "a budget", "0.5 ± 0.1", "0.45", *VERDICTS, "1.5 s", "Items: 1 holds, 1 does not hold. Claims: "):
         assert text in page.text
     assert [image["src"] for image in page.all("img")] == ["fig1.png", "fig1-guard.png"] * 2
     assert all(image["alt"] for image in page.all("img"))

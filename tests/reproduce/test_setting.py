@@ -62,6 +62,7 @@ def test_other_batches_are_another_measurement(embedded: Path, tmp_path: Path) -
 
 def test_a_procedure_of_an_item_runs_once(tmp_path: Path) -> None:
     (run,) = Setting(zoo=FOLDER).runs(["resnet20:0"])
+    name = run.signature.name
     calls = []
 
     def measure() -> sg.Signature:
@@ -69,11 +70,15 @@ def test_a_procedure_of_an_item_runs_once(tmp_path: Path) -> None:
         return run.signature
 
     setting = Setting(from_scratch=True, keep=tmp_path)
-    found = [setting.signature("resnet20:0", "published capture", measure) for _ in range(2)]
+    found = [setting.signature(name, "published capture", measure) for _ in range(2)]
     assert len(calls) == 1
     assert np.array_equal(found[0].scores, found[1].scores)
-    with pytest.raises(sg.InputError, match="published-capture has no signature of resnet20:0"):
-        Setting(zoo=tmp_path / "no").signature("resnet20:0", "published capture", measure)
+    with pytest.raises(sg.InputError, match=f"published-capture has no signature of {name}"):
+        Setting(zoo=tmp_path / "no").signature(name, "published capture", measure)
+    (file,) = tmp_path.rglob("*.json")
+    file.write_text(file.read_text().replace(name, "sigmascope/vit:0"))
+    with pytest.raises(sg.FileFormatError, match="is a signature of sigmascope/vit:0"):
+        setting.signature(name, "published capture", measure)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +130,22 @@ def test_a_part_of_a_cast_has_leads_of_its_own() -> None:
 
 def test_a_setting_takes_part_of_its_cast() -> None:
     assert Setting(networks=("sigmascope/vit:0",)).cast.names() == ["sigmascope/vit:0"]
+
+
+def test_a_setting_tells_what_is_unusual() -> None:
+    assert Setting().told == Setting(from_scratch=True).told == ""
+    told = Setting(weights="none", data="random", limit=8, networks=("torchvision/alexnet",)).told
+    assert (
+        told == "the paper's networks with random weights on random, not ours; 8 images; only torchvision/alexnet of the cast"
+    )
+
+
+def test_from_scratch_gives_what_is_stored() -> None:
+    manner = {"names": ["resnet20:0", "plain20:0"], "data": "embedded", "images": 512}
+    stored, again = (Setting(zoo=FOLDER, from_scratch=anew, progress=False).runs(**manner) for anew in (False, True))
+    for one, other in zip(stored, again, strict=True):
+        assert one.facts == other.facts
+        # Within 1e-6 on one machine; others may add the numbers of a convolution in another order.
+        np.testing.assert_allclose(one.signature.scores, other.signature.scores, rtol=0, atol=1e-5)
+        for site, anew in zip(one.signature.sites, other.signature.sites, strict=True):
+            assert site.metrics == pytest.approx(anew.metrics, rel=1e-4)

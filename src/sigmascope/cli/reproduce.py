@@ -47,7 +47,8 @@ def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool
         return DONE
     if not names:
         raise click.UsageError("Name what to reproduce, or all; --list prints the names.")
-    chosen = list(ITEMS) if ALL in names else check_names(names)
+    named = check_names([name for name in names if name != ALL])
+    chosen = list(ITEMS) if ALL in names else named
     from sigmascope.errors import SigmascopeError
     from sigmascope.reproduce.run import reproduce as run_item
     from sigmascope.reproduce.setting import Setting

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -28,8 +27,8 @@ __all__ = ["write_gallery", "write_index"]
 TITLE = "Figures and tables, reproduced"
 INTRODUCTION = (
     "Each item was measured, judged by the rule in its file, and drawn. Its verdict is that of its worst claim among those "
-    "that could be tried; beside it stands how many claims have which verdict. Where a rule was written or changed after "
-    "numbers had been seen, the item says so."
+    "that could be tried; beside it stands how many claims have which verdict. A claim holds in direction where its sign is "
+    "right, but not beyond what chance, or another seed, often gives. Under Rule stands what was known when it was written."
 )
 HEADINGS = ("claim", "expected", "obtained", "verdict")
 # Verdict -> class of its badge; a sign tells them apart without colours.
@@ -135,13 +134,9 @@ def _check(outcomes: Sequence[Outcome], folder: Path) -> None:
 
 
 def _count(outcomes: Sequence[Outcome]) -> str:
-    counted = Counter(one.verdict for one in outcomes)
-    parts = [f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict]]
     claims = [check for one in outcomes for check in one.checks]
-    return (
-        f"{len(outcomes)} item{'s' * (len(outcomes) != 1)}: {', '.join(parts)}. "
-        f"{len(claims)} claim{'s' * (len(claims) != 1)}: {tally(claims)}."
-    )
+    items = [Check("", "", "", one.verdict) for one in outcomes]
+    return f"Items: {tally(items)}. Claims: {tally(claims)}."
 
 
 def _marked(verdict: str) -> str:
@@ -170,7 +165,7 @@ def _facts(outcome: Outcome) -> dict[str, str]:
         "Budget": outcome.budget,
         "Exact": outcome.exact,
         "Uncertainty": outcome.uncertainty,
-        **({"Why": outcome.reason} if outcome.reason else {}),
+        **{name: text for name, text in (("Rule", outcome.rule), ("Why", outcome.reason), ("Run", outcome.run)) if text},
         "Time": f"{outcome.seconds:g} s",
     }
 

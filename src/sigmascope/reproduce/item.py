@@ -58,6 +58,7 @@ class Item:
         measure: does the work; what it returns is all that the other two need.
         judge: the rule, fixed before the run: results in, one `Check` for each claim out.
         draw: results in, figures by the ending of their file names out ("" for the only one).
+        rule: how the rule came about: what was known when it was written.
         reason: where our networks do not show what the paper says, why, as far as it is known; written after the run.
     """
 
@@ -68,6 +69,7 @@ class Item:
     measure: Callable[[Setting], Any]
     judge: Callable[[Any], list[Check]]
     draw: Callable[[Any], dict[str, Drawn]]
+    rule: str = ""
     reason: str = ""
 
 

@@ -24,10 +24,11 @@ class Outcome:
 
     Attributes:
         name: of the item.
-        title, budget, exact, uncertainty, reason: see `Item`.
+        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only where the run is.
         checks: one per claim.
         verdict: on the whole, the worst of the claims that could be tried.
         figures: names of the pictures beside the file, without ending.
+        run: what differs from our networks and their stored signatures; empty where nothing does.
         seconds: that it took.
     """
 
@@ -40,7 +41,9 @@ class Outcome:
     verdict: str
     figures: tuple[str, ...]
     seconds: float
+    rule: str = ""
     reason: str = ""
+    run: str = ""
 
     @property
     def tally(self) -> str:
@@ -51,7 +54,7 @@ class Outcome:
         rows = [["claim", "expected", "obtained", "verdict"]]
         rows += [[check.claim, check.expected, check.obtained, check.verdict] for check in self.checks]
         facts = [f"Budget: {self.budget}.", f"Exact: {self.exact}.", f"Uncertainty: {self.uncertainty}."]
-        facts += [f"Why: {self.reason}."] if self.reason else []
+        facts += [f"{name}: {text}." for name, text in (("Rule", self.rule), ("Why", self.reason), ("Run", self.run)) if text]
         head = f"{self.name}: {self.title}: {self.verdict} ({self.tally})"
         return "\n".join([head, "", *aligned(rows, set()), "", *facts])
 
@@ -71,7 +74,8 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
     wanted, folder = item(name), Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    results = wanted.measure(setting or Setting())
+    setting = setting or Setting()
+    results = wanted.measure(setting)
     checks = tuple(wanted.judge(results))
     figures = []
     for part, drawn in wanted.draw(results).items():
@@ -88,7 +92,9 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
         verdict=overall(checks),
         figures=tuple(figures),
         seconds=round(time.perf_counter() - started, 1),
-        reason=wanted.reason,
+        rule=wanted.rule,
+        reason="" if setting.told else wanted.reason,
+        run=setting.told,
     )
     write_json(folder / f"{name}.json", KIND, VERSION, encode(outcome))
     return outcome

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.errors import FileFormatError, InputError, OptionError, check_option
 from sigmascope.measure.signature import Signature, load
 from sigmascope.reproduce.cast import PAPER, ZOO, Cast
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
@@ -23,6 +23,7 @@ WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
 DATA, IMAGES, BATCH = "cifar10", 2560, 512
 OPTIONS: Mapping[str, Any] = {"metrics": "all"}
+_SHOWN = {"default": "published", "none": "random"}
 NOWHERE = Path(os.devnull)  # nothing lies in it
 
 
@@ -71,6 +72,13 @@ class Setting:
         return full.only(self.networks) if self.networks else full
 
     @property
+    def told(self) -> str:
+        """What differs from our networks and the data that budgets and reasons are about; empty where nothing does."""
+        parts = [] if self.ours else [f"the paper's networks with {_SHOWN[self.weights]} weights on {self.data}, not ours"]
+        parts += [] if self.limit is None else [f"{self.limit} images"]
+        return "; ".join(parts + ([f"only {', '.join(self.networks)} of the cast"] if self.networks else []))
+
+    @property
     def _measures(self) -> bool:
         return self.from_scratch or not self.ours
 
@@ -117,7 +125,10 @@ class Setting:
         if not self._measures:
             self._check_stored(folder, [name])
         if place.signature.exists():
-            return load(place.signature)
+            kept = load(place.signature)
+            if kept.name != name:
+                raise FileFormatError(f"{place.signature} is a signature of {kept.name}. Remove it, or choose another folder.")
+            return kept
         found = measure()
         if self.keep is not None:
             folder.mkdir(parents=True, exist_ok=True)

@@ -105,4 +105,5 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule="written from the paper's formulas",
 )

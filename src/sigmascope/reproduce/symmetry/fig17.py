@@ -128,4 +128,5 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule="written from the paper's text and formulas",
 )

@@ -16,10 +16,22 @@ from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.similarities import similarity
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 
-__all__ = ["GROUPS", "MYRTLE", "NOT_BLIND", "RESNET20", "Pairs", "Subject", "draw_layers", "draw_matrices", "pairs_of"]
+__all__ = [
+    "GROUPS",
+    "MYRTLE",
+    "NOT_BLIND",
+    "OTHER_RECIPE",
+    "RESNET20",
+    "Pairs",
+    "Subject",
+    "draw_layers",
+    "draw_matrices",
+    "pairs_of",
+]
 
 GROUPS = ("relu", "orthogonal")
-NOT_BLIND = "the rule was written when the similarities of layers at the same place, on 200 images, had been seen"
+NOT_BLIND = "written when the similarities of layers at the same place, on 200 images, had been seen; not changed afterwards"
+OTHER_RECIPE = "not known; our networks are trained by SGD in large batches, the paper's by Adam in batches of 32"
 
 
 @dataclass(frozen=True)
