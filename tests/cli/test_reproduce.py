@@ -48,9 +48,9 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_an_item_that_cannot_be_had_does_not_cost_the_others(tmp_path: Path) -> None:
-    result = run("reproduce", "fig7", "fig3", "-o", tmp_path, "--weights", "none", "--data", "random")
+    result = run("reproduce", "fig10", "fig3", "-o", tmp_path, "--weights", "none", "--data", "random")
     assert result.exit_code == 3
-    assert "fig7: this item is about networks of the zoo only" in result.stderr
+    assert "fig10: this item is about networks of the zoo only" in result.stderr
     assert "fig3: " in result.stdout
     assert (tmp_path / "index.html").exists()
-    assert run("reproduce", "fig7", "-o", tmp_path, "--weights", "none", "--data", "random").exit_code == 1
+    assert run("reproduce", "fig10", "-o", tmp_path, "--weights", "none", "--data", "random").exit_code == 1

@@ -210,9 +210,27 @@ def test_figure_8_judges(ranges: fig8.Ranges) -> None:
     equal = replace(ranges, scores=dict.fromkeys(fig8.FUNCTIONS, np.full(shape, 0.5)), baselines={"ReLU": 0.0})
     equal = replace(equal, guarded=dict.fromkeys(fig8.FUNCTIONS, np.zeros(shape, dtype=bool)))
     assert failing(fig8.ITEM.judge(equal)) == set(verdicts(fig8.ITEM.judge(equal))) - {"Sigmoid is symmetric, in float64"}
+    assert len(failing(fig8.ITEM.judge(equal))) == 11
     slope = np.linspace(0.2, 1, len(ranges.means))[:, None] * np.ones(shape)
     tilted = replace(equal, scores=equal.scores | {"Sigmoid": slope})
     assert "Sigmoid is symmetric, in float64" in failing(fig8.ITEM.judge(tilted))
+
+
+def test_figure_8_compares_with_the_scores_of_the_guard_and_without(ranges: fig8.Ranges) -> None:
+    """ReLU scores 1 where it is guarded and 0.5 elsewhere; the others 0.8 everywhere, or only where ReLU has no score."""
+    shape = ranges.scores["ReLU"].shape
+    dead = np.zeros(shape, dtype=bool)
+    dead[:15] = True
+    guarded = dict.fromkeys(fig8.FUNCTIONS, np.zeros(shape, dtype=bool)) | {"ReLU": dead}
+    scores = dict.fromkeys(fig8.FUNCTIONS, np.full(shape, 0.8)) | {"ReLU": np.where(dead, 1.0, 0.5)}
+    found = verdicts(fig8.ITEM.judge(replace(ranges, scores=scores, guarded=guarded)))
+    claims = ("Sigmoid and GELU are non-linear in a wider range than ReLU", "SiLU and Hardswish are less affine than ReLU")
+    for claim in claims:
+        assert found[f"{claim}, the guard's scores counted"] == HOLDS
+        assert found[f"{claim}, where all three have a score"] == FAILS
+    alive = scores | {"ReLU": np.where(dead, 1.0, 0.97)}
+    found = verdicts(fig8.ITEM.judge(replace(ranges, scores=alive, guarded=guarded)))
+    assert [found[f"{claim}, where all three have a score"] for claim in claims] == [HOLDS, HOLDS]
 
 
 def test_figure_8_draws_with_and_without_the_guard(ranges: fig8.Ranges) -> None:
@@ -247,6 +265,7 @@ def test_figure_9_can_fail_and_can_hold(robustness: fig9.Robustness) -> None:
     score = np.linspace(0.4, 0.9, 19)
     same = replace(robustness, poolings=dict.fromkeys(fig9.POOLINGS, score))
     assert failing(fig9.ITEM.judge(same)) == set()
+    assert "of 19 calls flattened above averaged 0 times" in fig9.ITEM.judge(same)[1].obtained
     turned = replace(same, poolings=same.poolings | {"flattened": score[::-1], "summed": score + 0.02})
     assert len([claim for claim in failing(fig9.ITEM.judge(turned)) if claim.startswith("top")]) == 3
     swapped = dict(zip(fig9.ESTIMATORS, reversed(robustness.scores.values()), strict=True))

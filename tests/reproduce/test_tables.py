@@ -17,7 +17,7 @@ from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit
 from sigmascope.compare.correlation import Correlations
 from sigmascope.reproduce.cast import PAPER, ZOO
 from sigmascope.reproduce.chance import numbered
-from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, VERDICTS
+from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, VERDICTS, Check
 from sigmascope.reproduce.nonlinearity import claim_accuracy, fig6, fig16, fig17, fig19, fig20, table1, table2, table3
 from sigmascope.reproduce.nonlinearity.correlated import Correlated, compare_row
 from sigmascope.reproduce.nonlinearity.published import METRICS, TABLE_1, TABLE_2
@@ -196,9 +196,11 @@ def of_accuracy(slope: float, noise: float, *, seed: int = 0) -> dict[str, claim
 def test_a_clear_correlation_holds_and_a_faint_one_has_a_direction() -> None:
     exact = claim_accuracy.ITEM.judge(of_accuracy(-8, 0.0))
     assert [check.verdict for check in exact[:3]] == [HOLDS] * 3
-    assert "n = 62; best of 6: median, r = -1.00" in exact[0].obtained
+    assert "n = 62; best of 7: median, r = -1.00" in exact[0].obtained
+    assert exact[0].obtained.endswith("leave-one-out R² = 1.00")
     faint = claim_accuracy.ITEM.judge(of_accuracy(8, 1.5))
-    assert faint[0].verdict == DIRECTION
+    assert [check.verdict for check in faint[:3]] == [FAILS, FAILS, DIRECTION]  # seeds count in the first two
+    assert "p = 0.001" in faint[0].obtained
     assert {check.verdict for check in claim_accuracy.ITEM.judge(of_accuracy(0, 1.0, seed=3))} == {FAILS}
 
 
@@ -215,6 +217,8 @@ def test_the_sets_are_those_that_are_told() -> None:
     others = claim_accuracy.ITEM.measure(Stage(random_run, PAPER, "default"))
     assert len(others["all networks"].names) == 36
     assert "each recipe once" not in others
+    assert [one.independent for one in trials.values()] == [False, False, *[True] * 6]
+    assert others["all networks"].independent
 
 
 def test_seeds_of_a_recipe_are_averaged() -> None:
@@ -236,8 +240,19 @@ def test_an_outlier_can_carry_the_first_set_alone() -> None:
         )
 
     checks = claim_accuracy.ITEM.judge(claim_accuracy.ITEM.measure(Stage(make)))
-    assert checks[0].verdict in (HOLDS, DIRECTION)
-    assert [check.verdict for check in checks[1:3]] == [FAILS, FAILS]
+    assert "p = 0.001" in checks[0].obtained
+    assert [check.verdict for check in checks[:3]] == [HOLDS, FAILS, FAILS]
+
+
+def test_a_correlation_that_predicts_nothing_is_no_direction() -> None:
+    """One network far from the others gives a small p, and no line without it predicts it."""
+    numbers = [(0.5 + 0.001 * (number % 7), 90.0 + number % 3) for number in range(30)]
+    points = [{**dict.fromkeys(claim_accuracy.TRIED, x), "accuracy": y} for x, y in [*numbers, (0.6, 93.0)]]
+    one = claim_accuracy.trial({str(number): point for number, point in enumerate(points)})
+    (check,) = claim_accuracy.ITEM.judge({"made": one})
+    assert one.independent
+    assert one.p < claim_accuracy.LEVEL
+    assert check.verdict == FAILS, check
 
 
 def test_the_heat_map_has_the_correlations() -> None:
@@ -423,7 +438,32 @@ def test_figure_19_holds_for_kinds_and_fails_without() -> None:
     found = fig19.ITEM.judge(clear)
     assert [check.verdict for check in found] == [HOLDS, HOLDS, HOLDS]
     assert "1 of 15 as tight" in found[0].obtained
+    assert "1.00; 1 of 15 as good" in found[1].obtained
     assert {check.verdict for check in fig19.ITEM.judge(mixed_up(clear))[:2]} == {FAILS}
+
+
+def test_figure_19_does_not_take_seeds_for_kinds() -> None:
+    """Two seeds of each training are one in the tree; what is judged is which trainings are pairs."""
+
+    def judged(*levels: float) -> list[Check]:
+        trained = [
+            made(f"sigmascope/{name}:{seed}", [level] * 12) for name, level in zip(KINDS, levels, strict=True) for seed in "01"
+        ]
+        return fig19.ITEM.judge(Trainings(tuple(trained), ()))
+
+    assert [check.verdict for check in judged(0.1, 0.9, 0.11, 0.5, 0.91, 0.51)] == [FAILS, FAILS, HOLDS]  # no kind is a pair
+    check = judged(0.1, 0.11, 0.5, 0.9, 0.51, 0.91)[1]
+    assert check.verdict == DIRECTION
+    assert "7 of 15 as good" in check.obtained  # one kind is, which it also is in 7 groupings that share a pair with the tree
+
+
+def test_figure_19_groups_trainings_in_all_ways() -> None:
+    ways = fig19._groupings(numbered([KINDS[name] for name in KINDS]))
+    assert len(ways) == 15
+    assert ways[0].tolist() == [0, 0, 1, 1, 2, 2]
+    pairs = {frozenset(frozenset(np.flatnonzero(way == group).tolist()) for group in range(3)) for way in ways}
+    assert len(pairs) == 15
+    assert {len(pair) for way in pairs for pair in way} == {2}
 
 
 def test_figure_19_averages_over_seeds() -> None:

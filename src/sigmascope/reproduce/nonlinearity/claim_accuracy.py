@@ -1,16 +1,14 @@
 """A claim of public summaries of the paper: a Pearson correlation above 0.92 between signature and accuracy.
 
-The paper itself prints no such number. Here it is tried for six statistics of the signature, over the whole cast with every
-further classifier of the zoo, and family by family. The p-value is that of the *best* |r| of the six: the share of
+The paper itself prints no such number. Here it is tried for all seven statistics of the signature, over the whole cast with
+every further classifier of the zoo, and family by family. The p-value is that of the *best* |r| of the seven: the share of
 permutations of the accuracies (all, or 10 000 of them and the own one) in which the best is as large, so the search is paid
 for.
 
 Two traps are avoided by trying three sets. Leaky networks of slope 0.5 or more are poor by construction and have scores near
 1, so that a few outliers can carry a correlation: a second set leaves them out. Seeds of one recipe are no independent
 networks: the third set, and the families, have each recipe once, averaged over its seeds. Networks that were trained on
-another task than the classes are in none.
-
-The rule was written before the new networks were measured, without a look at the signatures of the old ones.
+another task than the classes are in none. In a set with seeds or such slopes a small p alone says nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sigmascope.compare.accuracy import SEARCHED, AccuracyFit, AccuracyFits
+from sigmascope.compare.accuracy import AccuracyFit, AccuracyFits
 from sigmascope.compare.networks import is_constant
 from sigmascope.compare.regression import regress
 from sigmascope.figures import Drawn, draw_accuracy, draw_correlations
+from sigmascope.measure.signature import STATISTICS
 from sigmascope.reproduce.chance import correlation_p
-from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, Check, Item, untried
+from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.nonlinearity.cases import Array
 from sigmascope.reproduce.setting import Setting
 from sigmascope.runs import Run
@@ -34,6 +33,7 @@ __all__ = ["ITEM", "Trial", "trial"]
 
 CLAIMED, LEVEL = 0.92, 0.05
 FEWEST = 4
+TRIED = tuple(STATISTICS)
 
 
 def _seeds(network: str, *seeds: int) -> list[str]:
@@ -78,6 +78,11 @@ class Trial:
         """The statistic with the largest |r|."""
         return max(self.r, key=lambda key: abs(self.r[key]), default=None)
 
+    @property
+    def independent(self) -> bool:
+        """Whether each recipe is there once, and none that makes networks poor by construction."""
+        return len({_recipe(name) for name in self.names}) == len(self.names) and not set(STRONG) & set(self.names)
+
 
 def measure(setting: Setting) -> dict[str, Trial]:
     """Correlate every statistic with accuracy in every set."""
@@ -119,8 +124,8 @@ def _by_recipe(points: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str,
 def trial(points: Mapping[str, Mapping[str, float]]) -> Trial:
     """Correlate the statistics of networks with their accuracies."""
     accuracies = np.array([point["accuracy"] for point in points.values()])
-    values = {key: np.array([point[key] for point in points.values()]) for key in SEARCHED}
-    varying = [key for key in SEARCHED if len(points) >= FEWEST and not is_constant(values[key])]
+    values = {key: np.array([point[key] for point in points.values()]) for key in TRIED}
+    varying = [key for key in TRIED if len(points) >= FEWEST and not is_constant(values[key])]
     if not varying or is_constant(accuracies):
         return Trial(tuple(points), values, accuracies, {}, float("nan"))
     found, p = correlation_p(np.stack([values[key] for key in varying]), accuracies)
@@ -128,7 +133,11 @@ def trial(points: Mapping[str, Mapping[str, float]]) -> Trial:
 
 
 def judge(trials: Mapping[str, Trial]) -> list[Check]:
-    """In every set: holds if some |r| exceeds 0.92 with p below 0.05, in direction with p below 0.05 alone."""
+    """In every set: holds if some |r| exceeds 0.92 with p below 0.05.
+
+    In direction with p below 0.05 alone, where each recipe is in the set once, and if a line through the others predicts the
+    accuracy of a network better than their mean does: a positive leave-one-out R².
+    """
     return [_check(title, one) for title, one in trials.items()]
 
 
@@ -138,10 +147,12 @@ def _check(title: str, one: Trial) -> Check:
         n = len(one.names)
         few = f"{n} network{'s' * (n != 1)} with a known accuracy, {FEWEST} are needed"
         return untried(claim, expected, few if n < FEWEST else "accuracies or statistics are the same for all")
-    r = one.r[one.best]
-    obtained = f"n = {len(one.names)}; best of {len(one.r)}: {one.best}, r = {r:.2f}, p = {one.p:.4f}"
-    verdict = FAILS if one.p >= LEVEL else HOLDS if abs(r) > CLAIMED else DIRECTION
-    return Check(claim, expected, obtained, verdict)
+    r, loo = one.r[one.best], regress(one.values[one.best], one.accuracies, 1).r2_loo
+    obtained = (
+        f"n = {len(one.names)}; best of {len(one.r)}: {one.best}, r = {r:.2f}, p = {one.p:.4f}, leave-one-out R² = {loo:.2f}"
+    )
+    claimed, useful = abs(r) > CLAIMED, one.independent and loo > 0
+    return relation(claim, expected, obtained, true=one.p < LEVEL and (claimed or useful), clear=claimed)
 
 
 def draw(trials: Mapping[str, Trial]) -> dict[str, Drawn]:
@@ -149,9 +160,9 @@ def draw(trials: Mapping[str, Trial]) -> dict[str, Drawn]:
     known = {title: one for title, one in trials.items() if one.r}
     if not known:
         return {}
-    rows = {f"{title} ({len(one.names)})": [one.r.get(key, float("nan")) for key in SEARCHED] for title, one in known.items()}
+    rows = {f"{title} ({len(one.names)})": [one.r.get(key, float("nan")) for key in TRIED] for title, one in known.items()}
     fits = tuple(_fit(title, one) for title, one in known.items())
-    return {"": draw_correlations({"correlation with accuracy": rows}, SEARCHED), "best": draw_accuracy(AccuracyFits(fits, {}))}
+    return {"": draw_correlations({"correlation with accuracy": rows}, TRIED), "best": draw_accuracy(AccuracyFits(fits, {}))}
 
 
 def _fit(title: str, one: Trial) -> AccuracyFit:
@@ -164,16 +175,22 @@ ITEM = Item(
     title="is there a correlation above 0.92 between signature and accuracy?",
     budget=(
         "the cast and all further classifiers of the zoo (62 networks, 37 recipes), 2560 test images of CIFAR-10 in 5 "
-        "batches; 6 statistics, 10 000 permutations or all"
+        "batches; 7 statistics, 10 000 permutations or all"
     ),
-    exact="the claim is that of public summaries, which name neither networks nor statistic; ours are on CIFAR-10",
+    exact="the claim is that of public summaries, which name neither networks nor statistic; ours are on CIFAR-10, and the "
+    f"statistics tried are {', '.join(TRIED[:-1])} and {TRIED[-1]} of the scores",
     uncertainty=(
-        "p is corrected for the six statistics of a set, not for the number of sets; in the first two sets seeds of one "
-        "recipe count as networks, which makes p too small; with n = 4 no p is below 1/24"
+        "p is corrected for the seven statistics of a set, not for the number of sets; leave-one-out does not pay for the "
+        "choice of the best; in the first two sets seeds of one recipe count as networks, which makes p too small; with n = 4 "
+        "no p is below 1/24"
     ),
     measure=measure,
     judge=judge,
     draw=draw,
-    reason="over all networks a correlation is there, but weaker; within families four networks show |r| up to 0.99 by "
-    "choice of the best of six, which chance does in one of twelve",
+    rule="written before the new networks were measured, without a look at the signatures of the old ones; after a review, "
+    "when the results were known, the interquartile range was added to the six statistics, and a small p alone no longer "
+    "counts as direction: not where seeds or leaky slopes are in the set, and not without a positive leave-one-out R²",
+    reason="with each recipe once the median score goes with accuracy, but at r = 0.64, with a leave-one-out R² of a third; "
+    "where leaky slopes are in the set another statistic is best, with the other sign, and its line predicts worse "
+    "than the mean; the four ViTs show r = 0.99 by choice of the best of seven, which chance does in one of twelve",
 )

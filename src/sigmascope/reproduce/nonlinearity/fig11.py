@@ -5,13 +5,11 @@ Ledoit–Wolf covariance. The paper shows one network, trained on ImageNet, and 
 
 An untrained network is read in three ways. As published: where outputs hardly vary, the guard of the published code sets a
 value, which tends to 1 as they die out. Without the guard: such calls have no score. With batch statistics: batch norms use
-those of the batch, as in the first step of training, so that nothing dies out.
+those of the batch, as in the first step of training, so that nothing dies out. What is said of an untrained network, alone or
+beside a trained one, is judged as published and with batch statistics.
 
 How far a signature is from monotone is measured by its return: of the largest rise and the largest fall between two calls, in
 order of execution, the smaller divided by the larger. It is 0 for a monotone signature.
-
-The rules were written before the networks were measured, for the reading without the guard. That has a score for the first
-five calls only, which was seen then; the two other readings were added, with the same rules, when one seed of them was known.
 """
 
 from __future__ import annotations
@@ -97,16 +95,18 @@ def turning(scores: Array) -> float:
 
 
 def judge(found: Training) -> list[Check]:
-    """Each claim is judged over the seeds; see the functions below. Those on initialisation are judged in two readings."""
+    """Each claim is judged over the seeds; see the functions below. Those that need an untrained network have two readings."""
     return [
         _increases(found.before, PUBLISHED),
         _ends_linear(found.before, PUBLISHED),
-        _gets_non_linear(found),
+        _gets_non_linear(found.before, found.after, PUBLISHED),
         _turns(found),
-        _tells_training(found),
+        _tells_training(found.before, found.after, PUBLISHED),
         _end_is_alive(found),
         _increases(found.normalised, BATCHES),
         _ends_linear(found.normalised, BATCHES),
+        _gets_non_linear(found.normalised, found.after, BATCHES),
+        _tells_training(found.normalised, found.after, BATCHES),
     ]
 
 
@@ -134,11 +134,11 @@ def _ends_linear(before: Array, reading: str) -> Check:
     )
 
 
-def _gets_non_linear(found: Training) -> Check:
+def _gets_non_linear(before: Array, after: Array, reading: str) -> Check:
     """The mean score falls in the mean over the seeds; clearly if for every seed."""
-    change = found.after.mean(axis=1) - found.before.mean(axis=1)
+    change = after.mean(axis=1) - before.mean(axis=1)
     return relation(
-        "training makes the network more non-linear",
+        f"training makes the network more non-linear, {reading}",
         f"the mean falls, for each of {len(change)} seeds",
         f"by {-change.mean():.3f} ± {change.std(ddof=1):.3f}, for {(change < 0).sum()} of {len(change)}",
         true=bool(change.mean() < 0),
@@ -158,14 +158,14 @@ def _turns(found: Training) -> Check:
     )
 
 
-def _tells_training(found: Training) -> Check:
+def _tells_training(before: Array, after: Array, reading: str) -> Check:
     """Signatures before and after differ more than those of trained seeds in the mean; clearly if the least more than any."""
-    matrix = dtw_matrix([*found.before, *found.after])
-    count = len(found.before)
+    matrix = dtw_matrix([*before, *after])
+    count = len(before)
     across = matrix[:count, count:]
     among = matrix[count:, count:][np.triu_indices(count, 1)]
     return relation(
-        "the signature tells training from none",
+        f"the signature tells training from none, {reading}",
         "every distance before–after above all between trained seeds",
         f"{across.min():.2f} to {across.max():.2f} against {among.min():.2f} to {among.max():.2f}",
         true=bool(across.mean() > among.mean()),
@@ -213,7 +213,10 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule="written before the networks were measured, for the reading without the guard, which then turned out to have a score "
+    "for the first five or six calls alone; the two other readings were added, with the same rules, when one seed of them was "
+    "known, and the comparisons with trained networks in batch statistics after a review, when all seeds were known",
     reason="the value near 1 of the last layers at initialisation is that of the published guard, which takes outputs that "
     "hardly vary for affine; without it these layers have no score, and where batch norm keeps them alive they are "
-    "not linear",
+    "not linear, and training lowers the mean score by 0.01 instead of 0.17",
 )

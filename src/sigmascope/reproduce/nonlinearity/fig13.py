@@ -4,8 +4,6 @@ One ViT for each size of patches, the largest where there are several; five batc
 paper contrasts patches of 16 and 32 pixels of images of 224; ours have 2, 4 and 8 of 32. Fine are those of 16 pixels, or the
 smallest there are; coarse are the largest. Where the rise towards linearity happens is measured by the share of the last step:
 the last score less the one before, divided by the range of all scores.
-
-The rule was written before the networks were measured.
 """
 
 from __future__ import annotations
@@ -129,4 +127,5 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule="written before the networks were measured, from the paper's sentences",
 )

@@ -5,8 +5,6 @@ eye. Its text says of representatives that ViTs are unlike all others, and that 
 the first networks; that networks of one group are alike goes without saying there, and is judged here. Distances grow with
 the number of activations, and networks of a group have similar numbers of them, so that groups are also judged per step of
 the path.
-
-The rule was written before the networks were measured.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from sigmascope.compare.distances import Distances, distances
 from sigmascope.figures import Drawn, draw_distances
 from sigmascope.reproduce.chance import group_gap, neighbour_share, numbered, p_value
 from sigmascope.reproduce.item import Check, Item, relation, untried
-from sigmascope.reproduce.nonlinearity.cases import Array
+from sigmascope.reproduce.nonlinearity.lineup import RULE_OF_CAST, Array
 from sigmascope.reproduce.setting import Setting
 
 __all__ = ["ITEM", "Apart", "measure_distances", "remoteness"]
@@ -113,7 +111,8 @@ def remote(claim: str, matrix: Array, labels: Sequence[str]) -> Check:
     far = remoteness(matrix, labels)
     order = sorted(far, key=far.__getitem__, reverse=True)
     place = order.index("ViTs") + 1
-    obtained = f"ViTs {far['ViTs']:.3f}, place {place} of {len(order)}; first {order[0]} {far[order[0]]:.3f}"
+    first = ", ".join(f"{group} {far[group]:.3f}" for group in order[:2])
+    obtained = f"ViTs {far['ViTs']:.3f}, place {place} of {len(order)}; first {first}"
     return relation(claim, expected, obtained, true=far["ViTs"] > float(np.median(list(far.values()))), clear=place == 1)
 
 
@@ -148,6 +147,7 @@ ITEM = Item(
     measure=measure_distances,
     judge=judge,
     draw=draw,
+    rule=RULE_OF_CAST,
     reason="the most remote are EfficientNets and ResNets, whose scores range widest; our ViTs, Swins, ConvNeXts and Myrtle "
     "CNNs are all non-linear throughout, and lie together",
 )

@@ -2,8 +2,6 @@
 
 The paper applies multidimensional scaling "to the linkage matrix", which has no row for a network. Two readings are tried:
 of the distances by dynamic time warping, and of the heights at which the clustering merges two networks.
-
-The rule was written before the networks were measured.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from sigmascope.compare.distances import Embedding
 from sigmascope.figures import Drawn, draw_embedding
 from sigmascope.reproduce.chance import group_gap, numbered, p_value, silhouette
 from sigmascope.reproduce.item import Check, Item, relation, untried
-from sigmascope.reproduce.nonlinearity.cases import Array
 from sigmascope.reproduce.nonlinearity.fig16 import LEVEL, measure_distances, remote
+from sigmascope.reproduce.nonlinearity.lineup import RULE_OF_CAST, Array
 from sigmascope.reproduce.setting import Setting
 
 __all__ = ["ITEM", "Plane"]
@@ -100,5 +98,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule=RULE_OF_CAST,
     reason="as in fig16: the plane shows the same distances",
 )

@@ -67,4 +67,5 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule="the limits are the digits that the paper prints; that ours agree was known from the closed form",
 )

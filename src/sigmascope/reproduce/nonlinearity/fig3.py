@@ -121,4 +121,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
+    rule="all numbers were known from the closed forms, so that it is the library that is put to the test; a quarter and "
+    "four times are our reading of the paper's words",
 )

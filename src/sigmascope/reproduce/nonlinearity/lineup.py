@@ -12,7 +12,14 @@ from sigmascope.reproduce.cast import Cast
 from sigmascope.reproduce.nonlinearity.cases import Array
 from sigmascope.reproduce.setting import Setting
 
-__all__ = ["Array", "Lineup", "known", "line_up"]
+__all__ = ["RULE_OF_CAST", "RULE_OF_LEADS", "Array", "Lineup", "known", "line_up"]
+
+# What was known when the rules on our cast, and on its leads, were written.
+RULE_OF_CAST, RULE_OF_LEADS = (
+    f"written from the paper's sentences, before {new} of our {count} networks were measured; the signatures of the other "
+    f"{count - new} were stored, and left unread"
+    for new, count in ((14, 23), (5, 9))
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,6 @@ counterpart, so that signs are compared, group by group, wherever the paper's me
 sign there is unknown, may be turned once for all groups. The paper's claim is that no metric correlates strongly *and*
 consistently: the consistency of a metric is the largest c such that all groups of the table have a mean of c or more, or all
 of -c or less.
-
-The rule was written before the networks were measured.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from sigmascope.figures import Drawn, draw_correlations
 from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.nonlinearity.cases import Array
 from sigmascope.reproduce.nonlinearity.correlated import SIGNED, TITLES, Correlated, compare_row, measure_correlations
+from sigmascope.reproduce.nonlinearity.lineup import RULE_OF_CAST
 from sigmascope.reproduce.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD
 
 __all__ = ["ITEM", "consistency"]
@@ -148,12 +147,12 @@ ITEM = Item(
         "are, not applied twice"
     ),
     uncertainty=(
-        "5 to 50 activations per network, which are not independent, and one seed each: a deviation of 0.1 means nothing;"
+        "4 to 61 activations per network, which are not independent, and one seed each: a deviation of 0.1 means nothing;"
         " a group of one network has no std; the paper's EffNet row does not follow from its own Table 2"
     ),
     measure=measure_correlations,
     judge=judge,
     draw=draw,
-    reason="not known; the norm depends on width and resolution, which change with depth otherwise than in the paper's "
-    "networks",
+    rule=RULE_OF_CAST,
+    reason="not known",
 )

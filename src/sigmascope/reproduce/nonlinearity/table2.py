@@ -2,8 +2,6 @@
 
 How they come about stands in `correlated`. The paper's own networks are compared row by row. The paper reads off that no
 metric can reliably replace the score; reliably is taken as: |r| at least 0.7, which is half of the variance, with one sign.
-
-The rule was written before the networks were measured.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from sigmascope.figures import Drawn, draw_correlations
 from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.nonlinearity.cases import Array
 from sigmascope.reproduce.nonlinearity.correlated import TITLES, Correlated, compare_row, measure_correlations
+from sigmascope.reproduce.nonlinearity.lineup import RULE_OF_CAST
 from sigmascope.reproduce.nonlinearity.published import METRICS, TABLE_2
 
 __all__ = ["ITEM"]
@@ -95,11 +94,12 @@ ITEM = Item(
         " of its own; activations of EfficientNets are captured as they are, not applied twice"
     ),
     uncertainty=(
-        "5 to 50 activations per network, which are not independent, and one seed each: a deviation of 0.1 means nothing;"
+        "4 to 61 activations per network, which are not independent, and one seed each: a deviation of 0.1 means nothing;"
         " the sign of the paper's change in entropy is unknown; its rows of GoogLeNet and Inception cannot come from its "
         "code"
     ),
     measure=measure_correlations,
     judge=judge,
     draw=draw,
+    rule=RULE_OF_CAST,
 )
