@@ -17,10 +17,12 @@ from sigmascope.catalog.models import model
 from sigmascope.cli.similarity import Pairs, _run, similarity
 from sigmascope.errors import InputError
 from sigmascope.store import encode
+from sigmascope.symmetry.features import DTYPES
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import PAIRS, compare
 from sigmascope.symmetry.options import MEASURES
-from sigmascope.symmetry.streaming import GROUPS
+from sigmascope.symmetry.similarity import KERNELS
+from sigmascope.symmetry.streaming import GROUPS, NORMALISE, NORMALISERS
 from tests.cli.running import document, run
 from tests.runs.tiny import names_in
 
@@ -29,7 +31,44 @@ DATA = ("--data", "random:8", "--limit", "64", "--batch-size", "16")
 
 def test_choices_are_those_of_the_library() -> None:
     choices = {option.name: option.type.choices for option in similarity.params if isinstance(option.type, click.Choice)}
-    assert choices == {"measure": tuple(MEASURES), "group": GROUPS, "pairs": PAIRS}
+    assert choices == {
+        "measure": tuple(MEASURES),
+        "group": GROUPS,
+        "pairs": PAIRS,
+        "normaliser": NORMALISERS,
+        "kernel": KERNELS,
+        "normalise": NORMALISE,
+        "dtype": tuple(DTYPES),
+    }
+
+
+@pytest.mark.parametrize(
+    ("measure", "options"),
+    [
+        ("procrustes", {"normaliser": "live", "dtype": "float64"}),
+        ("cka", {"kernel": "median", "normalise": "none", "centered": False, "dtype": "float64"}),
+    ],
+)
+def test_options_of_a_measure_are_passed_on(tmp_path: Path, measure: str, options: dict[str, Any]) -> None:
+    [name] = names_in(tmp_path, "conv")
+    flags = [f"--{key}={value}" for key, value in options.items() if key != "centered"]
+    flags += ["--uncentered"] if "centered" in options else []
+    _, content = document(run("similarity", name, name, *DATA, "--measure", measure, *flags, "--json"))
+    assert content["similarity"]["settings"] == {key: str(value) for key, value in options.items()}
+
+
+def test_an_option_of_the_other_measure_is_refused(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    result = run("similarity", name, name, *DATA, "--kernel", "median")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "kernel belongs to measure='cka', not to 'procrustes'" in result.stderr
+
+
+def test_data_is_that_of_the_package_by_default() -> None:
+    name = "sigmascope/resnet20"
+    result = run("similarity", name, name, "--limit", "8", "--pairs", "diagonal")
+    assert result.exit_code == 0
+    assert result.stderr == f"Comparing {name} and {name} on 8 samples of embedded\n"
 
 
 @pytest.mark.parametrize("measure", ["procrustes", "cka"])
@@ -43,7 +82,7 @@ def test_prints_and_writes_what_the_library_returns(tmp_path: Path, measure: str
     saved = LayerSimilarity.load(out / "similarity.json")
     assert saved == expected or measure == "procrustes"  # NaN is unlike itself
     np.testing.assert_array_equal(saved.similarity, expected.similarity)
-    files = ", ".join(str(out / f"similarity.{ending}") for ending in ("json", "svg", "png"))
+    files = ", ".join(str(out / f"similarity.{ending}") for ending in ("json", "svg", "png", "csv"))
     assert result.stdout == f"{expected!r}\n\nWritten: {files}\n"
     assert result.stderr == f"Comparing {one} and {other} on 64 samples of random:8\n"
     assert sorted(path.suffix for path in out.iterdir()) == [".csv", ".json", ".png", ".svg"]
@@ -114,7 +153,6 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["a/b"], 2, "Missing argument 'B'"),
-        (["a/b", "a/c"], 2, "Missing option '--data'"),
         (["a/b", "a/c", "--data", "embedded", "--measure", "mse"], 2, "'mse' is not one of 'procrustes', 'cka'"),
         (["sigmascope/resnt20", "sigmascope/resnet20", "--data", "embedded"], 1, "Did you mean 'sigmascope/resnet20'"),
     ],

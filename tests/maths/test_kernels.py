@@ -50,7 +50,7 @@ def test_how_work_is_cut_up_changes_nothing(reduction: str, monkeypatch: pytest.
     x = features(37, 6, 3, 3)
     monkeypatch.setattr(kernels, "SCALED_BYTES", 37 * 9 * 8 * 2)  # two channels
     monkeypatch.setattr(kernels, "CACHE_BYTES", 9 * 8 * 2 * 5)  # of five samples at a time
-    monkeypatch.setattr(kernels, "PRODUCT", {"cpu": 16, "cuda": 2**27})  # of one channel
+    monkeypatch.setattr(kernels, "PRODUCT", {"cpu": 16 * 8, "cuda": 2**29})  # of one channel
     kernel = empty_kernel(37, reduction, torch.float64)
     accumulate_kernel(kernel, x, unscaled(6), reduction=reduction, tile=4)
     torch.testing.assert_close(kernel, naive(x, reduction), rtol=0, atol=1e-12)
@@ -131,9 +131,39 @@ def test_products_of_several_kernels_are_those_of_pairs(monkeypatch: pytest.Monk
     monkeypatch.setattr(kernels, "BLOCK_BYTES", 8 * 12 * 5 * 2)  # two rows at a time
     found = hsic_products(one, other)
     for i, j in np.ndindex(2, 3):
-        assert float(found.cross[i, j]) == pytest.approx(hsic(one[i], other[j]), abs=1e-13)
+        assert found.hsic(i, j)[0] == pytest.approx(hsic(one[i], other[j]), abs=1e-13)
     assert found.same.tolist() == [[False, False, False], [False, True, False]]
-    assert float(found.x[0]) == pytest.approx(hsic(one[0], one[0]), abs=1e-13)
+    assert found.hsic(0, 0)[1] == pytest.approx(hsic(one[0], one[0]), abs=1e-13)
+
+
+@pytest.mark.parametrize("size", [2.0**-1010, 2.0**-600, 2.0**-3, 2.0**600, 2.0**1015])
+def test_large_and_small_kernels_have_the_same_cosine(size: float) -> None:
+    """Where squares of entries overflow or vanish, and exactly, since powers of two round nothing."""
+    one, other = kernel_of(0), kernel_of(1)
+    plain, scaled = hsic_products([one], [other]), hsic_products([one * size], [other])
+    cosines = [cross / math.sqrt(x) / math.sqrt(y) for cross, x, y in (plain.divided(0, 0), scaled.divided(0, 0))]
+    assert cosines[0] == pytest.approx(cosines[1], rel=1e-12)
+    assert hsic(one * size, other) == pytest.approx(hsic(one, other) * size, rel=1e-12)
+
+
+def test_a_mean_far_from_zero_is_taken_off_before_rounding() -> None:
+    x = features(40, 3, 1, 1)
+    found = []
+    for shifted in (x, x + 1e6):
+        kernel = empty_kernel(40, "max", torch.float32)
+        accumulate_kernel(kernel, shifted, scaling_of(shifted, centered=True, normalise="channels"), reduction="max")
+        found.append(kernel)
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-6)
+
+
+def test_memory_for_products_is_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *args, **options: taken.append(args[0]) or empty(*args, **options))
+    for dtype in (torch.float32, torch.float64):
+        accumulate_kernel(empty_kernel(9, "max", dtype), features(9, 2, 1, 1), unscaled(2), reduction="max")
+    sizes = [one for one in taken if isinstance(one, int)]
+    assert sizes == [kernels.PRODUCT["cpu"] // 4, kernels.PRODUCT["cpu"] // 8]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -341,3 +342,12 @@ def test_refuses_to_draw() -> None:
         row.sample(2, "today")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="log_std=-1"):
         row.sample(2, log_std=-1)
+
+
+@pytest.mark.parametrize("slope", [np.float32(0.5), np.float64(0.5)])
+def test_scalars_of_numpy_are_numbers(slope: Any) -> None:
+    assert repr(group("leaky_relu", slope=slope)) == repr(group("leaky_relu", slope=0.5))
+    assert repr(group("power", degree=np.int64(3))) == repr(group("power", degree=3))
+    assert torch.equal(group("relu").sample(4, generator=np.int32(3)), group("relu").sample(4, generator=3))
+    with pytest.raises(OptionError, match="no value for leaky_relu"):
+        group("leaky_relu", slope=np.bool_(True))

@@ -75,6 +75,19 @@ def test_a_network_is_exactly_like_itself(measure: str) -> None:
         assert (found.similarity[~np.eye(3, dtype=bool)] < 1).all()
 
 
+@pytest.mark.parametrize(("measure", "what"), [("procrustes", "zero everywhere"), ("cka", "constant")])
+def test_channels_that_carry_nothing_are_noted(measure: str, what: str) -> None:
+    one, other = network(0), network(1)
+    with torch.no_grad():
+        one[3].bias[:2] = -1e3  # type: ignore[index,operator]
+        one[7].bias[1] = -1e3  # type: ignore[index,operator]
+    found = compare(one, other, images(), measure=measure, names=("one", "other"))
+    assert found.live == ((4, 4, found.live[0][2]), (4, 6, found.live[1][2]))
+    assert f"\nChannels of one (rows) that are {what}: 2 of 6 in 4, {5 - found.live[0][2]} of 5 in 8." in repr(found)
+    whole = compare(other[:5], other[:5], images(), measure=measure)
+    assert "Channels of" not in repr(whole)
+
+
 @pytest.mark.parametrize("measure", ["procrustes", "cka"])
 def test_the_diagonal_alone_leaves_nan_elsewhere(measure: str) -> None:
     one, other = network(0), network(1)

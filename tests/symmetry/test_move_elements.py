@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -52,6 +53,22 @@ def test_any_loss_is_unchanged() -> None:
     moved = move(model, generator=4)
     losses = [nn.functional.cross_entropy(one(x), labels) for one in (model, moved)]
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("seed", [4, np.int64(4), torch.Generator().manual_seed(4)])
+def test_a_generator_may_come_second(seed: Any) -> None:
+    model = perceptron(nn.ReLU())
+    expected, found = move(model, generator=4).state_dict(), move(model, seed).state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_elements_and_a_generator_exclude_each_other() -> None:
+    model = perceptron(nn.ReLU())
+    for first in (3, {"0": group("relu").draw(6, 0)}):
+        with pytest.raises(InputError, match="both were given"):
+            move(model, first, generator=4)
+    with pytest.raises(InputTypeError, match="elements is a bool"):
+        move(model, True)
 
 
 def test_hand_example() -> None:
@@ -208,3 +225,17 @@ def test_spaces_print_themselves() -> None:
     assert [space.group for space in found] == ["permutations, d = ±1", "fixed"]
     assert found[0].reasons == ("tanh admits d = ±1 (1)",)
     assert len(repr(found).splitlines()) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.bool])
+def test_outputs_of_any_kind_are_compared(dtype: torch.dtype) -> None:
+    """-128 has no absolute value in int8, and truth has none at all."""
+
+    class Whole(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.to(dtype)
+
+    x = torch.tensor([-128.0, 0.0, 1.0]) if dtype == torch.int8 else torch.tensor([0.0, 1.0])
+    found = check_equivalence(Whole(), Whole(), x)
+    assert found.holds
+    assert found.scale == (128 if dtype == torch.int8 else 1)

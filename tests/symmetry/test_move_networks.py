@@ -102,6 +102,12 @@ def test_channel_shuffle_is_refused() -> None:
         move(torchvision("shufflenet_v2_x0_5"))
 
 
+def test_attention_in_windows_is_refused() -> None:
+    """Its heads are cut out of the channels by a view; rolling the positions is fine."""
+    with pytest.raises(UnmovableError, match=r"blocks\.0\.attention\.view#2: view .*splits the channels into groups"):
+        move(NETWORKS["swin"]())
+
+
 def test_stages_of_a_residual_network_move_alike() -> None:
     found = {space.name: space for space in spaces(NETWORKS["resnet20"]())}
     assert found["bn1"].joined == (

@@ -76,6 +76,10 @@ BODIES: dict[str, tuple[Body, str]] = {
     "constant for each": (lambda x: x + torch.arange(6, dtype=x.dtype)[:, None, None], "fixed"),
     "times a constant for each": (lambda x: x * torch.arange(1.0, 7, dtype=x.dtype)[:, None, None], "fixed"),
     "over a constant for each": (lambda x: x / torch.arange(1.0, 7, dtype=x.dtype)[:, None, None], "fixed"),
+    "sum by keywords": (lambda x: torch.add(input=x, other=torch.relu(x)), SCALED),
+    "product by keywords": (lambda x: torch.mul(input=torch.full((4,), 2.0, dtype=x.dtype), other=x), FREE),
+    "quotient by keywords": (lambda x: torch.div(input=x, other=3), FREE),
+    "rounded quotient": (lambda x: torch.div(x, 0.5, rounding_mode="floor"), PERMUTED),
     # positions
     "max pool": (lambda x: F.max_pool2d(x, 2), SCALED),
     "max pool with places": (lambda x: F.max_pool2d(x, 2, return_indices=True)[0], SCALED),
@@ -85,6 +89,7 @@ BODIES: dict[str, tuple[Body, str]] = {
     "adaptive average pool": (lambda x: F.adaptive_avg_pool2d(x, 1), FREE),
     "interpolate": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), FREE),
     "mean": (lambda x: x.mean((2, 3)), FREE),
+    "roll": (lambda x: torch.roll(x, (1, -1), (2, -1)).roll(1, 3).roll(shifts=2, dims=-2), FREE),
     "sum": (lambda x: torch.sum(x, dim=-1, keepdim=True), FREE),
     "dropout": (lambda x: F.dropout(x, 0.5, training=False), FREE),
     "pad positions": (lambda x: F.pad(x, (1, 1, 0, 1), mode="replicate"), FREE),
@@ -190,6 +195,18 @@ REFUSED: dict[str, tuple[Body, str]] = {
     "padded channels": (lambda x: F.pad(x, (0, 0, 0, 0, 1, 1), value=1.0), "padded with zeros only"),
     "one channel for all": (lambda x: x.mean((2, 3))[:, :1] + torch.ones(2, 6, dtype=x.dtype), "6 channels out of 1"),
     "exponent": (lambda x: 2**x, "__rpow__.*no row"),
+    "max pool over channels": (
+        lambda x: F.max_pool2d(by_channel(x), 2),
+        "max_pool2d cannot be moved: it pools over the channels",
+    ),
+    "max pool with places over channels": (
+        lambda x: F.max_pool2d(by_channel(x), 2, return_indices=True)[0],
+        "it pools over the channels: it expects them on axis 1, and they are on axis 3",
+    ),
+    "average over channels": (lambda x: F.adaptive_avg_pool2d(by_channel(x), 2), "it pools over the channels"),
+    "interpolation of channels": (lambda x: F.interpolate(by_channel(x), scale_factor=2), "interpolates between the channels"),
+    "rolled channels": (lambda x: torch.roll(x, (1, 1), (-3, 2)), "roll cannot be moved: it rolls the channels"),
+    "all rolled": (lambda x: x.roll(1), "it rolls the channels"),
     "caught": (swallowed, "cumsum.*no row"),
     "out of sight": (lambda x: torch.relu(hidden(x)), "one of its tensors comes from out of sight"),
 }
@@ -203,6 +220,35 @@ def test_refused(name: str) -> None:
         move(model, example_input=images(4))
     with pytest.raises(UnmovableError, match=reason):
         spaces(model, images(4))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4), (3, 4)])
+@pytest.mark.parametrize("pool", [nn.AvgPool1d(3, 1, 1), nn.MaxPool1d(3, 1, 1), nn.AdaptiveAvgPool1d(8)])
+def test_pooling_over_the_last_axis_of_a_perceptron_is_refused(pool: nn.Module, shape: tuple[int, ...]) -> None:
+    model = lively(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), pool, nn.Linear(8, 2)))
+    with pytest.raises(UnmovableError, match="it pools over the channels"):
+        move(model, example_input=torch.ones(shape, dtype=torch.float64))
+
+
+def test_pooling_without_an_axis_of_samples() -> None:
+    model = lively(nn.Sequential(nn.Conv2d(3, 6, 1), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(6, 2, 1)))
+    x = images(4)[0]
+    moved = move(model, generator=0, example_input=x)
+    assert check_equivalence(model, moved, x).relative_error < 1e-9
+    assert "0.weight" in changed(model, moved)
+
+
+def test_a_single_channel_goes_on_to_what_follows() -> None:
+    """Flattened it is scaled at every position; a convolution behind it is none of one channel each."""
+    bottleneck = nn.Sequential(nn.Conv2d(3, 1, 1), nn.ReLU(), nn.Flatten(), nn.Linear(16, 4))
+    widening = nn.Sequential(nn.Conv2d(3, 1, 1), nn.ReLU(), nn.Conv2d(1, 6, 1), nn.ReLU(), nn.Conv2d(6, 2, 1), nn.Flatten())
+    for model in (lively(bottleneck), lively(widening)):
+        x = images(4)
+        moved = move(model, generator=0, example_input=x)
+        assert check_equivalence(model, moved, x).relative_error < 1e-9
+        assert "0.weight" in changed(model, moved)
+    spaces_of = {space.name: (space.width, space.group) for space in spaces(lively(widening), images(4))}
+    assert spaces_of["2"] == (6, SCALED)
 
 
 def test_reshapes_by_brute_force() -> None:

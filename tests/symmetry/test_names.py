@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope import symmetry
+from sigmascope.symmetry.action import UnmovableError
 
 FOLDER = Path(symmetry.__file__).parent
 
@@ -17,6 +18,13 @@ def test_every_name_resolves() -> None:
     assert len({*symmetry.__all__}) == len(symmetry.__all__)
     assert [name for name in symmetry.__all__ if not callable(getattr(symmetry, name))] == []
     assert {*symmetry.__all__} <= {*dir(symmetry)}
+
+
+def test_what_the_functions_return_and_raise_has_a_name() -> None:
+    assert {"CrossGram", "Equivalence", "Kernel", "LayerSimilarity", "Procrustes", "Spaces", "UnmovableError"} <= {
+        *dir(symmetry)
+    }
+    assert symmetry.UnmovableError is UnmovableError
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

@@ -203,3 +203,7 @@ def test_bad_options_are_refused() -> None:
         random_rotation(2.5, 1)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="scale=-1"):
         near_identity(3, -1, 0)
+
+
+def test_scalars_of_numpy_are_numbers() -> None:
+    assert torch.equal(near_identity(4, np.float32(0.5), seed=np.uint8(1)), near_identity(4, 0.5, seed=1))  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,6 +109,45 @@ def test_kernels_refuse_what_cannot_be_added() -> None:
     other.add(features(7, 2))
     with pytest.raises(InputError, match="x has 6 samples and y 7"):
         kernel.similarity(other)
+
+
+@pytest.mark.parametrize("other", [{"kernel": "sum"}, {"normalise": "none"}, {"centered": False}])
+def test_kernels_of_other_settings_are_not_compared(other: dict[str, Any]) -> None:
+    one, two = Kernel(), Kernel(**other)
+    for kernel in (one, two):
+        kernel.add(features(6, 2))
+    with pytest.raises(InputError, match=f"{next(iter(other))}=.*Compare kernels of one kind"):
+        one.similarity(two)
+
+
+def test_a_refused_group_leaves_the_kernel_as_it_was() -> None:
+    kernel, bad = Kernel(), features(6, 2)
+    bad[0, 0] = torch.nan
+    with pytest.raises(InputError, match="NaN or infinite"):
+        kernel.add(bad)
+    with pytest.raises(InputError, match="no features yet"):
+        kernel.matrix  # noqa: B018
+    kernel.add(features(7, 2))  # of another number of samples
+    assert len(kernel.matrix) == 7
+
+
+@pytest.mark.parametrize("kernel", ["max", "sum"])
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_features_whose_squares_are_out_of_range(kernel: str, size: float) -> None:
+    x, y = features(30, 4, 2, 2), features(30, 3, 2, 2, seed=1)
+    found = []
+    for scale in (1.0, size):
+        kernels = Kernel(kernel, normalise="none"), Kernel(kernel, normalise="none")
+        kernels[0].add(x * scale)
+        kernels[1].add(y)
+        found.append(kernels[0].similarity(kernels[1]))
+    assert found[1].similarity == pytest.approx(found[0].similarity, rel=1e-9)
+    assert not found[1].reason
+
+
+def test_products_that_overflow_are_refused() -> None:
+    with pytest.raises(InputError, match=r"overflow in float32\. Start anew"):
+        Kernel(normalise="none", dtype="float32").add(features(6, 2) * 1e30)
 
 
 # Maps of several sizes, one that fits no other, tokens and plain features.

@@ -21,6 +21,9 @@ __all__ = ["similarity"]
 
 # They stand here too, since those of the library come with torch; a test compares them.
 MEASURES, GROUPS, PAIRS = ("procrustes", "cka"), ("relu", "orthogonal"), ("all", "diagonal")
+NORMALISERS, KERNELS, NORMALISE, DTYPES = ("authors", "live"), ("max", "median"), ("channels", "none"), ("float64", "float32")
+# What goes to the library only if it is given: not every measure has all of them.
+OWN = ("normaliser", "kernel", "normalise", "centered", "dtype")
 COUNT = click.IntRange(min=1)
 NAME = "similarity"
 
@@ -28,7 +31,7 @@ NAME = "similarity"
 @click.command(short_help="Compare two networks layer by layer.")
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
-@click.option("--data", required=True, metavar="NAME", help="Data, see `sigmascope list data`.")
+@click.option("--data", default="embedded", show_default=True, metavar="NAME", help="Data, see `sigmascope list data`.")
 @click.option("--data-root", metavar="DIR", help="Folder with the files of the data.  [default: $SIGMASCOPE_DATA, or data]")
 @click.option("--split", default="test", show_default=True, help="Part of the data.")
 @click.option("--limit", type=COUNT, metavar="N", help="Use only N samples, drawn evenly.")
@@ -36,6 +39,11 @@ NAME = "similarity"
 @click.option("--measure", default="procrustes", show_default=True, type=click.Choice(MEASURES), help="Of similarity.")
 @click.option("--group", default="relu", show_default=True, type=click.Choice(GROUPS), help="What it does not see.")
 @click.option("--pairs", default="all", show_default=True, type=click.Choice(PAIRS), help="diagonal: layers at the same place.")
+@click.option("--normaliser", type=click.Choice(NORMALISERS), help="Of procrustes: how channels that are zero count.")
+@click.option("--kernel", type=click.Choice(KERNELS), help="Of cka: over the channels.")
+@click.option("--normalise", type=click.Choice(NORMALISE), help="Of cka: each channel to norm 1, or not.")
+@click.option("--centered/--uncentered", default=None, help="Of cka: whether the mean of each channel is taken off.")
+@click.option("--dtype", type=click.Choice(DTYPES), help="Of the products.")
 @click.option("--device", default="auto", show_default=True, help="Where the networks run; auto: a GPU if there is one.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="Of what is drawn.")
 @click.option("-o", "--out", metavar="OUT", type=click.Path(file_okay=False), help="Folder for the result and its figure.")
@@ -78,6 +86,7 @@ def _compared(one: str, other: str, given: dict[str, Any]) -> LayerSimilarity:
         pairs=given["pairs"],
         names=(one, other),
         seed=given["seed"],
+        **{name: given[name] for name in OWN if given[name] is not None},
         forward=lambda network, content: _run(network, content, "one" if network is first else "other"),
     )
 
@@ -159,4 +168,4 @@ def _write(found: LayerSimilarity, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     drawn = draw_similarity(found)
     pictures = [drawn.save(folder / f"{NAME}.{ending}") for ending in ("svg", "png")]
-    return [found.save(folder / f"{NAME}.json"), *pictures]
+    return [found.save(folder / f"{NAME}.json"), *pictures, folder / f"{NAME}.csv"]

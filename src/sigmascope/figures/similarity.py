@@ -94,10 +94,16 @@ def _rows(result: LayerSimilarity) -> list[dict[str, Any]]:
             "layer": row,
             "other network": other,
             "other layer": column,
+            "channels": channels,
+            "live channels": live,
+            "other channels": other_channels,
+            "other live channels": other_live,
             "similarity": float(value),
             "distance": float(1 - value),
             "reason": reasons.get((row, column), ""),
         }
-        for row, values in zip(result.rows, result.similarity, strict=True)
-        for column, value in zip(result.columns, values, strict=True)
+        for row, channels, live, values in zip(result.rows, result.channels[0], result.live[0], result.similarity, strict=True)
+        for column, other_channels, other_live, value in zip(
+            result.columns, result.channels[1], result.live[1], values, strict=True
+        )
     ]

@@ -28,9 +28,13 @@ REDUCTIONS = ("max", "median", "sum")
 
 # Bytes of scaled features that are kept at a time, of the rows of kernels that are centred, and of features in the cache.
 SCALED_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**28, 2**26, 2**21
-# Rows of a tile; elements of the product of two tiles.
+# Rows of a tile; bytes of the products of two tiles.
 TILE = {"cpu": 384, "cuda": 2048}
-PRODUCT = {"cpu": 2**21, "cuda": 2**27}
+PRODUCT = {"cpu": 2**23, "cuda": 2**29}
+# Bytes of all channels of a tile, for a median.
+MEDIAN_BYTES = 2**26
+# Powers of two by which kernels are divided stay in this range, so that they and their inverses are normal numbers.
+EXPONENT = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +105,8 @@ def accumulate_kernel(kernel: Tensor, features: Tensor, scaling: Scaling, *, red
     n, c = features.shape[:2]
     tile = min(n, tile or TILE[place])
     if reduction == "median":  # all channels of a tile at once
-        tile = max(1, min(tile, math.isqrt(PRODUCT["cuda"] // 8 // c)))
-    work = torch.empty(max(PRODUCT[place], tile * tile), dtype=kernel.dtype, device=kernel.device)
+        tile = max(1, min(tile, math.isqrt(MEDIAN_BYTES // kernel.itemsize // c)))
+    work = torch.empty(max(PRODUCT[place] // kernel.itemsize, tile * tile), dtype=kernel.dtype, device=kernel.device)
     step = c if reduction == "median" else max(1, SCALED_BYTES // (n * math.prod(features.shape[2:]) * work.itemsize))
     for start in range(0, c, step):
         chosen = slice(start, start + step)
@@ -149,15 +153,18 @@ def _scaled_rows(features: Tensor, scaling: Scaling, dtype: torch.dtype, plan: _
 
 
 def _scaled(features: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: bool) -> Tensor:
-    """Return scaled features as (c, n, p), or joined into one long channel, (1, n, c·p)."""
+    """Return scaled features as (c, n, p), or joined into one long channel, (1, n, c·p).
+
+    They are scaled in float64: a mean far from 0 that was rounded to float32 first would leave something of itself.
+    """
     flat = features.reshape(*features.shape[:2], -1)
     n, c, p = flat.shape
     out = torch.empty((n, c, p) if joined else (c, n, p), dtype=dtype, device=flat.device)
     by_sample = out if joined else out.transpose(0, 1)
-    shift, factor = (one.to(dtype)[:, None] for one in (scaling.shift, scaling.factor))
-    step = n if out.is_cuda else max(1, CACHE_BYTES // (c * p * out.itemsize))
+    shift, factor = (one.to(torch.float64)[:, None] for one in (scaling.shift, scaling.factor))
+    step = n if out.is_cuda else max(1, CACHE_BYTES // (c * p * shift.itemsize))
     for part, rows in zip(torch.split(by_sample, step), torch.split(flat, step), strict=True):
-        torch.sub(rows, shift, out=part).mul_(factor)  # while they are in the cache
+        part.copy_(torch.sub(rows, shift).mul_(factor))  # while they are in the cache
     return out.view(1, n, c * p) if joined else out
 
 
@@ -178,31 +185,46 @@ def _reduce(block: Tensor, rows: Tensor, columns: Tensor, plan: _Plan) -> None:
 
 
 class Products(NamedTuple):
-    """Inner products of centred kernels.
+    """HSIC of kernels that were divided each by a power of two, so that no square overflows or vanishes.
 
     Attributes:
         cross: (k, l), each of the one with each of the other.
         x, y: (k,) and (l,), each with itself; exactly 0 for a kernel that is constant off its diagonal.
-        same: (k, l), which pairs of kernels are equal, entry by entry.
+        same: (k, l), which pairs of kernels are equal, entry by entry, before they are divided.
+        x_units, y_units: what the kernels were divided by.
     """
 
     cross: Tensor
     x: Tensor
     y: Tensor
     same: Tensor
+    x_units: list[float]
+    y_units: list[float]
+
+    def divided(self, i: int, j: int) -> tuple[float, float, float]:
+        """Return the HSIC of (x, y), (x, x) and (y, y) for one pair of the divided kernels: for their cosine."""
+        return float(self.cross[i, j]), float(self.x[i]), float(self.y[j])
+
+    def hsic(self, i: int, j: int) -> tuple[float, float, float]:
+        """Return the same of the kernels as they are; infinite or 0 where that is out of range."""
+        x, y = self.x_units[i], self.y_units[j]
+        across, one, other = self.divided(i, j)
+        return across * x * y, one * x * x, other * y * y
 
 
 def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
     r"""Centre kernels as the unbiased estimator does, and multiply each of `x` with each of `y`, in float64.
 
     $U_{ij} = K_{ij} - (r_i + r_j)/(n - 2) + \sum r / ((n - 1)(n - 2))$ off the diagonal and 0 on it, with r the sums of the
-    rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$. Kernels are read once, a few rows at a time.
+    rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$. Kernels are read a few rows at a time. Each is
+    divided by a power of two near its largest entry, which rounds nothing; see `Products`.
 
     Args:
         x: kernels (n, n), symmetric, with a diagonal of zeros; n is at least 4.
         y: others of the same samples.
     """
-    sums = [[_row_terms(kernel) for kernel in side] for side in (x, y)]
+    units = [[_unit(kernel) for kernel in side] for side in (x, y)]
+    sums = [[_row_terms(*one) for one in zip(side, own, strict=True)] for side, own in zip((x, y), units, strict=True)]
     n, device = len(x[0]), x[0].device
     cross = torch.zeros(len(x), len(y), dtype=torch.float64, device=device)
     selves = [torch.zeros(len(side), dtype=torch.float64, device=device) for side in (x, y)]
@@ -213,16 +235,16 @@ def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
         for i, j in torch.nonzero(same).tolist():
             same[i, j] = torch.equal(x[i][rows], y[j][rows])
         left, right = (
-            torch.stack([_centred_rows(kernel, term, rows) for kernel, term in zip(side, terms, strict=True)])
-            for side, terms in zip((x, y), sums, strict=True)
+            torch.stack([_centred_rows(*one, rows) for one in zip(side, own, terms, strict=True)])
+            for side, own, terms in zip((x, y), units, sums, strict=True)
         )
         cross += left @ right.T
         for one, block in zip(selves, (left, right), strict=True):
             one += block.square().sum(dim=1)
-    for one, side in zip(selves, (x, y), strict=True):
-        floor = torch.tensor([_rounding(kernel) for kernel in side], dtype=torch.float64, device=device)
-        one[one <= floor] = 0
-    return Products(cross / (n * (n - 3)), selves[0] / (n * (n - 3)), selves[1] / (n * (n - 3)), same)
+    for one, side, own in zip(selves, (x, y), units, strict=True):
+        floor = [_rounding(kernel, unit) for kernel, unit in zip(side, own, strict=True)]
+        one[one <= torch.tensor(floor, dtype=torch.float64, device=device)] = 0
+    return Products(cross / (n * (n - 3)), selves[0] / (n * (n - 3)), selves[1] / (n * (n - 3)), same, *units)
 
 
 def hsic(x: Tensor, y: Tensor) -> float:
@@ -232,28 +254,35 @@ def hsic(x: Tensor, y: Tensor) -> float:
     >>> hsic(kernel, kernel)
     0.0
     """
-    return float(hsic_products([x], [y]).cross)
+    return hsic_products([x], [y]).hsic(0, 0)[0]
 
 
-def _row_terms(kernel: Tensor) -> Tensor:
+def _unit(kernel: Tensor) -> float:
+    """Return a power of two near the largest entry."""
+    largest = max(float(rows.abs().max()) for rows in torch.split(kernel, _rows_at_once(len(kernel))))
+    exponent = math.frexp(largest)[1] if largest else 0
+    return 2.0 ** max(-EXPONENT, min(exponent, EXPONENT))
+
+
+def _row_terms(kernel: Tensor, unit: float) -> Tensor:
     """Return (n,), what is taken off entry (i, j) as t_i + t_j: half of the constant goes to each."""
     n = len(kernel)
-    sums = torch.cat([rows.sum(dim=1, dtype=torch.float64) for rows in torch.split(kernel, _rows_at_once(n))])
+    sums = torch.cat([(rows.double() / unit).sum(dim=1) for rows in torch.split(kernel, _rows_at_once(n))])
     return sums / (n - 2) - sums.sum() / (2 * (n - 1) * (n - 2))
 
 
-def _centred_rows(kernel: Tensor, terms: Tensor, rows: slice) -> Tensor:
-    block = kernel[rows].to(torch.float64, copy=True)
+def _centred_rows(kernel: Tensor, unit: float, terms: Tensor, rows: slice) -> Tensor:
+    block = kernel[rows].double() / unit
     block -= terms[rows, None]
     block -= terms
     block.diagonal(offset=rows.start).zero_()
     return block.flatten()
 
 
-def _rounding(kernel: Tensor) -> float:
+def _rounding(kernel: Tensor, unit: float) -> float:
     """Return the sum of squares that rounding alone may leave of a kernel that is constant off its diagonal."""
     parts = torch.split(kernel, _rows_at_once(len(kernel)))
-    squares = math.fsum(float(rows.square().sum(dtype=torch.float64)) for rows in parts)
+    squares = math.fsum(float((rows.double() / unit).square_().sum()) for rows in parts)
     return (16 * torch.finfo(kernel.dtype).eps) ** 2 * squares
 
 

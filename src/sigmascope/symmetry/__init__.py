@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sigmascope.symmetry.equivalence import Equivalence as Equivalence, check_equivalence as check_equivalence
     from sigmascope.symmetry.gelu import gelu_asymptotic_slope as gelu_asymptotic_slope, gelu_xi as gelu_xi
     from sigmascope.symmetry.groups import Group as Group, group as group
+    from sigmascope.symmetry.layer_similarity import LayerSimilarity as LayerSimilarity
     from sigmascope.symmetry.layers import compare as compare
     from sigmascope.symmetry.listing import Spaces as Spaces, spaces as spaces
     from sigmascope.symmetry.monomial import Monomial as Monomial
@@ -44,16 +45,21 @@ if TYPE_CHECKING:
         unpermute as unpermute,
     )
     from sigmascope.symmetry.similarity import cka as cka, procrustes as procrustes
-    from sigmascope.symmetry.streaming import Procrustes as Procrustes
+    from sigmascope.symmetry.streaming import CrossGram as CrossGram, Kernel as Kernel, Procrustes as Procrustes
+    from sigmascope.symmetry.wiring.network import UnmovableError as UnmovableError
 
 _HOME = {
     "Capacity": "capacity",
+    "CrossGram": "streaming",
     "Equivalence": "equivalence",
     "Group": "groups",
     "InferredScalars": "numeric",
+    "Kernel": "streaming",
+    "LayerSimilarity": "layer_similarity",
     "Monomial": "monomial",
     "Procrustes": "streaming",
     "Spaces": "listing",
+    "UnmovableError": "wiring.network",
     "capacity_logs": "capacity",
     "check_equivalence": "equivalence",
     "cka": "similarity",

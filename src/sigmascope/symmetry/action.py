@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import unwrapped
-from sigmascope.errors import InputTypeError
+from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.choice import drawn, given
 from sigmascope.symmetry.equivalence import Equivalence, check_equivalence
 from sigmascope.symmetry.listing import Space, Spaces, spaces
 from sigmascope.symmetry.monomial import Monomial
-from sigmascope.symmetry.scalars import Generator, as_generator
+from sigmascope.symmetry.scalars import Generator, as_generator, is_whole
 from sigmascope.symmetry.wiring.network import UnmovableError, Wiring
 from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.symmetry.wiring.turns import Assignment
@@ -34,7 +34,7 @@ __all__ = ["Equivalence", "Space", "Spaces", "UnmovableError", "check_equivalenc
 
 def move(
     model: nn.Module,
-    elements: Mapping[str, Monomial | Array] | None = None,
+    elements: Mapping[str, Monomial | Array] | Generator = None,
     *,
     generator: Generator = None,
     example_input: Any = None,
@@ -47,11 +47,14 @@ def move(
     training mode too, up to rounding. With `exact_eval` what stands in front of a batch norm is scaled as well, and its running
     variance becomes $d^2 (\mathrm{var} + \epsilon) - \epsilon$.
 
+    What splits the channels into groups by a view is refused: channel shuffles, and attention outside
+    `nn.MultiheadAttention`, as in Swin.
+
     Args:
         model: the network. It is not changed; what is returned is a copy with its hooks and flags. Hooks run once, on the copy.
         elements: name of a module or space -> the element that acts on what it puts out: a `Monomial` or a matrix (c, c). The
             names are those of `spaces` and of the modules. What is not named stays as it is. By default every space is moved,
-            at random.
+            at random; a generator or a seed may stand here too.
         generator: for the random move, a torch.Generator or a seed; torch's own by default.
         example_input: a batch that the network takes; a tensor, a tuple of arguments or a mapping. By default one is made up.
         exact_eval: whether to scale in front of batch norms, exactly in evaluation mode only.
@@ -59,8 +62,9 @@ def move(
 
     Raises:
         UnmovableError: the network computes something through which channels cannot be followed.
-        InputError: an element outside the group that its space admits, elements that contradict each other, or a running
-            variance that would become negative.
+        InputError: an element outside the group that its space admits, elements that contradict each other, elements together
+            with a generator, or a running variance that would become negative.
+        InputTypeError: neither elements nor a generator.
         OptionError: an element for channels that do not exist.
 
     >>> _ = torch.manual_seed(0)
@@ -69,13 +73,29 @@ def move(
     >>> torch.equal(model[0].weight, moved[0].weight), check_equivalence(model, moved, torch.randn(9, 2).double()).holds
     (False, True)
     """
-    if elements is not None and not isinstance(elements, Mapping):
-        raise InputTypeError(f"elements is a {type(elements).__name__}. Pass a mapping from names of spaces to elements.")
+    elements, generator = _told_apart(elements, generator)
     moved = copy.deepcopy(unwrapped(model))
     wiring = trace(moved, example_input, exact_eval=exact_eval)
     chosen = drawn(wiring, as_generator(generator), log_std) if elements is None else given(wiring, elements)
     _apply(moved, wiring, chosen)
     return moved
+
+
+def _told_apart(
+    elements: Mapping[str, Monomial | Array] | Generator, generator: Generator
+) -> tuple[Mapping[str, Monomial | Array] | None, Generator]:
+    """Return elements or a generator, whichever was given first."""
+    if elements is None:
+        return None, generator
+    if generator is not None:
+        raise InputError("elements or a generator say how to move, and both were given. Pass one of them.")
+    if isinstance(elements, Mapping):
+        return elements, None
+    if isinstance(elements, torch.Generator) or is_whole(elements):
+        return None, elements
+    raise InputTypeError(
+        f"elements is a {type(elements).__name__}. Pass a mapping from names to elements, a torch.Generator or a seed."
+    )
 
 
 def _apply(model: nn.Module, wiring: Wiring, chosen: Assignment) -> None:

@@ -81,4 +81,4 @@ def _outputs(model: nn.Module, x: Any) -> list[Tensor]:
 
 def _largest(tensors: list[Tensor]) -> float:
     """Return the largest absolute value; NaN wins."""
-    return float(torch.stack([tensor.abs().max().double().cpu() for tensor in tensors]).max())
+    return float(torch.stack([tensor.double().abs().max().cpu() for tensor in tensors]).max())

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, check_option
 from sigmascope.maths.samples import Array
+from sigmascope.symmetry.scalars import is_whole
 
 __all__ = ["Channels", "Positions", "as_features", "cells_summed", "check_paired", "kernel_dtype", "ratios", "two_axes"]
 
@@ -40,12 +41,12 @@ def as_features(values: Array, name: str, channel_axis: int | None = None) -> Te
     if tensor.ndim < 2 or tensor.numel() == 0:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}. Pass (n, c), (n, c, h, w), or tokens (n, l, d), not empty.")
     axis = (2 if tensor.ndim == 3 else 1) if channel_axis is None else channel_axis
-    if type(axis) is not int or not -tensor.ndim < axis < tensor.ndim or axis == 0:
+    if not is_whole(axis) or not -tensor.ndim < axis < tensor.ndim or axis == 0:
         raise InputError(
             f"channel_axis={axis!r} does not fit {name} of shape {tuple(tensor.shape)}: axis 0 holds the samples. "
             f"Pass an axis from 1 to {tensor.ndim - 1}."
         )
-    moved = tensor.movedim(axis, 1)
+    moved = tensor.movedim(int(axis), 1)
     return moved[..., None] if moved.ndim == 2 else moved
 
 

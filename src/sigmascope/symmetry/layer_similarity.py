@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +82,8 @@ class LayerSimilarity:
         wide = len(self.columns) > WIDEST or self.pairs == "diagonal"
         lines = [title, "", *as_lines(self._listed() if wide else self._numbered())]
         notes = [f"{' and '.join(filter(None, [one.row, one.column]))}: {one.reason}." for one in self.missing]
-        return "\n".join([*lines, *([""] if notes else []), *notes[:4], *(["…"] if len(notes) > 4 else [])])
+        notes = [*notes[:4], *(["…"] if len(notes) > 4 else []), *self._idle()]
+        return "\n".join([*lines, *([""] if notes else []), *notes])
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame (k, l) of similarities with the sites as index and columns.
@@ -112,6 +113,16 @@ class LayerSimilarity:
             FileFormatError: truncated, foreign, newer than this version, or hostile.
         """
         return decode(cls, read_json(path, KIND, VERSION), f"{path}: content")
+
+    def _idle(self) -> Iterator[str]:
+        """Say for each network which of its layers have channels that carry nothing; where none does, `missing` says why."""
+        what = "constant" if self.settings.get("centered") == "True" else "zero everywhere"
+        sides = zip(("rows", "columns"), self.networks, (self.rows, self.columns), self.live, self.channels, strict=True)
+        for side, network, layers, live, channels in sides:
+            found = zip(layers, live, channels, strict=True)
+            counts = [f"{all_ - some} of {all_} in {layer}" for layer, some, all_ in found if 0 < some < all_]
+            if counts:
+                yield f"Channels of {network} ({side}) that are {what}: {', '.join(counts)}."
 
     def _numbered(self) -> dict[str, Sequence[Any]]:
         columns = [f"{place} {name}" for place, name in enumerate(self.columns, 1)]

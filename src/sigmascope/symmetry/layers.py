@@ -56,7 +56,8 @@ def compare(
         names: of the networks; by default their classes.
         progress: whether to show a progress bar, on a terminal.
         **options: what is less often needed.
-            dtype: of the products, "float32" (the default) or "float64"; all sums over batches are float64.
+            dtype: of the products, "float32" (the default; right to about 1e-6, but Procrustes less for nearly equal features)
+                or "float64"; all sums over batches are float64.
             normaliser: of Procrustes, "authors" or "live", see `procrustes`.
             kernel, normalise, centered: of CKA, see `cka`.
             memory: for CKA, bytes of features kept at a time, and of kernels before they go to files; 2e9.

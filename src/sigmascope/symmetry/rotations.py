@@ -19,6 +19,7 @@ from torch import Tensor
 from sigmascope.errors import InputError, InputTypeError, check_option
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, check_size, like
+from sigmascope.symmetry.scalars import is_real, is_whole
 
 __all__ = [
     "ORIENTATIONS",
@@ -73,10 +74,10 @@ def near_identity(n: int, scale: float, seed: int) -> Tensor:
     >>> float(deviation(near_identity(8, 0.1, seed=0))) < float(deviation(near_identity(8, 1.0, seed=0)))
     True
     """
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not scale >= 0:
+    if not is_real(scale) or not scale >= 0:
         raise InputError(f"scale={scale!r} is no spread. Pass a number ≥ 0, or math.inf.")
     drawn = _gaussian(n, seed)
-    matrix = drawn if math.isinf(scale) else np.eye(n) + scale / math.sqrt(2 * n) * drawn
+    matrix = drawn if math.isinf(scale) else np.eye(n) + float(scale) / math.sqrt(2 * n) * drawn
     U, _, Vt = np.linalg.svd(matrix)
     return torch.from_numpy(U @ Vt)
 
@@ -159,7 +160,7 @@ def unpermute(R: Array) -> Any:
 
 
 def _gaussian(n: int, seed: int) -> Matrix:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+    if not is_whole(seed) or not 0 <= seed < 2**32:
         raise InputError(f"seed={seed!r} is no seed of NumPy's RandomState. Pass a whole number from 0 to 2**32 - 1.")
     size = check_size(n)
     return np.random.RandomState(int(seed)).normal(size=(size, size))
@@ -175,8 +176,8 @@ def _as_rotation(R: Array) -> Matrix:
     return matrix
 
 
-def _exponent(p: object) -> float:
-    if isinstance(p, bool) or not isinstance(p, (int, float, np.floating, np.integer)):
+def _exponent(p: float) -> float:
+    if not is_real(p):
         raise InputTypeError(f"the power {p!r:.80} is not a number.")
     if not math.isfinite(p):
         raise InputError(f"the power {p!r} is not finite.")

@@ -178,7 +178,7 @@ class Rounds:
             products = hsic_products(x, [kernel.to(x[0].device) for kernel in y])
             for a, i in enumerate(known[0]):
                 for b, j in enumerate(known[1]):
-                    hsic = (float(products.cross[a, b]), float(products.x[a]), float(products.y[b]))
+                    hsic = products.divided(a, b)
                     matrix[i, j] = cosine(hsic, identical=bool(products.same[a, b]))
                     reasons[i, j] = constant_kernels(hsic)
         return matrix, {pair: reason for pair, reason in reasons.items() if reason}

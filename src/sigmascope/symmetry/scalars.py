@@ -5,13 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["ABSOLUTE", "SAME", "SCALARS", "Generator", "ScalarMap", "Scalars", "as_generator", "raised", "sample_scales"]
+__all__ = [
+    "ABSOLUTE",
+    "SAME",
+    "SCALARS",
+    "Generator",
+    "ScalarMap",
+    "Scalars",
+    "as_generator",
+    "is_real",
+    "is_whole",
+    "raised",
+    "sample_scales",
+]
 
 Generator = torch.Generator | int | None
 
@@ -79,6 +92,16 @@ def sample_scales(n: int, generator: torch.Generator | None, log_std: float) -> 
     return torch.exp(log_std * z - log_std**2 / 2)
 
 
+def is_whole(value: object) -> bool:
+    """Tell whether something is a whole number, of Python or NumPy."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_real(value: object) -> bool:
+    """Tell whether something is a real number, of Python or NumPy."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def as_generator(generator: Generator) -> torch.Generator | None:
     """Return the generator, or a new one from a seed; None stands for torch's own.
 
@@ -87,9 +110,9 @@ def as_generator(generator: Generator) -> torch.Generator | None:
     """
     if generator is None or isinstance(generator, torch.Generator):
         return generator
-    if isinstance(generator, bool) or not isinstance(generator, int):
+    if not is_whole(generator):
         raise InputTypeError(f"generator={generator!r:.80} is none. Pass a torch.Generator or a seed.")
-    return torch.Generator().manual_seed(generator)
+    return torch.Generator().manual_seed(int(generator))
 
 
 def _sample_ones(n: int, _generator: torch.Generator | None, _log_std: float) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, check_option
-from sigmascope.maths.kernels import REDUCTIONS, accumulate_kernel, empty_kernel, hsic_products, scaling_of
+from sigmascope.maths.kernels import REDUCTIONS, Products, accumulate_kernel, empty_kernel, hsic_products, scaling_of
 from sigmascope.maths.procrustes import Matrix, Vector, align_by_permutation, align_by_rotation
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.features import (
@@ -221,19 +221,23 @@ class Kernel:
         """Take in some channels of all samples, (n, c, ...); see `cka`.
 
         Raises:
-            InputError: fewer than four samples, another number than before, NaN, or a second group for a median.
+            InputError: fewer than four samples, another number than before, NaN, products that overflow, or a second group
+                for a median.
         """
         found = as_features(features, "features", channel_axis)
         if len(found) < 4:
             raise InputError(f"{len(found)} samples; the unbiased estimator needs at least 4.")
-        if self._matrix is None:
-            self._matrix = empty_kernel(len(found), self.kernel, self._dtype, found.device)
-        elif self.kernel == "median":
+        if self._matrix is not None and self.kernel == "median":
             raise InputError("the median over channels needs all of them at once. Add them in one call, or use 'max'.")
-        elif len(self._matrix) != len(found):
+        if self._matrix is not None and len(self._matrix) != len(found):
             raise InputError(f"{len(found)} samples after {len(self._matrix)}. Each group must have the same samples.")
         scaling = scaling_of(found, centered=self.centered, normalise=self.normalise)
-        accumulate_kernel(self._matrix, found, scaling, reduction=self.kernel, tile=self._tile)
+        matrix = empty_kernel(len(found), self.kernel, self._dtype, found.device) if self._matrix is None else self._matrix
+        accumulate_kernel(matrix, found, scaling, reduction=self.kernel, tile=self._tile)
+        if not bool(torch.isfinite(matrix).all()):
+            kind = str(self._dtype).removeprefix("torch.")
+            raise InputError(f"products of the features overflow in {kind}. Start anew with normalise='channels'.")
+        self._matrix = matrix
         self.channels += found.shape[1]
         self.live += int(scaling.live.sum())
 
@@ -248,12 +252,14 @@ class Kernel:
         """Return the CKA of two kernels of the same samples.
 
         Raises:
-            InputError: other numbers of samples.
+            InputError: other numbers of samples, or kernels that were made in different ways.
         """
+        for name in ("kernel", "normalise", "centered"):
+            one, two = getattr(self, name), getattr(other, name)
+            if one != two:
+                raise InputError(f"the kernels have {name}={one!r} and {name}={two!r}. Compare kernels of one kind.")
         check_paired(self.matrix, other.matrix)
-        products = hsic_products([self.matrix], [other.matrix])
-        hsic = (float(products.cross), float(products.x), float(products.y))
-        return _cka_result(self, other, hsic, identical=bool(products.same))
+        return _cka_result(self, other, hsic_products([self.matrix], [other.matrix]))
 
 
 def cosine(hsic: tuple[float, float, float], *, identical: bool) -> float:
@@ -270,10 +276,11 @@ def constant_kernels(hsic: tuple[float, float, float]) -> str:
     return f"the kernel of {sides} is the same for all pairs of samples" if sides else ""
 
 
-def _cka_result(x: Kernel, y: Kernel, hsic: tuple[float, float, float], *, identical: bool) -> CkaSimilarity:
-    channels, live = (x.channels, y.channels), (x.live, y.live)
-    notes = [channel_note(live, channels, "constant" if x.centered else "zero everywhere"), constant_kernels(hsic)]
-    similarity = cosine(hsic, identical=identical)
+def _cka_result(x: Kernel, y: Kernel, products: Products) -> CkaSimilarity:
+    divided, channels = products.divided(0, 0), (x.channels, y.channels)
+    live = (x.live, y.live)
+    notes = [channel_note(live, channels, "constant" if x.centered else "zero everywhere"), constant_kernels(divided)]
+    similarity = cosine(divided, identical=bool(products.same))
     return CkaSimilarity(
         similarity,
         1 - similarity,
@@ -281,7 +288,7 @@ def _cka_result(x: Kernel, y: Kernel, hsic: tuple[float, float, float], *, ident
         x.kernel,
         x.normalise,
         x.centered,
-        hsic,
+        products.hsic(0, 0),
         channels,
         live,
         len(x.matrix),

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from sigmascope.errors import OptionError, check_option
 from sigmascope.symmetry.groups import Group
-from sigmascope.symmetry.scalars import ABSOLUTE, SAME, SCALARS, ScalarMap, raised
+from sigmascope.symmetry.scalars import ABSOLUTE, SAME, SCALARS, ScalarMap, is_real, is_whole, raised
 
 __all__ = ["GROUPS", "find_group"]
 
@@ -122,6 +122,8 @@ def find_group(name: str, parameters: Mapping[str, Any]) -> Group:
         if key not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no parameter"
             raise OptionError(f"{name} has no parameter {key!r}: it {takes}.")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if not is_real(value) or not math.isfinite(value):
             raise OptionError(f"{key}={value!r:.40} is no value for {name}. Pass a finite number.")
-    return row if isinstance(row, Group) else row(**parameters)
+    # Scalars of NumPy become numbers of Python, as which they are printed and compared.
+    numbers = {key: int(value) if is_whole(value) else float(value) for key, value in parameters.items()}
+    return row if isinstance(row, Group) else row(**numbers)

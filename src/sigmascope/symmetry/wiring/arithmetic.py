@@ -25,7 +25,7 @@ class _Pair:
 
     @staticmethod
     def of(call: Call) -> _Pair:
-        first, second = call.args[0], call.argument(1, "other")
+        first, second = call.source, call.argument(1, "other")
         if call.wiring.of(first) is None:
             first, second = second, first
         channels = call.wiring.of(first)
@@ -100,9 +100,11 @@ def _gated(call: Call, channels: Channels, others: Channels) -> Channels:
 
 def _quotient(call: Call) -> Channels:
     pair = _Pair.of(call)
-    if pair.others is not None or pair.tensor is not call.args[0] or call.name.startswith("__r"):
+    if pair.others is not None or pair.tensor is not call.source or call.name.startswith("__r"):
         raise call.refused("channels may not stand in a denominator")
     call.wiring.note_still(pair.other)
+    if call.kwargs.get("rounding_mode") is not None:
+        call.restrict(pair.channels, "a quotient that is rounded admits permutations", *BOTH)
     if pair.meeting is not None:
         call.pin(pair.channels, "it is divided by a tensor that does not move")
     return pair.result(call)

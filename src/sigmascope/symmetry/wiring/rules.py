@@ -31,7 +31,7 @@ OTHER_POINTWISE = """
     acos acosh asin asinh atan atanh cos cosh erf erfc exp expm1 floor log log1p log2 reciprocal round rsqrt sign sin sinh sqrt
     tan trunc
 """
-AVERAGES = "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d interpolate upsample"
+AVERAGES = "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d"
 MAXIMA = [f"{kind}max_pool{axes}d{places}" for kind in ("adaptive_", "") for axes in "123" for places in ("", "_with_indices")]
 DROPOUTS = "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout"
 
@@ -91,7 +91,7 @@ def _clamp(call: Call) -> Channels | None:
 
 
 def _maximum(call: Call) -> Channels | list[Channels | None] | None:
-    channels = call.wiring.of(call.source)
+    channels = _average(call)
     if channels is None:
         return None
     call.restrict(channels, "max pooling commutes with d > 0 only", SIGN)
@@ -105,8 +105,26 @@ def _greatest(call: Call) -> Channels | None:
     return channels
 
 
-def _average(call: Call) -> Channels | None:
+def _unmoved(call: Call) -> Channels | None:
     return call.wiring.of(call.source)
+
+
+def _average(call: Call) -> Channels | None:
+    """Follow a pooling, which runs over the last axes: as many as its name says."""
+    axes = next(int(letter) for letter in call.name if letter.isdigit())
+    return _in_front(call, call.source.ndim - axes - 1, "it pools over the channels")
+
+
+def _resized(call: Call) -> Channels | None:
+    return _in_front(call, 1, "it interpolates between the channels")
+
+
+def _in_front(call: Call, axis: int, otherwise: str) -> Channels | None:
+    """Check that channels are on the axis in front of the positions. On the axis of the samples they are refused too."""
+    channels = call.wiring.of(call.source)
+    if channels is not None and channels.axis != axis:
+        raise call.refused(f"{otherwise}: it expects them on axis {axis}, and they are on axis {channels.axis}")
+    return channels
 
 
 def _dropout(call: Call) -> Channels | None:
@@ -152,9 +170,10 @@ ALONE: dict[str, Rule] = {
     **_rows("abs softmax log_softmax", _activation),
     **_rows(DROPOUTS, _dropout),
     **_rows(AVERAGES, _average),
+    **_rows("interpolate upsample", _resized),
     **_rows(MAXIMA, _maximum),
     **_rows("amax", _greatest),
-    **_rows("neg negative", _average),
+    **_rows("neg negative", _unmoved),
     **_rows("local_response_norm", _neighbours),
     **_rows("pow square", _power),
     **_rows("clamp clip clamp_min", _clamp),

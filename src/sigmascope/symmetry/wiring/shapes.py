@@ -48,8 +48,9 @@ def reshaped(channels: Channels, source: Shape, output: Shape) -> Channels | Non
     """
     before, count = math.prod(source[: channels.axis]), len(channels)
     behind = math.prod(source[channels.axis + 1 :])
-    for axis, length in enumerate(output):
-        outside = math.prod(output[:axis])
+    # The same axis first: a single channel is found on every axis, and that of the samples is of no use behind it.
+    for axis in sorted(range(len(output)), key=lambda axis: axis != channels.axis):
+        length, outside = output[axis], math.prod(output[:axis])
         if outside == 0 or before % outside or (length == 1 and count > 1):
             continue
         tiles = before // outside
@@ -102,6 +103,17 @@ def _indexed(call: Call) -> Channels | None:
     if step != 1:
         raise call.refused("channels are followed through slices without a step only")
     return _cut(call, channels, start, stop).at(order.index(channels.axis))
+
+
+def _rolled(call: Call) -> Channels | None:
+    channels = call.wiring.of(call.source)
+    if channels is None:
+        return None
+    dims = call.argument(2, "dims")
+    axes = (dims,) if isinstance(dims, int) else tuple(dims or ())
+    if not axes or channels.axis in [axis % call.source.ndim for axis in axes]:
+        raise call.refused("it rolls the channels; only positions may be rolled")
+    return channels
 
 
 def _split(call: Call) -> list[Channels | None] | None:
@@ -175,6 +187,7 @@ def _padded(call: Call) -> Channels | None:
 SHAPE_RULES: dict[str, Rule] = {
     "__getitem__": _indexed,
     "pad": _padded,
+    "roll": _rolled,
     **dict.fromkeys(("chunk", "split", "tensor_split", "split_with_sizes"), _split),
     **dict.fromkeys(("expand", "broadcast_to"), _expanded),
     **dict.fromkeys(("flatten", "reshape", "squeeze", "unsqueeze", "view"), _reshaped),

@@ -46,7 +46,7 @@ def _convolution(call: Call) -> Channels:
     weight, bias, groups = call.argument(1, "weight"), call.argument(2, "bias"), call.argument(6, "groups", 1)
     _owned(call, weight, bias)
     before, axis = _before(call, weight.ndim), call.output.ndim - weight.ndim + 1
-    if before is not None and groups == len(before):
+    if before is not None and groups == len(before) > 1:
         return _depthwise(call, before, weight, bias)
     after = call.fresh(len(weight), axis)
     incoming = []
