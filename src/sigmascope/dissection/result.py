@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import typing
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +13,8 @@ from torch import Tensor
 
 from sigmascope.compare.table import as_lines
 from sigmascope.dissection.masks import Concept
-from sigmascope.errors import FileFormatError, InputError
-from sigmascope.store import decode, encode, read_features, read_json, write_features, write_json
+from sigmascope.errors import FileFormatError
+from sigmascope.store import read_paired, write_paired
 
 __all__ = ["Dissection"]
 
@@ -155,13 +153,7 @@ class Dissection:
         Raises:
             InputError: the name does not end in .json.
         """
-        target = Path(path)
-        if target.suffix != ".json":
-            raise InputError(f"{path} does not end in .json. The tensors are written beside it, with another ending.")
-        write_features(target.with_suffix(".safetensors"), self.tensors, {"features": self.name})
-        plain = [field.name for field in dataclasses.fields(self) if field.name != "tensors"]
-        write_json(target, KIND, VERSION, {name: encode(getattr(self, name), name) for name in plain})
-        return target
+        return write_paired(path, KIND, VERSION, self, {"features": self.name})
 
     @classmethod
     def load(cls, path: str | Path) -> Dissection:
@@ -171,12 +163,8 @@ class Dissection:
             FileNotFoundError: one of the two files is missing.
             FileFormatError: truncated, foreign, newer than this version, or hostile.
         """
-        content = read_json(path, KIND, VERSION)
-        hints = {name: hint for name, hint in typing.get_type_hints(cls).items() if name != "tensors"}
-        if not isinstance(content, dict) or content.keys() != hints.keys():
-            raise FileFormatError(f"{path}: its content does not have the keys of a dissection. Write it again.")
-        values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
-        tensors, _ = read_features(Path(path).with_suffix(".safetensors"))
+        values = read_paired(path, KIND, VERSION, cls)
+        tensors = values["tensors"]
         rotations = max(1, len(values["seeds"]))
         shape = (len(values["powers"]), values["units"], len(values["concepts"]))
         found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -184,4 +172,4 @@ class Dissection:
         wanted = {"iou": (*lead, *shape), "thresholds": (*lead, *shape[:2]), "coverage": shape[2:]}
         if found != wanted or (values["seeds"] and lead != (rotations,)):
             raise FileFormatError(f"{path}: the tensors beside it are of another dissection. Restore a copy or write it again.")
-        return cls(**values, tensors=tensors)
+        return cls(**values)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import typing
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.errors import FileFormatError, InputError
+from sigmascope.errors import FileFormatError
 from sigmascope.stitching.assembly import StitchedNetwork, assemble
 from sigmascope.stitching.families import FAMILIES, sparsity
 from sigmascope.stitching.seam import Epoch, put_buffers
 from sigmascope.stitching.settings import Settings
-from sigmascope.store import decode, encode, read_features, read_json, write_features, write_json
+from sigmascope.store import read_paired, record_of, write_paired
 from sigmascope.symmetry.monomial import Monomial
 
 __all__ = ["SMALLEST", "StitchResult", "element_of"]
@@ -133,17 +131,11 @@ class StitchResult:
         Raises:
             InputError: the name does not end in .json.
         """
-        target = Path(path)
-        if target.suffix != ".json":
-            raise InputError(f"{path} does not end in .json. The tensors are written beside it, with another ending.")
-        write_features(target.with_suffix(".safetensors"), self.tensors, {"site": self.site, "family": self.family})
-        write_json(target, KIND, VERSION, self.record())
-        return target
+        return write_paired(path, KIND, VERSION, self, {"site": self.site, "family": self.family})
 
     def record(self) -> dict[str, object]:
         """Return everything but the tensors as plain values, None standing for NaN."""
-        plain = [field.name for field in dataclasses.fields(self) if field.name != "tensors"]
-        return {name: encode(getattr(self, name), name) for name in plain}
+        return record_of(self)
 
     @classmethod
     def load(cls, path: str | Path) -> StitchResult:
@@ -153,16 +145,12 @@ class StitchResult:
             FileNotFoundError: one of the two files is missing.
             FileFormatError: truncated, foreign, newer than this version, or hostile.
         """
-        content = read_json(path, KIND, VERSION)
-        hints = {name: hint for name, hint in typing.get_type_hints(cls).items() if name != "tensors"}
-        if not isinstance(content, dict) or content.keys() != hints.keys():
-            raise FileFormatError(f"{path}: its content does not have the keys of a stitch. Write it again.")
-        values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
-        tensors, _ = read_features(Path(path).with_suffix(".safetensors"))
+        values = read_paired(path, KIND, VERSION, cls)
+        tensors = values["tensors"]
         size = values["channels"]
         if "matrix" not in tensors or tuple(tensors["matrix"].shape) != (size, size) or values["family"] not in FAMILIES:
             raise FileFormatError(f"{path}: the tensors beside it are of another stitch. Restore a copy or write it again.")
-        return cls(**values, tensors=tensors)
+        return cls(**values)
 
 
 def element_of(matrix: Tensor) -> Monomial:

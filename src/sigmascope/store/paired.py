@@ -1,0 +1,60 @@
+"""Results with tensors: a dataclass whose field `tensors` goes to FILE.safetensors, beside FILE.json with all else."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+from sigmascope.errors import FileFormatError, InputError
+from sigmascope.store.codec import decode, encode
+from sigmascope.store.documents import read_json, write_json
+from sigmascope.store.features import read_features, write_features
+
+__all__ = ["read_paired", "record_of", "write_paired"]
+
+TENSORS = "tensors"
+
+
+def record_of(result: typing.Any) -> dict[str, object]:
+    """Return everything but the tensors of a result as plain values, None standing for NaN."""
+    plain = [field.name for field in dataclasses.fields(result) if field.name != TENSORS]
+    return {name: encode(getattr(result, name), name) for name in plain}
+
+
+def write_paired(path: str | Path, kind: str, version: int, result: typing.Any, about: Mapping[str, object]) -> Path:
+    """Write both files; each replaces an older one at once or not at all.
+
+    Args:
+        path: FILE.json.
+        kind: of the document.
+        version: of its form.
+        result: a dataclass with a field `tensors`, name -> tensor.
+        about: what the tensors are, for those who find them alone.
+
+    Raises:
+        InputError: the name does not end in .json.
+    """
+    target = Path(path)
+    if target.suffix != ".json":
+        raise InputError(f"{path} does not end in .json. The tensors are written beside it, with another ending.")
+    write_features(target.with_suffix(".safetensors"), getattr(result, TENSORS), dict(about))
+    write_json(target, kind, version, record_of(result))
+    return target
+
+
+def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict[str, typing.Any]:
+    """Read both files as the fields of a result; whether the tensors belong to it is for the caller to check.
+
+    Raises:
+        FileNotFoundError: one of the two files is missing.
+        FileFormatError: truncated, foreign, newer than this version, or hostile.
+    """
+    content = read_json(path, kind, version)
+    hints = {name: hint for name, hint in typing.get_type_hints(result).items() if name != TENSORS}
+    if not isinstance(content, dict) or content.keys() != hints.keys():
+        raise FileFormatError(f"{path}: its content does not have the keys of a {kind}. Write it again.")
+    values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
+    values[TENSORS], _ = read_features(Path(path).with_suffix(".safetensors"))
+    return values
