@@ -61,7 +61,7 @@ def mlp(sigma: type[nn.Module] = nn.ReLU) -> nn.Module:
 
 CASES = {
     "mlp": mlp,
-    "myrtle": lambda: MyrtleCNN(width=2),
+    "myrtle": lambda: MyrtleCNN(widths=(2, 4, 8, 16)),
     "resnet": lambda: ResNet(8),
     "plain": lambda: ResNet(8, residual=False),
     "projected": Projected,
@@ -145,7 +145,7 @@ def test_sites_inside_blocks_are_marked() -> None:
     blocks = [f"blocks.{k}.{act}" for k in range(3) for act in ("act1*", "act2")]
     assert marks == ["act1", *blocks]
     assert [str(site) for site in cut_sites(Projected())] == ["relu", "block1*", "block1#1", "block2*", "block2#1"]
-    assert not any(site.inner for site in cut_sites(MyrtleCNN(width=2)))
+    assert not any(site.inner for site in cut_sites(MyrtleCNN(widths=(2, 4, 8, 16))))
 
 
 @pytest.mark.parametrize("name", ["resnet20", "myrtle", "densenet", "googlenet", "mobilenetv2", "vit", "convnext", "vgg"])
@@ -174,7 +174,7 @@ def test_a_projection_goes_with_the_output_of_its_block() -> None:
 
 
 def test_buffers_travel_and_inputs_stay() -> None:
-    front, back, x = lively(MyrtleCNN(width=2), 1), lively(MyrtleCNN(width=2), 2), images(32)
+    front, back, x = lively(MyrtleCNN(widths=(2, 4, 8, 16)), 1), lively(MyrtleCNN(widths=(2, 4, 8, 16)), 2), images(32)
     before = state(front), state(back)
     stitched = assemble(front, back, at="5", inputs=x)
     torch.testing.assert_close(stitched(x), nn.Sequential(*list(front)[:6], *list(back)[6:])(x))
@@ -192,7 +192,7 @@ def test_buffers_travel_and_inputs_stay() -> None:
 def test_stitched_networks_are_the_published_ones(number: int) -> None:
     pair = []
     for name in "ab":
-        network = MyrtleCNN(width=2)
+        network = MyrtleCNN(widths=(2, 4, 8, 16))
         prefix = f"mcnn_{name}__"
         weights = {k.removeprefix(prefix): torch.from_numpy(v) for k, v in NETWORKS_GOLDEN.items() if k.startswith(prefix)}
         network.load_state_dict({k: v for k, v in weights.items() if k != "logits"}, strict=False)
@@ -295,7 +295,7 @@ def test_networks_must_be_alike() -> None:
     with pytest.raises(sg.NetworkError, match="differ in structure"):
         assemble(ResNet(8), ResNet(14), at="act1", inputs=x)
     with pytest.raises(sg.InputError, match=r"the front has \(2, 32, 32\) and the back \(3, 32, 32\)"):
-        assemble(MyrtleCNN(width=2).eval(), MyrtleCNN(width=3).eval(), at="2", inputs=x)
+        assemble(MyrtleCNN(widths=(2, 4, 8, 16)).eval(), MyrtleCNN(widths=(3, 6, 12, 24)).eval(), at="2", inputs=x)
     with pytest.raises(sg.InputTypeError, match=r"not a torch\.nn\.Module"):
         assemble(ResNet, ResNet(8), at="act1", inputs=x)  # type: ignore[arg-type]
 

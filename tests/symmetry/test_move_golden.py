@@ -158,7 +158,7 @@ def test_residual_blocks(option: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_myrtle(name: str) -> None:
-    model = filled(MyrtleCNN(width=2), f"mcnn_{name}__")
+    model = filled(MyrtleCNN(widths=(2, 4, 8, 16)), f"mcnn_{name}__")
     x, logits = golden("mcnn__x").double(), golden(f"mcnn_{name}__logits")
     for one in (model, move(model, generator=5), move(model, generator=5, exact_eval=True)):
         torch.testing.assert_close(one(x).float(), logits, atol=1e-5, rtol=0)

@@ -1,6 +1,7 @@
 """Our own small networks, for images of 3 × 32 × 32 and ten classes, by name.
 
 Names that end in a way of training, such as `resnet20-noaug`, stand for one architecture; `zoo/recipes.py` tells them apart.
+`resnet20-unrectified` has no activation after its additions, and `myrtle-wide` has one width throughout.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from torch import nn
 
 from sigmascope.catalog.cifar_convnets import VGG, DenseNet, GoogLeNet, MyrtleCNN, ResNet
 from sigmascope.catalog.cifar_mobile import EfficientNet, MobileNetV2
+from sigmascope.catalog.cifar_resnet18 import ResNet18
 from sigmascope.catalog.cifar_transformers import ConvNeXt, SwinTransformer, VisionTransformer
 
 __all__ = ["NETWORKS"]
@@ -42,7 +44,10 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     **{f"plain{depth}": _resnet(depth, residual=False) for depth in (20, 32, 56)},
     **{f"resnet20-leaky{slope:g}": _leaky(slope) for slope in SLOPES},
     **{f"resnet20-{training}": _resnet(20) for training in TRAININGS},
+    "resnet20-unrectified": lambda: ResNet(20, stream=nn.Identity),
+    "resnet18": ResNet18,
     "myrtle": MyrtleCNN,
+    "myrtle-wide": lambda: MyrtleCNN(widths=(512,) * 4),
     "myrtle-nobn": lambda: MyrtleCNN(batch_norm=False),
     "vgg": VGG,
     **{f"vgg{depth}": _vgg(counts) for depth, counts in VGG_COUNTS.items()},

@@ -1,6 +1,7 @@
 """Small convolutional networks for images of 3 × 32 × 32 and ten classes: ResNet, VGG, DenseNet, GoogLeNet and one of Myrtle.
 
 Every activation is a module of its own. In residual blocks `act1` is inside the block and `act2` follows the addition.
+The wider ResNet-18 is in `cifar_resnet18`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ Activation = Callable[[], nn.Module]
 class BasicBlock(nn.Module):
     """Two convolutions; with `residual` the input, strided and padded with zeros, is added before the last activation."""
 
-    def __init__(self, width_in: int, width: int, stride: int, *, residual: bool, activation: Activation) -> None:
+    def __init__(
+        self, width_in: int, width: int, stride: int, *, residual: bool, activation: Activation, stream: Activation
+    ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.act1 = activation()
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
-        self.act2 = activation()
+        self.act2 = stream()
         self.residual, self.stride, self.padding = residual, stride, (width - width_in) // 2
 
     def forward(self, x: Tensor) -> Tensor:
@@ -40,10 +43,21 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """The CIFAR ResNet of 6k + 2 layers (He et al. 2016); without `residual` its plain twin."""
+    """The CIFAR ResNet of 6k + 2 layers (He et al. 2016); without `residual` its plain twin.
 
-    def __init__(self, depth: int = 20, *, residual: bool = True, activation: Activation = nn.ReLU) -> None:
+    `stream` makes what follows each addition; by default that is an activation too.
+    """
+
+    def __init__(
+        self,
+        depth: int = 20,
+        *,
+        residual: bool = True,
+        activation: Activation = nn.ReLU,
+        stream: Activation | None = None,
+    ) -> None:
         super().__init__()
+        after = {"activation": activation, "stream": stream or activation}
         blocks = (depth - 2) // 6
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
@@ -51,7 +65,7 @@ class ResNet(nn.Module):
         widths = [16] * blocks + [32] * blocks + [64] * blocks
         self.blocks = nn.Sequential(
             *(
-                BasicBlock(before, width, 1 + (before != width), residual=residual, activation=activation)
+                BasicBlock(before, width, 1 + (before != width), residual=residual, **after)
                 for before, width in zip([16, *widths], widths, strict=False)
             )
         )
@@ -68,16 +82,15 @@ class ResNet(nn.Module):
 
 
 class MyrtleCNN(nn.Sequential):
-    """Four convolutions of doubling width; without `batch_norm` the convolutions have biases."""
+    """Four convolutions, of doubling width by default; without `batch_norm` the convolutions have biases."""
 
-    def __init__(self, *, batch_norm: bool = True, width: int = 64) -> None:
+    def __init__(self, *, batch_norm: bool = True, widths: tuple[int, ...] = (64, 128, 256, 512)) -> None:
         layers: list[nn.Module] = []
-        channels = [3, width, 2 * width, 4 * width, 8 * width]
-        for number, (before, after) in enumerate(itertools.pairwise(channels)):
+        for number, (before, after) in enumerate(itertools.pairwise([3, *widths])):
             layers += [nn.Conv2d(before, after, 3, 1, 1, bias=not batch_norm)]
             layers += [nn.BatchNorm2d(after)] if batch_norm else []
             layers += [nn.ReLU(), *([nn.MaxPool2d(2)] if number else [])]
-        super().__init__(*layers, nn.MaxPool2d(4), nn.Flatten(), nn.Linear(8 * width, 10))
+        super().__init__(*layers, nn.MaxPool2d(4), nn.Flatten(), nn.Linear(widths[-1], 10))
 
 
 class VGG(nn.Sequential):
