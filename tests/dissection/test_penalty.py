@@ -135,6 +135,19 @@ def test_selection_on_the_test_data_is_as_published() -> None:
     assert found.accuracy == max(found.history)
 
 
+def test_the_beginning_may_be_left_out_of_the_choice() -> None:
+    def identity(least: int) -> RotationPenalty:
+        changes = FineTuning(epochs=2, batch=64, rate=0.3, least_epoch=least)  # a rate that spoils the network
+        return rotation_penalty(trained(), "0", torch.eye(8), data(), settings=changes)
+
+    assert identity(0).best_epoch == 0
+    assert identity(0).penalty == 0
+    later = identity(1)
+    assert later.best_epoch == 1 + int(np.argmax(later.history[1:]))
+    assert later.penalty > 0
+    assert identity(2).best_epoch == 2
+
+
 def test_frozen_batch_norms_keep_their_statistics() -> None:
     network = nn.Sequential(
         *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
@@ -174,6 +187,8 @@ def test_bad_input_is_named() -> None:
         rotation_penalty(trained(), "6", torch.eye(4), data())
     with pytest.raises(OptionError, match="epochs=0"):
         FineTuning(epochs=0)
+    with pytest.raises(OptionError, match="least_epoch=3 is after the last of 2 epochs"):
+        FineTuning(epochs=2, least_epoch=3)
     with pytest.raises(OptionError, match="select_on='train'"):
         FineTuning(select_on="train")
     with pytest.raises(OptionError, match="validation=1"):

@@ -51,6 +51,8 @@ class FineTuning:
         select_on: "validation": the best epoch is that on training data held out for this, which the network may have seen when
             it was first trained; "test": as published.
         validation: the share that is held out.
+        least_epoch: the first one that may be chosen; 0 is the beginning, before any training, which nothing beats where the
+            matrix changes little and the held-out samples were trained on before.
     """
 
     epochs: int = 50
@@ -60,14 +62,17 @@ class FineTuning:
     decay: float = 1e-4
     select_on: str = "validation"
     validation: float = 0.1
+    least_epoch: int = 0
 
     def __post_init__(self) -> None:
         check_option("select_on", self.select_on, SELECTIONS)
-        for name, least in (("epochs", 1), ("drops", 0), ("batch", 1), ("rate", 0.0), ("decay", 0.0)):
+        for name, least in (("epochs", 1), ("drops", 0), ("batch", 1), ("rate", 0.0), ("decay", 0.0), ("least_epoch", 0)):
             value = getattr(self, name)
             whole = isinstance(least, int)
             if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= least:
                 raise OptionError(f"{name}={value!r} cannot be. Pass a {'whole ' * whole}number that is at least {least}.")
+        if self.least_epoch > self.epochs:
+            raise OptionError(f"least_epoch={self.least_epoch} is after the last of {self.epochs} epochs. Pass a smaller one.")
         if not 0 < self.validation < 1:
             raise OptionError(f"validation={self.validation!r} is no share of the data. Pass a number between 0 and 1.")
 

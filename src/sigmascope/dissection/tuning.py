@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,7 +80,7 @@ class Tuning:
         for epoch in range(self._settings.epochs):
             self._train(train, epoch)
             self.history.append(accuracy(self._network, chosen))
-            if self.history[-1] > max(self.history[:-1]):
+            if self.history[-1] > max(self.history[self._settings.least_epoch : -1], default=-math.inf):
                 self.best_epoch, best = epoch + 1, copy.deepcopy(self._network.state_dict())
             yield self.history[-1]
         self._network.load_state_dict(best)
