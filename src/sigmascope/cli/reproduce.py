@@ -22,6 +22,7 @@ ALL = "all"
     "-o", "--out", default="reproduced", show_default=True, type=click.Path(file_okay=False), help="Folder to write to."
 )
 @click.option("--from-scratch", is_flag=True, help="Measure the networks of the zoo again, instead of reading what is stored.")
+@click.option("--smoke", is_flag=True, help="Try an experiment on trained networks in a tiny size: minutes, no verdict.")
 @click.option("--data-root", metavar="DIR", type=click.Path(), help="Folder with the data sets, to measure from scratch.")
 @click.option(
     "--weights",
@@ -38,9 +39,10 @@ def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool
     """Reproduce figures and tables by NAME, or all of them: what was expected, what came out, and a verdict.
 
     Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html and index.md, about all items that the
-    folder has by then. Signatures that are measured go to OUT/signatures, and the same command reads them again.
+    folder has by then. What is measured goes to folders like those of the zoo, such as OUT/signatures, and the same command
+    reads it again. --smoke is for the items of the paper on symmetries, sym-….
     """
-    from sigmascope.reproduce.table import ITEMS, check_names
+    from sigmascope.reproduce.table import ITEMS, PAPERS, check_names
 
     if wanted_list:
         _list(ITEMS, as_json)
@@ -48,12 +50,15 @@ def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool
     if not names:
         raise click.UsageError("Name what to reproduce, or all; --list prints the names.")
     named = check_names([name for name in names if name != ALL])
-    chosen = list(ITEMS) if ALL in names else named
+    smoke = manner["smoke"]
+    chosen = (list(PAPERS["symmetry"]) if smoke else list(ITEMS)) if ALL in names else named
+    if smoke and (others := [name for name in chosen if name not in PAPERS["symmetry"]]):
+        raise click.UsageError(f"--smoke is for items sym-…; {', '.join(others)} takes seconds without it.")
     from sigmascope.errors import SigmascopeError
     from sigmascope.reproduce.run import reproduce as run_item
     from sigmascope.reproduce.setting import Setting
 
-    setting = Setting(keep=Path(out) / "signatures", **manner)
+    setting = Setting(keep=Path(out), **manner)
     outcomes, failures = [], {}
     for number, name in enumerate(chosen, 1):
         try:

@@ -26,8 +26,9 @@ __all__ = ["write_gallery", "write_index"]
 
 TITLE = "Figures and tables, reproduced"
 INTRODUCTION = (
-    "Each item was measured, judged by the rule in its file, and drawn. Its verdict is that of its worst claim among those "
-    "that could be tried; beside it stands how many claims have which verdict. A claim holds in direction where its sign is "
+    "Each item was measured, judged by the rule in its file, and drawn. Its verdict is that of the worst of the "
+    "paper's claims that could be tried; those that begin with ours are not the paper's. Beside it stands how many claims "
+    "have which verdict. A claim holds in direction where its sign is "
     "right, but not beyond what chance, or another seed, often gives. Under Rule stands what was known when it was written."
 )
 HEADINGS = ("claim", "expected", "obtained", "verdict")

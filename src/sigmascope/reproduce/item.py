@@ -15,6 +15,7 @@ __all__ = [
     "DIRECTION",
     "FAILS",
     "HOLDS",
+    "OURS",
     "UNTRIED",
     "VERDICTS",
     "Check",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 HOLDS, DIRECTION, FAILS, UNTRIED = VERDICTS = ("holds", "holds in direction", "does not hold", "cannot be tried here")
+OURS = "ours:"
+"""How a claim begins that we added to those of the paper."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,14 @@ def untried(claim: str, expected: str, reason: str) -> Check:
 
 
 def overall(checks: Sequence[Check]) -> str:
-    """Return the verdict on an item: the worst of its claims that could be tried.
+    """Return the verdict on an item: the worst of the paper's claims that could be tried, whatever became of ours.
 
-    >>> overall([Check("", "", "", HOLDS), Check("", "", "", DIRECTION), Check("", "", "", UNTRIED)])
+    >>> overall([Check("", "", "", HOLDS), Check("", "", "", DIRECTION), Check("ours: more", "", "", FAILS)])
     'holds in direction'
     """
     order = {FAILS: 0, DIRECTION: 1, HOLDS: 2, UNTRIED: math.inf}
-    return min((check.verdict for check in checks), key=order.__getitem__, default=UNTRIED)
+    of_paper = [check.verdict for check in checks if not check.claim.startswith(OURS)]
+    return min(of_paper, key=order.__getitem__, default=UNTRIED)
 
 
 def tally(checks: Sequence[Check]) -> str:

@@ -39,7 +39,9 @@ class Setting:
         data_root: the folder with the data sets, for measurements.
         limit: how many images the paper's own networks see; by default all.
         networks: the names of those to take from the cast; by default all.
-        keep: a folder for the signatures that are measured, from which they are also read again; None keeps nothing.
+        keep: a folder for what is measured, in folders like those of the zoo, from which it is also read again; None keeps
+            nothing.
+        smoke: try the machinery, in a tiny size on the images that the package carries; nothing is stored, read or judged.
         progress: whether to show progress bars, on a terminal.
     """
 
@@ -52,8 +54,12 @@ class Setting:
     networks: tuple[str, ...] = ()
     keep: Path | None = None
     progress: bool = True
+    smoke: bool = False
 
     def __post_init__(self) -> None:
+        if self.smoke:
+            object.__setattr__(self, "from_scratch", True)
+            object.__setattr__(self, "keep", None)
         check_option("weights", self.weights, WEIGHTS)
         if self.ours and (self.data or self.limit):
             raise OptionError("data and limit are for the paper's own networks. Pass --weights default too, or leave them out.")
@@ -76,6 +82,7 @@ class Setting:
         """What differs from our networks and the data that budgets and reasons are about; empty where nothing does."""
         parts = [] if self.ours else [f"the paper's networks with {_SHOWN[self.weights]} weights on {self.data}, not ours"]
         parts += [] if self.limit is None else [f"{self.limit} images"]
+        parts += ["a tiny size, which shows that everything runs and says nothing about the paper"] if self.smoke else []
         return "; ".join(parts + ([f"only {', '.join(self.networks)} of the cast"] if self.networks else []))
 
     @property
@@ -140,7 +147,7 @@ class Setting:
         """The folder of the signatures: those stored in the zoo, or those measured."""
         if not self._measures:
             return self.zoo / "signatures"
-        return self.keep or NOWHERE
+        return self.keep / "signatures" if self.keep else NOWHERE
 
     def _folder(self, chosen: Selection, options: Mapping[str, Any]) -> Path:
         """Return the folder of signatures of one kind; what differs from the usual stands in its name."""

@@ -46,14 +46,28 @@ NONLINEARITY: dict[str, str] = {
 """Name -> what it shows, of the paper on non-linearity."""
 
 SYMMETRY: dict[str, str] = {
-    "sym-table2": "layers of two Myrtle CNNs, aligned up to the symmetries of ReLU and up to rotations",
+    "sym-fig1": "what it costs to stitch two Myrtle CNNs, by the family of the stitch",
     "sym-fig2": "CKA of the layers of two Myrtle CNNs",
+    "sym-fig3": "interpretable units under rotations, with and without ReLU after the residual addition",
+    "sym-fig4": "what it costs a network to work in another basis",
     "sym-fig5": "CKA of the layers of two ResNet-20",
+    "sym-fig6": "what it costs to stitch two ResNet-20",
+    "sym-fig7": "what it costs to stitch two ResNet-18",
+    "sym-fig8": "what it costs to stitch two ResNet-20 with LeakyReLU, by its slope",
     "sym-fig9": "layers of two ResNet-20, aligned",
     "sym-fig10": "layers of two ResNet-18, aligned",
     "sym-fig11": "CKA of the layers of two ResNet-18",
-    "sym-fig16": "layers of two Myrtle CNNs of constant width (with Table 4)",
+    "sym-fig12": "what it costs to stitch two vision transformers",
+    "sym-fig13": "stitches of two Myrtle CNNs, α chosen by cross-validation",
+    "sym-fig14": "which α is chosen",
+    "sym-fig15": "sparse stitches by an l1 term, beside the group of ReLU",
+    "sym-fig16": "CKA of the layers of two Myrtle CNNs of constant width",
     "sym-fig17": "how far GELU is from positively homogeneous",
+    "sym-fig18": "interpretable units under rotations, by category",
+    "sym-fig19": "interpretable units under rotations, inside of residual blocks",
+    "sym-table2": "layers of two Myrtle CNNs, aligned up to the symmetries of ReLU and up to rotations",
+    "sym-table3": "accuracy of ResNet-20 by the slope of LeakyReLU",
+    "sym-table4": "layers of two Myrtle CNNs of constant width, aligned",
     "sym-capacity": "how many elements the group of ReLU has, beside matrices of low rank",
 }
 """Name -> what it shows, of the paper on symmetries."""

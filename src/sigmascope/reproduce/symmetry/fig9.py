@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-from scipy.stats import spearmanr
-
 from sigmascope.figures import Drawn
-from sigmascope.reproduce.item import Check, Item, relation
+from sigmascope.reproduce.item import Check, Item
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.pairs import GROUPS, NOT_BLIND, OTHER_RECIPE, RESNET20, Pairs, draw_layers, pairs_of
-from sigmascope.reproduce.symmetry.rules import below_orthogonal, inner_lower, near, within_range
+from sigmascope.reproduce.symmetry.rules import below_orthogonal, inner_lower, near, ordered_alike, within_range
 from sigmascope.reproduce.symmetry.table2 import LIMITS
 
 __all__ = ["INSIDE", "ITEM", "PAPER"]
@@ -51,11 +48,7 @@ def judge(pairs: Pairs) -> list[Check]:
             within_range(f"{group} group, layers inside", INSIDE[group], found[:, 1::2], LIMITS),
             inner_lower(pairs, group),
         ]
-    means = [pairs.same_place(group).mean(axis=0) for group in GROUPS]
-    rank = float(spearmanr(*means).statistic) if np.isfinite(means).all() else float("nan")
-    claim, expected = "both groups order the layers alike", f"rank correlation of {ALIKE[0]} or more"
-    alike = relation(claim, expected, f"{rank:.2f}", true=rank >= ALIKE[1], clear=rank >= ALIKE[0])
-    return [*checks, below_orthogonal(pairs), alike]
+    return [*checks, below_orthogonal(pairs), ordered_alike(pairs, pairs.layers, ALIKE)]
 
 
 def draw(pairs: Pairs) -> dict[str, Drawn]:

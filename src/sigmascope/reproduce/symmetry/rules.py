@@ -6,24 +6,41 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
-from sigmascope.reproduce.item import Check, relation
-from sigmascope.reproduce.symmetry.pairs import Pairs
+from sigmascope.reproduce.item import Check, relation, untried
+from sigmascope.reproduce.symmetry.pairs import GROUPS, Pairs
 
-__all__ = ["below_orthogonal", "decays_faster", "inner_lower", "like_their_own", "near", "within_range"]
+__all__ = [
+    "below_orthogonal",
+    "decays_faster",
+    "differ_little",
+    "falls",
+    "inner_lower",
+    "like_their_own",
+    "near",
+    "of_dead_channels",
+    "ordered_alike",
+    "rises_last",
+    "within_range",
+]
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+# Within this, Procrustes similarities count as the same.
+SAME = 0.05
 
 
 def near(claim: str, paper: Sequence[float], found: Array, limits: tuple[float, float]) -> Check:
     """Hold where each mean over the pairs (p, k) is within the first limit of the paper's number; in direction, the second.
 
-    More than six numbers are not listed; the figure and its data have them.
+    More than six numbers are not listed; the figure and its data have them. The deviation is the population's, as the paper's
+    is, and one pair has none.
     """
     clear, far = limits
-    mean, deviation = found.mean(axis=0), found.std(axis=0, ddof=1)
+    mean, deviation = found.mean(axis=0), found.std(axis=0)
     gap = np.abs(mean - np.asarray(paper))
-    listed = ", ".join(f"{m:.2f} ± {d:.2f}" for m, d in zip(mean, deviation, strict=True)) + "; " if len(mean) <= 6 else ""
+    numbers = [f"{m:.2f} ± {d:.2f}" if len(found) > 1 else f"{m:.2f}" for m, d in zip(mean, deviation, strict=True)]
+    listed = ", ".join(numbers) + "; " if len(mean) <= 6 else ""
     expected = ", ".join(f"{value:.2f}" for value in paper) + f", each ± {clear:g}"
     obtained = f"{listed}off by {gap.max():.2f} at most, {np.median(gap):.2f} in median"
     return relation(claim, expected, obtained, true=bool((gap <= far).all()), clear=bool((gap <= clear).all()))
@@ -41,12 +58,15 @@ def within_range(claim: str, range_: tuple[float, float], found: Array, limits: 
     return relation(claim, expected, f"{mean.min():.2f} to {mean.max():.2f}", true=inside(limits[1]), clear=inside(limits[0]))
 
 
-def below_orthogonal(pairs: Pairs) -> Check:
-    """The relu group is below the orthogonal one at every layer on average; clearly if in every pair."""
-    lower = pairs.same_place("relu") < pairs.same_place("orthogonal")
-    on_average = pairs.same_place("relu").mean(axis=0) < pairs.same_place("orthogonal").mean(axis=0)
+def below_orthogonal(pairs: Pairs, but: Sequence[str] = ()) -> Check:
+    """The relu group is below the orthogonal one at every layer, but some, on average; clearly if in every pair."""
+    taken = np.array([layer not in but for layer in pairs.layers])
+    relu, orthogonal = (pairs.same_place(group)[:, taken] for group in GROUPS)
+    lower = relu < orthogonal
+    on_average = relu.mean(axis=0) < orthogonal.mean(axis=0)
     obtained = f"on average at {on_average.sum()} of {on_average.size} layers; in {lower.sum()} of {lower.size} comparisons"
-    claim, expected = "the relu group finds layers less alike than the orthogonal one", "at every layer, in every pair"
+    claim = "the relu group finds layers less alike than the orthogonal one"
+    expected = " but ".join(["at every layer", *([", ".join(but)] if but else [])]) + ", in every pair"
     return relation(claim, expected, obtained, true=bool(on_average.all()), clear=bool(lower.all()))
 
 
@@ -91,3 +111,65 @@ def inner_lower(pairs: Pairs, group: str) -> Check:
         true=bool(inner.mean() < outer.mean()),
         clear=bool(lower.sum() >= len(inner) - 1),
     )
+
+
+def ordered_alike(pairs: Pairs, layers: Sequence[str], limits: tuple[float, float]) -> Check:
+    """Both groups rank these layers alike, by a rank correlation of the first limit or more; in direction, of the second."""
+    at = [pairs.layers.index(layer) for layer in layers]
+    means = [pairs.same_place(group).mean(axis=0)[at] for group in GROUPS]
+    told = np.isfinite(means).all() and all(np.ptp(mean) > 0 for mean in means)
+    rank = float(spearmanr(*means).statistic) if told else float("nan")
+    claim, expected = "both groups order the layers alike", f"rank correlation of {limits[0]} or more"
+    return relation(claim, expected, f"{rank:.2f}", true=rank >= limits[1], clear=rank >= limits[0])
+
+
+def falls(pairs: Pairs, group: str, layers: Sequence[str], words: str) -> Check:
+    """The mean falls from the first to the last of these layers; clearly if at each step in every pair."""
+    found = pairs.same_place(group)[:, [pairs.layers.index(layer) for layer in layers]]
+    mean = found.mean(axis=0)
+    return relation(
+        f"{group} group: similarity falls over {words}",
+        "at each step, in every pair",
+        f"from {' over '.join(f'{value:.2f}' for value in mean[:-1])} to {mean[-1]:.2f}",
+        true=bool(mean[0] > mean[-1]),
+        clear=bool((np.diff(found, axis=1) < 0).all()),
+    )
+
+
+def rises_last(pairs: Pairs, group: str) -> Check:
+    """The last layer is more alike than the one before on average; clearly if in every pair."""
+    found = pairs.same_place(group)
+    rise = found[:, -1] - found[:, -2]
+    claim, expected = f"{group} group: it rises again at the last layer", "in every pair"
+    return relation(claim, expected, f"{rise.mean():+.3f}", true=bool(rise.mean() > 0), clear=bool((rise > 0).all()))
+
+
+def differ_little(pairs: Pairs, spread: float) -> Check:
+    """No standard deviation over the pairs is larger than the paper's largest one; in direction, than twice that."""
+    claim, expected = "pairs differ little", f"standard deviations at most {spread:g}, the paper's largest"
+    if len(pairs.found["relu"]) < 2:
+        return untried(claim, expected, "there is one pair")
+    found = max(float(pairs.same_place(group).std(axis=0).max()) for group in GROUPS)
+    return relation(claim, expected, f"{found:.3f}", true=found <= 2 * spread, clear=found <= spread)
+
+
+def of_dead_channels(pairs: Pairs, layer: str) -> Check:
+    """Where the relu group is above the orthogonal one, it is not by live channels only, up to 0.05; in direction, half as far.
+
+    Two channels without output are alike to the authors' normaliser. Where the relu group is not above by more than that, there
+    is nothing to explain.
+    """
+    at = pairs.layers.index(layer)
+    relu, orthogonal = (float(pairs.same_place(group)[:, at].mean()) for group in GROUPS)
+    live = float(pairs.by_live_channels()[:, at].mean())
+    counts = pairs.live_channels()[:, :, at]
+    width = pairs.found["relu"][0].channels[0][at]
+    claim = f"layer {layer} is more alike by the relu group because of channels without output (our reading)"
+    expected = f"by live channels only it is as alike as by the orthogonal group, or less, up to {SAME:g}"
+    obtained = (
+        f"{counts.min():.0f} to {counts.max():.0f} of {width} channels are live; by all {relu:.2f}, by these {live:.2f}, "
+        f"by the orthogonal group {orthogonal:.2f}"
+    )
+    if not relu > orthogonal + SAME:
+        return untried(claim, expected, f"it is not more alike: {obtained}")
+    return relation(claim, expected, obtained, true=live <= (relu + orthogonal) / 2, clear=live <= orthogonal + SAME)

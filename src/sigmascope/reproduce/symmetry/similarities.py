@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from sigmascope.catalog.datasets import data
-from sigmascope.catalog.models import model
 from sigmascope.errors import InputError
-from sigmascope.reproduce.setting import DATA, Setting
+from sigmascope.reproduce.setting import Setting
+from sigmascope.reproduce.symmetry.kept import best_device, images_of, kept_place, member
 from sigmascope.symmetry.layers import LayerSimilarity, compare
 
 __all__ = ["BATCH", "IMAGES", "compared", "file_name", "similarity"]
@@ -19,6 +19,8 @@ FOLDER = "similarities"
 IMAGES, BATCH = 10_000, 500
 # Bytes of features that CKA keeps at a time without a GPU, and the share of a GPU's free memory with one.
 MEMORY, SHARE = 2e9, 0.4
+# Images in each of the two batches that try the machinery.
+SMOKE_BATCH = 4
 
 
 def similarity(setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str) -> LayerSimilarity:
@@ -26,7 +28,7 @@ def similarity(setting: Setting, network: str, pair: tuple[int, int], measure: s
 
     Args:
         setting: where results come from; those that are measured go to `similarities` in its folder `keep`.
-        network: "myrtle" or "resnet20".
+        network: its name in the zoo, such as "myrtle".
         pair: the seeds of the two.
         measure: "procrustes" or "cka".
         group: "relu" or "orthogonal".
@@ -35,18 +37,10 @@ def similarity(setting: Setting, network: str, pair: tuple[int, int], measure: s
         InputError: it is not stored, or cannot be measured; the message says what to do.
         FileFormatError: the file is damaged, foreign or newer.
     """
-    if not setting.ours:
-        raise InputError("this item is about networks of the zoo only. Leave out --weights and --data.")
-    home = setting.keep if setting.from_scratch else setting.zoo
-    place = home and home / FOLDER / file_name(network, pair, measure, group)
+    place = kept_place(setting, FOLDER, file_name(network, pair, measure, group))
     if place is not None and place.is_file():
         return _checked(LayerSimilarity.load(place), place, (*_names(network, pair), measure, group))
-    if not setting.from_scratch:
-        raise InputError(
-            f"{place} is not there. Work in a checkout of sigmascope, set SIGMASCOPE_ZOO to its folder zoo, or compare the "
-            "networks again, which takes a GPU or patience: --from-scratch."
-        )
-    found = compared(network, pair, measure, group, root=setting.data_root, progress=setting.progress)
+    found = compared(setting, network, pair, measure, group)
     if place is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
         found.save(place)
@@ -62,35 +56,34 @@ def file_name(network: str, pair: tuple[int, int], measure: str, group: str) -> 
     return f"{network}-{pair[0]}-{pair[1]}-{measure}-{group}.json"
 
 
-def compared(
-    network: str,
-    pair: tuple[int, int],
-    measure: str,
-    group: str,
-    *,
-    root: str | Path | None = None,
-    progress: bool = False,
-) -> LayerSimilarity:
+def compared(setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str) -> LayerSimilarity:
     """Compare two networks of the zoo, on a GPU if there is one.
 
+    To try the machinery two small batches do, and for Procrustes the layers at the same place.
+
     Args:
+        setting: where images are, and how many are taken.
         network: see `similarity`, as for the next three.
         pair: the seeds.
         measure: of similarity.
         group: that it is blind to.
-        root: the folder with the data sets.
-        progress: whether to show a progress bar, on a terminal.
 
     Raises:
         InputError: the weights or the images are not here.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    entries = [model(name) for name in _names(network, pair)]
-    images = data(DATA, root=root, batch_size=BATCH, limit=IMAGES, transform=entries[0].transform)
+    device = best_device()
+    entries = [member(setting, network, seed) for seed in pair]
+    images: Any = images_of(setting, entries[0], images=IMAGES, batch=BATCH)
+    own: dict[str, Any] = {}
+    if setting.smoke:
+        inputs = next(iter(images))[0]
+        images = [inputs[:SMOKE_BATCH], inputs[SMOKE_BATCH : 2 * SMOKE_BATCH]]
+        own["pairs"] = "diagonal" if measure == "procrustes" else "all"
+    if measure == "cka":
+        own["memory"] = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY
     one, other = (entry.network.to(device) for entry in entries)
-    own = {"memory": SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY} if measure == "cka" else {}
-    names = (entries[0].name, entries[1].name)
-    return compare(one, other, images, measure=measure, group=group, names=names, progress=progress, **own)  # type: ignore[arg-type]
+    names = _names(network, pair)
+    return compare(one, other, images, measure=measure, group=group, names=names, progress=setting.progress, **own)
 
 
 def _names(network: str, pair: tuple[int, int]) -> tuple[str, str]:

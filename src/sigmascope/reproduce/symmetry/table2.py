@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from sigmascope.figures import Drawn
-from sigmascope.reproduce.item import Check, Item, relation
+from sigmascope.reproduce.item import Check, Item
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.pairs import GROUPS, MYRTLE, NOT_BLIND, OTHER_RECIPE, Pairs, draw_layers, pairs_of
-from sigmascope.reproduce.symmetry.rules import below_orthogonal, near
+from sigmascope.reproduce.symmetry.rules import below_orthogonal, differ_little, falls, near, rises_last
 
 __all__ = ["ITEM", "LIMITS", "PAPER"]
 
@@ -47,31 +45,8 @@ def judge(pairs: Pairs) -> list[Check]:
     ]
     checks.append(below_orthogonal(pairs))
     for group in GROUPS:
-        found = pairs.same_place(group)
-        checks += [_falls(group, found), _rises_last(group, found)]
-    spread = max(float(pairs.same_place(group).std(axis=0, ddof=1).max()) for group in GROUPS)
-    claim, expected = "pairs differ little", f"standard deviations at most {SPREAD:g}, the paper's largest"
-    checks.append(relation(claim, expected, f"{spread:.3f}", true=spread <= 2 * SPREAD, clear=spread <= SPREAD))
-    return checks
-
-
-def _falls(group: str, found: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Check:
-    """The mean falls from the first to the third layer; clearly if at each step in every pair."""
-    mean = found.mean(axis=0)
-    return relation(
-        f"{group} group: similarity falls over the first three layers",
-        "at each step, in every pair",
-        f"from {mean[0]:.2f} over {mean[1]:.2f} to {mean[2]:.2f}",
-        true=bool(mean[0] > mean[2]),
-        clear=bool((np.diff(found[:, :3], axis=1) < 0).all()),
-    )
-
-
-def _rises_last(group: str, found: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Check:
-    """The last layer is more alike than the third on average; clearly if in every pair."""
-    rise = found[:, 3] - found[:, 2]
-    claim, expected = f"{group} group: it rises again at the last layer", "in every pair"
-    return relation(claim, expected, f"{rise.mean():+.3f}", true=bool(rise.mean() > 0), clear=bool((rise > 0).all()))
+        checks += [falls(pairs, group, pairs.layers[:3], "the first three layers"), rises_last(pairs, group)]
+    return [*checks, differ_little(pairs, SPREAD)]
 
 
 def draw(pairs: Pairs) -> dict[str, Drawn]:
