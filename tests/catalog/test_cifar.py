@@ -18,6 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for anothe
 # name -> parameters, activations
 SIZES = {
     **{f"resnet20-{training}": (269_722, 19) for training in TRAININGS},
+    "resnet20-unrectified": (269_722, 10),
+    "resnet18": (11_173_962, 17),
+    "myrtle-wide": (7_100_938, 4),
     "vgg11": (183_450, 9),
     "vgg13": (195_066, 11),
     "vgg16": (289_882, 14),
@@ -62,6 +65,17 @@ def test_sizes_and_signatures(name: str) -> None:
     assert (coverage.seen, coverage.scored, coverage.failed) == (activations, activations, 0)
     assert (coverage.skipped, coverage.silent) == ((), ())
     assert f"sigmascope/{name}" in model_names()["sigmascope"]
+
+
+def test_without_an_activation_after_additions_the_stream_takes_negative_values() -> None:
+    plain, other = settled("resnet20"), settled("resnet20-unrectified")
+    assert list(plain.state_dict()) == list(other.state_dict())
+    least = {}
+    for name, network in (("plain", plain), ("other", other)):
+        network.blocks[-1].register_forward_hook(lambda *given, name=name: least.update({name: float(given[-1].min())}))
+        with torch.no_grad():
+            network(images())
+    assert least["other"] < 0 <= least["plain"]
 
 
 @pytest.mark.parametrize("training", TRAININGS)

@@ -44,7 +44,8 @@ def test_a_measurement_that_fails_says_why(embedded: Path) -> None:
 def test_measured_signatures_are_kept_and_read_again(embedded: Path, tmp_path: Path) -> None:
     setting = Setting(from_scratch=True, data_root=str(embedded), keep=tmp_path / "kept", progress=False)
     (first,) = setting.runs(["resnet20:0"], images=64, batch=32, metrics=())
-    (found,) = (tmp_path / "kept").iterdir()
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["signatures"]  # as in the zoo
+    (found,) = (tmp_path / "kept" / "signatures").iterdir()
     assert found.name == "cifar10-images-64-batch-32-metrics"
     files = {path: path.stat().st_mtime_ns for path in found.iterdir()}
     (again,) = setting.runs(["resnet20:0"], images=64, batch=32, metrics=())
@@ -75,7 +76,7 @@ def test_a_procedure_of_an_item_runs_once(tmp_path: Path) -> None:
     assert np.array_equal(found[0].scores, found[1].scores)
     with pytest.raises(sg.InputError, match=f"published-capture has no signature of {name}"):
         Setting(zoo=tmp_path / "no").signature(name, "published capture", measure)
-    (file,) = tmp_path.rglob("*.json")
+    (file,) = (tmp_path / "signatures").rglob("*.json")
     file.write_text(file.read_text().replace(name, "sigmascope/vit:0"))
     with pytest.raises(sg.FileFormatError, match="is a signature of sigmascope/vit:0"):
         setting.signature(name, "published capture", measure)
@@ -138,6 +139,23 @@ def test_a_setting_tells_what_is_unusual() -> None:
     assert (
         told == "the paper's networks with random weights on random, not ours; 8 images; only torchvision/alexnet of the cast"
     )
+
+
+def test_a_tiny_run_is_from_scratch_keeps_nothing_and_says_so(tmp_path: Path) -> None:
+    setting = Setting(smoke=True, keep=tmp_path, zoo=FOLDER)
+    assert (setting.from_scratch, setting.keep) == (True, None)
+    assert setting.told == "a tiny size, which shows that everything runs and says nothing about the paper"
+    assert not Setting().smoke
+    (run,) = Setting(zoo=FOLDER).runs(["resnet20:0"])
+    calls = []
+
+    def measure() -> sg.Signature:
+        calls.append(1)
+        return run.signature
+
+    for _ in range(2):
+        setting.signature(run.signature.name, "published capture", measure)
+    assert (len(calls), list(tmp_path.iterdir())) == (2, [])
 
 
 def test_from_scratch_gives_what_is_stored() -> None:

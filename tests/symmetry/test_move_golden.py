@@ -134,7 +134,7 @@ class Headed(nn.Module):
 
 @pytest.mark.parametrize("option", ["A", "B"])
 def test_residual_blocks(option: str) -> None:
-    block = BasicBlock(4, 8, 2, residual=True, activation=nn.ReLU) if option == "A" else ProjectedBlock()
+    block = BasicBlock(4, 8, 2, residual=True, activation=nn.ReLU, stream=nn.ReLU) if option == "A" else ProjectedBlock()
     block = filled(block, f"block{option}__")
     x, y = golden(f"block{option}__x"), golden(f"block{option}__y")
     torch.testing.assert_close(block(x.double()).float(), y, atol=1e-5, rtol=0)

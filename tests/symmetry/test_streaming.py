@@ -11,8 +11,10 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.errors import InputError, OptionError
+from sigmascope.maths import kernels
 from sigmascope.symmetry import streaming
 from sigmascope.symmetry.grams import CrossGrams, PairedGrams
 from sigmascope.symmetry.similarity import cka, procrustes
@@ -148,6 +150,41 @@ def test_features_whose_squares_are_out_of_range(kernel: str, size: float) -> No
 def test_products_that_overflow_are_refused() -> None:
     with pytest.raises(InputError, match=r"overflow in float32\. Start anew"):
         Kernel(normalise="none", dtype="float32").add(features(6, 2) * 1e30)
+
+
+class Large(TorchDispatchMode):
+    """Notes the storages of at least so many bytes that operations return."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.found: set[int] = set()
+        self._alive: list[Any] = []  # so that no address is used twice
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for one in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(one, Tensor) and one.untyped_storage().nbytes() >= self.size:
+                self.found.add(one.untyped_storage().data_ptr())
+                self._alive.append(one)
+        return result
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kernel", ["max", "sum", "median"])
+def test_nothing_is_as_large_as_the_two_kernels_but_they(kernel: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("PRODUCT", {"cpu": 2**12}), ("TILE", {"cpu": 16}), ("BLOCK_BYTES", 2**12), ("MEDIAN_BYTES", 2**12)):
+        monkeypatch.setattr(kernels, name, value)
+    x = features(100, 3, 2)
+    with Large(100 * 100 * getattr(torch, dtype).itemsize) as large:
+        one, two = Kernel(kernel, dtype=dtype), Kernel(kernel, dtype=dtype)
+        one.add(x)
+        two.add(x.square())
+        assert 0 < one.similarity(two).similarity < 1
+    assert len(large.found) == 2
+    with large:
+        torch.isfinite(one.matrix)  # makes the absolute values of all entries
+    assert len(large.found) > 2
 
 
 # Maps of several sizes, one that fits no other, tokens and plain features.

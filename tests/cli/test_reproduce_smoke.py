@@ -1,0 +1,76 @@
+"""`reproduce --smoke`: experiments in a tiny size, without a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sigmascope.errors import InputError
+from sigmascope.reproduce import run as running
+from sigmascope.reproduce.item import UNTRIED
+from sigmascope.reproduce.table import PAPERS
+from tests.cli.running import document, run
+
+ZOO = Path(__file__).resolve().parents[2] / "zoo"
+SYMMETRY = list(PAPERS["symmetry"])
+
+
+@pytest.mark.parametrize("name", SYMMETRY)
+def test_every_item_runs_in_a_tiny_size(name: str, tmp_path: Path) -> None:
+    kind, content = document(run("reproduce", name, "--smoke", "-o", tmp_path, "--json", SIGMASCOPE_ZOO=str(ZOO)))
+    (outcome,) = content["outcomes"]
+    assert (kind, content["failures"]) == ("reproductions", {})
+    assert (outcome["name"], outcome["verdict"], outcome["reason"]) == (name, UNTRIED, "")
+    assert {check["verdict"] for check in outcome["checks"]} == {UNTRIED}
+    assert "tiny size" in outcome["run"]
+    assert outcome["figures"]
+    pictures = {f"{figure}.{ending}" for figure in outcome["figures"] for ending in ("svg", "png", "csv")}
+    assert {path.name for path in tmp_path.iterdir()} == {*pictures, f"{name}.json", "index.html", "index.md"}
+    assert min(path.stat().st_size for path in tmp_path.iterdir()) > 100  # and no folder: no results are kept
+
+
+def test_networks_without_weights_are_tried_too(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("reproduce", "sym-fig4", "--smoke", "-o", out, SIGMASCOPE_ZOO=str(tmp_path / "no zoo"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, *lines = result.stdout.splitlines()
+    assert first.startswith("sym-fig4: ")
+    assert first.endswith(f": {UNTRIED} (6 {UNTRIED})")
+    assert sum(line.endswith(UNTRIED) for line in lines) == 6
+    assert "Run: a tiny size, which shows that everything runs and says nothing about the paper." in lines
+    assert lines[-1] == f"Written: {out}/index.html"
+    files = {f"sym-fig4.{ending}" for ending in ("svg", "png", "csv", "json")}
+    assert {path.name for path in out.iterdir()} == {*files, "index.html", "index.md"}  # no results of the experiment
+    assert UNTRIED in (out / "index.md").read_text()
+
+
+@pytest.mark.parametrize(("names", "told"), [(("fig3",), "fig3"), (("sym-fig4", "fig3", "fig2a"), "fig3, fig2a")])
+def test_items_of_the_other_paper_are_not_tried(names: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    result = run("reproduce", *names, "--smoke", "-o", tmp_path)
+    assert result.exit_code == 2
+    assert f"--smoke is for items sym-…; {told} takes seconds without it." in result.stderr
+    assert not list(tmp_path.iterdir())  # before any work
+
+
+def test_an_unknown_name_is_told(tmp_path: Path) -> None:
+    result = run("reproduce", "sym-fig99", "--smoke", "-o", tmp_path)
+    assert result.exit_code == 1
+    assert "sym-fig17" in result.stderr
+
+
+@pytest.mark.parametrize(("options", "items"), [(("--smoke",), SYMMETRY), ((), [*PAPERS["nonlinearity"], *SYMMETRY])])
+def test_all_are_those_that_can_be_tried(
+    options: tuple[str, ...], items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def refuse(name: str, out: str, *, setting: Any) -> None:
+        assert (setting.smoke, setting.from_scratch) == (bool(options),) * 2
+        asked.append(name)
+        raise InputError("not now.")
+
+    monkeypatch.setattr(running, "reproduce", refuse)
+    assert run("reproduce", "all", *options, "-o", tmp_path).exit_code == 1
+    assert asked == items
