@@ -16,6 +16,9 @@ import growth
 import resnet50
 import signature
 import similarity
+import similarity_memory
+import similarity_procrustes
+import stitching
 import trained
 
 RESULTS = Path(__file__).parent / "results"
@@ -27,10 +30,15 @@ BENCHMARKS: dict[str, Callable[[], str]] = {
     "signature-cpu": signature.main,
     "trained": trained.main,
     "comparison": comparison.main,
-    "similarity-cpu": similarity.main,
+    "similarity-kernels-cpu": similarity.main,
+    "similarity-procrustes-cpu": similarity_procrustes.main,
+    "similarity-memory": similarity_memory.main,
+    "stitching-cpu": stitching.main,
     "resnet50-cuda": lambda: resnet50.main("cuda"),
     "signature-cuda": lambda: signature.main("cuda"),
-    "similarity-cuda": lambda: similarity.main("cuda"),
+    "similarity-kernels-cuda": lambda: similarity.main("cuda"),
+    "similarity-procrustes-cuda": lambda: similarity_procrustes.main("cuda"),
+    "stitching-cuda": lambda: stitching.main("cuda"),
 }
 
 

@@ -1,13 +1,9 @@
-"""Similarity of two networks: the max kernel against the row-by-row loop and the bare products, Procrustes against the
-forward passes, and peak memory.
+"""The max kernel of CKA against the row-by-row loop and the bare products.
 
 The floor of a kernel of n samples with c channels and p positions is n² c p floating-point operations (half of n² c p
 multiplications and additions, by symmetry): 6.6 TFLOP at n = 10,000 and c p = 65,536, about 40 s at the 170 GFLOP/s that two
 cores reach in float32. It reads 2.6 GB of features once at least and writes 0.4 GB of kernel. The row-by-row loop does twice
 the operations and moves a temporary as large as the features for every row: n · 2.6 GB · 3 = 79 TB.
-
-The floor of Procrustes for two ResNet-20: 10.5 MFLOP per image for the 19 layers at the same places, 116 MFLOP for all 361
-pairs, where the two forward passes take 164 MFLOP; and 1.5 MB of features per image read once.
 
 Run as `python benchmarks/similarity.py [--samples N] [--device cuda]`, with CIFAR-10 in the folder that SIGMASCOPE_DATA names;
 without it, images with the statistics of photographs are drawn. What is compared takes turns, and the least time of each
@@ -17,33 +13,27 @@ counts, so that other work on the machine disturbs the ratios as little as it ca
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
 import torch
 from setting import describe, progress
-from signature import MIB, grown
 from torch import Tensor
 from workload import photographs
 
 import sigmascope as sg
 from sigmascope.maths.kernels import PRODUCT, TILE
-from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.streaming import Kernel
 
 NETWORKS = ("sigmascope/myrtle:1", "sigmascope/myrtle:2")
-RESNETS = ("sigmascope/resnet20:1", "sigmascope/resnet20:2")
 # Name -> the layer of the Myrtle CNN; the channels of both networks side by side where one has too few.
 LAYERS = {"64 × 32 × 32": (0, 1), "256 × 16 × 16": (2, 1), "1024 × 8 × 8": (3, 2)}
-TEXTBOOK_ROWS, BATCH = 3, 100
+TEXTBOOK_ROWS = 3
 
 
 def images(samples: int) -> tuple[Tensor, str]:
     """Return images (n, 3, 32, 32) as the networks of the zoo take them, and what they are."""
-    transform = sg.catalog.model(RESNETS[0]).transform
+    transform = sg.catalog.model(NETWORKS[0]).transform
     try:
         found = sg.catalog.data("cifar10", limit=samples, transform=transform)
     except sg.InputError:
@@ -137,47 +127,10 @@ def kernel_rows(pictures: Tensor, device: str, repeats: int) -> list[str]:
     return lines
 
 
-def procrustes_lines(pictures: Tensor, device: str, repeats: int) -> list[str]:
-    one, other = (sg.catalog.model(name).network.to(device).eval() for name in RESNETS)
-    batches = [batch.to(device) for batch in pictures.split(BATCH)]
-
-    def forward() -> None:
-        with torch.no_grad():
-            for batch in batches:
-                one(batch)
-                other(batch)
-
-    calls: dict[str, Callable[[], object]] = {
-        "two forward passes": forward,
-        "19 layers at the same places": lambda: compare(one, other, batches, pairs="diagonal", progress=False),
-        "all 361 pairs of layers": lambda: compare(one, other, batches, progress=False),
-    }
-    forward()
-    found = least(calls, repeats, device)
-    plain = found["two forward passes"]
-    lines = [f"| Procrustes, two ResNet-20, batches of {BATCH} | seconds | ratio |", "|---|---:|---:|"]
-    return lines + [f"| {name} | {seconds:.2f} | {seconds / plain:.2f} |" for name, seconds in found.items()]
-
-
-def memory_task(samples: int, dtype: str) -> Callable[[], object]:
-    """Compare features (n, 64, 32, 32) with others, made of noise, since only their size matters here."""
-    generator = torch.Generator().manual_seed(0)
-    x, y = (torch.rand(samples, 64, 32, 32, generator=generator) for _ in range(2))
-    sg.symmetry.cka(x[:64], y[:64], dtype=dtype)
-    return lambda: sg.symmetry.cka(x, y, dtype=dtype)
-
-
-def peak(samples: int, dtype: str) -> float:
-    """Measure in a process of its own how far memory rises above the features, in MB."""
-    command = [sys.executable, __file__, "--memory", dtype, "--samples", str(samples)]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(json.loads(found.stdout.splitlines()[-1])["grown"]) * MIB / 1e6
-
-
 def main(device: str = "cpu", samples: int = 10_000, repeats: int = 3) -> str:
     pictures, source = images(samples)
     lines = [
-        f"# Similarity of two networks ({device})",
+        f"# The max kernel ({device})",
         "",
         describe(device),
         "",
@@ -185,14 +138,7 @@ def main(device: str = "cpu", samples: int = 10_000, repeats: int = 3) -> str:
         f"The textbook loop was timed on {TEXTBOOK_ROWS} rows and scaled to all {len(pictures)}. Least of {repeats} turns.",
         "",
         *kernel_rows(pictures, device, repeats),
-        "",
-        *procrustes_lines(pictures, device, repeats),
     ]
-    if device == "cpu":
-        for dtype in ("float32", "float64"):
-            progress(f"memory, {dtype}")
-            told = f"Peak memory of `cka` beyond its features, {samples} samples, 64 × 32 × 32, {dtype} products"
-            lines += ["", f"{told}: {peak(samples, dtype):.0f} MB."]
     progress("")
     return "\n".join(lines)
 
@@ -202,9 +148,5 @@ if __name__ == "__main__":
     parser.add_argument("--samples", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--memory", metavar="DTYPE")
     given = parser.parse_args()
-    if given.memory:
-        print(json.dumps({"grown": grown(lambda: memory_task(given.samples, given.memory))}))
-    else:
-        print(main(given.device, given.samples, given.repeats))
+    print(main(given.device, given.samples, given.repeats))

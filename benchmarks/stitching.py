@@ -104,8 +104,8 @@ def ratio(plain: Plain, training: Training, device: str) -> tuple[float, float]:
 
 def main(device: str = "cpu", images: int | None = None) -> str:
     images = images or (50_000 if device == "cuda" else 2 * BATCH)
-    if device == "cpu":
-        torch.set_num_threads(1)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if device == "cpu" else threads)
     data = samples(images)
     plain = Plain(data, device)
     lines = [
@@ -124,6 +124,7 @@ def main(device: str = "cpu", images: int | None = None) -> str:
         lines.append(f"| {at} | {name} | {one:.2f} s | {two:.2f} s | {two / one:.2f} |")
         progress(lines[-1])
     progress("")
+    torch.set_num_threads(threads)
     note = f"ResNet-20, {images} images, batch {BATCH}, float32; an epoch ends with the accuracy on {images // 5} test images."
     return "\n".join([f"# Stitching ({device})", "", describe(device), "", note, "", *lines])
 

@@ -34,7 +34,7 @@ def test_choices_are_those_of_the_library() -> None:
     assert choices == {
         "measure": tuple(MEASURES),
         "group": GROUPS,
-        "pairs": PAIRS,
+        "pairs": tuple(PAIRS),
         "normaliser": NORMALISERS,
         "kernel": KERNELS,
         "normalise": NORMALISE,

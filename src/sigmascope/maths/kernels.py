@@ -27,7 +27,7 @@ __all__ = ["REDUCTIONS", "Products", "Scaling", "accumulate_kernel", "empty_kern
 REDUCTIONS = ("max", "median", "sum")
 
 # Bytes of scaled features that are kept at a time, of the rows of kernels that are centred, and of features in the cache.
-SCALED_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**28, 2**26, 2**21
+SCALED_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**27, 2**21, 2**21
 # Rows of a tile; bytes of the products of two tiles.
 TILE = {"cpu": 384, "cuda": 2048}
 PRODUCT = {"cpu": 2**23, "cuda": 2**29}
@@ -259,7 +259,7 @@ def hsic(x: Tensor, y: Tensor) -> float:
 
 def _unit(kernel: Tensor) -> float:
     """Return a power of two near the largest entry."""
-    largest = max(float(rows.abs().max()) for rows in torch.split(kernel, _rows_at_once(len(kernel))))
+    largest = max(abs(float(end)) for end in torch.aminmax(kernel))
     exponent = math.frexp(largest)[1] if largest else 0
     return 2.0 ** max(-EXPONENT, min(exponent, EXPONENT))
 

@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.errors import check_option
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
-from sigmascope.symmetry.grams import CrossGrams, PairedGrams
+from sigmascope.symmetry.grams import PAIRS, check_pairs, pairs_of
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from sigmascope.symmetry.options import AlignmentSettings, CompareOptions, KernelSettings, Watching, sorted_out
-from sigmascope.symmetry.passes import Copies, Tap, check_found, items_of, tapped
-from sigmascope.symmetry.rounds import INCOMPLETE, Rounds
+from sigmascope.symmetry.passes import Tap, items_of, tapped
+from sigmascope.symmetry.rounds import Rounds
+from sigmascope.symmetry.single_pass import SinglePass
 from sigmascope.symmetry.streaming import GROUPS
 
 __all__ = ["LayerSimilarity", "Missing", "compare"]
-
-PAIRS = ("all", "diagonal")
 
 
 def compare(
@@ -144,71 +143,26 @@ class _Found:
 
 
 def _by_procrustes(task: _Task, group: str, settings: AlignmentSettings) -> _Found:
-    sums: CrossGrams | PairedGrams | None = None
-    first: tuple[dict[str, Tensor], ...] = ()
-    incomplete: tuple[set[str], ...] = (set(), set())
-    samples, copies = 0, (Copies(), Copies())
+    single = SinglePass(task.taps, task.names, task.watching, task.pairs, settings)
     with progress_bar(" and ".join(task.names), _length(task), shown=task.progress) as advance:
         for item in items_of(task.batches, task.watching):
-            size, found = _features(task, item, copies)
-            if sums is None:
-                for tap, sites, name in zip(task.taps, found, task.names, strict=True):
-                    check_found(sites, tap, name)
-                _check_pairs(task.pairs, *map(len, found))
-                first = tuple({site: one[:1].clone() for site, one in sites.items()} for sites in found)
-                widths = [[one.shape[1] for one in sites.values()] for sites in found]
-                sums = (CrossGrams if task.pairs == "all" else PairedGrams)(*widths, dtype=settings.dtype)
-            for sites, known, missing in zip(found, first, incomplete, strict=True):
-                _complete(sites, known, missing, size)
-            xs, ys = ([sites[site] for site in known] for sites, known in zip(found, first, strict=True))
-            sums.add(xs, [one.to(xs[0].device) for one in ys])
-            samples += size
+            single.take(item)
             advance()
-    if sums is None:
-        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
-    rows, columns = (tuple(known) for known in first)
-    similarity = np.full((len(rows), len(columns)), math.nan)
-    reasons = {}
-    for i, j in _pairs(task.pairs, len(rows), len(columns)):
-        broken = [site for site, missing in zip((rows[i], columns[j]), incomplete, strict=True) if site in missing]
-        one = f"{broken[0]}: {INCOMPLETE}" if broken else sums.result(i, j, group=group, normaliser=settings.normaliser)
-        if isinstance(one, str):
-            reasons[i, j] = one
-        else:
-            similarity[i, j] = one.similarity
-            if math.isnan(one.similarity):
-                reasons[i, j] = one.reason
-    channels = tuple(tuple(int(one.shape[1]) for one in known.values()) for known in first)
-    return _Found((rows, columns), (channels[0], channels[1]), sums.live(), similarity, reasons, samples)
-
-
-def _features(task: _Task, item: object, copies: tuple[Copies, Copies]) -> tuple[int, tuple[dict[str, Tensor], ...]]:
-    """Run both networks on a batch and return their features, which stay until the next batch."""
-    size = 0
-    found = []
-    for tap, kept in zip(task.taps, copies, strict=True):
-        kept.begin()
-        size = tap.run(item, kept.keep)
-        found.append(kept.sites)
-    return size, tuple(found)
-
-
-def _complete(sites: dict[str, Tensor], known: dict[str, Tensor], missing: set[str], size: int) -> None:
-    """Put zeros where a site is missing or has other channels than in the first batch, and note its name."""
-    for site, example in known.items():
-        if site not in sites or sites[site].shape[1] != example.shape[1] or len(sites[site]) != size:
-            missing.add(site)
-            sites[site] = example.new_zeros(size, *example.shape[1:])
+    live = single.sums.live()
+    similarity, reasons = single.similarities(group)
+    rows, columns = (tuple(side) for side in single.channels)
+    channels = (tuple(single.channels[0].values()), tuple(single.channels[1].values()))
+    return _Found((rows, columns), channels, live, similarity, reasons, single.samples)
 
 
 def _by_cka(task: _Task, group: str, settings: KernelSettings, folder: Path) -> _Found:
     rounds = Rounds(task.taps, task.names, task.batches, task.watching, settings, settings.reduction(group), folder)
     steps = rounds.prepare()
-    _check_pairs(task.pairs, *map(len, rounds.layers))
+    check_pairs(task.pairs, *map(len, rounds.layers))
     with progress_bar(" and ".join(task.names), steps, shown=task.progress) as advance:
         rounds.run(advance)
     similarity, reasons = rounds.similarities()
-    asked = set(_pairs(task.pairs, *similarity.shape))
+    asked = set(pairs_of(task.pairs, *similarity.shape))
     for pair in np.ndindex(*similarity.shape):
         if pair not in asked:
             similarity[pair] = math.nan
@@ -217,15 +171,6 @@ def _by_cka(task: _Task, group: str, settings: KernelSettings, folder: Path) -> 
     known = {pair: reason for pair, reason in reasons.items() if pair in asked}
     live = tuple(tuple(rounds.live.get(layer, 0) for layer in side) for side in rounds.layers)
     return _Found((rows, columns), (channels[0], channels[1]), (live[0], live[1]), similarity, known, rounds.samples)
-
-
-def _pairs(pairs: str, rows: int, columns: int) -> list[tuple[int, int]]:
-    return [(i, j) for i in range(rows) for j in range(columns) if pairs == "all" or i == j]
-
-
-def _check_pairs(pairs: str, rows: int, columns: int) -> None:
-    if pairs == "diagonal" and rows != columns:
-        raise InputError(f"pairs='diagonal' needs as many layers in both networks, not {rows} and {columns}. Use pairs='all'.")
 
 
 def _length(task: _Task) -> int | None:

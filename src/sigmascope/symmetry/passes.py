@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
+from sigmascope.capture.activations import kind_of_layer
+from sigmascope.capture.guard import left_as_it_was, plain_path, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
-from sigmascope.capture.record import Call, Finish, Recorder, recording
+from sigmascope.capture.record import Call, Finish, recording
 from sigmascope.errors import InputError, NoActivationError
-from sigmascope.measure.batches import batches_of, placed, run_forward, tensors_in
+from sigmascope.measure.batches import Batch, batches_of, placed, run_forward, tensors_in
 from sigmascope.symmetry.options import Watching
 
 __all__ = ["Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
@@ -28,15 +31,27 @@ def tapped(model: nn.Module, watching: Watching) -> Iterator[Tap]:
     """Give a `Tap` for a network, in evaluation mode; the network is as it was when the context ends."""
     network = unwrapped(model)
     with left_as_it_was(network, mode="eval"):
-        tap = Tap(network, watching)
-        with recording(network, tap.observe, activations=watching.activations) as recorder:
-            recorder.stop()
-            tap.recorder = recorder
-            yield tap
+        yield Tap(network, watching)
+
+
+class _Site(NamedTuple):
+    """What the recorder has found out about one activation call."""
+
+    name: str
+    axes: Axes
+    shape: torch.Size
+
+
+Route: TypeAlias = dict[tuple[str, int], _Site]
+"""(path, number of the call) -> the site."""
 
 
 class Tap:
     """Runs a network, batch by batch.
+
+    The first batch is recorded: the evidence for the axes of every tensor is followed from function to function. Where all
+    activations turn out to be modules, hooks on these alone see the next batches, as long as inputs have the same shapes. That
+    leaves a network nearly as fast as it is unwatched.
 
     Attributes:
         failures: site -> why its features could not be read.
@@ -44,11 +59,11 @@ class Tap:
 
     def __init__(self, network: nn.Module, watching: Watching) -> None:
         self.failures: dict[str, str] = {}
-        self.recorder: Recorder | None = None
         self._network = network
         self._watching = watching
-        self._pooling: Pooling | None = None
-        self._sink: Sink | None = None
+        self._modules = {plain_path(path): module for path, module in network.named_modules()}
+        self._inputs: list[tuple[torch.Size, torch.dtype]] = []  # of the batch that was recorded last
+        self._route: Route = {}  # of that batch; empty where hooks would not see all of it
 
     def run(self, item: object, sink: Sink) -> int:
         """Run the network on a batch, show the features of each activation call, and return the number of samples.
@@ -56,50 +71,76 @@ class Tap:
         Raises:
             InputError: the batch has tokens that its mask hides, or no samples that could be counted.
         """
-        watching = self._watching
-        batch = placed(item, self._network, batch_axis=watching.batch_axis)
+        batch = placed(item, self._network, batch_axis=self._watching.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
             raise InputError("the attention_mask hides some tokens. Compare networks on sequences of one length, unpadded.")
-        if not batch.size or self.recorder is None:
+        if not batch.size:
             raise InputError("the number of samples in a batch cannot be told. Yield tensors, tuples or dicts of tensors.")
-        self._sink = sink
-        self._pooling = Pooling(
-            "channels",
-            "batch",
-            watching.channel_axis,
-            watching.batch_axis,
-            size=batch.size,
-            masks={},
-            limit=2,
-            generator=torch.Generator(),
-        )
-        with randomness_kept():
-            torch.manual_seed(watching.seed)
-            with self.recorder.forward_pass(tensors_in(batch.content), batch_axis=watching.batch_axis, size=batch.size):
-                (watching.forward or run_forward)(self._network, batch.content)
+        inputs = [(one.shape, one.dtype) for one in tensors_in(batch.content)]
+        known = bool(self._route) and inputs == self._inputs
+        with randomness_kept(), self._hooked(sink) if known else self._recorded(batch, sink):
+            torch.manual_seed(self._watching.seed)
+            (self._watching.forward or run_forward)(self._network, batch.content)
+        self._inputs = inputs
         return batch.size
 
-    def observe(self, call: Call, x: Tensor) -> Finish | None:
+    @contextmanager
+    def _recorded(self, batch: Batch, sink: Sink) -> Iterator[None]:
+        """Show what is seen inside the context, and note the route."""
+        watching, route = self._watching, Route()
+        observe = partial(self._observe, self._pooling(batch.size), route, sink)
+        with (
+            recording(self._network, observe, activations=watching.activations) as recorder,
+            recorder.forward_pass(tensors_in(batch.content), batch_axis=watching.batch_axis, size=batch.size),
+        ):
+            yield
+        seen = all(kind_of_layer(self._modules[path]) is not None for path, _ in route)
+        self._route = route if seen else {}
+
+    def _observe(self, pooling: Pooling, route: Route, sink: Sink, call: Call, x: Tensor) -> Finish | None:
         """See `capture.record.Observer`."""
         name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
-        if self._pooling is None or not x.dtype.is_floating_point or x.layout != torch.strided:
+        if not x.dtype.is_floating_point or x.layout != torch.strided:
             return None
         try:
-            axes = self._pooling.axes(call, x)
+            site = _Site(name, pooling.axes(call, x), x.shape)
         except NotSamplesError:
             return None
         except UnreadableError as error:
             self.failures[name] = str(error)
             return None
-        shape = x.shape
+        route[call.path, call.number] = site
 
         def finish(y: Tensor) -> None:
-            if y.shape != shape:
-                self.failures[name] = f"its output {list(y.shape)} has another shape than its input {list(shape)}"
-            elif self._sink is not None:
-                self._sink(name, _features(y.detach(), axes))
+            if y.shape != site.shape:
+                self.failures[name] = f"its output {list(y.shape)} has another shape than its input {list(site.shape)}"
+            else:
+                sink(name, _features(y.detach(), site.axes))
 
         return finish
+
+    def _pooling(self, size: int) -> Pooling:
+        watching, generator = self._watching, torch.Generator()
+        axes = (watching.channel_axis, watching.batch_axis)
+        return Pooling("channels", "batch", *axes, size=size, masks={}, limit=2, generator=generator)
+
+    @contextmanager
+    def _hooked(self, sink: Sink) -> Iterator[None]:
+        """Show the outputs of the modules of the route inside the context; one of another shape is not shown."""
+        calls: Counter[str] = Counter()
+
+        def show(path: str, _: nn.Module, __: object, output: object) -> None:
+            site = self._route.get((path, calls[path]))
+            calls[path] += 1
+            if site is not None and isinstance(output, Tensor) and output.shape == site.shape:
+                sink(site.name, _features(output.detach(), site.axes))
+
+        with ExitStack() as stack:
+            for path in dict.fromkeys(path for path, _ in self._route):
+                # The first to see the output: what other hooks do to it happens outside.
+                handle = self._modules[path].register_forward_hook(partial(show, path), prepend=True)
+                stack.callback(handle.remove)
+            yield
 
 
 class Copies:
@@ -108,19 +149,19 @@ class Copies:
     The network's own tensors are not held: it may overwrite them after it has shown them.
 
     Attributes:
-        sites: site -> its features (n, c, ...).
+        sites: name or place of a site -> its features (n, c, ...).
     """
 
     def __init__(self) -> None:
-        self.sites: dict[str, Tensor] = {}
-        self._memory: dict[str, Tensor] = {}
+        self.sites: dict[str | int, Tensor] = {}
+        self._memory: dict[str | int, Tensor] = {}
 
     def begin(self) -> None:
         """Forget the batch before."""
         self.sites = {}
 
-    def keep(self, site: str, features: Tensor) -> None:
-        """See `Sink`."""
+    def keep(self, site: str | int, features: Tensor) -> None:
+        """Copy the features (n, c, ...) of a site."""
         memory = self._memory.get(site)
         if memory is None or len(memory) < features.numel() or (memory.dtype, memory.device) != _kind(features):
             memory = self._memory[site] = torch.empty(features.numel(), dtype=features.dtype, device=features.device)

@@ -43,7 +43,7 @@ NORMALISE = ("channels", "none")
 
 # Elements of features that are taken in at a time: on a CPU few enough to stay in the cache while they are multiplied, on a
 # GPU enough that launches do not count.
-CHUNK, LARGE_CHUNK = 2**18, 2**26
+CHUNK, LARGE_CHUNK = 2**20, 2**26
 
 
 class CrossGram:
@@ -234,7 +234,7 @@ class Kernel:
         scaling = scaling_of(found, centered=self.centered, normalise=self.normalise)
         matrix = empty_kernel(len(found), self.kernel, self._dtype, found.device) if self._matrix is None else self._matrix
         accumulate_kernel(matrix, found, scaling, reduction=self.kernel, tile=self._tile)
-        if not bool(torch.isfinite(matrix).all()):
+        if not all(math.isfinite(end) for end in torch.aminmax(matrix)):  # NaN is an end too; nothing (n, n) is made for it
             kind = str(self._dtype).removeprefix("torch.")
             raise InputError(f"products of the features overflow in {kind}. Start anew with normalise='channels'.")
         self._matrix = matrix

@@ -164,7 +164,7 @@ def of_dead_channels(pairs: Pairs, layer: str) -> Check:
     live = float(pairs.by_live_channels()[:, at].mean())
     counts = pairs.live_channels()[:, :, at]
     width = pairs.found["relu"][0].channels[0][at]
-    claim = f"layer {layer} is more alike by the relu group because of channels without output (our reading)"
+    claim = f"ours: layer {layer} is more alike by the relu group because of channels without output"
     expected = f"by live channels only it is as alike as by the orthogonal group, or less, up to {SAME:g}"
     obtained = (
         f"{counts.min():.0f} to {counts.max():.0f} of {width} channels are live; by all {relu:.2f}, by these {live:.2f}, "
