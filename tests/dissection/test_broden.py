@@ -147,6 +147,7 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
     [
         (lambda folder: (folder / "index.csv").unlink(), InputError, "is not there"),
         (lambda folder: (folder / "label.csv").unlink(), InputError, "is not there"),
+        (lambda folder: (folder / "label.csv").write_text("number,name\n"), FileFormatError, "lists no labels"),
         (edit("index.csv", ",sh,", ",hs,"), FileFormatError, "columns sh are missing"),
         (edit("index.csv", "a/2.jpg,train", "a/2.jpg,train,1"), FileFormatError, "longer or shorter"),
         (edit("index.csv", "12,4,6,a/1", "12,4,7,a/1"), InputError, "differ in size"),

@@ -116,7 +116,7 @@ def test_the_experiment_compares_both_sides(net: Net) -> None:
         by_hand = dissect(read(net, "block.act", images(), side=side), masks, seeds=[0, 1], powers=[0, 1])
         assert torch.equal(found["block.act (input)" if side == "input" else "block.act"].iou, by_hand.iou)
     assert found["block.act"].fraction.shape == (2, 2)
-    with pytest.raises(InputError, match="sites is empty"):
+    with pytest.raises(InputError, match="no list of names"):
         rotation_experiment(net, [], images(), masks)
 
 

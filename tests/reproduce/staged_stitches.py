@@ -35,7 +35,7 @@ def staged(
         penalties: label -> (k,), in the order of the plan's layers; NaN where the accuracy is not known.
         noise: pairs are shifted evenly by -noise … noise, all labels and layers alike.
         accuracies: of front and back, in every pair.
-        sparsities: label -> (k,); by default 0.
+        sparsities: label -> (k,); by default that of a permutation of 64 channels.
         chosen: label -> (k,), the accuracies on held-out data; by default those on the test data.
     """
     settings = {label: settings_for(plan.preset, one.family, one.changes) for label, one in plan.trained(smoke=False).items()}
@@ -46,7 +46,7 @@ def staged(
         for label, values in penalties.items():
             found = np.mean(accuracies) - np.asarray(values, dtype=np.float64) - shift
             best = (chosen or {}).get(label, found)
-            sparse = (sparsities or {}).get(label, np.zeros(len(found)))
+            sparse = (sparsities or {}).get(label, np.full(len(found), 1 - 1 / 64))
             for site, accuracy, held_out, sparsity in zip(plan.layers, found, best, sparse, strict=True):
                 rows.append(Stitched(site, label, 64, float(accuracy), float(held_out), 1, float(sparsity), ()))
         pairs.append(

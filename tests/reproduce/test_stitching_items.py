@@ -19,7 +19,14 @@ from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, OURS, overall
 from sigmascope.reproduce.run import load_outcome, reproduce
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry import fig1, fig6, fig7
-from sigmascope.reproduce.symmetry.penalties import FULL_LIMITS, LIMITS, draw_penalties, penalties_at, same_order
+from sigmascope.reproduce.symmetry.penalties import (
+    FULL_LIMITS,
+    LIMITS,
+    draw_penalties,
+    inside_the_group,
+    penalties_at,
+    same_order,
+)
 from sigmascope.reproduce.symmetry.plans import MYRTLE, RESNET18, RESNET20
 from sigmascope.reproduce.symmetry.stitches import FAMILIES, Plan, Stitches
 from tests.reproduce.staged import verdicts
@@ -29,6 +36,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "zoo"
 Numbers = dict[str, np.ndarray]
 # Rules and drawings do not depend on how many pairs there are in the zoo.
 FOUR, TWO, ONE = with_pairs(MYRTLE, 4), with_pairs(RESNET20, 2), with_pairs(RESNET18, 1)
+INSIDE = "ours: trained elements stay inside of the group"
 TRAINED = "ours: relu-group, trained, costs less than the permutation of Procrustes, computed"
 
 
@@ -105,7 +113,9 @@ def test_numbers_off_hold_in_direction_and_then_fail(
 @pytest.mark.parametrize(("module", "numbers", "results"), ITEMS)
 def test_nothing_holds_without_numbers(module: ModuleType, numbers: Callable[[], Numbers], results: Callable[..., Any]) -> None:
     nowhere = {label: np.full_like(values, math.nan) for label, values in numbers().items()}
-    assert set(judged(module, results(nowhere)).values()) == {FAILS}
+    without = judged(module, results(nowhere))
+    assert without.pop(INSIDE) == HOLDS  # a stitch may be known while its accuracy is not
+    assert set(without.values()) == {FAILS}
     assert set(judged(module, results({"full": nowhere["full"]})).values()) == {FAILS}  # families that are not there
 
 
@@ -144,6 +154,17 @@ def test_the_relu_group_is_below_ranks_at_every_layer(other: str, layer: str) ->
     values = myrtle()
     values["relu-group"] = at(fig1.LAYERS, values["relu-group"], {layer: dear})
     assert judged(fig1, staged(FOUR, values))[claim] == FAILS
+
+
+@pytest.mark.parametrize(("cut", "verdict"), [(0, HOLDS), (1, DIRECTION), (16, DIRECTION), (17, FAILS)])
+def test_scales_of_zero_leave_the_group(cut: int, verdict: str) -> None:
+    sparse = np.full(len(fig1.LAYERS), 1 - 1 / 64)
+    sparse[1] += cut / 64**2  # of 64 channels
+    stitches = staged(FOUR, {"relu-group": np.ones(len(sparse))}, sparsities={"relu-group": sparse})
+    check = inside_the_group(stitches)
+    assert check.verdict == verdict
+    told = f"{4 * (cut > 0)} of {4 * len(sparse)} stitches have scales of 0, at most {cut / 64:.0%}"
+    assert told in check.obtained
 
 
 def test_rank_4_is_not_compared_at_the_first_layer() -> None:

@@ -107,6 +107,18 @@ def test_other_inputs_and_functions_are_recorded_again(recordings: list[object])
     assert len(recordings) == 4
 
 
+def test_hooks_on_all_modules_are_met_alike_in_every_batch(recordings: list[object]) -> None:
+    handle = nn.modules.module.register_module_forward_hook(
+        lambda module, _, output: output + 1 if isinstance(module, nn.ReLU) else None
+    )
+    try:
+        with tapped(Modules(), Watching()) as tap:
+            assert_equal(shown(tap, images()), shown(tap, images()))
+    finally:
+        handle.remove()
+    assert len(recordings) == 2
+
+
 def test_what_hooks_of_others_do_happens_outside() -> None:
     network = Modules()
     network.relu.register_forward_hook(lambda _, __, output: output + 1)

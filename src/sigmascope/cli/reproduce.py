@@ -52,7 +52,7 @@ def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool
     named = check_names([name for name in names if name != ALL])
     smoke = manner["smoke"]
     chosen = (list(PAPERS["symmetry"]) if smoke else list(ITEMS)) if ALL in names else named
-    if smoke and (others := [name for name in chosen if name not in PAPERS["symmetry"]]):
+    if smoke and (others := [name for name in named if name not in PAPERS["symmetry"]]):
         raise click.UsageError(f"--smoke is for items sym-…; {', '.join(others)} takes seconds without it.")
     from sigmascope.errors import SigmascopeError
     from sigmascope.reproduce.run import reproduce as run_item

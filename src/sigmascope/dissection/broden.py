@@ -86,7 +86,7 @@ def read_broden(
     place = Path(folder)
     header, rows = _table(place / "index.csv", FIXED[:1] + FIXED[2:])
     known = _categories(place, header)
-    chosen = tuple(known if categories is None else categories)
+    chosen = (categories,) if isinstance(categories, str) else tuple(known if categories is None else categories)
     for name in chosen:
         if name not in known:
             raise OptionError(f"categories: {name!r} is not known. Choose among {', '.join(known)}.")
@@ -172,6 +172,8 @@ def _names(folder: Path) -> dict[int, tuple[str, frozenset[str]]]:
         categories = row.get("category", "") if "category" in header else ""
         member_of = frozenset(one.partition("(")[0] for one in categories.split(";") if one)
         found[_whole(row, "number", folder)] = row["name"], member_of
+    if not found:
+        raise FileFormatError(f"{folder / 'label.csv'} lists no labels. Take it from the data set again.")
     return found
 
 

@@ -44,8 +44,8 @@ def rotation_experiment(
     Returns:
         By name of the features, in the order of the sites; see `Dissection.fraction`.
     """
-    if not sites:
-        raise InputError("sites is empty. Name at least one.")
+    if not sites or isinstance(sites, str):
+        raise InputError(f"sites={sites!r} is no list of names. Pass at least one, such as ['blocks.2.act2'].")
     results = {}
     for site in sites:
         name, side = (site, "output") if isinstance(site, str) else site

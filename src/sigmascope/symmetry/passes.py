@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks
 
 from sigmascope.capture.activations import kind_of_layer
 from sigmascope.capture.guard import left_as_it_was, plain_path, randomness_kept, unwrapped
@@ -77,7 +78,8 @@ class Tap:
         if not batch.size:
             raise InputError("the number of samples in a batch cannot be told. Yield tensors, tuples or dicts of tensors.")
         inputs = [(one.shape, one.dtype) for one in tensors_in(batch.content)]
-        known = bool(self._route) and inputs == self._inputs
+        # Hooks on all modules may change what the recorder sees, and later than ours: then everything is recorded.
+        known = bool(self._route) and inputs == self._inputs and not _global_forward_hooks
         with randomness_kept(), self._hooked(sink) if known else self._recorded(batch, sink):
             torch.manual_seed(self._watching.seed)
             (self._watching.forward or run_forward)(self._network, batch.content)

@@ -23,7 +23,7 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.reproduce.item import Check, Item, relation
+from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.alphas import smaller
 from sigmascope.reproduce.symmetry.fig1 import LAYERS, PAPER as FAMILIES
@@ -142,15 +142,20 @@ def _growing(values: Matrix, column: int) -> np.ndarray[Any, np.dtype[np.bool_]]
 
 def _low_for_its_sparsity(found: Sparse) -> Check:
     """The group costs less than the lines through the other stitches do at its sparsity; in direction, at most layers."""
-    told, below = [], 0
+    told, turned, below = [], [], 0
     for layer in LAYERS:
         sparsity, penalty = found.points(GROUP, layer).mean(axis=0)
-        line = cost_on_line([found.points(label, layer).mean(axis=0) for label in STRENGTHS], sparsity)
+        sparse = [found.points(label, layer).mean(axis=0) for label in STRENGTHS]
+        line = cost_on_line(sparse, sparsity)
+        turned += [layer] if sparse[-1][0] < min(sparse[-2][0], FULL) else []
         below += bool(penalty < line)
         told.append(f"{penalty:.1f} against {line:.1f} at {layer}")
+    claim, expected = "the group of ReLU costs little for its sparsity", "less than a stitch with an l1 term that is as sparse"
+    if turned:
+        return untried(claim, expected, f"at {', '.join(turned)} the strongest l1 term is not the sparsest: there is no line")
     return relation(
-        "the group of ReLU costs little for its sparsity",
-        "less than a stitch with an l1 term that is as sparse, at every layer",
+        claim,
+        f"{expected}, at every layer",
         ", ".join(told),
         true=2 * below > len(LAYERS),
         clear=below == len(LAYERS),
@@ -251,7 +256,8 @@ ITEM = Item(
     draw=draw,
     rule="written before any of the stitches with an l1 term was trained, when a pilot of four epochs had been seen: "
     "relu-group 4.0, 9.0, 17.1, 17.5 at layers 3, 6, 10, 14; not changed after a trial of the optimiser, one pair at layer 14 "
-    "on 1,280 images",
+    "on 1,280 images. After the run the comparison at equal sparsity was left open where λ = 0.1 is less sparse than λ = 0.01, "
+    "since a line through such points says nothing",
     reason="us: without a proximal step small entries swing about 0 by rate × λ / (1 - momentum), 0.003 at λ = 0.1, "
     "more than the threshold of 0.001; the paper's steps, without momentum, swing by 0.0001. So λ = 0.1 looks less "
     "sparse than λ = 0.01 here, and the line through the two says nothing about the group",

@@ -25,6 +25,7 @@ __all__ = [
     "cheaper_at",
     "draw_penalties",
     "inside_of",
+    "inside_the_group",
     "near_paper",
     "outside_of",
     "penalties_at",
@@ -42,6 +43,7 @@ FULL_LIMITS = (2.0, 4.0)
 ALIKE = (0.8, 0.5)
 ASIDE = 0.009  # of the width: the paper's crosses stand beside ours, so that neither hides the other
 LISTED = 6
+CUT = 0.25  # of the scales may be 0, and the group is still meant
 """More numbers than these are not listed in a claim; the figure and its data have them."""
 
 
@@ -110,6 +112,16 @@ def trained_beats_computed(stitches: Stitches, layers: Sequence[str]) -> Check:
     trained, computed = (penalties_at(stitches, label, layers) for label in ("relu-group", "permutation"))
     claim = "ours: relu-group, trained, costs less than the permutation of Procrustes, computed"
     return cheaper(claim, trained, computed, "at every layer, in every pair")
+
+
+def inside_the_group(stitches: Stitches, label: str = "relu-group") -> Check:
+    """Training may bring scales to 0, which leaves the group: such a channel is cut. In direction, up to a quarter of them."""
+    channels = stitches.values("channels", label)
+    cut = np.round(stitches.values("sparsity", label) * channels**2 - channels * (channels - 1))
+    share = cut / channels
+    obtained = f"{int((cut > 0).sum())} of {cut.size} stitches have scales of 0, at most {np.max(share):.0%} of them"
+    holds = bool((share <= CUT).all()), bool((cut == 0).all())
+    return relation("ours: trained elements stay inside of the group", "no scale is 0", obtained, true=holds[0], clear=holds[1])
 
 
 @styled()
