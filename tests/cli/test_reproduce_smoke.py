@@ -17,7 +17,7 @@ ZOO = Path(__file__).resolve().parents[2] / "zoo"
 SYMMETRY = list(PAPERS["symmetry"])
 
 
-@pytest.mark.parametrize("name", SYMMETRY)
+@pytest.mark.parametrize("name", [name for name in SYMMETRY if name != "sym-orderings"])  # which runs five of the others
 def test_every_item_runs_in_a_tiny_size(name: str, tmp_path: Path) -> None:
     kind, content = document(run("reproduce", name, "--smoke", "-o", tmp_path, "--json", SIGMASCOPE_ZOO=str(ZOO)))
     (outcome,) = content["outcomes"]

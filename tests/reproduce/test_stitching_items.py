@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from sigmascope.figures import Drawn
 from sigmascope.figures.style import look
-from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, OURS, overall
+from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, OURS, Check, overall
 from sigmascope.reproduce.run import load_outcome, reproduce
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry import fig1, fig6, fig7
@@ -29,6 +29,7 @@ from sigmascope.reproduce.symmetry.penalties import (
 )
 from sigmascope.reproduce.symmetry.plans import MYRTLE, RESNET18, RESNET20
 from sigmascope.reproduce.symmetry.stitches import FAMILIES, Plan, Stitches
+from sigmascope.reproduce.table import item
 from tests.reproduce.staged import verdicts
 from tests.reproduce.staged_stitches import staged, store, with_pairs
 
@@ -386,3 +387,20 @@ def test_the_items_run_from_the_zoo(module: ModuleType) -> None:
     first = found.resnet18 if module is fig7 else found
     assert isinstance(first, Stitches)
     assert {pair.samples for pair in first.pairs} == {(45_000, 5_000, 10_000)}
+
+
+def test_the_orderings_are_gathered_from_the_figures(tmp_path: Path) -> None:
+    outcome = reproduce("sym-orderings", tmp_path, setting=Setting(zoo=FOLDER))
+    told = {
+        name: {check.claim: check.verdict for check in checks} for name, checks in _checks_of("1", "2", "4", "5", "6").items()
+    }
+    assert len(outcome.checks) == 11
+    for check in outcome.checks:
+        figure, _, claim = check.claim.partition(": ")
+        assert told[figure][claim] == check.verdict
+    assert outcome.figures == ()
+
+
+def _checks_of(*numbers: str) -> dict[str, list[Check]]:
+    items = {number: item(f"sym-fig{number}") for number in numbers}
+    return {f"Figure {number}": one.judge(one.measure(Setting(zoo=FOLDER))) for number, one in items.items()}

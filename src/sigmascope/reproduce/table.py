@@ -68,6 +68,7 @@ SYMMETRY: dict[str, str] = {
     "sym-table2": "layers of two Myrtle CNNs, aligned up to the symmetries of ReLU and up to rotations",
     "sym-table3": "accuracy of ResNet-20 by the slope of LeakyReLU",
     "sym-table4": "layers of two Myrtle CNNs of constant width, aligned",
+    "sym-orderings": "what comes before what: the claims of the figures that need no exact numbers",
     "sym-capacity": "how many elements the group of ReLU has, beside matrices of low rank",
 }
 """Name -> what it shows, of the paper on symmetries."""
