@@ -11,6 +11,7 @@ import pytest
 import sigmascope as sg
 from sigmascope.stitching.data import AUGMENTATIONS
 from sigmascope.stitching.families import FAMILIES
+from sigmascope.stitching.layer import STYLES
 from sigmascope.stitching.settings import PRESETS
 from tests.cli.running import document, run
 
@@ -29,6 +30,9 @@ def one():
 
 def two():
     return build(2)
+
+def other():
+    return nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, 10), nn.ReLU(), nn.Linear(10, 10))
 """
 
 
@@ -53,6 +57,9 @@ def test_the_choices_are_those_of_the_library() -> None:
     assert (*command.FAMILIES, "fixed") == tuple(FAMILIES)
     assert tuple(PRESETS) == command.PRESETS
     assert tuple(AUGMENTATIONS) == command.AUGMENT
+    assert ("auto", *STYLES) == command.STYLES
+    read = {setting: name for name, row in FAMILIES.items() for setting in row.options}
+    assert {option: read[option] for option in command.SETTINGS if option in read} == command.OF_FAMILY
 
 
 def test_it_prints_and_writes(files: Path) -> None:
@@ -65,6 +72,22 @@ def test_it_prints_and_writes(files: Path) -> None:
     assert (stored.augment, stored.settings.batch, len(stored.history)) == ("flip-shift", 16, 2)
     again = run("stitch", *NETWORKS, *SHORT, "-o", "out/stitch.json")
     assert again.stdout == result.stdout
+
+
+def test_the_style_is_passed_on(files: Path) -> None:
+    auto, linear = (
+        document(run("stitch", *NETWORKS, *SHORT, "--family", "identity", "--json", *more))[1]
+        for more in ([], ["--style", "linear"])
+    )
+    assert [(one["style"], one["channels"]) for one in (auto, linear)] == [("conv", 6), ("linear", 4)]
+
+
+def test_networks_of_two_kinds_are_named(files: Path) -> None:
+    result = run("stitch", "py:nets.py:one", "py:nets.py:other", *SHORT)
+    assert result.exit_code == 1
+    assert (
+        "the front py:nets.py:one and the back py:nets.py:other differ in structure: operation 2 is Conv2d 1" in result.stderr
+    )
 
 
 def test_json(files: Path) -> None:
@@ -89,7 +112,10 @@ def test_a_cached_front(files: Path) -> None:
     ("arguments", "message"),
     [
         (["--at", "relu"], "at='relu' is no site of this network. Activations: 3"),
-        (["--data", "embedded"], "embedded has no splits"),
+        (
+            ["--data", "embedded"],
+            "embedded has no split 'train'. Stitching needs data with the splits train and test, such as cifar10",
+        ),
         (["--device", "abacus"], "device='abacus' cannot be used here"),
         (["-o", "nets.json"], "holds no stitch"),
     ],
@@ -107,6 +133,10 @@ def test_errors(files: Path, arguments: list[str], message: str) -> None:
     [
         (["--family", "fixed"], "'fixed' is not one of"),
         (["--rank", "0"], "0 is not in the range"),
+        (["--rank", "3", "--family", "full"], "--rank belongs to --family low-rank, and the family is full."),
+        (["--strength", "3"], "--strength belongs to --family lasso, and the family is relu-group."),
+        (["--alpha", "3", "--family", "lasso"], "--alpha belongs to --family relu-group"),
+        (["--style", "round"], "'round' is not one of"),
         (["-o", "stitch.txt"], "does not end in .json"),
     ],
 )

@@ -290,10 +290,16 @@ def test_networks_that_cannot_be_cut(model: nn.Module, match: str) -> None:
 
 def test_networks_must_be_alike() -> None:
     x = torch.zeros(2, 3, 32, 32)
-    with pytest.raises(sg.NetworkError, match="differ in structure at operation 2: ReLU 1 in the front, Tanh 1 in the back"):
+    with pytest.raises(sg.NetworkError, match="operation 2 is ReLU 1 in the front and Tanh 1 in the back"):
         assemble(nn.Sequential(nn.Flatten(), nn.ReLU()), nn.Sequential(nn.Flatten(), nn.Tanh()), at="1", inputs=x)
     with pytest.raises(sg.NetworkError, match="differ in structure"):
         assemble(ResNet(8), ResNet(14), at="act1", inputs=x)
+    with pytest.raises(
+        sg.NetworkError, match=r"the front ResNet and the back MyrtleCNN differ in structure: operation 1 is Conv2d"
+    ):
+        assemble(ResNet(8), MyrtleCNN(), at="act1", inputs=x)
+    with pytest.raises(sg.NetworkError, match="the front one and the back two differ in structure"):
+        prepare(ResNet(8), ResNet(14), at="act1", inputs=x, names=("one", "two"))
     with pytest.raises(sg.InputError, match=r"the front has \(2, 32, 32\) and the back \(3, 32, 32\)"):
         assemble(MyrtleCNN(widths=(2, 4, 8, 16)).eval(), MyrtleCNN(widths=(3, 6, 12, 24)).eval(), at="2", inputs=x)
     with pytest.raises(sg.InputTypeError, match=r"not a torch\.nn\.Module"):

@@ -147,7 +147,14 @@ def test_styles(shape: tuple[int, ...]) -> None:
 
 
 def test_style_of() -> None:
-    assert [style_of(shape, "auto") for shape in ((2, 3), (2, 4, 3), (2, 3, 4, 4))] == ["linear", "linear", "conv"]
+    assert style_of((2, 3), "auto") == "linear"
+    assert [style_of((2, 4, 3), "auto", axis) for axis in (1, 2)] == ["conv", "linear"]
+    assert [style_of((2, 3, 4, 4), "auto", axis) for axis in (1, 3)] == ["conv", "linear"]
+    for shape in ((2, 4, 3), (2, 3, 4, 4)):
+        with pytest.raises(sg.OptionError, match="nothing tells which axis holds the channels"):
+            style_of(shape, "auto")
+    with pytest.raises(sg.OptionError, match="axis 2 holds the channels"):
+        style_of((2, 3, 4, 4), "auto", 2)
     assert style_of((2, 3, 4), "conv") == "conv"
     with pytest.raises(sg.InputError, match="without channels"):
         style_of((2,), "auto")

@@ -214,7 +214,7 @@ def same(one: StitchResult, two: StitchResult) -> bool:
 def test_the_seed_decides() -> None:
     one, two, other = (short(trained(), moved(), seed=seed) for seed in (0, 0, 1))
     assert same(one, two)
-    assert not torch.equal(one.matrix, other.matrix)
+    assert [epoch.loss for epoch in one.history] != [epoch.loss for epoch in other.history]
 
 
 def test_randomness_outside_is_left_alone() -> None:
@@ -285,29 +285,35 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         short(trained(), moved(), checkpoint=file, seed=1)
     with pytest.raises(sg.ResumeError, match="belongs to another run: back differ"):
         short(trained(), trained(1), checkpoint=file)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: cached, settings differ"):
+        short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")
     with pytest.raises(sg.FileFormatError, match="damaged"):
         short(trained(), moved(), checkpoint=file)
 
 
-@pytest.mark.parametrize("where", ["memory", "folder"])
-@pytest.mark.parametrize("family", ["full", "relu-group"])
-def test_a_cached_front_gives_the_same(where: str, family: str, tmp_path: Path) -> None:
-    front, back = trained(), trained(1)
-    plain = short(front, back, family=family, front_mode="eval")
-    cached = short(front, back, family=family, front_mode="eval", cache_front=True if where == "memory" else tmp_path / "kept")
-    assert cached.stitched_accuracy == plain.stitched_accuracy
-    # The front sees other batch sizes, which rounds differently.
-    torch.testing.assert_close(cached.matrix, plain.matrix, atol=1e-4, rtol=1e-3)
-    assert not list(tmp_path.glob("kept/*"))
+def test_a_checkpoint_knows_its_style(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    # As many positions as channels: the two stitches have the same shape.
+    square = nn.Sequential(
+        nn.Conv2d(1, 4, 1), nn.Flatten(2), nn.Linear(36, 4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 4)
+    ).eval()
+    file = tmp_path / "run.checkpoint"
+    given: dict[str, Any] = {"at": "3", "family": "full", "checkpoint": file}
+    linear = short(square, square, style="linear", **given)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: style differ"):
+        short(square, square, style="conv", **given)
+    assert same(short(square, square, **given), linear)  # what "auto" finds is what counts
 
 
-def test_a_front_that_changes_cannot_be_cached() -> None:
-    with pytest.raises(sg.InputError, match=r"1 does in training mode\. Pass front_mode='eval'"):
-        short(trained(), moved(), cache_front=True)
-    augmented = dataclasses.replace(data(), augment="flip-shift")
-    with pytest.raises(sg.InputError, match="cache_front needs data that do not change"):
-        short(trained(), moved(), cache_front=True, front_mode="eval", data=augmented)
+def test_a_checkpoint_knows_its_element(tmp_path: Path) -> None:
+    tasks = [Task("full", {"epochs": 1, "batch": 64}), Task("fixed", {"epochs": 1, "batch": 64}, torch.eye(8))]
+    other = [tasks[0], dataclasses.replace(tasks[1], element=torch.eye(8).roll(1, 0))]
+    given: dict[str, Any] = {"at": "2", "data": data(), "preset": "fast", "checkpoint": tmp_path / "a", "progress": False}
+    stitch_many(trained(), moved(), tasks, **given)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: elements differ"):
+        stitch_many(trained(), moved(), other, **given)
+    stitch_many(trained(), moved(), tasks, **given)
 
 
 def test_augmentation_changes_training_only() -> None:
@@ -333,6 +339,7 @@ def test_scales_that_hit_zero_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
 
     def crushed(parameters: dict[str, Tensor], settings: Any) -> None:
         project(parameters, settings)
+        parameters["scales"].clamp_(min=0.5)  # no other one may hit zero by itself
         parameters["scales"][3] = 0
 
     monkeypatch.setitem(FAMILIES, "relu-group", dataclasses.replace(FAMILIES["relu-group"], project=crushed))
@@ -362,6 +369,20 @@ def test_cross_validation() -> None:
     assert repr(found).count("←") == 1
     with pytest.raises(sg.OptionError, match="chooses from alphas"):
         cross_validate(trained(), moved(), at="2", data=data(), select_on="test")
+
+
+def test_an_alpha_that_diverges_is_never_chosen() -> None:
+    given: dict[str, Any] = {"at": "2", "data": data(), "preset": "fast", "batch": 64, "epochs": 1, "progress": False}
+    found = cross_validate(trained(), moved(), alphas=(1e39, 0.1, 1e39), **given)
+    assert ["diverged" in "".join(one.notes) for one in found.results] == [True, False, True]
+    assert found.alpha == 0.1
+    assert found.chosen is found.results[1]
+    assert [line.endswith("diverged") for line in repr(found).splitlines()] == [True, False, True]
+    none = cross_validate(trained(), moved(), alphas=(1e39, 2e39), **given)
+    assert "←" not in repr(none)
+    for read in (lambda: none.chosen, lambda: none.alpha):
+        with pytest.raises(sg.InputError, match=r"diverged for every α \(1e\+39, 2e\+39\).*lower rate"):
+            read()
 
 
 def test_wrong_questions() -> None:

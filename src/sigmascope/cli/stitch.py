@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from sigmascope.catalog.entry import Model
     from sigmascope.stitching import StitchData, StitchResult
 
-__all__ = ["AUGMENT", "FAMILIES", "PRESETS", "stitch"]
+__all__ = ["AUGMENT", "FAMILIES", "OF_FAMILY", "PRESETS", "STYLES", "stitch"]
 
 # The tables of the library come with torch; a test compares them.
 FAMILIES = ("full", "low-rank", "lasso", "relu-group", "softsort", "identity", "least-squares", "permutation")
 PRESETS = ("paper", "as-run", "fast")
 AUGMENT = ("none", "flip-shift")
+STYLES = ("auto", "conv", "linear")
+OF_FAMILY = {"rank": "low-rank", "strength": "lasso", "alpha": "relu-group"}  # option -> the only family that reads it
 AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
 
 COUNT = click.IntRange(min=1)
@@ -50,6 +52,13 @@ SETTINGS = {
 @click.option("--rank", type=COUNT, metavar="N", help="Of low-rank.")
 @click.option("--strength", type=POSITIVE, metavar="X", help="Of lasso.")
 @click.option("--alpha", type=POSITIVE, metavar="X", help="Of relu-group: how strongly it is drawn to permutations.")
+@click.option(
+    "--style",
+    default="auto",
+    show_default=True,
+    type=click.Choice(STYLES),
+    help="Channels: conv on axis 1, linear on the last.",
+)
 @click.option("--epochs", type=COUNT, metavar="N", help="Instead of those of the preset.")
 @click.option("--head-start", type=click.IntRange(min=0), metavar="N", help="Epochs without scales, of all.")
 @click.option("--batch-size", type=COUNT, metavar="N", help="Instead of that of the preset.")
@@ -73,6 +82,7 @@ def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) 
     Prints the stitching penalty: the mean accuracy of the two networks minus that of the stitched one. With a FILE.json as
     OUT this may be killed at any moment: the same command goes on from the last epoch.
     """
+    _check_family(given)
     target = _checked(out)
     from sigmascope import catalog
     from sigmascope.stitching import stitch as stitched
@@ -87,6 +97,7 @@ def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) 
             data=_data(models[0], given),
             family=given["family"],
             preset=given["preset"],
+            style=given["style"],
             cache_front={None: False, "memory": True}.get(given["cache_front"], given["cache_front"]),
             checkpoint=checkpoint,
             seed=given["seed"],
@@ -100,6 +111,13 @@ def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) 
     _show(result, target, as_json)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
+
+
+def _check_family(given: dict[str, Any]) -> None:
+    """Refuse an option that the family would ignore."""
+    for option, family in OF_FAMILY.items():
+        if given[option] is not None and given["family"] != family:
+            raise click.UsageError(f"--{option} belongs to --family {family}, and the family is {given['family']}.")
 
 
 def _checked(out: str | None) -> Path | None:
@@ -134,21 +152,19 @@ def _device(name: str) -> torch.device:
 def _data(model: Model, given: dict[str, Any]) -> StitchData:
     """Read both splits into memory."""
     from sigmascope import catalog
+    from sigmascope.errors import OptionError
     from sigmascope.stitching import read_data
 
-    splits = [
-        catalog.data(
-            given["data"],
-            root=given["data_root"],
-            split=split,
-            limit=limit,
-            transform=model.transform,
-            seed=given["seed"],
-        )
-        for split, limit in (("train", given["limit"]), ("test", given["test_limit"]))
-    ]
+    common = {"root": given["data_root"], "transform": model.transform, "seed": given["seed"]}
+    test = catalog.data(given["data"], split="test", limit=given["test_limit"], **common)
+    try:
+        train = catalog.data(given["data"], split="train", limit=given["limit"], **common)
+    except OptionError as error:  # the same words have opened the test data: it is the split that is not there
+        raise OptionError(
+            f"{given['data']} has no split 'train'. Stitching needs data with the splits train and test, such as cifar10."
+        ) from error
     usual = "flip-shift" if given["data"] in AUGMENTED and given["cache_front"] is None else "none"
-    return read_data(*splits, augment=given["augment"] or usual)
+    return read_data(train, test, augment=given["augment"] or usual)
 
 
 def _show(result: StitchResult, target: Path | None, as_json: bool) -> None:

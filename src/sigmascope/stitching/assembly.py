@@ -18,6 +18,7 @@ from sigmascope.capture.guard import left_as_it_was, unwrapped
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
+from sigmascope.stitching.evidence import layout_at
 from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis, style_of
 from sigmascope.stitching.tracing import CutSite, Traced, ancestors, crossing, traced
 from sigmascope.symmetry.monomial import Monomial
@@ -78,11 +79,11 @@ def assemble(
         at: the site, named as `sigmascope.signature` names it, or the path of a module whose output it is.
         inputs: a few inputs that both take.
         stitch: a group element or matrix (c, c); by default the identity.
-        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" decides by the shape.
+        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" goes by the layers that made the value.
 
     Raises:
         NetworkError: a network that cannot be traced or cut, or two that differ in structure.
-        OptionError: no such site; the choices are listed.
+        OptionError: no such site; the choices are listed. Or nothing tells where the channels are.
         InputError: unequal shapes at the site, or a matrix of another size.
 
     >>> _ = torch.manual_seed(0)
@@ -99,10 +100,18 @@ def assemble(
     return StitchedNetwork(joint.front.before, layer, joint.back.after).eval()
 
 
-def prepare(front: nn.Module, back: nn.Module, *, at: str, inputs: Tensor, style: str = "auto") -> Joint:
-    """Cut two networks at the same site and check that the parts fit; see `assemble`."""
+def prepare(
+    front: nn.Module,
+    back: nn.Module,
+    *,
+    at: str,
+    inputs: Tensor,
+    style: str = "auto",
+    names: tuple[str, str] | None = None,
+) -> Joint:
+    """Cut two networks at the same site and check that the parts fit; see `assemble`. Errors use the `names`, if any."""
     one, two = (traced(copy.deepcopy(unwrapped(network)).requires_grad_(False)) for network in (front, back))
-    _check_alike(one, two)
+    _check_alike(one, two, names)
     halves = [cut(network, at, inputs) for network in (one, two)]
     shapes = []
     for half in halves:
@@ -113,7 +122,8 @@ def prepare(front: nn.Module, back: nn.Module, *, at: str, inputs: Tensor, style
             f"at {at} the front has {shapes[0][1:]} and the back {shapes[1][1:]} for each sample. Stitches are square: choose "
             "networks or sites of equal width and size."
         )
-    found = style_of(shapes[0], style)
+    axis = layout_at(halves[0].before, inputs).axis if style == "auto" else None
+    found = style_of(shapes[0], style, axis)
     return Joint(halves[0], halves[1], halves[0].site, shapes[0][channel_axis(shapes[0], found)], found)
 
 
@@ -186,20 +196,28 @@ def _module(network: nn.Module, graph: fx.Graph) -> fx.GraphModule:
     return fx.GraphModule(copy.deepcopy(network), graph).eval()
 
 
-def _check_alike(one: Traced, two: Traced) -> None:
-    for number, (first, second) in enumerate(zip(one.graph.nodes, two.graph.nodes, strict=False)):
-        sides = [_described(found, node) for found, node in ((one, first), (two, second))]
-        if sides[0] != sides[1]:
-            raise NetworkError(
-                f"the networks differ in structure at operation {number}: {sides[0]} in the front, {sides[1]} in the back. "
-                "Stitch networks of one architecture."
-            )
-    if len(one.graph.nodes) != len(two.graph.nodes):
-        counts = f"{len(one.graph.nodes)} and {len(two.graph.nodes)}"
-        raise NetworkError(f"the networks differ in structure: {counts} operations. Stitch networks of one architecture.")
+def _check_alike(one: Traced, two: Traced, names: tuple[str, str] | None) -> None:
+    difference = _difference(one, two)
+    if difference:
+        front, back = names or tuple(type(found.network).__name__ for found in (one, two))
+        raise NetworkError(
+            f"the front {front} and the back {back} differ in structure: {difference}. Stitch networks of one architecture."
+        )
+
+
+def _difference(one: Traced, two: Traced) -> str:
+    """Say where two graphs differ; nothing if they do not."""
+    nodes = [[_described(found, node) for node in found.graph.nodes] for found in (one, two)]
+    for number, (first, second) in enumerate(zip(*nodes, strict=False)):
+        if first != second:
+            return f"operation {number} is {first} in the front and {second} in the back"
+    return "" if len(nodes[0]) == len(nodes[1]) else f"they have {len(nodes[0])} and {len(nodes[1])} operations"
 
 
 def _described(found: Traced, node: fx.Node) -> str:
+    """Name an operation in the words of the network; a placeholder has a name of its own, which says nothing."""
+    if node.op in ("placeholder", "output"):
+        return {"placeholder": "an input", "output": "the end"}[node.op]
     if node.op == "call_module":
         return f"{type(found.network.get_submodule(str(node.target))).__name__} {node.target}"
     target = getattr(node.target, "__name__", node.target)

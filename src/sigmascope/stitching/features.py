@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from sigmascope.capture.guard import left_as_it_was
 from sigmascope.errors import InputError
 from sigmascope.stitching.data import Feed, StitchData
 from sigmascope.stitching.families import Moments
 from sigmascope.stitching.layer import channel_axis
-from sigmascope.stitching.seam import Values
+from sigmascope.stitching.seam import Values, buffers_of, put_buffers
 
 __all__ = ["FrontCache", "moments_of"]
 
 BATCH = 500
+TOLERANCE = 1e-2  # far above rounding, which the size of a batch changes, and below what a random layer does
 
 
 @torch.no_grad()
@@ -59,29 +63,37 @@ class FrontCache:
     Args:
         front: the first half of the front, in evaluation mode.
         feed: all training samples.
-        folder: for the files; None keeps everything in memory, on the device.
+        folder: for the files, which lie in a new folder inside it; None keeps everything in memory, on the device.
         advance: called after each batch.
     """
 
     def __init__(self, front: nn.Module, feed: Feed, folder: Path | None, advance: Callable[[], None]) -> None:
         self._kept: Values = ()
-        self._files: list[Path] = []
-        with torch.no_grad():
-            for numbers, inputs, _ in feed.batches(BATCH):
-                values = front(inputs)
-                if not self._kept:
-                    self._kept = tuple(self._place(value, len(feed), folder, k) for k, value in enumerate(values))
-                for kept, value in zip(self._kept, values, strict=True):
-                    kept[numbers.to(kept.device)] = value.to(kept.device)
-                advance()
+        self._folder: Path | None = None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix="front-", dir=folder))  # two runs may share the folder
+        try:
+            self._fill(front, feed, advance)
+        except BaseException:
+            self.close()
+            raise
 
-    def _place(self, value: Tensor, count: int, folder: Path | None, number: int) -> Tensor:
+    @torch.no_grad()
+    def _fill(self, front: nn.Module, feed: Feed, advance: Callable[[], None]) -> None:
+        for numbers, inputs, _ in feed.batches(BATCH):
+            values = front(inputs)
+            if not self._kept:
+                self._kept = tuple(self._place(value, len(feed), k) for k, value in enumerate(values))
+            for kept, value in zip(self._kept, values, strict=True):
+                kept[numbers.to(kept.device)] = value.to(kept.device)
+            advance()
+
+    def _place(self, value: Tensor, count: int, number: int) -> Tensor:
         shape = (count, *value.shape[1:])
-        if folder is None:
+        if self._folder is None:
             return torch.empty(shape, dtype=value.dtype, device=value.device)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"front-{number}.bin"
-        self._files.append(path)
+        path = self._folder / f"{number}.bin"
         return torch.from_file(str(path), shared=True, size=math.prod(shape), dtype=value.dtype).view(shape)
 
     def __call__(self, numbers: Tensor) -> Values:
@@ -89,27 +101,64 @@ class FrontCache:
         return tuple(kept[numbers.to(kept.device)].to(numbers.device) for kept in self._kept)
 
     def close(self) -> None:
-        """Forget the values and remove the files."""
+        """Forget the values and remove their folder."""
         self._kept = ()
-        for path in self._files:
-            path.unlink(missing_ok=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @staticmethod
-    def check(front: nn.Module, data: StitchData, mode: str) -> None:
+    def check(front: nn.Module, feed: Feed, data: StitchData, mode: str) -> None:
         """Raise unless a front always puts out the same for a sample.
+
+        Args:
+            front: the first half of the front.
+            feed: all training samples.
+            data: how they are augmented.
+            mode: in which the front is to be, "train" or "eval".
 
         Raises:
             InputError: it does not; the message says what to change.
         """
         if data.augment != "none":
             raise InputError(f"cache_front needs data that do not change, and augment={data.augment!r}. Use augment='none'.")
-        moody = [name for name, module in front.named_modules() if _depends_on_mode(module)]
-        if mode == "train" and moody:
+        moody = [name for name, module in front.named_modules() if mode == "train" and _depends_on_mode(module)]
+        if not moody and _repeats(front, feed, mode):
+            return
+        if mode == "train" and (moody or _repeats(front, feed, "eval")):
             raise InputError(
-                f"cache_front needs a front that does not depend on the batch, and {moody[0]} does in training mode. "
-                "Pass front_mode='eval', which freezes its batch norms; as published they are not frozen."
+                f"cache_front needs a front that does not depend on the batch, and {moody[0] if moody else 'it'} does in "
+                "training mode. Pass front_mode='eval', which freezes its batch norms; as published they are not frozen."
             )
+        raise InputError(
+            "cache_front needs a front that does the same for a sample each time, and this one does not, even in evaluation "
+            "mode: it draws at random or depends on the batch. Leave cache_front out."
+        )
 
 
 def _depends_on_mode(module: nn.Module) -> bool:
-    return isinstance(module, (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU))
+    """Tell of a module whether it does something else in training mode; two passes may miss a rare event, as with dropout."""
+    if isinstance(module, nn.MultiheadAttention):
+        return bool(module.dropout > 0)
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    return isinstance(module, (nn.modules.batchnorm._BatchNorm, nn.RReLU))
+
+
+def _repeats(front: nn.Module, feed: Feed, mode: str) -> bool:
+    """Tell whether a front in some mode does the same for the first half of a batch as in evaluation mode for all of it."""
+    _, inputs, _ = next(iter(feed.batches(BATCH)))
+    some = inputs[: max(2, len(inputs) // 2)]
+    buffers = buffers_of(front)
+    with left_as_it_was(front, mode="eval"):
+        expected = front(inputs)
+        for module in front.modules():
+            module.training = mode == "train"
+        found = front(some)
+    put_buffers(front, buffers)
+    return all(_near(one, two[: len(some)]) for one, two in zip(found, expected, strict=True))
+
+
+def _near(one: Tensor, two: Tensor) -> bool:
+    if not one.is_floating_point():
+        return torch.equal(one, two)
+    return torch.allclose(one, two, rtol=0, atol=TOLERANCE * float(two.abs().max()), equal_nan=True)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.errors import InputError, OptionError, check_option
 from sigmascope.maths.samples import Array
 from sigmascope.stitching.families import FAMILIES, Parameters
 from sigmascope.stitching.settings import Settings
@@ -100,16 +100,35 @@ def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
     return (matrix @ x.flatten(2)).reshape(x.shape)
 
 
-def style_of(shape: tuple[int, ...], style: str) -> str:
-    """Return the style for features of a shape, if "auto" is asked for: maps have channels on axis 1, all else on the last.
+def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str:
+    """Return the style for features of a shape; "auto" goes by the axis of the channels, where there is a choice.
+
+    Args:
+        shape: (n, …) of the features.
+        style: "auto", or what it is to be.
+        axis: where the evidence says that the channels are; None if there is none.
 
     Raises:
         InputError: no channels.
+        OptionError: nothing tells where they are.
+
+    >>> style_of((2, 8, 20), "auto", 1), style_of((2, 16, 16, 96), "auto", 3)
+    ('conv', 'linear')
     """
     check_option("style", style, ("auto", *STYLES))
     if len(shape) < 2:
         raise InputError(f"the value at the site has the shape {shape}, without channels. Choose another site.")
-    return style if style != "auto" else ("conv" if len(shape) >= 4 else "linear")
+    if style != "auto":
+        return style
+    if len(shape) == 2 or axis == len(shape) - 1:
+        return "linear"
+    if axis == 1:
+        return "conv"
+    told = "nothing tells which axis" if axis is None else f"axis {axis}"
+    raise OptionError(
+        f"style='auto': of the value {shape} at the site, {told} holds the channels. Pass style=\"conv\" to stitch axis 1, or "
+        'style="linear" to stitch the last axis.'
+    )
 
 
 def channel_axis(shape: tuple[int, ...], style: str) -> int:

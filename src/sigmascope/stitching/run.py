@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
-from sigmascope.errors import OptionError, check_option
+from sigmascope.errors import InputError, OptionError, check_option
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.checkpoint import load_checkpoint, save_checkpoint
@@ -62,7 +63,8 @@ def stitch(
             not trained: "identity", "least-squares", "permutation", "fixed" (element=).
         preset: "paper" as the paper says, "as-run" as its scripts ran, "fast"; or `Settings`.
         element: for the family "fixed", a group element or matrix (c, c).
-        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" decides by the shape at the site.
+        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" goes by the layers that made
+            the value at the site.
         cache_front: keep what the front puts out for the training data, in memory (True) or in a folder. That is only right
             without augmentation and with front_mode="eval".
         checkpoint: a file from which a run that was stopped goes on, to the same result.
@@ -144,12 +146,12 @@ def stitch_many(
     samples = as_data(data)
     titles = names or (type(front).__name__, type(back).__name__)
     with randomness_kept():
-        work = Work(front, back, at, samples, settings[0], seed, style)
+        work = Work(front, back, at, samples, settings[0], seed, style, names)
         seams = [work.seam(task, one) for task, one in zip(tasks, settings, strict=True)]
         cache = _cache(work, cache_front)
         try:
             training = Training(work.joint, seams, work.train, work.chosen, settings[0], seed=seed, cache=cache)
-            _train(training, checkpoint, work.key(tasks, settings), " → ".join(titles), progress)
+            _train(training, checkpoint, work.key(tasks, settings, cached=cache is not None), " → ".join(titles), progress)
         finally:
             if cache is not None:
                 cache.close()
@@ -171,17 +173,30 @@ class CrossValidation:
 
     @property
     def chosen(self) -> StitchResult:
-        """The stitch with the best accuracy on the held-out training data; its `stitched_accuracy` is that on the test data."""
-        return max(self.results, key=lambda one: one.chosen_accuracy)
+        """The stitch with the best accuracy on the held-out training data; its `stitched_accuracy` is that on the test data.
+
+        Raises:
+            InputError: the training of all of them diverged.
+        """
+        return self.results[self._place()]
 
     @property
     def alpha(self) -> float:
         """The α that was chosen."""
-        return self.alphas[self.results.index(self.chosen)]
+        return self.alphas[self._place()]
+
+    def _place(self) -> int:
+        finished = [place for place, one in enumerate(self.results) if not math.isnan(one.chosen_accuracy)]
+        if not finished:
+            tried = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+            raise InputError(f"training diverged for every α ({tried}), so none can be chosen. Pass a lower rate.")
+        return max(finished, key=lambda place: self.results[place].chosen_accuracy)
 
     def __repr__(self) -> str:
         lines = [
-            f"α = {alpha:g}: {one.chosen_accuracy:.2f} % held out, penalty {one.penalty:.2f}" + " ←" * (one is self.chosen)
+            f"α = {alpha:g}: diverged"
+            if math.isnan(one.chosen_accuracy)
+            else f"α = {alpha:g}: {one.chosen_accuracy:.2f} % held out, penalty {one.penalty:.2f}" + " ←" * (one is self.chosen)
             for alpha, one in zip(self.alphas, self.results, strict=True)
         ]
         return "\n".join(lines)
@@ -195,6 +210,7 @@ def cross_validate(
     data: Any,
     alphas: Sequence[float] = ALPHAS,
     preset: str | Settings = "paper",
+    style: str = "auto",
     seed: int = 0,
     names: tuple[str, str] | None = None,
     progress: bool = True,
@@ -211,6 +227,7 @@ def cross_validate(
         data: see `stitch`.
         alphas: the values to choose from.
         preset: see `stitch`.
+        style: see `stitch`.
         seed: see `stitch`.
         names: see `stitch`.
         progress: see `stitch`.
@@ -223,7 +240,9 @@ def cross_validate(
     if common["select_on"] != "validation" or "alpha" in common or not alphas:
         raise OptionError("cross-validation chooses from alphas=(…) by held-out data. Leave select_on and alpha out.")
     tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in alphas]
-    found = stitch_many(front, back, tasks, at=at, data=data, preset=preset, seed=seed, names=names, progress=progress)
+    found = stitch_many(
+        front, back, tasks, at=at, data=data, preset=preset, style=style, seed=seed, names=names, progress=progress
+    )
     return CrossValidation(tuple(alphas), tuple(found))
 
 
@@ -247,7 +266,7 @@ def _cache(work: Work, cache_front: bool | str | Path) -> FrontCache | None:
     if cache_front is False:
         return None
     front = work.joint.front.before
-    FrontCache.check(front, work.data, work.settings.front_mode)
+    FrontCache.check(front, work.everything, work.data, work.settings.front_mode)
     front.eval()
     return FrontCache(front, work.everything, None if cache_front is True else Path(cache_front), lambda: None)
 

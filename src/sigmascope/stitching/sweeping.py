@@ -33,6 +33,7 @@ def sweep(
     data: Any,
     folder: str | Path,
     preset: str | Settings = "paper",
+    style: str = "auto",
     seed: int = 0,
     progress: bool = True,
 ) -> list[StitchResult]:
@@ -49,6 +50,7 @@ def sweep(
         data: see `stitch`.
         folder: for one JSON and one safetensors file per stitch.
         preset: see `stitch`.
+        style: see `stitch`.
         seed: see `stitch`.
         progress: whether to show a progress bar over pairs and sites, on a terminal.
 
@@ -67,7 +69,7 @@ def sweep(
     with progress_bar("stitches", len(pairs) * len(sites), shown=progress) as advance:
         for pair in pairs:
             for site in sites:
-                paths = [_place(Path(folder), pair, site, task, preset, seed) for task in tasks]
+                paths = [_place(Path(folder), pair, site, task, preset, seed, style) for task in tasks]
                 wanted += paths
                 found |= {path: StitchResult.load(path) for path in paths if path.exists()}
                 missing = {path: task for path, task in zip(paths, tasks, strict=True) if path not in found}
@@ -75,7 +77,16 @@ def sweep(
                     front, back = map(network, pair)
                     chosen = list(missing.values())
                     results = stitch_many(
-                        front, back, chosen, at=site, data=samples, preset=preset, seed=seed, names=pair, progress=False
+                        front,
+                        back,
+                        chosen,
+                        at=site,
+                        data=samples,
+                        preset=preset,
+                        style=style,
+                        seed=seed,
+                        names=pair,
+                        progress=False,
                     )
                     for path, result in zip(missing, results, strict=True):
                         result.save(path)
@@ -84,10 +95,11 @@ def sweep(
     return [found[path] for path in wanted]
 
 
-def _place(folder: Path, pair: tuple[str, str], site: str, task: Task, preset: str | Settings, seed: int) -> Path:
-    """Return the file of a stitch; its name depends on all settings."""
+def _place(folder: Path, pair: tuple[str, str], site: str, task: Task, preset: str | Settings, seed: int, style: str) -> Path:
+    """Return the file of a stitch; its name depends on all settings, and on the style if one is asked for."""
     settings = asdict(settings_for(preset, task.family, task.changes))
     key = {"pair": list(pair), "site": site, "family": task.family, "settings": settings, "seed": seed}
+    key |= {} if style == "auto" else {"style": style}
     digest = hashlib.sha256(dump(key)).hexdigest()[:12]
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", "--".join([*pair, site, task.family]))[:120]
     return folder / f"{readable}-{digest}.json"

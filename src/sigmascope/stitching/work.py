@@ -56,6 +56,7 @@ class Work:
         settings: what all stitches have in common.
         seed: of the stitches at their start, and of the samples that are held out.
         style: where the channels are, or "auto".
+        names: of the two networks, for errors.
 
     Attributes:
         joint: the halves of the networks.
@@ -64,7 +65,15 @@ class Work:
     """
 
     def __init__(
-        self, front: nn.Module, back: nn.Module, at: str, data: StitchData, settings: Settings, seed: int, style: str
+        self,
+        front: nn.Module,
+        back: nn.Module,
+        at: str,
+        data: StitchData,
+        settings: Settings,
+        seed: int,
+        style: str,
+        names: tuple[str, str] | None = None,
     ) -> None:
         self.data, self.settings, self.seed = data, settings, seed
         self.device, self.dtype = place_of(front)
@@ -78,7 +87,7 @@ class Work:
             kept, held = divided(len(self.everything), settings.validation, seed)
             self.train, self.chosen = (Feed(train, data, self.device, self.dtype, one) for one in (kept, held))
         few = next(iter(self.test.batches(FEW)))[1]
-        self.joint: Joint = prepare(front, back, at=at, inputs=few, style=style)
+        self.joint: Joint = prepare(front, back, at=at, inputs=few, style=style, names=names)
         self.networks = (front, back)
 
     def seam(self, task: Task, settings: Settings) -> Seam:
@@ -93,8 +102,8 @@ class Work:
             layer.set_matrix(as_matrix(task.element, self.joint.channels))
         return Seam(layer, self.joint.back.after, task.family, settings)
 
-    def key(self, tasks: Sequence[Task], settings: Sequence[Settings]) -> dict[str, object]:
-        """Describe the run, as a checkpoint does."""
+    def key(self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool) -> dict[str, object]:
+        """Describe the run, as a checkpoint does; a front that is cached runs on other batches, which rounds differently."""
         front, back = (fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, self.networks))
         feeds = (self.everything, self.test)
         samples = fingerprint([one for feed in feeds for one in (feed.inputs, feed.labels)])
@@ -102,11 +111,21 @@ class Work:
             "front": front,
             "back": back,
             "site": self.joint.site.name,
+            "style": self.joint.style,
             "data": f"{samples} {self.data.augment}",
             "seed": self.seed,
             "families": [task.family for task in tasks],
+            "elements": [self._element(task) for task in tasks],
+            "cached": cached,
             "settings": [asdict(one) for one in settings],
         }
+
+    def _element(self, task: Task) -> str | None:
+        """Digest a given element, all of it: two permutations may differ in a few entries only."""
+        if task.element is None:
+            return None
+        matrix = as_matrix(task.element, self.joint.channels)
+        return fingerprint([matrix], values_each=matrix.numel())
 
     def result(self, training: Training, seam: Seam, names: tuple[str, str], own: tuple[float, float]) -> StitchResult:
         """Evaluate the best epoch of a stitch on the test data."""

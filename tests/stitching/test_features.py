@@ -1,0 +1,146 @@
+"""Keeping what a front puts out: the same result, files of its own, and fronts for which that would be wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import sigmascope as sg
+from sigmascope.stitching.data import Feed
+from sigmascope.stitching.features import FrontCache, _repeats
+from sigmascope.stitching.result import StitchResult
+from tests.stitching.small import data, equal, moved, state, trained
+
+
+def short(front: nn.Module, back: nn.Module, **changes: Any) -> StitchResult:
+    usual = {"at": "2", "data": data(), "preset": "fast", "batch": 64, "epochs": 2, "progress": False}
+    return sg.stitch(front, back, **{**usual, **changes})
+
+
+class Alone(nn.Module):
+    """Puts out what crosses: one value."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        return (x,)
+
+
+@pytest.mark.parametrize("where", ["memory", "folder"])
+@pytest.mark.parametrize("family", ["full", "relu-group"])
+def test_a_cached_front_gives_the_same(where: str, family: str, tmp_path: Path) -> None:
+    front, back = trained(), trained(1)
+    plain = short(front, back, family=family, front_mode="eval")
+    cached = short(front, back, family=family, front_mode="eval", cache_front=True if where == "memory" else tmp_path / "kept")
+    assert cached.stitched_accuracy == plain.stitched_accuracy
+    # The front sees other batch sizes, which rounds differently.
+    torch.testing.assert_close(cached.matrix, plain.matrix, atol=1e-4, rtol=1e-3)
+    assert not list(tmp_path.glob("kept/*"))
+
+
+def test_a_front_that_changes_cannot_be_cached() -> None:
+    with pytest.raises(sg.InputError, match=r"1 does in training mode\. Pass front_mode='eval'"):
+        short(trained(), moved(), cache_front=True)
+    augmented = dataclasses.replace(data(), augment="flip-shift")
+    with pytest.raises(sg.InputError, match="cache_front needs data that do not change"):
+        short(trained(), moved(), cache_front=True, front_mode="eval", data=augmented)
+
+
+class Attending(nn.Module):
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.attention, self.act, self.head = (
+            nn.MultiheadAttention(6, 2, dropout, batch_first=True),
+            nn.ReLU(),
+            nn.Linear(36, 4),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x[:, 0]
+        out: Tensor = self.head(self.act(self.attention(tokens, tokens, tokens, need_weights=False)[0]).flatten(1))
+        return out
+
+
+class Recurrent(nn.Module):
+    """Its dropout is no module, but the LSTM is one that torch.fx does not look into."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.lstm, self.act, self.head = nn.LSTM(6, 5, 2, batch_first=True, dropout=dropout), nn.ReLU(), nn.Linear(30, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.act(self.lstm(x[:, 0])[0]).flatten(1))
+        return out
+
+
+class Centred(nn.Module):
+    """Depends on the batch in either mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.head = nn.ReLU(), nn.Linear(36, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        out: Tensor = self.head(self.act(flat - flat.mean(dim=0)))
+        return out
+
+
+@pytest.mark.parametrize(("build", "name"), [(Attending, "attention"), (Recurrent, "it")])
+def test_hidden_dropout_is_not_cached(build: Any, name: str) -> None:
+    torch.manual_seed(0)
+    random, steady = build(0.5).eval(), build(0.0).eval()
+    with pytest.raises(sg.InputError, match=rf"{name} does in training mode\. Pass front_mode='eval'"):
+        short(random, random, at="act", family="full", cache_front=True)
+    short(random, random, at="act", family="full", cache_front=True, front_mode="eval")
+    short(steady, steady, at="act", family="full", cache_front=True)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_a_front_that_depends_on_the_batch_is_not_cached(mode: str) -> None:
+    torch.manual_seed(0)
+    network = Centred().eval()
+    with pytest.raises(sg.InputError, match=r"even in evaluation mode.*Leave cache_front out"):
+        short(network, network, at="act", family="full", cache_front=True, front_mode=mode)
+
+
+def test_checking_a_front_leaves_it_alone() -> None:
+    front, samples = nn.Sequential(trained(), Alone()).eval(), data()
+    before = state(front)
+    feed = Feed(samples.train, samples, torch.device("cpu"), None)
+    assert not _repeats(front, feed, "train")
+    assert _repeats(front, feed, "eval")
+    assert equal(before, state(front))
+    assert not front.training
+
+
+def test_two_caches_in_one_folder(tmp_path: Path) -> None:
+    samples = data(64, 8)
+    feed = Feed(samples.train, samples, torch.device("cpu"), None)
+    fronts = [nn.Sequential(nn.Conv2d(1, 2, 1), Alone()).eval() for _ in range(2)]
+    caches = [FrontCache(front, feed, tmp_path, lambda: None) for front in fronts]
+    numbers = torch.tensor([5, 0, 63])
+    with torch.no_grad():
+        for front, cache in zip(fronts, caches, strict=True):
+            torch.testing.assert_close(cache(numbers)[0], front(feed.inputs[numbers])[0])
+    caches[0].close()
+    assert len(list(tmp_path.iterdir())) == 1
+    with torch.no_grad():
+        torch.testing.assert_close(caches[1](numbers)[0], fronts[1](feed.inputs[numbers])[0])
+    caches[1].close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    samples = data(64, 8)
+    feed = Feed(samples.train, samples, torch.device("cpu"), None)
+
+    def stop() -> None:
+        raise KeyboardInterrupt("stopped")
+
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        FrontCache(nn.Sequential(Alone()), feed, tmp_path, stop)
+    assert not list(tmp_path.iterdir())
