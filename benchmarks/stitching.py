@@ -103,7 +103,7 @@ def ratio(plain: Plain, training: Training, device: str) -> tuple[float, float]:
 
 
 def main(device: str = "cpu", images: int | None = None) -> str:
-    images = images or (50_000 if device == "cuda" else 2 * BATCH)
+    images = images or (50_000 if device == "cuda" else 4 * BATCH)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if device == "cpu" else threads)
     data = samples(images)
