@@ -216,7 +216,7 @@ def test_training_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.M
     def penalty(network: object, layer: str, matrix: torch.Tensor, data: object, **options: object) -> RotationPenalty:
         if len(seen) == 4:
             seen.append((-1, 0.0))
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("stopped here")
         seed = int(str(options["seed"]))
         seen.append((seed, float((matrix != 0).double().mean())))
         settings = rotations.SETTINGS
@@ -229,7 +229,7 @@ def test_training_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.M
         rotations, "member", lambda setting, network, seed: dissections.member(Setting(smoke=True), network, seed)
     )
     setting = Setting(from_scratch=True, keep=tmp_path, progress=False)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped here"):
         rotations.rotations_of(setting, layers=("0",))
     place = tmp_path / "rotations" / "myrtle-nobn-0.json"
     assert len(LayerRotations.load(place).runs) == 4

@@ -62,7 +62,7 @@ class Trainer:
     def __call__(self, front: nn.Module, back: nn.Module, tasks: Sequence[Task], **options: Any) -> list[SimpleNamespace]:
         site = options["at"]
         if site == self.stop_at:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("stopped here")
         self.asked.append(site)
         self.tasks = list(tasks)
         return [
@@ -208,7 +208,7 @@ def test_an_interrupted_training_goes_on_where_it_stopped(tmp_path: Path, traine
     whole = stitches_of(scratch(tmp_path / "whole"), PLAN)
     assert trainer.asked == [*SITES, *SITES]
     trainer.asked, trainer.stop_at = [], "blocks.8.act2"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped here"):
         stitches_of(scratch(tmp_path / "stopped"), PLAN)
     (left,) = (tmp_path / "stopped" / FOLDER).iterdir()
     assert [one.site for one in PairStitches.load(left).stitches] == ["act1", "act1", "blocks.0.act1", "blocks.0.act1"]
@@ -224,7 +224,7 @@ def test_an_interrupted_training_goes_on_where_it_stopped(tmp_path: Path, traine
 def test_all_machines_are_told(tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = replace(PLAN, pairs=((0, 1),))
     trainer.stop_at = "blocks.8.act2"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped here"):
         stitches_of(scratch(tmp_path), plan)
     trainer.stop_at = ""
     monkeypatch.setattr(stitches, "machine_of", lambda device: "another machine")

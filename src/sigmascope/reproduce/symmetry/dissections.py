@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,8 +23,7 @@ from sigmascope.dissection.run import POWERS, dissect
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import best_device, images_of, kept_place, machine_of, member
-from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.reproduce.symmetry.kept import Kept, best_device, images_of, kept_place, machine_of, member
 
 __all__ = [
     "CATEGORIES",
@@ -42,7 +40,7 @@ __all__ = [
     "file_name",
 ]
 
-FOLDER, KIND, VERSION = "dissections", "dissections", 1
+FOLDER = "dissections"
 IMAGES, BATCH, SEEDS = 2_000, 250, (0, 1, 2, 3, 4)
 SMOKE_POWERS, SMOKE_SEEDS = (0.0, 0.5, 1.0), (0,)
 
@@ -90,7 +88,7 @@ INSIDE: Mapping[str, Subject] = {label: replace(STREAM[label], site="blocks.8.ac
 
 
 @dataclass(frozen=True)
-class Dissected:
+class Dissected(Kept):
     """One site of one network, for r rotations and p powers.
 
     Attributes:
@@ -111,6 +109,8 @@ class Dissected:
         machine: what it ran on.
         versions: of the packages that matter.
     """
+
+    kind = "dissections"
 
     network: str
     site: str
@@ -145,19 +145,6 @@ class Dissected:
         """(categories, r, p), counts in the order of `CATEGORIES`; 0 where there is none."""
         zero = np.zeros((len(self.seeds), len(self.powers)))
         return np.stack([np.array(counts.get(name, zero), dtype=np.float64) for name in CATEGORIES])
-
-    def save(self, path: Path) -> None:
-        """Write a JSON file, which replaces an older one at once or not at all."""
-        write_json(path, KIND, VERSION, encode(self))
-
-    @classmethod
-    def load(cls, path: Path) -> Dissected:
-        """Read what `save` wrote.
-
-        Raises:
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
-        return decode(cls, read_json(path, KIND, VERSION), str(path))
 
 
 def file_name(network: str, seed: int, site: str, quantile: float) -> str:
@@ -200,7 +187,6 @@ def _dissected(setting: Setting, subject: Subject, seed: int, quantile: float) -
         return kept
     found = _made(setting, subject, seed, quantile)
     if place is not None:
-        place.parent.mkdir(parents=True, exist_ok=True)
         found.save(place)
     return found
 

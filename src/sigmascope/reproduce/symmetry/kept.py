@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from typing import ClassVar, Self
 
 import torch
 
@@ -17,11 +18,33 @@ from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
 from sigmascope.reproduce.setting import DATA, Setting
 from sigmascope.stitching.data import StitchData, read_data
+from sigmascope.store import decode, encode, read_json, write_json
 
-__all__ = ["best_device", "images_of", "kept_place", "machine_of", "member", "samples_of"]
+__all__ = ["Kept", "best_device", "images_of", "kept_place", "machine_of", "member", "samples_of"]
 
+VERSION = 1
 SMOKE_IMAGES = 64
 """Of a test of the machinery; as many more to train on."""
+
+
+class Kept:
+    """A dataclass of results that is kept as one file of JSON; `kind` tells such files apart."""
+
+    kind: ClassVar[str]
+
+    def save(self, path: Path) -> None:
+        """Write a file, which replaces an older one at once or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, self.kind, VERSION, encode(self))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            FileFormatError: truncated, foreign, newer than this version, or hostile.
+        """
+        return decode(cls, read_json(path, cls.kind, VERSION), str(path))
 
 
 def kept_place(setting: Setting, folder: str, name: str) -> Path | None:

@@ -20,14 +20,13 @@ from sigmascope.errors import InputError, check_option
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import best_device, kept_place, machine_of, member, samples_of
-from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.reproduce.symmetry.kept import Kept, best_device, kept_place, machine_of, member, samples_of
 from sigmascope.symmetry.groups import group
 from sigmascope.symmetry.rotations import random_rotation
 
 __all__ = ["LAYERS", "MATRICES", "SETTINGS", "LayerRotations", "Rotated", "Rotations", "file_name", "rotations_of"]
 
-FOLDER, KIND, VERSION = "rotations", "rotation-penalties", 1
+FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
 LAYERS = ("0", "2", "5")
 """The first three of the four convolutions."""
@@ -66,7 +65,7 @@ class Rotated:
 
 
 @dataclass(frozen=True)
-class LayerRotations:
+class LayerRotations(Kept):
     """All matrices behind one layer.
 
     Attributes:
@@ -81,6 +80,8 @@ class LayerRotations:
         runs: all.
     """
 
+    kind = "rotation-penalties"
+
     network: str
     layer: str
     channels: int
@@ -90,19 +91,6 @@ class LayerRotations:
     machine: str
     versions: dict[str, str]
     runs: tuple[Rotated, ...]
-
-    def save(self, path: Path) -> None:
-        """Write a JSON file, which replaces an older one at once or not at all."""
-        write_json(path, KIND, VERSION, encode(self))
-
-    @classmethod
-    def load(cls, path: Path) -> LayerRotations:
-        """Read what `save` wrote.
-
-        Raises:
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
-        return decode(cls, read_json(path, KIND, VERSION), str(path))
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +202,6 @@ def _trained(
                 runs=(*(kept.runs if kept else ()), _row(name, found)),
             )
             if place is not None:
-                place.parent.mkdir(parents=True, exist_ok=True)
                 kept.save(place)
             advance()
     if kept is None:

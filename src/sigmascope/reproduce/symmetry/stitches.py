@@ -16,15 +16,14 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import best_device, kept_place, machine_of, member, samples_of
+from sigmascope.reproduce.symmetry.kept import Kept, best_device, kept_place, machine_of, member, samples_of
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings, settings_for
-from sigmascope.store import decode, encode, read_json, write_json
 
 __all__ = ["FAMILIES", "PairStitches", "Plan", "Stitched", "Stitches", "stitches_of"]
 
-FOLDER, KIND, VERSION = "stitches", "stitches", 1
+FOLDER = "stitches"
 SMOKE = {"epochs": 1, "head_start": 0, "batch": 32, "validation": 0.5, "pass_batches": 1}
 
 FAMILIES: Mapping[str, Task] = {
@@ -90,7 +89,7 @@ class Stitched:
 
 
 @dataclass(frozen=True)
-class PairStitches:
+class PairStitches(Kept):
     """All stitches of one pair.
 
     Attributes:
@@ -104,6 +103,8 @@ class PairStitches:
         versions: of the packages that matter.
         stitches: all.
     """
+
+    kind = "stitches"
 
     experiment: str
     networks: tuple[str, str]
@@ -119,19 +120,6 @@ class PairStitches:
         """(k,), a field of the stitches at sites; NaN where there is none."""
         found = {one.site: getattr(one, field) for one in self.stitches if one.label == label}
         return np.array([found.get(site, np.nan) for site in sites], dtype=np.float64)
-
-    def save(self, path: Path) -> None:
-        """Write a JSON file, which replaces an older one at once or not at all."""
-        write_json(path, KIND, VERSION, encode(self))
-
-    @classmethod
-    def load(cls, path: Path) -> PairStitches:
-        """Read what `save` wrote.
-
-        Raises:
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
-        return decode(cls, read_json(path, KIND, VERSION), str(path))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +210,6 @@ def _trained(
                 stitches=(*(kept.stitches if kept else ()), *rows),
             )
             if place is not None:
-                place.parent.mkdir(parents=True, exist_ok=True)
                 kept.save(place)
             advance()
     if kept is None:
