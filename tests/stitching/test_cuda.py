@@ -64,3 +64,21 @@ def test_a_warm_up_leaves_no_trace() -> None:
     for value in (1.0, 2.0, 3.0):
         step(torch.tensor(value, device="cuda"))
     assert float(total) == 1 + 3 + 6
+
+
+def test_what_cannot_be_captured_is_run_as_it_is() -> None:
+    total = torch.zeros((), device="cuda")
+
+    def run(x: Tensor) -> None:
+        total.add_(x if float(x) > 1.5 else 10 * x)
+
+    step = Step(run, lambda: [total])
+    for value in (1.0, 2.0, 3.0):
+        step(torch.tensor(value, device="cuda"))
+    assert float(total) == 10 + 2 + 3
+
+
+def test_what_is_wrong_stays_wrong() -> None:
+    step = Step(lambda x: x.reshape(7), lambda: [])
+    with pytest.raises(RuntimeError, match="shape"):
+        step(torch.zeros(3, device="cuda"))

@@ -23,6 +23,7 @@ from sigmascope.measure.batches import place_of
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.data import StitchData, as_data
+from sigmascope.stitching.layer import act
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.symmetry.matrices import as_square
 from sigmascope.symmetry.monomial import Monomial
@@ -50,7 +51,7 @@ class RotatedLayer(nn.Module):
             raise InputError(
                 f"the layer puts out {tuple(y.shape)}, and the matrix acts on {len(self.matrix)} channels, axis 1."
             )
-        return torch.einsum("oc,nc...->no...", self.matrix, y)
+        return act(self.matrix, y, "conv")
 
 
 @dataclass(frozen=True, repr=False)

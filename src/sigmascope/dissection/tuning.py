@@ -15,6 +15,7 @@ from sigmascope.capture.guard import left_as_it_was
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.errors import InputError
 from sigmascope.stitching.data import Feed, StitchData, divided
+from sigmascope.stitching.replay import Step
 
 __all__ = ["Tuning", "accuracy", "feeds", "modules_behind"]
 
@@ -71,7 +72,11 @@ class Tuning:
         if not self.parameters:
             raise InputError(f"nothing behind {layer} has parameters. Choose an earlier layer.")
         options: list[dict[str, Any]] = [{"params": groups[True], "weight_decay": settings.decay}, {"params": groups[False]}]
-        self._optimizer = torch.optim.Adam(options, lr=settings.rate)
+        on_gpu = self.parameters[0].is_cuda
+        # A captured step knows the rate by address, so there it is a tensor.
+        rate = torch.tensor(settings.rate, device=self.parameters[0].device) if on_gpu else settings.rate
+        self._optimizer = torch.optim.Adam(options, lr=rate, capturable=on_gpu)
+        self._step = Step(self._once, self._tensors)
 
     def epochs(self, train: Feed, chosen: Feed) -> Iterator[float]:
         """Train, yield the accuracy after each epoch, and leave the network as it was at the best one."""
@@ -86,16 +91,31 @@ class Tuning:
         self._network.load_state_dict(best)
 
     def _train(self, train: Feed, epoch: int) -> None:
+        rate = self._settings.rate_at(epoch)
         for group in self._optimizer.param_groups:
-            group["lr"] = self._settings.rate_at(epoch)
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
         self._network.eval()
         for module in self._behind:
             module.training = True
         for _, inputs, labels in train.shuffled(self._settings.batch, self._seed * 1_000_003 + epoch):
-            self._optimizer.zero_grad(set_to_none=True)
-            F.cross_entropy(self._network(inputs), labels).backward()  # type: ignore[no-untyped-call]
-            self._optimizer.step()
+            self._step(inputs, labels)
         self._network.eval()
+
+    def _once(self, inputs: Tensor, labels: Tensor) -> None:
+        loss = F.cross_entropy(self._network(inputs), labels)
+        # One that the network does not use, such as a head that is off, gets no gradient and stays.
+        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self._optimizer.step()
+
+    def _tensors(self) -> list[Tensor]:
+        """Return all tensors that a step changes."""
+        moments = [one for held in self._optimizer.state.values() for one in held.values() if isinstance(one, Tensor)]
+        return [*self.parameters, *self._network.buffers(), *moments]
 
 
 def accuracy(network: nn.Module, feed: Feed) -> float:

@@ -16,7 +16,7 @@ class Step:
     """Runs a function of tensors, whose shapes do not change, for its effect on a state.
 
     Args:
-        run: the function; it must take no decision by the numbers in a tensor.
+        run: the function. One that decides by the numbers in a tensor cannot be captured and is run as it is.
         state: returns all tensors that it changes. Those that the first run makes, such as the moments of an optimizer, must
             begin at zero.
     """
@@ -24,21 +24,22 @@ class Step:
     def __init__(self, run: Callable[..., None], state: Callable[[], list[Tensor]]) -> None:
         self._run, self._state = run, state
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._is_begun = False
         self._inputs: tuple[Tensor, ...] = ()
 
     def __call__(self, *inputs: Tensor) -> None:
         """Run it once."""
-        if not inputs[0].is_cuda:
+        if inputs[0].is_cuda and not self._is_begun:
+            self._graph, self._is_begun = self._captured(inputs), True
+        if self._graph is None:
             self._run(*inputs)
             return
-        if self._graph is None:
-            self._graph = self._captured(inputs)
         for place, value in zip(self._inputs, inputs, strict=True):
             place.copy_(value)
         self._graph.replay()
 
-    def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
-        """Warm up, so that everything has its tensors, capture, and undo what the warm-up changed."""
+    def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph | None:
+        """Warm up, so that everything has its tensors, capture if that can be, and undo what the warm-up changed."""
         self._inputs = tuple(value.clone() for value in inputs)
         before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -48,12 +49,17 @@ class Step:
                 self._run(*self._inputs)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._run(*self._inputs)
+        try:
+            with torch.cuda.graph(graph):
+                self._run(*self._inputs)
+            is_captured = True
+        except RuntimeError:  # the warm-up ran, so that only capturing is what cannot be done
+            torch.cuda.synchronize()
+            is_captured = False
         with torch.no_grad():
             for tensor in self._state():
                 if id(tensor) in before:
                     tensor.copy_(before[id(tensor)])
                 else:
                     tensor.zero_()
-        return graph
+        return graph if is_captured else None

@@ -187,6 +187,7 @@ def _trained(
     with progress_bar(f"Rotations behind {layer}", len(left), shown=setting.progress) as advance:
         for name, seed in left:
             network = entries[seed].network.to(device)
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # what convolutions like best
             channels = len(network.get_submodule(layer).get_parameter("weight"))
             matrix = MATRICES[name](channels, seed)
             found = rotation_penalty(network, layer, matrix, samples, settings=settings, seed=seed, progress=False)
