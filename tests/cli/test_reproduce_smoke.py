@@ -9,15 +9,19 @@ import pytest
 
 from sigmascope.errors import InputError
 from sigmascope.reproduce import run as running
-from sigmascope.reproduce.item import UNTRIED
-from sigmascope.reproduce.table import PAPERS
+from sigmascope.reproduce.item import HOLDS, UNTRIED
+from sigmascope.reproduce.run import ARITHMETIC
+from sigmascope.reproduce.table import PAPERS, item
 from tests.cli.running import document, run
 
 ZOO = Path(__file__).resolve().parents[2] / "zoo"
 SYMMETRY = list(PAPERS["symmetry"])
 
 
-@pytest.mark.parametrize("name", [name for name in SYMMETRY if name != "sym-orderings"])  # which runs five of the others
+TRIED = [name for name in SYMMETRY if name not in ARITHMETIC]
+
+
+@pytest.mark.parametrize("name", [name for name in TRIED if name != "sym-orderings"])  # which runs five of the others
 def test_every_item_runs_in_a_tiny_size(name: str, tmp_path: Path) -> None:
     kind, content = document(run("reproduce", name, "--smoke", "-o", tmp_path, "--json", SIGMASCOPE_ZOO=str(ZOO)))
     (outcome,) = content["outcomes"]
@@ -29,6 +33,33 @@ def test_every_item_runs_in_a_tiny_size(name: str, tmp_path: Path) -> None:
     pictures = {f"{figure}.{ending}" for figure in outcome["figures"] for ending in ("svg", "png", "csv")}
     assert {path.name for path in tmp_path.iterdir()} == {*pictures, f"{name}.json", "index.html", "index.md"}
     assert min(path.stat().st_size for path in tmp_path.iterdir()) > 100  # and no folder: no results are kept
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_items_without_networks_run_in_full(name: str, tmp_path: Path) -> None:
+    tried, plain = tmp_path / "tried", tmp_path / "plain"
+    for out, options in ((tried, ("--smoke",)), (plain, ())):
+        (outcome,) = document(run("reproduce", name, *options, "-o", out, "--json", SIGMASCOPE_ZOO="no zoo"))[1]["outcomes"]
+        assert (outcome["name"], outcome["verdict"], outcome["run"]) == (name, HOLDS, "")
+        assert {check["verdict"] for check in outcome["checks"]} == {HOLDS}
+    for ending in ("svg", "png", "csv"):  # the document has the seconds too
+        file = f"{name}.{ending}"
+        assert (tried / file).read_bytes() == (plain / file).read_bytes()
+
+
+@pytest.mark.parametrize("name", SYMMETRY)
+def test_only_items_that_ask_for_nothing_run_in_full(name: str) -> None:
+    class Nothing:
+        """A setting that cannot be asked."""
+
+        def __getattr__(self, attribute: str) -> object:
+            raise InputError(f"asks for {attribute}.")
+
+    if name in ARITHMETIC:
+        item(name).measure(Nothing())  # type: ignore[arg-type]
+    else:
+        with pytest.raises(InputError, match="asks for"):
+            item(name).measure(Nothing())  # type: ignore[arg-type]
 
 
 def test_networks_without_weights_are_tried_too(tmp_path: Path) -> None:

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import sigmascope as sg
 from sigmascope.stitching.data import AUGMENTATIONS
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.layer import STYLES
-from sigmascope.stitching.settings import PRESETS
+from sigmascope.stitching.settings import PRESETS, Settings
 from tests.cli.running import document, run
-
-SOURCE = """
-import torch
-from torch import nn
-
-def build(seed):
-    torch.manual_seed(seed)
-    return nn.Sequential(
-        nn.AvgPool2d(8), nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(96, 10)
-    )
-
-def one():
-    return build(1)
-
-def two():
-    return build(2)
-
-def other():
-    return nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, 10), nn.ReLU(), nn.Linear(10, 10))
-"""
-
-
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nets.py").write_text(SOURCE)
-    (tmp_path / "data" / "cifar10").mkdir(parents=True)
-    generator = np.random.default_rng(0)
-    for split, count in (("train", 80), ("test", 30)):
-        np.save(tmp_path / f"data/cifar10/{split}_images.npy", generator.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8))
-        np.save(tmp_path / f"data/cifar10/{split}_labels.npy", generator.integers(0, 10, count))
-    return tmp_path
-
-
-NETWORKS = ("py:nets.py:one", "py:nets.py:two")
-SHORT = ("--at", "3", "--data", "cifar10", "--epochs", "2", "--batch-size", "16", "--preset", "fast", "--device", "cpu")
+from tests.cli.stitchable import NETWORKS, SHORT
 
 
 def test_the_choices_are_those_of_the_library() -> None:
@@ -70,8 +37,6 @@ def test_it_prints_and_writes(files: Path) -> None:
     assert sorted(one.name for one in (files / "out").iterdir()) == ["stitch.json", "stitch.safetensors"]
     stored = sg.StitchResult.load(files / "out" / "stitch.json")
     assert (stored.augment, stored.settings.batch, len(stored.history)) == ("flip-shift", 16, 2)
-    again = run("stitch", *NETWORKS, *SHORT, "-o", "out/stitch.json")
-    assert again.stdout == result.stdout
 
 
 def test_the_style_is_passed_on(files: Path) -> None:
@@ -80,6 +45,25 @@ def test_the_style_is_passed_on(files: Path) -> None:
         for more in ([], ["--style", "linear"])
     )
     assert [(one["style"], one["channels"]) for one in (auto, linear)] == [("conv", 6), ("linear", 4)]
+
+
+def test_every_setting_can_be_reached(files: Path) -> None:
+    command = importlib.import_module("sigmascope.cli.stitch")
+    usual = {field.name: field.default for field in dataclasses.fields(Settings)}
+    assert set(command.SETTINGS.values()) < usual.keys()
+    others = {name: value for name, value in usual.items() if name not in command.SETTINGS.values()}
+    assert dict(command._setting(f"{name}={value}".lower()) for name, value in others.items()) == others
+    assert command._setting("pass_batches=3") == ("pass_batches", 3)
+    assert command._setting("projection=none") == ("projection", "none")  # a name here, nothing there
+    assert command._setting("batch_norm_pass=none") == ("batch_norm_pass", None)
+
+
+def test_other_settings_are_passed_on(files: Path) -> None:
+    given = ("--set", "momentum=0.5", "--set", "validation=0.25", "--set", "batch_norm_pass=false", "--set", "optimizer=sgd")
+    _, content = document(run("stitch", *NETWORKS, *SHORT, "--family", "full", *given, "--json"))
+    found = [content["settings"][name] for name in ("momentum", "validation", "batch_norm_pass", "optimizer")]
+    assert found == [0.5, 0.25, False, "sgd"]
+    assert content["samples"] == [60, 20, 30]
 
 
 def test_networks_of_two_kinds_are_named(files: Path) -> None:
@@ -117,15 +101,26 @@ def test_a_cached_front(files: Path) -> None:
             "embedded has no split 'train'. Stitching needs data with the splits train and test, such as cifar10",
         ),
         (["--device", "abacus"], "device='abacus' cannot be used here"),
-        (["-o", "nets.json"], "holds no stitch"),
+        (["-o", "nets.json"], "nets.json is there and holds no stitch. Choose another name, or remove it first."),
+        (["-o", "weights.json"], "weights.safetensors is there and holds no stitch, whose tensors would replace it."),
+        (["-o", "folder.json"], "folder.json is a folder"),
+        (["--set", "momentun=0.5"], "--set='momentun' is not known. Did you mean 'momentum'?"),
+        (["--set", "momentum=much"], "momentum='much' cannot be. Pass a number"),
+        (["--set", "decay=inf"], "decay='inf' cannot be. Pass a number"),
+        (["--set", "pass_batches=1.5"], "pass_batches='1.5' cannot be. Pass a number"),
+        (["--set", "batch_norm_pass=maybe"], "batch_norm_pass='maybe' is not known"),
     ],
 )
 def test_errors(files: Path, arguments: list[str], message: str) -> None:
     (files / "nets.json").write_text("{}")
+    (files / "folder.json").mkdir()
+    save_file({"weight": torch.ones(2)}, files / "weights.safetensors")
+    before = (files / "weights.safetensors").read_bytes()
     result = run("stitch", *NETWORKS, *SHORT, *arguments)
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
     assert message in line
+    assert (files / "weights.safetensors").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -138,6 +133,10 @@ def test_errors(files: Path, arguments: list[str], message: str) -> None:
         (["--alpha", "3", "--family", "lasso"], "--alpha belongs to --family relu-group"),
         (["--style", "round"], "'round' is not one of"),
         (["-o", "stitch.txt"], "does not end in .json"),
+        (["--rate", "inf"], "inf is not in the range"),
+        (["--set", "rate=1"], "--set rate=1: use --rate."),
+        (["--set", "head_start=1"], "--set head_start=1: use --head-start."),
+        (["--set", "momentum"], "--set momentum: write NAME=VALUE."),
     ],
 )
 def test_wrong_usage(files: Path, arguments: list[str], message: str) -> None:

@@ -19,11 +19,13 @@ TASKS = [
     Task("full"),
     Task("low-rank", {"rank": 2}),
     Task("lasso"),
+    Task("lasso", {"shrinkage": "proximal"}),
+    Task("relu-group", {"rounding": "monotone"}),
     Task("softsort", {"optimizer": "adam"}),
     Task("permutation"),
     Task("least-squares"),
 ]
-SETTINGS = Settings(rate=0.02, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative")
+SETTINGS = Settings(rate=0.02, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative", final_pass=True)
 
 
 def stitched(device: str, at: str = "2") -> list[StitchResult]:

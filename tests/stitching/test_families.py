@@ -14,6 +14,7 @@ import sigmascope as sg
 from sigmascope.stitching.families import FAMILIES, Moments, sparsity
 from sigmascope.stitching.layer import Stitch, act, as_matrix, style_of
 from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.sorting import sort_permutation
 from sigmascope.symmetry.monomial import Monomial
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_stitching.npz"))
@@ -73,6 +74,46 @@ def test_softsort(mode: str) -> None:
     made.scaled = False
     if mode == "eval":
         assert torch.equal(made.matrix(exact=True), golden("wreath__P"))
+
+
+def test_softsort_weighs_as_it_is_told() -> None:
+    scores = golden("softsort__s").flatten()
+    for weighing in ("softmax", "inverse"):
+        made = layer("softsort", {"scores": scores, "log_scales": torch.zeros(len(scores))}, weighing=weighing)
+        close(made.matrix(exact=False).detach(), golden(f"softsort__tau1.0_norm1_exp{int(weighing == 'inverse')}"))
+        assert torch.equal(made.matrix(exact=True), sort_permutation(scores))
+
+
+def test_relu_group_rounds_as_it_is_told() -> None:
+    values = {"permutation": golden("birkhoff__weight_perms"), "weights": golden("birkhoff__monotone_v")}
+    made = layer("relu-group", values, rounding="monotone")
+    assert torch.equal(made.matrix(exact=True), golden("birkhoff__P_monotone"))
+    del values["weights"]
+    assert torch.equal(layer("relu-group", values).matrix(exact=True), golden("birkhoff__P_hungarian"))
+
+
+def test_weights_of_rounding_are_drawn_once_and_not_trained() -> None:
+    one, two, other = (Stitch("relu-group", 9, "conv", settings=Settings(rounding="monotone"), seed=s) for s in (0, 0, 1))
+    weights = one.values["weights"]
+    assert not weights.requires_grad
+    assert torch.equal(weights, weights.sort().values)
+    assert 0 <= float(weights.min()) < float(weights.max()) < 1
+    assert torch.equal(weights, two.values["weights"])
+    assert not torch.equal(weights, other.values["weights"])
+    plain = Stitch("relu-group", 9, "conv")
+    assert set(plain.values) == {"permutation", "scales"}
+    assert torch.equal(plain.values["permutation"], one.values["permutation"])
+
+
+def test_beta_weighs_the_sums() -> None:
+    values = {"permutation": golden("birkhoff__pert_perms")}
+    free, usual, twice = (layer("relu-group", values, projection="none", beta=beta).term() for beta in (0.0, 0.01, 0.02))
+    assert free is not None
+    assert usual is not None
+    assert twice is not None
+    close((twice - free).detach(), 2 * (usual - free).detach())
+    close(usual.detach(), golden("birkhoff__regularization")[3])
+    assert float(usual.detach()) > float(free.detach())
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])

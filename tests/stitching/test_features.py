@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +131,63 @@ def test_two_caches_in_one_folder(tmp_path: Path) -> None:
         for front, cache in zip(fronts, caches, strict=True):
             torch.testing.assert_close(cache(numbers)[0], front(feed.inputs[numbers])[0])
     caches[0].close()
-    assert len(list(tmp_path.iterdir())) == 1
     with torch.no_grad():
         torch.testing.assert_close(caches[1](numbers)[0], fronts[1](feed.inputs[numbers])[0])
     caches[1].close()
     assert not list(tmp_path.iterdir())
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from sigmascope.stitching import features
+from sigmascope.stitching.data import Feed, StitchData
+
+class Front(torch.nn.Module):
+    def forward(self, x):
+        return x, x + 1
+
+samples = torch.rand(8, 3), torch.zeros(8, dtype=torch.long)
+feed = Feed(samples, StitchData(samples, samples), torch.device("cpu"), None)
+features.BATCH, filled = 4, []
+
+def advance():
+    filled.append(1)
+    if len(filled) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+cache = features.FrontCache(Front(), feed, Path(sys.argv[1]), advance)
+assert torch.equal(cache(torch.tensor([6]))[1], samples[0][6:7] + 1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere mapped files cannot be removed")
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_killed_run_leaves_nothing(after: int, tmp_path: Path) -> None:
+    """Once in the middle of filling the cache, and once in the middle of using it."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), str(after)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_values_on_disk_are_mapped_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: dict[str, int] = {}
+    from_file = torch.from_file
+
+    def watched(path: str, **given: Any) -> Tensor:
+        mapped = from_file(path, **given)
+        sizes[Path(path).name] = Path(path).stat().st_size
+        return mapped
+
+    monkeypatch.setattr(torch, "from_file", watched)
+    samples = data(64, 8)
+    feed = Feed(samples.train, samples, torch.device("cpu"), None)
+    cache = FrontCache(nn.Sequential(nn.Conv2d(1, 2, 1), Alone()).eval(), feed, tmp_path, lambda: None)
+    assert sizes == {"0.bin": 64 * 2 * 36 * 4}
+    cache.close()
 
 
 def test_a_cache_that_fails_leaves_nothing(tmp_path: Path) -> None:

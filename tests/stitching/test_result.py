@@ -22,7 +22,10 @@ def made(**changes: Any) -> StitchResult:
 
 def test_it_prints_itself() -> None:
     text = repr(made(family="lasso", strength=0.01))
-    assert text.startswith("one stitched to two at 2: lasso, strength=0.01, 8 channels\npenalty ")
+    assert text.startswith("one stitched to two at 2: lasso, strength=0.01, shrinkage=proximal, 8 channels\npenalty ")
+    assert repr(made(epochs=1)).startswith("one stitched to two at 2: relu-group, alpha=0.1, 8 channels\n")
+    assert "relu-group, alpha=0.1, rounding=monotone, 8 channels" in repr(made(epochs=1, rounding="monotone"))
+    assert "full, 8 channels" in repr(made(epochs=1, family="full"))
     assert "% on held-out data), batch 64; 256 test samples" in text
     assert "not trained" in repr(made(family="identity"))
 
@@ -39,7 +42,7 @@ def test_it_comes_back_from_its_files(tmp_path: Path) -> None:
 
 
 def test_a_diverged_one_comes_back_too(tmp_path: Path) -> None:
-    result = made(family="lasso", rate=10.0, strength=1e38)
+    result = made(family="lasso", rate=10.0, strength=1e38, shrinkage="gradient")
     found = StitchResult.load(result.save(tmp_path / "stitch.json"))
     assert found.penalty != found.penalty
     assert found.notes == result.notes

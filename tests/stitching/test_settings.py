@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import sigmascope as sg
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.settings import PRESETS, Settings, settings_for
+from sigmascope.stitching.work import Task, settings_of
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -27,6 +29,9 @@ def test_what_is_published() -> None:
     assert (run["relu-group"].rate, run["relu-group"].optimizer, run["relu-group"].decay) == (1e-2, "sgd", 1e-4)
     assert (run["softsort"].rate, run["softsort"].optimizer) == (1e-2, "adam")
     assert run["full"].select_on == "test"
+    for settings in (paper, *run.values()):
+        assert (settings.shrinkage, settings.weighing, settings.rounding) == ("gradient", "softmax", "hungarian")
+        assert (settings.beta, settings.final_pass) == (0.01, False)
 
 
 def test_a_shorter_training_has_a_shorter_head_start() -> None:
@@ -53,12 +58,48 @@ def test_settings_may_be_given_as_such() -> None:
         ({"pass_batches": 0}, "pass_batches=0 cannot be"),
         ({"validation": 1.0}, "validation=1.0 is no share"),
         ({"batch_norm_pass": "yes"}, "batch_norm_pass='yes' is not known"),
+        ({"final_pass": None}, "final_pass=None is not known. Pass True or False"),
+        ({"momentum": 1.0}, "momentum=1.0 never forgets. Pass a number below 1"),
+        ({"shrinkage": "soft"}, "shrinkage='soft' is not known"),
+        ({"weighing": "linear"}, "weighing='linear' is not known"),
+        ({"rounding": "greedy"}, "rounding='greedy' is not known"),
+        ({"beta": -1.0}, "beta=-1.0 cannot be"),
+        ({"optimizer": "adam", "shrinkage": "proximal"}, "shrinkage='proximal' needs to know how far a step goes"),
         ({"epochs": 2, "head_start": 3}, "head_start=3 is more than epochs=2"),
     ],
 )
 def test_values_that_cannot_be(changes: dict[str, Any], match: str) -> None:
     with pytest.raises(sg.OptionError, match=match):
         settings_for("paper", "full", changes)
+
+
+READ = {
+    "low-rank": {"rank": 2},
+    "lasso": {"strength": 0.1, "shrinkage": "gradient"},
+    "relu-group": {"alpha": 1.0, "regulariser": "rms", "projection": "none", "beta": 0.1, "rounding": "monotone"},
+    "softsort": {"temperature": 2.0, "weighing": "inverse"},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_takes_what_it_reads_and_nothing_that_only_others_read(family: str) -> None:
+    element = torch.eye(2) if family == "fixed" else None
+    assert set(READ.get(family, {})) == set(FAMILIES[family].options)
+    for reader, changes in READ.items():
+        for name, value in changes.items():
+            task = Task(family, {name: value, "epochs": 3, "head_start": 1}, element)
+            if reader == family:
+                assert getattr(settings_of(task, "paper"), name) == value
+            else:
+                with pytest.raises(sg.OptionError, match=rf"{name}={value!r} is read by family='{reader}' only"):
+                    settings_of(task, "paper")
+
+
+def test_settings_as_such_are_for_all_families() -> None:
+    given = Settings(rank=3, alpha=2.0, shrinkage="proximal")
+    assert settings_of(Task("full"), given).alpha == 2.0
+    with pytest.raises(sg.OptionError, match=r"alpha=1\.0 is read by"):
+        settings_of(Task("full", {"alpha": 1.0}), given)
 
 
 def test_an_unknown_preset() -> None:

@@ -44,6 +44,12 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert [one.record() for one in again] == [one.record() for one in every]
 
 
+def test_changes_that_a_family_ignores_are_refused(tmp_path: Path) -> None:
+    networks: dict[str, nn.Module] = {"a": trained(), "b": trained(1)}
+    with pytest.raises(sg.OptionError, match=r"alpha=1\.0 is read by family='relu-group' only, and not by 'softsort'"):
+        sweep(networks, [("a", "b")], ["2"], [Task("softsort", {"alpha": 1.0})], data=data(), folder=tmp_path, progress=False)
+
+
 def test_fixed_elements_have_no_file(tmp_path: Path) -> None:
     with pytest.raises(sg.InputError, match="no place for fixed elements"):
         sweep({}, [], [], [Task("fixed", {}, torch.eye(2))], data=data(), folder=tmp_path)

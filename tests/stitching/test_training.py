@@ -324,7 +324,7 @@ def test_augmentation_changes_training_only() -> None:
 
 
 def test_a_training_that_diverges_is_a_result_with_a_reason() -> None:
-    tasks = [Task("lasso", {"rate": 10.0, "strength": 1e38}), Task("relu-group")]
+    tasks = [Task("lasso", {"rate": 10.0, "strength": 1e38, "shrinkage": "gradient"}), Task("relu-group")]
     bad, good = stitch_many(trained(), moved(), tasks, at="2", data=data(), preset="fast", progress=False)
     assert "diverged in epoch 1" in bad.notes[0]
     assert bad.stitched_accuracy != bad.stitched_accuracy
@@ -354,6 +354,15 @@ def test_other_projections_run() -> None:
     for projection in ("gradient", "none"):
         result = short(trained(), moved(), epochs=4, projection=projection, regulariser="rms")
         assert result.element is not None
+
+
+def test_monotone_rounding_runs_and_goes_on(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"epochs": 4, "rounding": "monotone"}
+    expected = short(trained(), moved(), **given)
+    assert expected.element is not None
+    resumed = [short(trained(), moved(), checkpoint=tmp_path / "run.checkpoint", **given) for _ in range(2)]
+    assert all(same(expected, one) for one in resumed)
+    assert not torch.equal(expected.matrix, short(trained(), moved(), epochs=4).matrix)
 
 
 def test_cross_validation() -> None:
@@ -397,6 +406,8 @@ def test_wrong_questions() -> None:
         short(front, conv_net(4).eval())
     with pytest.raises(sg.OptionError, match=r"batch is .* in tasks that share"):
         stitch_many(front, back, [Task("full", {"batch": 1}), Task("full", {"batch": 2})], at="2", data=data())
+    with pytest.raises(sg.OptionError, match=r"rank=4 is read by family='low-rank' only, and not by 'full'\. Leave it out"):
+        short(front, back, family="full", rank=4)
     with pytest.raises(sg.OptionError, match="tasks is empty"):
         stitch_many(front, back, [], at="2", data=data())
     with pytest.raises(sg.InputTypeError, match="the front is on cpu and the back on meta"):

@@ -22,7 +22,7 @@ ALL = "all"
     "-o", "--out", default="reproduced", show_default=True, type=click.Path(file_okay=False), help="Folder to write to."
 )
 @click.option("--from-scratch", is_flag=True, help="Measure the networks of the zoo again, instead of reading what is stored.")
-@click.option("--smoke", is_flag=True, help="Try an experiment on trained networks in a tiny size: minutes, no verdict.")
+@click.option("--smoke", is_flag=True, help="Try an experiment on networks in a tiny size: seconds each, no verdict.")
 @click.option("--data-root", metavar="DIR", type=click.Path(), help="Folder with the data sets, to measure from scratch.")
 @click.option(
     "--weights",
@@ -40,7 +40,7 @@ def reproduce(names: tuple[str, ...], wanted_list: bool, out: str, as_json: bool
 
     Writes pictures, their data as CSV, the verdicts as JSON, and one page, index.html and index.md, about all items that the
     folder has by then. What is measured goes to folders like those of the zoo, such as OUT/signatures, and the same command
-    reads it again. --smoke is for the items of the paper on symmetries, sym-….
+    reads it again. --smoke is for the items of the paper on symmetries, sym-…; those without networks run in full.
     """
     from sigmascope.reproduce.table import ITEMS, PAPERS, check_names
 

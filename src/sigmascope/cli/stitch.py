@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sigmascope.cli.output import emit, json_option, say, written
+from sigmascope.cli.output import emit, inform, json_option, say, written
 from sigmascope.cli.program import Stopped
+from sigmascope.cli.stitch_file import checked_file, finished_stitch, request_of, write_stitch
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +32,7 @@ OF_FAMILY = {"rank": "low-rank", "strength": "lasso", "alpha": "relu-group"}  # 
 AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
 
 COUNT = click.IntRange(min=1)
-POSITIVE = click.FloatRange(min=0)
+POSITIVE = click.FloatRange(min=0, max=math.inf, max_open=True)
 # Option -> setting; only those that are given change the preset.
 SETTINGS = {
     "rank": "rank",
@@ -39,6 +44,23 @@ SETTINGS = {
     "rate": "rate",
     "select_on": "select_on",
     "front_mode": "front_mode",
+}
+
+
+def _finite(text: str) -> float:
+    """Read a number; others are left to the settings, which refuse them."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
+# Type of a setting -> how its text is read.
+READERS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": _finite,
+    "bool": {"true": True, "false": False}.__getitem__,
+    "None": {"none": None}.__getitem__,
 }
 
 
@@ -65,6 +87,13 @@ SETTINGS = {
 @click.option("--rate", type=POSITIVE, metavar="X", help="Learning rate, instead of that of the preset.")
 @click.option("--select-on", type=click.Choice(["validation", "test"]), help="What the best epoch is chosen by.")
 @click.option("--front-mode", type=click.Choice(["train", "eval"]), help="Whether batch norms of the front see the batch.")
+@click.option(
+    "--set",
+    "others",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting; repeat for several. A wrong name lists them.",
+)
 @click.option("--cache-front", metavar="memory|DIR", help="Keep what the front puts out; needs --front-mode eval.")
 @click.option("--augment", type=click.Choice(AUGMENT), help="Of training images.  [default: flip-shift for CIFAR]")
 @click.option("--data-root", metavar="DIR", help="Folder with the files of the data.  [default: $SIGMASCOPE_DATA, or data]")
@@ -80,37 +109,53 @@ def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) 
     """Stitch the front of network FRONT to the back of network BACK, both by their names in the catalog.
 
     Prints the stitching penalty: the mean accuracy of the two networks minus that of the stitched one. With a FILE.json as
-    OUT this may be killed at any moment: the same command goes on from the last epoch.
+    OUT this may be killed at any moment: the same command goes on from the last epoch, and shows a finished stitch again. A
+    file of another run is never replaced.
     """
     _check_family(given)
-    target = _checked(out)
+    target = checked_file(out) if out else None
     from sigmascope import catalog
+    from sigmascope.stitching.settings import settings_for
+
+    changes = _changes(given)
+    settings = settings_for(given["preset"], given["family"], changes)
+    given["device"] = _device(given["device"])
+    models = catalog.model(front), catalog.model(back)
+    request = request_of(models, given, settings=settings, augment=_augment(given))
+    checkpoint = target.with_name(f".{target.stem}.checkpoint") if target else None
+    result, paths = finished_stitch(target, request) if target else None, list[Path]()
+    if result:
+        inform(f"{target}: already there")
+    else:
+        result = _stitched(models, given, changes, checkpoint)
+        paths = write_stitch(result, target, request) if target else []
+    _show(result, paths, as_json)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+
+
+def _stitched(
+    models: tuple[Model, Model], given: dict[str, Any], changes: dict[str, Any], checkpoint: Path | None
+) -> StitchResult:
+    """Train, or go on where a run was stopped."""
     from sigmascope.stitching import stitch as stitched
 
-    device = _device(given["device"])
-    models = [catalog.model(name) for name in (front, back)]
-    checkpoint = target.with_name(f".{target.stem}.checkpoint") if target else None
+    front, back = models
     try:
-        result = stitched(
-            *(one.network.to(device) for one in models),
-            at=given["at"],
-            data=_data(models[0], given),
-            family=given["family"],
-            preset=given["preset"],
-            style=given["style"],
+        return stitched(
+            front.network.to(given["device"]),
+            back.network.to(given["device"]),
+            data=_data(front, given),
             cache_front={None: False, "memory": True}.get(given["cache_front"], given["cache_front"]),
             checkpoint=checkpoint,
-            seed=given["seed"],
-            names=(front, back),
-            **{setting: given[option] for option, setting in SETTINGS.items() if given[option] is not None},
+            names=(front.name, back.name),
+            **{name: given[name] for name in ("at", "family", "preset", "style", "seed")},
+            **changes,
         )
     except Stopped as stopped:
         kept = "Finished epochs are kept: the same command goes on from there."
-        stopped.remedy = kept if out else "Nothing was written: no -o was given."
+        stopped.remedy = kept if checkpoint else "Nothing was written: no -o was given."
         raise
-    _show(result, target, as_json)
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
 
 
 def _check_family(given: dict[str, Any]) -> None:
@@ -120,19 +165,27 @@ def _check_family(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{option} belongs to --family {family}, and the family is {given['family']}.")
 
 
-def _checked(out: str | None) -> Path | None:
-    """Return where to write, if nothing else is there."""
-    from sigmascope.errors import InputError
-    from sigmascope.runs.folder import kind_of
+def _changes(given: dict[str, Any]) -> dict[str, Any]:
+    """Return setting -> value, of the settings that are asked for."""
+    found = {setting: given[option] for option, setting in SETTINGS.items() if given[option] is not None}
+    return found | dict(map(_setting, given["others"]))
 
-    if out is None:
-        return None
-    path = Path(out)
-    if path.suffix != ".json":
-        raise click.UsageError(f"{out} does not end in .json.")
-    if path.is_file() and kind_of(path) != "stitch":
-        raise InputError(f"{out} is there and holds no stitch. Choose another name, or remove it first.")
-    return path
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE by the type of the setting; a value that is none of it is left as it is, to be refused by name."""
+    from sigmascope.errors import check_option
+    from sigmascope.stitching.settings import Settings
+
+    name, _, value = text.partition("=")
+    own = next((option for option, setting in SETTINGS.items() if setting == name), None)
+    if own or not value:
+        raise click.UsageError(f"--set {text}: " + (f"use --{own.replace('_', '-')}." if own else "write NAME=VALUE."))
+    kinds = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(Settings)}
+    check_option("--set", name, [one for one in kinds if one not in SETTINGS.values()])
+    for kind in kinds[name]:
+        with suppress(KeyError, ValueError):
+            return name, READERS[kind](value)
+    return name, value
 
 
 def _device(name: str) -> torch.device:
@@ -163,12 +216,16 @@ def _data(model: Model, given: dict[str, Any]) -> StitchData:
         raise OptionError(
             f"{given['data']} has no split 'train'. Stitching needs data with the splits train and test, such as cifar10."
         ) from error
+    return read_data(train, test, augment=_augment(given))
+
+
+def _augment(given: dict[str, Any]) -> str:
+    """Return how training images are augmented."""
     usual = "flip-shift" if given["data"] in AUGMENTED and given["cache_front"] is None else "none"
-    return read_data(train, test, augment=given["augment"] or usual)
+    return given["augment"] or usual
 
 
-def _show(result: StitchResult, target: Path | None, as_json: bool) -> None:
-    paths = [] if target is None else [result.save(target), target.with_suffix(".safetensors")]
+def _show(result: StitchResult, paths: list[Path], as_json: bool) -> None:
     if as_json:
         from sigmascope.store import encode
 

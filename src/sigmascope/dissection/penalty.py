@@ -32,6 +32,7 @@ from sigmascope.symmetry.rotations import deviation
 __all__ = ["FineTuning", "RotatedLayer", "RotationPenalty", "rotate_layer", "rotation_penalty"]
 
 KIND, VERSION = "rotation-penalty", 1
+SHOWN = 60  # choices that an error lists
 
 
 class RotatedLayer(nn.Module):
@@ -141,7 +142,8 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     network = copy.deepcopy(unwrapped(model))
     paths = [path for path, _ in network.named_modules() if path]
     if layer not in paths:
-        raise OptionError(f"layer={layer!r} is no module of this network. Choose one of {', '.join(paths[:60])}.")
+        more = f" and {len(paths) - SHOWN} more, see named_modules()" if len(paths) > SHOWN else ""
+        raise OptionError(f"layer={layer!r} is no module of this network. Choose one of {', '.join(paths[:SHOWN])}{more}.")
     device, dtype = place_of(network)
     values = as_square(matrix, "matrix").to(device, dtype or torch.get_default_dtype())
     parent, _, name = layer.rpartition(".")

@@ -12,10 +12,12 @@ from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.table import ITEMS, item
 from sigmascope.store import decode, encode, read_json, write_json
 
-__all__ = ["Outcome", "load_outcome", "outcomes_in", "reproduce"]
+__all__ = ["ARITHMETIC", "Outcome", "load_outcome", "outcomes_in", "reproduce"]
 
 KIND, VERSION = "reproduction", 1
 ENDINGS = ("svg", "png")
+ARITHMETIC = ("sym-fig17", "sym-capacity")
+"""Items without networks, images and anything stored: in every setting they are the same, also where others are only tried."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +67,7 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
     Args:
         name: of `ITEMS`.
         out: the folder.
-        setting: where signatures come from; by default those stored in the zoo.
+        setting: where signatures come from; by default those stored in the zoo. Those of `ARITHMETIC` need none.
 
     Raises:
         OptionError: an unknown name.
@@ -74,7 +76,8 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
     wanted, folder = item(name), Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    setting = setting or Setting()
+    if setting is None or name in ARITHMETIC:
+        setting = Setting()
     results = wanted.measure(setting)
     checks = tuple(wanted.judge(results))
     if setting.smoke:

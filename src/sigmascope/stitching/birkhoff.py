@@ -18,6 +18,7 @@ from sigmascope.errors import InputError, check_option
 
 __all__ = [
     "REGULARISERS",
+    "ROUNDINGS",
     "norm_term",
     "project",
     "projected_gradient",

@@ -42,7 +42,7 @@ def load_checkpoint(path: Path, training: Training, key: dict[str, object]) -> N
         names = [name for name in key if not isinstance(found, dict) or found.get(name) != key[name]]
         raise ResumeError(
             f"{path} belongs to another run: {', '.join(names) or 'its description'} differ. Use the same networks, data and "
-            "settings, or choose another file."
+            "settings, choose another file, or remove this one."
         )
     try:
         put_buffers(training.front, _part(tensors, "front/"))

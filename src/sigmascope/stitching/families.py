@@ -27,7 +27,6 @@ Parameters: TypeAlias = dict[str, Tensor]
 
 FIRST_ITERATIONS = 100  # of Sinkhorn, where a permutation begins
 TINY, SPARSE = 1e-4, 1e-3  # lasso entries that count as 0 in evaluation, and those that count as sparse
-BETA = 0.01  # of the sums of rows and columns, where nothing projects
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +47,24 @@ class Family:
         begin: number of channels, generator and settings -> the parameters at the start, float64, by name.
         matrix: parameters, settings and whether the exact member is wanted -> (c, c).
         term: what is added to the loss; None for nothing.
-        project: brings the parameters back into the family after a step, in place.
+        project: what follows a step, in place: it brings the parameters back into the family, or nearer to zero.
+        constant: names of the parameters that are drawn at the start and not trained.
         decayed: names of the parameters that may decay.
         scales: the name of the scales, which a head start leaves out; they begin at `neutral`.
         neutral: the value of scales that change nothing.
         fit: moments of features -> (c, c), for families that are not trained but computed.
         adapts: whether batch norm needs new statistics before the exact member is evaluated.
         monomial: whether the exact member is a scaling followed by a permutation.
-        options: the settings that only this family reads.
+        options: the settings that only this family reads, the one that it is named with first.
         is_trained: whether there is anything to train; otherwise it is computed or given.
     """
 
     text: str
     begin: Callable[[int, torch.Generator, Settings], Parameters] = field(repr=False)
     matrix: Callable[[Parameters, Settings, bool], Tensor] = field(repr=False)
-    term: Callable[[Parameters, Settings], Tensor] | None = field(default=None, repr=False)
+    term: Callable[[Parameters, Settings], Tensor | None] | None = field(default=None, repr=False)
     project: Callable[[Parameters, Settings], None] | None = field(default=None, repr=False)
+    constant: tuple[str, ...] = ()
     decayed: tuple[str, ...] = ()
     scales: str | None = None
     neutral: float = 1.0
@@ -91,25 +92,48 @@ def _low_rank(channels: int, generator: torch.Generator, settings: Settings) -> 
     return {"down": down, "up": _uniform((channels, rank), rank**-0.5, generator)}
 
 
-def _lasso_matrix(parameters: Parameters, _: Settings, exact: bool) -> Tensor:
+def _lasso_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
+    """Take small entries for zeros where training cannot reach these."""
     weight = parameters["weight"]
-    return torch.where(weight.abs() < TINY, 0, weight) if exact else weight
+    return torch.where(weight.abs() < TINY, 0, weight) if exact and settings.shrinkage == "gradient" else weight
 
 
-def _group_begin(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
+def _lasso_term(parameters: Parameters, settings: Settings) -> Tensor | None:
+    return settings.strength * parameters["weight"].abs().sum() if settings.shrinkage == "gradient" else None
+
+
+def _lasso_project(parameters: Parameters, settings: Settings) -> None:
+    r"""Move entries towards 0 and stop there, by $\eta\lambda / (1 - \mu)$.
+
+    Momentum $\mu$ lets a gradient g that lasts move a weight by $\eta g / (1 - \mu)$ in a step, so it is here that a weight
+    rests where $g + \lambda\,\mathrm{sign}(w) = 0$, or at 0 where $|g| \le \lambda$.
+    """
+    if settings.shrinkage == "proximal":
+        weight = parameters["weight"]
+        most = torch.finfo(weight.dtype).max
+        threshold = min(settings.rate * settings.strength / (1 - settings.momentum), most)
+        weight.sub_(weight.clamp(-threshold, threshold))
+
+
+def _group_begin(channels: int, generator: torch.Generator, settings: Settings) -> Parameters:
     drawn = torch.rand(channels, channels, generator=generator, dtype=torch.float64)
-    return {"permutation": sinkhorn(drawn, FIRST_ITERATIONS), "scales": torch.ones(channels, dtype=torch.float64)}
+    begun = {"permutation": sinkhorn(drawn, FIRST_ITERATIONS), "scales": torch.ones(channels, dtype=torch.float64)}
+    if settings.rounding == "monotone":
+        begun["weights"] = torch.rand(channels, generator=generator, dtype=torch.float64).sort().values
+    return begun
 
 
-def _group_matrix(parameters: Parameters, _: Settings, exact: bool) -> Tensor:
+def _group_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     permutation = parameters["permutation"]
-    return (round_permutation(permutation) if exact else permutation) * parameters["scales"]
+    if exact:
+        permutation = round_permutation(permutation, settings.rounding, weights=parameters.get("weights"))
+    return permutation * parameters["scales"]
 
 
 def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
     permutation = parameters["permutation"]
     term = norm_term(permutation, settings.alpha, settings.regulariser)
-    return term + row_sum_term(permutation, BETA) if settings.projection == "none" else term
+    return term + row_sum_term(permutation, settings.beta) if settings.projection == "none" else term
 
 
 def _group_project(parameters: Parameters, settings: Settings) -> None:
@@ -124,7 +148,8 @@ def _sort_begin(channels: int, generator: torch.Generator, _: Settings) -> Param
 
 def _sort_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     scores = parameters["scores"]
-    permutation = sort_permutation(scores) if exact else softsort(scores, settings.temperature / len(scores))
+    temperature = settings.temperature / len(scores)
+    permutation = sort_permutation(scores) if exact else softsort(scores, temperature, settings.weighing)
     return permutation * parameters["log_scales"].exp()
 
 
@@ -162,12 +187,13 @@ FAMILIES: dict[str, Family] = {
         options=("rank",),
     ),
     "lasso": Family(
-        "any matrix, with the sum of its absolute values in the loss",
+        "any matrix, with the sum of its absolute values kept small",
         _full,
         _lasso_matrix,
-        term=lambda parameters, settings: settings.strength * parameters["weight"].abs().sum(),
+        term=_lasso_term,
+        project=_lasso_project,
         decayed=("weight",),
-        options=("strength",),
+        options=("strength", "shrinkage"),
     ),
     "relu-group": Family(
         "an element of the group of ReLU, by way of the Birkhoff polytope",
@@ -175,11 +201,12 @@ FAMILIES: dict[str, Family] = {
         _group_matrix,
         term=_group_term,
         project=_group_project,
+        constant=("weights",),
         decayed=("scales",),
         scales="scales",
         adapts=True,
         monomial=True,
-        options=("alpha", "regulariser", "projection"),
+        options=("alpha", "regulariser", "projection", "beta", "rounding"),
     ),
     "softsort": Family(
         "an element of the group of ReLU, by way of SoftSort",
@@ -190,7 +217,7 @@ FAMILIES: dict[str, Family] = {
         neutral=0.0,
         adapts=True,
         monomial=True,
-        options=("temperature",),
+        options=("temperature", "weighing"),
     ),
     "identity": Family("nothing between the two", _identity, _weight, adapts=True, monomial=True, is_trained=False),
     "least-squares": Family(

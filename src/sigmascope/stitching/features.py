@@ -60,10 +60,13 @@ class FrontCache:
     That is right only if the front does the same for a sample each time: it must be in evaluation mode, and the samples must
     not be augmented.
 
+    A file loses its name as soon as it is mapped: its space is given back when the mapping ends, also that of a process that is
+    killed. Where a mapped file cannot be removed, as on Windows, that is done at the end.
+
     Args:
         front: the first half of the front, in evaluation mode.
         feed: all training samples.
-        folder: for the files, which lie in a new folder inside it; None keeps everything in memory, on the device.
+        folder: for the files; None keeps everything in memory, on the device.
         advance: called after each batch.
     """
 
@@ -85,6 +88,7 @@ class FrontCache:
             values = front(inputs)
             if not self._kept:
                 self._kept = tuple(self._place(value, len(feed), k) for k, value in enumerate(values))
+                self._remove_files()
             for kept, value in zip(self._kept, values, strict=True):
                 kept[numbers.to(kept.device)] = value.to(kept.device)
             advance()
@@ -101,8 +105,11 @@ class FrontCache:
         return tuple(kept[numbers.to(kept.device)].to(numbers.device) for kept in self._kept)
 
     def close(self) -> None:
-        """Forget the values and remove their folder."""
+        """Forget the values."""
         self._kept = ()
+        self._remove_files()
+
+    def _remove_files(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -46,8 +46,11 @@ class Stitch(nn.Module):
         self.family, self.channels, self.style = family, channels, style
         self.settings = settings or Settings()
         self.scaled = True
-        begun = FAMILIES[family].begin(channels, torch.Generator().manual_seed(seed), self.settings)
-        self.values = nn.ParameterDict({name: value.to(torch.get_default_dtype()) for name, value in begun.items()})
+        row, dtype = FAMILIES[family], torch.get_default_dtype()
+        begun = row.begin(channels, torch.Generator().manual_seed(seed), self.settings)
+        self.values = nn.ParameterDict(
+            {name: nn.Parameter(value.to(dtype), requires_grad=name not in row.constant) for name, value in begun.items()}
+        )
 
     def parameters_by_name(self) -> Parameters:
         """Return the parameters, with neutral scales during a head start."""
@@ -62,13 +65,13 @@ class Stitch(nn.Module):
         return FAMILIES[self.family].matrix(self.parameters_by_name(), self.settings, exact)
 
     def term(self) -> Tensor | None:
-        """Return what the family adds to the loss."""
+        """Return what the family adds to the loss; None for nothing."""
         term = FAMILIES[self.family].term
         return None if term is None else term(self.parameters_by_name(), self.settings)
 
     @torch.no_grad()
     def project(self) -> None:
-        """Bring the parameters back into the family, after a step."""
+        """Do what the family does after a step, such as going back into the polytope."""
         project = FAMILIES[self.family].project
         if project is not None:
             project(dict(self.values.items()), self.settings)

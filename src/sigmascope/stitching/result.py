@@ -105,8 +105,7 @@ class StitchResult:
 
     def __repr__(self) -> str:
         star = " (inside a block*)" if self.inner else ""
-        row = FAMILIES[self.family]
-        options = "".join(f", {name}={getattr(self.settings, name)}" for name in row.options)
+        options = "".join(f", {name}={getattr(self.settings, name)}" for name in self._told())
         mean = (self.front_accuracy + self.back_accuracy) / 2
         lines = [
             f"{self.networks[0]} stitched to {self.networks[1]} at {self.site}{star}: {self.family}{options}, "
@@ -116,6 +115,11 @@ class StitchResult:
             f"sparsity {self.sparsity:.4f}; {self._training()}; {self.samples[2]} test samples",
         ]
         return "\n".join([*lines, *(f"Note: {note}." for note in self.notes)])
+
+    def _told(self) -> list[str]:
+        """Return the settings of the family that are worth a word: the first, and those that are not the usual ones."""
+        options, usual = FAMILIES[self.family].options, Settings()
+        return [name for name in options if name == options[0] or getattr(self.settings, name) != getattr(usual, name)]
 
     def _training(self) -> str:
         if not FAMILIES[self.family].is_trained:

@@ -12,17 +12,16 @@ from typing import Any
 from torch import nn
 
 from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
-from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.checkpoint import load_checkpoint, save_checkpoint
 from sigmascope.stitching.data import Feed, as_data
-from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.features import FrontCache
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.settings import SHARED, Settings, settings_for
+from sigmascope.stitching.settings import SHARED, Settings
 from sigmascope.stitching.training import Training, accuracy_of
-from sigmascope.stitching.work import Task, Work
+from sigmascope.stitching.work import Task, Work, settings_of
 from sigmascope.symmetry.monomial import Monomial
 
 __all__ = ["CrossValidation", "Task", "cross_validate", "stitch", "stitch_many"]
@@ -71,11 +70,11 @@ def stitch(
         seed: of the stitch at the start, the order of the data, the augmentation, and the samples that are held out.
         names: of the two networks; by default their classes.
         progress: whether to show a progress bar, on a terminal.
-        **changes: any of `Settings`, such as epochs=5, batch=256, select_on="test".
+        **changes: any of `Settings` that the family reads, such as epochs=5, batch=256, select_on="test".
 
     Raises:
         NetworkError: a network that cannot be traced, or two that differ in structure.
-        OptionError: an unknown site, family, preset or setting.
+        OptionError: an unknown site, family, preset or setting, or a setting that only other families read.
         InputError, InputTypeError: data or shapes that do not fit.
         ResumeError: the checkpoint belongs to another run.
 
@@ -141,7 +140,7 @@ def stitch_many(
     Raises:
         OptionError: tasks that do not agree, or none; otherwise as `stitch`.
     """
-    settings = [_settings(task, preset) for task in tasks]
+    settings = [settings_of(task, preset) for task in tasks]
     _check_shared(settings)
     samples = as_data(data)
     titles = names or (type(front).__name__, type(back).__name__)
@@ -152,11 +151,11 @@ def stitch_many(
         try:
             training = Training(work.joint, seams, work.train, work.chosen, settings[0], seed=seed, cache=cache)
             _train(training, checkpoint, work.key(tasks, settings, cached=cache is not None), " → ".join(titles), progress)
+            own = _own_accuracies(front, back, work.test)
+            return [work.result(training, seam, titles, own) for seam in seams]
         finally:
             if cache is not None:
                 cache.close()
-        own = _own_accuracies(front, back, work.test)
-        return [work.result(training, seam, titles, own) for seam in seams]
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,8 @@ def cross_validate(
 ) -> CrossValidation:
     """Choose α of a relu-group stitch on a part of the training data that it is not trained on.
 
-    As in the paper by default: one split into 80 and 20 %, five epochs, no head start. The two parts are disjoint.
+    As in the paper by default: one split into 80 and 20 %, five epochs, no head start, and before the test a pass over both
+    parts that adapts batch norm. The two parts are disjoint.
 
     Args:
         front: see `stitch`, as for all that is not named here.
@@ -236,7 +236,8 @@ def cross_validate(
     Raises:
         OptionError: no alphas, or select_on="test".
     """
-    common = {"epochs": 5, "head_start": 0, "validation": 0.2, "select_on": "validation"} | changes
+    usual = {"epochs": 5, "head_start": 0, "validation": 0.2, "select_on": "validation", "final_pass": True}
+    common = usual | changes
     if common["select_on"] != "validation" or "alpha" in common or not alphas:
         raise OptionError("cross-validation chooses from alphas=(…) by held-out data. Leave select_on and alpha out.")
     tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in alphas]
@@ -244,13 +245,6 @@ def cross_validate(
         front, back, tasks, at=at, data=data, preset=preset, style=style, seed=seed, names=names, progress=progress
     )
     return CrossValidation(tuple(alphas), tuple(found))
-
-
-def _settings(task: Task, preset: str | Settings) -> Settings:
-    check_option("family", task.family, FAMILIES)
-    if (task.element is not None) != (task.family == "fixed"):
-        raise OptionError("element belongs to family='fixed', which needs one. Pass both or neither.")
-    return settings_for(preset, task.family, task.changes)
 
 
 def _check_shared(settings: Sequence[Settings]) -> None:

@@ -99,7 +99,7 @@ class Seam:
         groups = [
             {"params": [value], "weight_decay": self.settings.decay if name in self.family.decayed else 0.0}
             for name, value in self.stitch.values.items()
-            if self.stitch.scaled or name != self.family.scales
+            if value.requires_grad and (self.stitch.scaled or name != self.family.scales)
         ]
         on_gpu = next(self.stitch.parameters()).is_cuda
         if self.settings.optimizer == "adam":

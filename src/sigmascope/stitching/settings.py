@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sigmascope.errors import OptionError, check_option
-from sigmascope.stitching.birkhoff import REGULARISERS
+from sigmascope.stitching.birkhoff import REGULARISERS, ROUNDINGS
+from sigmascope.stitching.sorting import WEIGHINGS
 
 __all__ = ["PRESETS", "SHARED", "Preset", "Settings", "settings_for"]
 
@@ -30,14 +31,23 @@ class Settings:
         regulariser: how that norm is weighed, a row of `birkhoff.REGULARISERS`.
         projection: "step": onto the polytope after every step; "gradient": the gradient is projected first; "none": entries are
             kept ≥ 0, and a term keeps rows and columns near 1.
+        beta: the weight of that term.
+        rounding: how a relu-group stitch becomes a permutation, a name in `birkhoff.ROUNDINGS`; the weights of "monotone" are
+            drawn once for a stitch.
         rank: of a low-rank stitch.
         strength: λ of a lasso stitch.
+        shrinkage: "gradient": λ Σ|w| is in the loss of a lasso stitch, as published; "proximal": it is not, and after each step
+            entries move towards 0 by rate · λ / (1 - momentum) and stop there. Both have the same solutions, but only the
+            second reaches zeros. It needs SGD.
         temperature: of SoftSort, times the number of channels.
+        weighing: of the distances of SoftSort, a name in `sorting.WEIGHINGS`.
         front_mode: "train": the front is in training mode too, as published, so that its batch norms use each batch; "eval".
         batch_norm_pass: whether batch norm gets new statistics from a pass over the training data, without gradients, before
             each evaluation; None leaves that to the family.
-        pass_batches: batches of that pass; None takes all.
-        averaging: its statistics: "exponential", as the network says, or "cumulative", the mean over the pass.
+        final_pass: whether a stitch whose batch norm is so adapted gets statistics from one more pass, before its chosen epoch
+            is tested, over all of the training data: first those that it was trained on, then those that were held out.
+        pass_batches: batches of the pass before each evaluation; None takes all, as the final pass does.
+        averaging: statistics of a pass: "exponential", as the network says, or "cumulative", the mean over the pass.
         select_on: "validation": the best epoch is that on training data held out for this; "test": as published.
         validation: the share of the training data that is held out.
     """
@@ -52,11 +62,16 @@ class Settings:
     alpha: float = 0.1
     regulariser: str = "norm"
     projection: str = "step"
+    beta: float = 0.01
+    rounding: str = "hungarian"
     rank: int = 1
     strength: float = 1e-2
+    shrinkage: str = "gradient"
     temperature: float = 1.0
+    weighing: str = "softmax"
     front_mode: str = "train"
     batch_norm_pass: bool | None = None
+    final_pass: bool = False
     pass_batches: int | None = None
     averaging: str = "exponential"
     select_on: str = "validation"
@@ -77,6 +92,15 @@ class Settings:
             raise OptionError(f"validation={self.validation!r} is no share of the data. Pass a number between 0 and 1.")
         if self.batch_norm_pass not in (None, True, False):
             raise OptionError(f"batch_norm_pass={self.batch_norm_pass!r} is not known. Pass True, False or None.")
+        if self.final_pass not in (True, False):
+            raise OptionError(f"final_pass={self.final_pass!r} is not known. Pass True or False.")
+        if self.momentum >= 1:
+            raise OptionError(f"momentum={self.momentum!r} never forgets. Pass a number below 1.")
+        if self.shrinkage == "proximal" and self.optimizer != "sgd":
+            raise OptionError(
+                f"shrinkage='proximal' needs to know how far a step goes, and optimizer={self.optimizer!r} does not tell. Pass "
+                "optimizer='sgd', or shrinkage='gradient'."
+            )
         if self.head_start > self.epochs:
             raise OptionError(f"head_start={self.head_start} is more than epochs={self.epochs}. Pass at most as many.")
 
@@ -85,13 +109,16 @@ CHOICES = {
     "optimizer": ("sgd", "adam"),
     "regulariser": tuple(REGULARISERS),
     "projection": ("step", "gradient", "none"),
+    "rounding": ROUNDINGS,
+    "shrinkage": ("gradient", "proximal"),
+    "weighing": WEIGHINGS,
     "front_mode": ("train", "eval"),
     "averaging": ("exponential", "cumulative"),
     "select_on": ("validation", "test"),
 }
 # A whole least value stands for a whole number.
 LEAST = {
-    **dict.fromkeys(("rate", "momentum", "decay", "alpha", "strength"), 0.0),
+    **dict.fromkeys(("rate", "momentum", "decay", "alpha", "beta", "strength"), 0.0),
     **{"temperature": 1e-9, "head_start": 0},
     **dict.fromkeys(("batch", "epochs", "rank", "pass_batches"), 1),
 }
@@ -125,10 +152,11 @@ PRESETS = {
         {"relu-group": {"rate": 1e-2}, "softsort": {"rate": 1e-2, "optimizer": "adam"}},
     ),
     # Ours: about a fifteenth of the steps. A group element needs large ones; it was best at a rate of 3 at four of five sites
-    # of two networks, among 0.03 to 3. A lasso needs small ones, or the weights that should vanish swing about 0.
+    # of two networks, among 0.03 to 3. A lasso shrinks its weights after the step: with the l1 term in the loss, those that
+    # should vanish would swing about 0.
     "fast": Preset(
         Settings(rate=2e-2, momentum=0.9, batch=256, epochs=10, head_start=5, pass_batches=50, averaging="cumulative"),
-        {"relu-group": {"rate": 3.0}, "softsort": {"rate": 1e-2, "optimizer": "adam"}, "lasso": {"rate": 3e-3}},
+        {"relu-group": {"rate": 3.0}, "softsort": {"rate": 1e-2, "optimizer": "adam"}, "lasso": {"shrinkage": "proximal"}},
     ),
 }
 """Name -> how stitches are trained."""

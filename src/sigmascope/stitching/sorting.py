@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, check_option
 
-__all__ = ["softsort", "sort_permutation"]
+__all__ = ["WEIGHINGS", "softsort", "sort_permutation"]
 
 WEIGHINGS = ("softmax", "inverse")
 

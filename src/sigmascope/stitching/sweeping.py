@@ -16,7 +16,8 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.data import as_data
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, stitch_many
-from sigmascope.stitching.settings import Settings, settings_for
+from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.work import settings_of
 from sigmascope.store.documents import dump
 
 __all__ = ["sweep"]
@@ -97,7 +98,7 @@ def sweep(
 
 def _place(folder: Path, pair: tuple[str, str], site: str, task: Task, preset: str | Settings, seed: int, style: str) -> Path:
     """Return the file of a stitch; its name depends on all settings, and on the style if one is asked for."""
-    settings = asdict(settings_for(preset, task.family, task.changes))
+    settings = asdict(settings_of(task, preset))
     key = {"pair": list(pair), "site": site, "family": task.family, "settings": settings, "seed": seed}
     key |= {} if style == "auto" else {"style": style}
     digest = hashlib.sha256(dump(key)).hexdigest()[:12]

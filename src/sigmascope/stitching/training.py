@@ -6,9 +6,10 @@ and only the stitch gets gradients, so that batch norm follows the features that
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -126,7 +127,7 @@ class Training:
         front = buffers_of(self.front)
         try:
             if seams:
-                self._adapt(seams)
+                self._adapt(seams, [self._train], self._random(PASS), self._settings.pass_batches)
             yield before
         finally:
             put_buffers(self.front, front)
@@ -134,13 +135,14 @@ class Training:
                 put_buffers(seam.back, buffers)
 
     @torch.no_grad()
-    def _adapt(self, seams: list[Seam]) -> None:
+    def _adapt(self, seams: list[Seam], feeds: Sequence[Feed], seed: int, limit: int | None) -> None:
+        """Pass over feeds, one after the other, up to a limit of batches of each."""
         networks = [*([self.front] if self._settings.front_mode == "train" else []), *(seam.back for seam in seams)]
-        settings = self._settings
         self.set_mode(seams, training=True)
         matrices = [seam.stitch.matrix(exact=True) for seam in seams]
-        with _averaging(networks, settings.averaging):
-            for numbers, inputs, _ in self._train.shuffled(settings.batch, self._random(PASS), limit=settings.pass_batches):
+        batches = chain.from_iterable(feed.shuffled(self._settings.batch, seed, limit=limit) for feed in feeds)
+        with _averaging(networks, self._settings.averaging):
+            for numbers, inputs, _ in batches:
                 value, *others = self._cache(numbers) if self._cache else self.front(inputs)
                 for seam, matrix in zip(seams, matrices, strict=True):
                     seam.back(act(matrix, value, seam.stitch.style), *(one.clone() for one in others))
@@ -171,16 +173,23 @@ class Training:
         seam.restore(snapshot.stitch, snapshot.back)
         put_buffers(self.front, snapshot.front)
 
-    def final_accuracy(self, seam: Seam, feed: Feed) -> float:
-        """Return the accuracy of the best epoch on other samples; NaN if there is none."""
-        if seam.best is None:
-            return math.nan
-        self.load(seam, seam.best)
-        return self.accuracies([seam], feed)[0]
+    def finish(self, seam: Seam) -> Snapshot | None:
+        """Go back to the best epoch and return it, with the statistics of a final pass if one is wanted; None without any."""
+        best = seam.best
+        if best is None:
+            return None
+        self.load(seam, best)
+        if not (seam.adapts and seam.settings.final_pass):
+            return best
+        held_out = [self._chosen] if self._settings.select_on == "validation" else []
+        # By the epoch of the stitch, so that neither an interruption nor other stitches change what is drawn.
+        torch.manual_seed(self._random(NETWORK, best.epoch))
+        self._adapt([seam], [self._train, *held_out], self._random(PASS, best.epoch), None)
+        return replace(best, front=buffers_of(self.front), back=buffers_of(seam.back))
 
-    def _random(self, purpose: int) -> int:
-        """Return a seed that depends on the epoch only, so that a run can go on from any."""
-        return (self._seed * 1_000_003 + self.done) * 3 + purpose
+    def _random(self, purpose: int, epoch: int | None = None) -> int:
+        """Return a seed that depends on the epoch only, by default the next, so that a run can go on from any."""
+        return (self._seed * 1_000_003 + (self.done if epoch is None else epoch)) * 3 + purpose
 
 
 @torch.no_grad()

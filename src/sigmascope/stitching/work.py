@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import unwrapped
-from sigmascope.errors import InputTypeError
+from sigmascope.errors import InputTypeError, OptionError, check_option
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
@@ -20,12 +20,12 @@ from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.features import moments_of
 from sigmascope.stitching.layer import Stitch, as_matrix
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.seam import Seam
-from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.seam import Seam, Snapshot
+from sigmascope.stitching.settings import Settings, settings_for
 from sigmascope.stitching.training import Training
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["Task", "Work"]
+__all__ = ["Task", "Work", "settings_of"]
 
 FEW = 4  # samples on which the cut is checked
 
@@ -36,13 +36,36 @@ class Task:
 
     Attributes:
         family: a row of `FAMILIES`.
-        changes: settings other than those of the preset.
+        changes: settings other than those of the preset; of those that not all families read, only those that this one reads.
         element: of the family "fixed": a group element or matrix (c, c).
     """
 
     family: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     element: Monomial | Array | None = None
+
+
+def settings_of(task: Task, preset: str | Settings) -> Settings:
+    """Return the settings of a task.
+
+    Raises:
+        OptionError: an unknown family, preset or setting; a value that cannot be; a change that the family would ignore; or an
+            element without the family "fixed", or the other way round.
+
+    >>> settings_of(Task("full", {"rank": 4}), "paper")
+    Traceback (most recent call last):
+    sigmascope.errors.OptionError: rank=4 is read by family='low-rank' only, and not by 'full'. Leave it out.
+    """
+    check_option("family", task.family, FAMILIES)
+    if (task.element is not None) != (task.family == "fixed"):
+        raise OptionError("element belongs to family='fixed', which needs one. Pass both or neither.")
+    settings = settings_for(preset, task.family, task.changes)
+    for name, value in task.changes.items():
+        readers = [family for family, row in FAMILIES.items() if name in row.options]
+        if readers and task.family not in readers:
+            known = " and ".join(map(repr, readers))
+            raise OptionError(f"{name}={value!r} is read by family={known} only, and not by {task.family!r}. Leave it out.")
+    return settings
 
 
 class Work:
@@ -129,12 +152,9 @@ class Work:
 
     def result(self, training: Training, seam: Seam, names: tuple[str, str], own: tuple[float, float]) -> StitchResult:
         """Evaluate the best epoch of a stitch on the test data."""
-        accuracy = training.final_accuracy(seam, self.test)
-        matrix = seam.stitch.matrix(exact=True).detach().double().cpu() if seam.best else _nothing(self.joint.channels)
-        tensors = {"matrix": matrix}
-        if seam.best is not None:
-            tensors |= {f"front/{name}": value.cpu() for name, value in seam.best.front.items()}
-            tensors |= {f"back/{name}": value.cpu() for name, value in seam.best.back.items()}
+        best = training.finish(seam)
+        accuracy = float("nan") if best is None else training.accuracies([seam], self.test)[0]
+        matrix = _nothing(self.joint.channels) if best is None else seam.stitch.matrix(exact=True).detach().double().cpu()
         return StitchResult(
             networks=names,
             site=self.joint.site.name,
@@ -145,8 +165,8 @@ class Work:
             front_accuracy=own[0],
             back_accuracy=own[1],
             stitched_accuracy=accuracy,
-            chosen_accuracy=float("nan") if seam.best is None else seam.best.accuracy,
-            best_epoch=0 if seam.best is None else seam.best.epoch,
+            chosen_accuracy=float("nan") if best is None else best.accuracy,
+            best_epoch=0 if best is None else best.epoch,
             history=tuple(seam.history),
             settings=seam.settings,
             samples=(len(self.train), len(self.chosen), len(self.test)),
@@ -154,12 +174,17 @@ class Work:
             seed=self.seed,
             notes=_notes(seam, matrix),
             versions=current_versions(),
-            tensors=tensors,
+            tensors={"matrix": matrix, **_statistics(best)},
         )
 
 
 def _moved(samples: Samples, device: torch.device) -> Samples:
     return samples[0].to(device), samples[1].to(device)
+
+
+def _statistics(best: Snapshot | None) -> dict[str, Tensor]:
+    sides = {} if best is None else {"front": best.front, "back": best.back}
+    return {f"{side}/{name}": value.cpu() for side, found in sides.items() for name, value in found.items()}
 
 
 def _nothing(channels: int) -> Tensor:

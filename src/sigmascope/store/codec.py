@@ -134,7 +134,8 @@ def _decode_record(kind: Hint, data: object, where: str) -> object:
         raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
     for trouble, names in (("missing", hints.keys() - data.keys()), ("unknown", data.keys() - hints.keys())):
         if names:
-            raise FileFormatError(f"{where}: {trouble} {', '.join(map(reprlib.repr, sorted(names, key=str)))}")
+            listed = ", ".join(map(reprlib.repr, sorted(names, key=str)))
+            raise FileFormatError(f"{where}: {trouble} {listed}. Another version wrote it, or it is damaged: write it again.")
     parts = {name: _decode(hint, data[name], f"{where}.{name}") for name, hint in hints.items()}
     try:
         return kind(**parts)

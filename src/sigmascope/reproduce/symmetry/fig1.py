@@ -1,6 +1,7 @@
 """Figure 1: what it costs to stitch two Myrtle CNNs by full matrices, matrices of low rank, and elements of the group of ReLU.
 
-Three pairs of our Myrtle CNNs. The paper prints no numbers: those here were read off its authors' figure, to about 0.4 points.
+Two pairs of our Myrtle CNNs, stitched as the paper's scripts did. The paper prints no numbers: those here were read off its
+authors' figure, to about 0.4 points.
 
 The rule: the orderings at every layer on average, clearly where in every pair; full stitches at most 3 points, in direction 5;
 the paper's numbers within 5 points, in direction 10, those of full stitches within 2 and 4. It was not blind: `NOT_BLIND`.
@@ -43,7 +44,8 @@ FULL_MOST = (3.0, 5.0)
 NOT_BLIND = (
     "written when a pilot of one pair, trained for four epochs, had been seen: full 0.5, 1.0, 1.5, 1.8 at layers 3, 6, 10, 14; "
     "rank 4 9, 12, 21, 9; rank 2 21, 30, 37, 22; rank 1 25, 72, 50, 51; relu-group 4.0, 9.0, 17.1, 17.5; permutation 4.2, 7.5, "
-    "11.8, 2.8; not changed afterwards"
+    "11.8, 2.8; not changed afterwards. A first run, three pairs with our fast preset for 6 epochs, gave relu-group 9.3 and "
+    "rank 4 9.1 at layer 14, against the paper's order; so the paper's own settings were run, which are shown"
 )
 
 
@@ -85,20 +87,20 @@ def draw(stitches: Stitches) -> dict[str, Drawn]:
 
 ITEM = Item(
     title="what it costs to stitch two Myrtle CNNs, by the family of the stitch",
-    budget="3 pairs of 6 networks, 6 epochs in batches of 256 for each stitch (the paper: 32 pairs of 100 networks, 20 epochs "
-    "in batches of 32)",
-    exact="families, penalty, architecture and data are the paper's; the networks are ours, trained by another recipe to about "
-    "its accuracy (91.2 to 91.7 %, the paper's 91.3 %); stitches are trained faster, with momentum and higher rates, and their "
-    "best epoch is chosen on a tenth of the training data, not on the test data; permutation and least-squares are ours, "
+    budget="2 pairs of 4 networks, 20 epochs in batches of 32 for each stitch (the paper: 32 pairs of 100 networks)",
+    exact="families, penalty, architecture, data and the training of stitches are the paper's, as its scripts ran (preset "
+    "as-run); the best epoch is chosen on a tenth of the training data, not on the test data; the networks are ours, trained "
+    "by another recipe to about its accuracy (91.2 to 91.7 %, the paper's 91.3 %); permutation and least-squares are ours, "
     "computed from features without training",
-    uncertainty="error bars are the population standard deviation over three disjoint pairs; 10,000 test images leave "
+    uncertainty="error bars are the population standard deviation over two disjoint pairs; 10,000 test images leave "
     "about 0.3 points; the paper's numbers are right to about 0.4",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=NOT_BLIND,
-    reason="rank 1 and 2 cost less than in the paper nearly everywhere, since our steps are longer, 211 in all (rate × "
-    "steps / (1 - momentum)) where the paper's are 31. The group at layer 14 is a matter of the "
-    "search: the permutation of Procrustes, one of its elements, costs less than rank 4 there, and so does the group when it "
-    "is trained without a head start (sym-fig13)",
+    reason="rank 1 costs less at layer 3 and more at layer 6 than in the paper; two pairs are few, and why is not known. Full "
+    "stitches at layer 14 are best in their last two epochs, so that 3.8 is an upper bound. That the permutation of Procrustes, "
+    "an element of the group, costs less than the trained one is the search: as the scripts ran, the relaxed permutation stays "
+    "far from one, and its rounding is a lottery. Six of the eight are best after their first epoch, and the dearest at layer "
+    "3, with 88.6 % on held-out data, has 95.1 % after its first epoch on two cores, where augmentation draws other numbers",
 )

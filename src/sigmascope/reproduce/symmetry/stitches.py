@@ -6,8 +6,9 @@ The files hold what the figures need, accuracies and sparsities, and not the sti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import Kept, best_device, kept_place, machine_of, member, samples_of
+from sigmascope.reproduce.symmetry.kept import Kept, best_device, fastest, kept_place, machine_of, member, samples_of
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings, settings_for
@@ -48,6 +49,7 @@ class Plan:
         tasks: label -> stitch.
         epochs: of training.
         preset: how it is trained otherwise.
+        changes: settings of all stitches other than those of the preset.
         smoke_sites: where a test of the machinery stitches.
     """
 
@@ -58,6 +60,7 @@ class Plan:
     tasks: Mapping[str, Task]
     epochs: int
     preset: str = "fast"
+    changes: Mapping[str, Any] = field(default_factory=dict)
     smoke_sites: tuple[str, ...] = ()
 
     def file_name(self, pair: tuple[int, int]) -> str:
@@ -70,8 +73,8 @@ class Plan:
 
     def trained(self, *, smoke: bool) -> dict[str, Task]:
         """Return the stitches with all that differs from the preset."""
-        tiny = SMOKE if smoke else {}
-        return {label: Task(task.family, {"epochs": self.epochs, **task.changes, **tiny}) for label, task in self.tasks.items()}
+        common, tiny = {"epochs": self.epochs, **self.changes}, SMOKE if smoke else {}
+        return {label: Task(task.family, {**common, **task.changes, **tiny}) for label, task in self.tasks.items()}
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,7 @@ def _trained(
     """Train the stitches at some sites and put them behind those that there are."""
     entries, device = [member(setting, plan.network, seed) for seed in pair], best_device()
     samples, tasks = samples_of(setting, entries[0]), plan.trained(smoke=setting.smoke)
-    front, back = (entry.network.to(device) for entry in entries)
+    front, back = (fastest(entry.network, device) for entry in entries)
     with progress_bar(f"{plan.name}: {' → '.join(plan.names(pair))}", len(sites), shown=setting.progress) as advance:
         for site in sites:
             found = stitch_many(front, back, list(tasks.values()), at=site, data=samples, preset=plan.preset, progress=False)

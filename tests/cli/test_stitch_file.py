@@ -1,0 +1,120 @@
+"""`sigmascope stitch -o`: the same command shows a finished stitch again, and no other one replaces it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import sigmascope as sg
+from sigmascope.errors import ResumeError
+from tests.cli.running import document, run
+from tests.cli.stitchable import NETWORKS, SHORT, SOURCE
+
+COMMAND = ("stitch", *NETWORKS, *SHORT, "--family", "full", "--epochs", "1", "-o", "kept.json")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name.startswith(("kept", ".kept"))}
+
+
+@pytest.fixture
+def finished(files: Path) -> dict[str, bytes]:
+    """Return the files of a stitch that is finished."""
+    assert run(*COMMAND).exit_code == 0
+    written = contents(files)
+    assert sorted(written) == ["kept.json", "kept.safetensors"]
+    return written
+
+
+@pytest.mark.parametrize("more", [(), ("--device", "auto"), ("--augment", "flip-shift"), ("--set", "optimizer=sgd")])
+def test_the_same_run_is_shown_again(files: Path, finished: dict[str, bytes], more: tuple[str, ...]) -> None:
+    shutil.rmtree(files / "data")  # nothing is trained or tested
+    again = run(*COMMAND, *more)
+    assert (again.exit_code, again.stderr) == (0, "kept.json: already there\n")
+    assert again.stdout == f"{sg.StitchResult.load(files / 'kept.json')!r}\n"
+    kind, content = document(run(*COMMAND, *more, "--json"))
+    assert (kind, content["written"]) == ("stitch", [])
+    assert contents(files) == finished
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--seed", "1"), "seed is 0 there and 1 here"),
+        (("--family", "least-squares"), "family is 'full' there and 'least-squares' here"),
+        (("--epochs", "2"), "settings.epochs is 1 there and 2 here"),
+        (("--preset", "paper"), "settings.momentum is 0.9 there and 0.0 here"),
+        (("--set", "decay=0.5"), "settings.decay is 0.0 there and 0.5 here"),
+        (("--limit", "40"), "limit is None there and 40 here"),
+        (("--test-limit", "20"), "test_limit is None there and 20 here"),
+        (("--data", "cifar100"), "data is 'cifar10' there and 'cifar100' here"),
+        (("--data-root", "data"), "data_root is None there and 'data' here"),
+        (("--augment", "none"), "augment is 'flip-shift' there and 'none' here"),
+        (("--at", "2"), "at is '3' there and '2' here"),
+        (("--style", "conv"), "style is 'auto' there and 'conv' here"),
+    ],
+)
+def test_another_run_is_refused(files: Path, finished: dict[str, bytes], more: tuple[str, ...], told: str) -> None:
+    result = run(*COMMAND, *more)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: kept.json belongs to another run: ")
+    assert told in result.stderr
+    assert result.stderr.endswith(". Ask for the same, choose another name, or remove it first.\n")
+    assert contents(files) == finished
+    assert run(*COMMAND, *more, "--json", "-o", "other.json").exit_code == (told.startswith("data is"))
+
+
+@pytest.mark.parametrize("networks", [("py:nets.py:two", "py:nets.py:two"), NETWORKS[::-1]])
+def test_other_networks_are_refused(files: Path, finished: dict[str, bytes], networks: tuple[str, str]) -> None:
+    result = run("stitch", *networks, *COMMAND[3:])
+    assert result.exit_code == 1
+    assert "front is 'py:nets.py:one' there and 'py:nets.py:two' here" in result.stderr
+    assert "weights.front is" in result.stderr
+    assert contents(files) == finished
+
+
+def test_networks_that_have_changed_are_refused(files: Path, finished: dict[str, bytes]) -> None:
+    (files / "nets.py").write_text(SOURCE.replace("build(2)", "build(3)"))
+    result = run(*COMMAND)
+    assert result.exit_code == 1
+    assert "files.nets.py is" in result.stderr
+    assert "weights.back is" in result.stderr
+    assert "weights.front is" not in result.stderr
+    assert contents(files) == finished
+
+
+def test_a_file_that_was_removed_is_written_again(files: Path, finished: dict[str, bytes]) -> None:
+    (files / "kept.json").unlink()
+    assert run(*COMMAND, "--seed", "1").exit_code == 0
+    assert sg.StitchResult.load(files / "kept.json").seed == 1
+
+
+def test_a_stitch_of_unknown_origin_is_not_replaced(files: Path, finished: dict[str, bytes]) -> None:
+    sg.StitchResult.load(files / "kept.json").save(files / "kept.json")
+    before = contents(files)
+    result = run(*COMMAND)
+    assert result.exit_code == 1
+    assert "holds a stitch that does not say which run it is of. Choose another name, or remove it first." in result.stderr
+    assert contents(files) == before
+
+
+def test_tensors_that_are_missing_are_named(files: Path, finished: dict[str, bytes]) -> None:
+    (files / "kept.safetensors").unlink()
+    result = run(*COMMAND)
+    assert result.exit_code == 1
+    assert "kept.safetensors, which belongs to kept.json, is missing. Restore it, or remove kept.json first." in result.stderr
+
+
+def test_what_a_stop_has_left_is_removed(files: Path, finished: dict[str, bytes]) -> None:
+    (files / ".kept.checkpoint").write_bytes(b"")  # killed after the files were written, before this one was removed
+    assert run(*COMMAND).exit_code == 0
+    assert contents(files) == finished
+
+
+def test_the_error_has_a_name(files: Path, finished: dict[str, bytes]) -> None:
+    from sigmascope.cli.stitch_file import finished_stitch
+
+    with pytest.raises(ResumeError, match=r"kept\.json belongs to another run: .*at is '3' there and None here"):
+        finished_stitch(files / "kept.json", {})
