@@ -99,8 +99,9 @@ ITEM = Item(
     draw=draw,
     rule=NOT_BLIND,
     reason="rank 1 costs less at layer 3 and more at layer 6 than in the paper; two pairs are few, and why is not known. Full "
-    "stitches at layer 14 are best in their last two epochs, so that 3.8 is an upper bound. That the permutation of Procrustes, "
-    "an element of the group, costs less than the trained one is the search: as the scripts ran, the relaxed permutation stays "
-    "far from one, and its rounding is a lottery. Six of the eight are best after their first epoch, and the dearest at layer "
-    "3, with 88.6 % on held-out data, has 95.1 % after its first epoch on two cores, where augmentation draws other numbers",
+    "stitches at layer 14 are best in their last two epochs, so that 3.8 is an upper bound. That the permutation of "
+    "Procrustes, an element of the group, costs less than the trained one is the search: as the scripts ran, the relaxed "
+    "permutation stays far from one, and its rounding is a lottery. Six of the eight are best after their first epoch, and the "
+    "dearest at layer 3, with 88.6 % on held-out data, has 95.1 % after its first epoch on two cores, where augmentation draws "
+    "other numbers",
 )
