@@ -55,7 +55,11 @@ def test_every_setting_can_be_reached(files: Path) -> None:
     assert dict(command._setting(f"{name}={value}".lower()) for name, value in others.items()) == others
     assert command._setting("pass_batches=3") == ("pass_batches", 3)
     assert command._setting("projection=none") == ("projection", "none")  # a name here, nothing there
-    assert command._setting("batch_norm_pass=none") == ("batch_norm_pass", None)
+    for none in ("none", "None"):
+        assert command._setting(f"batch_norm_pass={none}") == ("batch_norm_pass", None)
+        assert command._setting(f"pass_batches={none}") == ("pass_batches", None)
+    for text, value in {"true": True, "True": True, "FALSE": False}.items():
+        assert command._setting(f"final_pass={text}") == ("final_pass", value)
 
 
 def test_other_settings_are_passed_on(files: Path) -> None:
@@ -82,6 +86,13 @@ def test_json(files: Path) -> None:
     assert content["settings"]["rank"] == 2
     mean = (content["front_accuracy"] + content["back_accuracy"]) / 2
     assert content["penalty"] == pytest.approx(mean - content["stitched_accuracy"])
+
+
+def test_a_training_that_diverges_is_told(files: Path) -> None:
+    given = ("--family", "lasso", "--rate", "10", "--strength", "1e38", "--set", "shrinkage=gradient")
+    _, content = document(run("stitch", *NETWORKS, *SHORT, *given, "--json"))
+    assert (content["penalty"], content["sparsity"], content["stitched_accuracy"]) == (None, None, None)
+    assert "training diverged in epoch 1" in content["notes"][0]
 
 
 def test_a_cached_front(files: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 import sigmascope as sg
 from sigmascope.errors import ResumeError
@@ -86,9 +87,43 @@ def test_networks_that_have_changed_are_refused(files: Path, finished: dict[str,
 
 
 def test_a_file_that_was_removed_is_written_again(files: Path, finished: dict[str, bytes]) -> None:
+    """As after a stop between the two files."""
     (files / "kept.json").unlink()
+    result = run(*COMMAND)
+    assert (result.exit_code, "already there" in result.stderr) == (0, False)
+    assert contents(files) == finished
+
+
+def test_tensors_alone_are_not_replaced_by_another_run(files: Path, finished: dict[str, bytes]) -> None:
+    (files / "kept.json").unlink()
+    result = run(*COMMAND, "--seed", "1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: kept.safetensors belongs to another run: seed is 0 there and 1 here. Ask")
+    assert contents(files) == {"kept.safetensors": finished["kept.safetensors"]}
+    (files / "kept.safetensors").unlink()
     assert run(*COMMAND, "--seed", "1").exit_code == 0
     assert sg.StitchResult.load(files / "kept.json").seed == 1
+
+
+def test_tensors_of_unknown_origin_are_not_replaced(files: Path, finished: dict[str, bytes]) -> None:
+    sg.StitchResult.load(files / "kept.json").save(files / "kept.json")
+    (files / "kept.json").unlink()
+    before = contents(files)
+    result = run(*COMMAND)
+    assert result.exit_code == 1
+    assert "kept.safetensors holds a stitch that does not say which run it is of" in result.stderr
+    assert contents(files) == before
+
+
+def test_another_kind_of_device_is_another_run(
+    files: Path, finished: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random numbers differ between them; which of several GPUs it is does not matter."""
+    monkeypatch.setattr("sigmascope.runs.survey.checked_device", lambda name: torch.device("cuda", 1))
+    result = run(*COMMAND)
+    assert result.exit_code == 1
+    assert "kept.json belongs to another run: device is 'cpu' there and 'cuda' here." in result.stderr
+    assert contents(files) == finished
 
 
 def test_a_stitch_of_unknown_origin_is_not_replaced(files: Path, finished: dict[str, bytes]) -> None:

@@ -163,6 +163,22 @@ def test_frozen_batch_norms_keep_their_statistics() -> None:
     assert found.frozen == 4 * 9 + 4 + 8 + 16 * 9 + 4
 
 
+def test_weights_that_are_used_without_a_call_are_trained_too() -> None:
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.attention = nn.Linear(4, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.first(x)
+            return self.attention(y, y, y)[0].mean(dim=1)
+
+    network = Attending()
+    behind = modules_behind(network, "first", torch.randn(2, 3, 4))
+    names = {name for name, module in network.named_modules() if module in behind}
+    assert names == {"attention", "attention.out_proj"}
+
+
 def test_the_published_schedule() -> None:
     rates = [FineTuning().rate_at(epoch) for epoch in range(50)]
     assert [epoch for epoch in range(1, 50) if rates[epoch] < rates[epoch - 1]] == [12, 24, 36, 48]

@@ -76,6 +76,7 @@ class Trainer:
                 best_epoch=1,
                 sparsity=0.5,
                 notes=(),
+                history=(SimpleNamespace(accuracy=81.0),),
                 settings=settings_for(options["preset"], task.family, task.changes),
                 samples=(45, 5, 10),
                 augment="flip-shift",
@@ -206,6 +207,7 @@ def test_the_place_of_a_result(tmp_path: Path) -> None:
 
 def test_an_interrupted_training_goes_on_where_it_stopped(tmp_path: Path, trainer: Trainer) -> None:
     whole = stitches_of(scratch(tmp_path / "whole"), PLAN)
+    assert all(row.history == (81.0,) for pair in whole.pairs for row in pair.stitches)
     assert trainer.asked == [*SITES, *SITES]
     trainer.asked, trainer.stop_at = [], "blocks.8.act2"
     with pytest.raises(KeyboardInterrupt, match="stopped here"):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import sigmascope as sg
-from sigmascope.stitching.birkhoff import norm_term, project, projected_gradient, round_permutation, row_sum_term, sinkhorn
+from sigmascope.stitching.birkhoff import norm_term, project, projected_gradient, round_permutation, sinkhorn, sums_term
 from sigmascope.stitching.sorting import softsort, sort_permutation
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_stitching.npz"))
@@ -91,7 +91,7 @@ def test_projection_keeps_the_polytope() -> None:
 def test_regularisers_are_the_published_ones() -> None:
     matrix = golden("birkhoff__pert_perms")
     terms = [norm_term(matrix, 0.1, weighing) for weighing in ("norm", "rms", "scaled")]
-    close(torch.stack([*terms, terms[0] + row_sum_term(matrix, 0.01)]), golden("birkhoff__regularization"))
+    close(torch.stack([*terms, terms[0] + sums_term(matrix, 0.01)]), golden("birkhoff__regularization"))
 
 
 def test_the_norm_is_largest_at_permutations() -> None:

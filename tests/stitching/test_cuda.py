@@ -84,3 +84,26 @@ def test_what_is_wrong_stays_wrong() -> None:
     step = Step(lambda x: x.reshape(7), lambda: [])
     with pytest.raises(RuntimeError, match="shape"):
         step(torch.zeros(3, device="cuda"))
+
+
+def test_capturing_draws_no_random_numbers() -> None:
+    total = torch.zeros((), device="cuda")
+    drawn = []
+    for steps in (1, 2):
+        torch.manual_seed(0)
+        step = Step(lambda x: total.copy_(torch.rand((), device="cuda") + x), lambda: [total])
+        for _ in range(steps):
+            step(torch.zeros((), device="cuda"))
+        drawn.append(float(total))
+        torch.manual_seed(0)
+        expected = [float(torch.rand((), device="cuda")) for _ in range(steps)]
+        assert drawn[-1] == pytest.approx(expected[-1])
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_step_runs_where_its_inputs_are() -> None:
+    total = torch.zeros((), device="cuda:1")
+    step = Step(lambda x: total.add_(x), lambda: [total])
+    for value in (1.0, 2.0):
+        step(torch.tensor(value, device="cuda:1"))
+    assert float(total) == 3

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.stitching.data import Feed
+from sigmascope.stitching import features, run as running
+from sigmascope.stitching.data import Feed, divided
 from sigmascope.stitching.features import FrontCache, _repeats
 from sigmascope.stitching.result import StitchResult
 from tests.stitching.small import data, equal, moved, state, trained
@@ -125,7 +128,8 @@ def test_two_caches_in_one_folder(tmp_path: Path) -> None:
     samples = data(64, 8)
     feed = Feed(samples.train, samples, torch.device("cpu"), None)
     fronts = [nn.Sequential(nn.Conv2d(1, 2, 1), Alone()).eval() for _ in range(2)]
-    caches = [FrontCache(front, feed, tmp_path, lambda: None) for front in fronts]
+    caches = [FrontCache(front, feed, tmp_path) for front in fronts]
+    assert not list(tmp_path.iterdir())  # nothing is asked for yet
     numbers = torch.tensor([5, 0, 63])
     with torch.no_grad():
         for front, cache in zip(fronts, caches, strict=True):
@@ -185,7 +189,9 @@ def test_values_on_disk_are_mapped_from_files(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(torch, "from_file", watched)
     samples = data(64, 8)
     feed = Feed(samples.train, samples, torch.device("cpu"), None)
-    cache = FrontCache(nn.Sequential(nn.Conv2d(1, 2, 1), Alone()).eval(), feed, tmp_path, lambda: None)
+    cache = FrontCache(nn.Sequential(nn.Conv2d(1, 2, 1), Alone()).eval(), feed, tmp_path)
+    assert sizes == {}
+    cache.fill()
     assert sizes == {"0.bin": 64 * 2 * 36 * 4}
     cache.close()
 
@@ -198,5 +204,71 @@ def test_a_cache_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt("stopped")
 
     with pytest.raises(KeyboardInterrupt, match="stopped"):
-        FrontCache(nn.Sequential(Alone()), feed, tmp_path, stop)
+        FrontCache(nn.Sequential(Alone()), feed, tmp_path, stop).fill()
     assert not list(tmp_path.iterdir())
+
+
+def test_it_is_filled_once_in_evaluation_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "BATCH", 25)
+    samples, steps = data(64, 8), [0]
+    front = nn.Sequential(nn.BatchNorm2d(1), Alone()).train()
+    before = state(front)
+    cache = FrontCache(front, Feed(samples.train, samples, torch.device("cpu"), None), None)
+
+    def count() -> None:
+        steps[0] += 1
+
+    cache.advance = count
+    [found] = cache(torch.tensor([1, 60]))
+    cache.fill()
+    assert (cache.steps, steps) == (3, [3])
+    assert front.training
+    assert equal(state(front), before)
+    torch.testing.assert_close(found, samples.train[0][[1, 60]] / (1 + 1e-5) ** 0.5)
+
+
+@pytest.mark.parametrize("final_pass", [False, True])
+def test_a_finished_run_fills_it_only_if_it_must(final_pass: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the final pass it must: the front on other batches would round differently. Filling shows a bar of its own."""
+    bars: list[tuple[str, int, list[int]]] = []
+    filled: list[int] = []
+    place = FrontCache._place
+
+    @contextmanager
+    def noted(title: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+        assert shown
+        bars.append((title, total, []))
+        yield lambda: bars[-1][2].append(1)
+
+    def placed(self: FrontCache, value: Tensor, count: int, number: int) -> Tensor:
+        filled.append(count)
+        return place(self, value, count, number)
+
+    monkeypatch.setattr(features, "BATCH", 100)
+    monkeypatch.setattr(running, "progress_bar", noted)
+    monkeypatch.setattr(FrontCache, "_place", placed)
+    given: dict[str, Any] = {"front_mode": "eval", "cache_front": True, "checkpoint": tmp_path / "a", "progress": True}
+    one = short(trained(), trained(1), names=("a", "b"), final_pass=final_pass, **given)
+    assert [(title, total, len(steps)) for title, total, steps in bars] == [("a → b: front", 6, 6), ("a → b", 14, 14)]
+    assert filled == [512]
+    two = short(trained(), trained(1), names=("a", "b"), final_pass=final_pass, **given)
+    assert [bar[0] for bar in bars[2:]] == ["a → b"]
+    assert filled == [512, 512][: 1 + final_pass]
+    assert equal(one.tensors, two.tensors)
+    assert one.record() == two.record()
+
+
+@pytest.mark.parametrize("family", ["least-squares", "permutation"])
+def test_computed_stitches_are_those_of_all_training_samples(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorted by class, the first batches would be another distribution."""
+    monkeypatch.setattr(features, "BATCH", 50)
+    inputs, labels = data().train
+    order = labels.argsort(stable=True)
+    chosen = dataclasses.replace(data(), train=(inputs[order], labels[order]))
+    some, every = (short(trained(), trained(1), family=family, data=chosen, pass_batches=k) for k in (1, None))
+    assert torch.equal(some.matrix, every.matrix)
+    if family == "least-squares":
+        kept, _ = divided(512, 0.1, 0)
+        with torch.no_grad():
+            x, y = (one[:3](chosen.train[0][kept]).double().movedim(1, -1).flatten(0, -2) for one in (trained(), trained(1)))
+        torch.testing.assert_close(every.matrix.T, torch.linalg.lstsq(x, y).solution, atol=1e-4, rtol=1e-3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.stitching import run as running
@@ -16,7 +16,7 @@ from sigmascope.stitching.data import Feed, divided
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, cross_validate, stitch_many
 from sigmascope.stitching.settings import Settings
-from tests.stitching.small import data, equal, moved, trained
+from tests.stitching.small import data, dropping, equal, moved, trained
 
 SHORT = {"at": "2", "preset": "fast", "batch": 64, "epochs": 2, "progress": False}
 
@@ -105,35 +105,22 @@ def test_a_cached_front_is_used_to_the_end(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-class Dropping(nn.Module):
-    """Has random layers on both sides of a batch norm, so that what is drawn shows in its statistics."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.act, self.drop = nn.Linear(36, 6), nn.ReLU(), nn.Dropout(0.5)
-        self.second, self.norm, self.head = nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.head(self.norm(self.second(self.drop(self.act(self.first(x.flatten(1)))))))
-        return out
-
-
 TASKS = [Task("relu-group"), Task("full", {"batch_norm_pass": True}), Task("permutation"), Task("softsort")]
 SETTINGS = Settings(rate=0.05, momentum=0.9, batch=64, epochs=3, head_start=1, final_pass=True)
-
-
-def dropping(seed: int) -> nn.Module:
-    torch.manual_seed(seed)
-    return Dropping().eval()
 
 
 def same(one: StitchResult, two: StitchResult) -> bool:
     return equal(one.tensors, two.tensors) and one.record() == two.record()
 
 
-def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("always", [False, True])
+def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(
+    always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was drawn before."""
     given: dict[str, Any] = {"at": "act", "data": data(), "preset": SETTINGS, "progress": False}
-    networks, file, save = (dropping(0), dropping(1)), tmp_path / "run.checkpoint", running.save_checkpoint
+    networks, save = [dropping(seed, always=always) for seed in (0, 1)], running.save_checkpoint
+    file = tmp_path / "run.checkpoint"
     expected = stitch_many(*networks, TASKS, **given)
 
     def failing(*args: Any) -> None:
@@ -142,9 +129,11 @@ def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(tmp_path: Path, monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(running, "save_checkpoint", failing)
+        torch.manual_seed(7)
         with pytest.raises(InterruptedError, match="power"):
             stitch_many(*networks, TASKS, checkpoint=file, **given)
-    for _ in range(2):  # the second time nothing is left to train, but for the pass
+    for seed in (8, 9):  # the second time nothing is left to train, but for the pass
+        torch.manual_seed(seed)
         resumed = stitch_many(*networks, TASKS, checkpoint=file, **given)
         assert all(same(one, two) for one, two in zip(expected, resumed, strict=True))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,29 @@ def test_it_comes_back_from_its_files(tmp_path: Path) -> None:
 def test_a_diverged_one_comes_back_too(tmp_path: Path) -> None:
     result = made(family="lasso", rate=10.0, strength=1e38, shrinkage="gradient")
     found = StitchResult.load(result.save(tmp_path / "stitch.json"))
-    assert found.penalty != found.penalty
+    assert math.isnan(found.penalty)
     assert found.notes == result.notes
+    assert found.matrix.isnan().all()
+    assert repr(found) == repr(result)
+    *_, trained_line, note = repr(found).splitlines()
+    assert trained_line == "no stitch, since training diverged; batch 64; 256 test samples"
+    assert note == "Note: training diverged in epoch 1: the stitch and the loss are not finite; a lower rate may help."
+    with pytest.raises(sg.InputError, match=r"no stitched network: training diverged in epoch 1.* with a lower rate"):
+        found.network(trained(), moved(), data().test[0][:2])
+
+
+def test_zeros_of_an_earlier_version_are_no_stitch(tmp_path: Path) -> None:
+    """They looked like a stitch: all sparse, and in the group with scales of 1e-6."""
+    result = made(alpha=1e39)
+    assert result.has_diverged
+    old = dataclasses.replace(result, tensors={"matrix": torch.zeros(8, 8, dtype=torch.float64)})
+    for one in (result, StitchResult.load(old.save(tmp_path / "old.json"))):
+        assert one.element is None
+        assert math.isnan(one.sparsity)
+        assert one.matrix.isnan().all()
+    working = made(epochs=1)
+    assert not working.has_diverged
+    assert working.element is not None
 
 
 @pytest.mark.parametrize("family", ["relu-group", "full", "permutation"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import sigmascope as sg
+from sigmascope.dissection.settings import FineTuning
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.settings import PRESETS, Settings, settings_for
 from sigmascope.stitching.work import Task, settings_of
@@ -57,6 +58,10 @@ def test_settings_may_be_given_as_such() -> None:
         ({"batch": True}, "batch=True cannot be"),
         ({"pass_batches": 0}, "pass_batches=0 cannot be"),
         ({"validation": 1.0}, "validation=1.0 is no share"),
+        ({"validation": "abc"}, "validation='abc' is no share"),
+        ({"validation": None}, "validation=None is no share"),
+        ({"validation": True}, "validation=True is no share"),
+        ({"validation": float("nan")}, "validation=nan is no share"),
         ({"batch_norm_pass": "yes"}, "batch_norm_pass='yes' is not known"),
         ({"final_pass": None}, "final_pass=None is not known. Pass True or False"),
         ({"momentum": 1.0}, "momentum=1.0 never forgets. Pass a number below 1"),
@@ -71,6 +76,12 @@ def test_settings_may_be_given_as_such() -> None:
 def test_values_that_cannot_be(changes: dict[str, Any], match: str) -> None:
     with pytest.raises(sg.OptionError, match=match):
         settings_for("paper", "full", changes)
+
+
+@pytest.mark.parametrize("value", ["abc", None, True, float("nan")])
+def test_a_share_is_a_number_in_dissections_too(value: Any) -> None:
+    with pytest.raises(sg.OptionError, match=f"validation={value!r} is no share"):
+        FineTuning(validation=value)
 
 
 READ = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,40 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     again = sweep(networks, pairs, ["2", "5"], tasks, **given)
     assert len(asked) == 4
     assert [one.record() for one in again] == [one.record() for one in every]
+
+
+def test_other_networks_data_or_devices_have_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    networks: dict[str, nn.Module] = {"a": trained(), "b": trained(1)}
+    given: dict[str, Any] = {"data": data(), "preset": "fast", "seed": 0, "style": "auto"}
+
+    def found(**changes: Any) -> tuple[int, float]:
+        """Return how many files there are, and the accuracy."""
+        options = {"networks": networks, **given, **changes}
+        task = Task("identity", {"batch_norm_pass": False})
+        [one] = sweep(pairs=[("a", "b")], sites=["2"], tasks=[task], folder=tmp_path, progress=False, **options)
+        return len(list(tmp_path.glob("*.json"))), one.back_accuracy
+
+    first = found()
+    assert found() == first
+    assert found(networks={"a": trained(), "b": trained(1)}) == first  # equal weights are the same network
+    assert found(networks={"a": trained(), "b": dead(trained(1))})[0] == 2
+    assert found(networks={"a": dead(trained()), "b": trained(1)})[0] == 3
+    count, accuracy = found(networks={"a": trained(), "b": dead(trained(1))})
+    assert (count, accuracy < first[1]) == (3, True)
+    assert found(data=data(400))[0] == 4
+    assert found(data=dataclasses.replace(data(), augment="flip-shift"))[0] == 5
+    assert found(seed=1)[0] == 6
+    assert found(style="conv")[0] == 7
+    usual = module.circumstances
+    monkeypatch.setattr(module, "circumstances", lambda *one: usual(*one) | {"device": "cuda"})
+    assert found()[0] == 8
+
+
+def dead(network: nn.Sequential) -> nn.Sequential:
+    """The same, answering one class only."""
+    with torch.no_grad():
+        network[8].weight.zero_()
+    return network
 
 
 def test_changes_that_a_family_ignores_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.stitching import run as running
+from sigmascope.stitching import run as running, work as working
 from sigmascope.stitching.data import StitchData, divided
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, cross_validate, stitch_many
 from sigmascope.stitching.seam import Seam
 from sigmascope.stitching.training import Training
-from tests.stitching.small import conv_net, data, equal, moved, samples, state, trained
+from tests.stitching.small import conv_net, data, dropping, equal, moved, samples, state, trained
 
 SHORT = {"preset": "fast", "batch": 64, "epochs": 2, "progress": False}
 GIVEN: dict[str, dict[str, Any]] = {"low-rank": {"rank": 2}, "fixed": {"element": torch.eye(8)}}
@@ -217,6 +218,21 @@ def test_the_seed_decides() -> None:
     assert [epoch.loss for epoch in one.history] != [epoch.loss for epoch in other.history]
 
 
+@pytest.mark.parametrize("always", [False, True])
+def test_whatever_was_drawn_before_changes_nothing(always: bool) -> None:
+    """Also for stitches that are not trained, whose batch norm is adapted behind random layers."""
+    networks = [dropping(seed, always=always) for seed in (0, 1)]
+    tasks = [*TASKS, Task("least-squares", {"batch_norm_pass": True}), Task("identity", {"batch_norm_pass": True})]
+    given: dict[str, Any] = {"at": "act", "data": data(), "preset": running_settings(), "progress": False}
+    found = []
+    for drawn in (5, 6):
+        torch.manual_seed(drawn)
+        found.append(stitch_many(*networks, tasks, **given))
+    assert all(same(one, two) for one, two in zip(*found, strict=True))
+    other = stitch_many(*networks, tasks, **given, seed=1)
+    assert not any(equal(one.tensors, two.tensors) for one, two in zip(found[0], other, strict=True))
+
+
 def test_randomness_outside_is_left_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -278,13 +294,20 @@ def running_settings() -> Any:
     return Settings(rate=0.05, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative")
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "run.checkpoint"
     short(trained(), moved(), checkpoint=file)
     with pytest.raises(sg.ResumeError, match="belongs to another run: seed differ"):
         short(trained(), moved(), checkpoint=file, seed=1)
     with pytest.raises(sg.ResumeError, match="belongs to another run: back differ"):
         short(trained(), trained(1), checkpoint=file)
+    own = working.circumstances(trained(), moved(), data())
+    assert own["device"] == "cpu"
+    assert working.circumstances(conv_net().to("meta"), moved(), data())["device"] == "meta"
+    with monkeypatch.context() as patched:
+        patched.setattr(working, "circumstances", lambda *_: {**own, "device": "cuda"})
+        with pytest.raises(sg.ResumeError, match=r"another run: device differ\. .* kind of device, choose another file"):
+            short(trained(), moved(), checkpoint=file)
     with pytest.raises(sg.ResumeError, match="belongs to another run: cached, settings differ"):
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")
@@ -326,9 +349,13 @@ def test_augmentation_changes_training_only() -> None:
 def test_a_training_that_diverges_is_a_result_with_a_reason() -> None:
     tasks = [Task("lasso", {"rate": 10.0, "strength": 1e38, "shrinkage": "gradient"}), Task("relu-group")]
     bad, good = stitch_many(trained(), moved(), tasks, at="2", data=data(), preset="fast", progress=False)
-    assert "diverged in epoch 1" in bad.notes[0]
-    assert bad.stitched_accuracy != bad.stitched_accuracy
-    assert "–" in repr(bad)
+    assert bad.notes[0].startswith("training diverged in epoch 1: the stitch is not finite; a lower rate")
+    assert bad.has_diverged
+    assert math.isnan(bad.stitched_accuracy)
+    assert math.isnan(bad.sparsity)
+    assert bad.matrix.shape == (8, 8)
+    assert bad.matrix.isnan().all()
+    assert not good.has_diverged
     assert len(good.history) == 10
     assert good.notes == ()
 
@@ -376,6 +403,20 @@ def test_cross_validation() -> None:
     assert found.chosen.chosen_accuracy == best
     assert found.alpha == found.chosen.settings.alpha
     assert repr(found).count("←") == 1
+
+
+def test_cross_validation_goes_on_and_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {"at": "2", "data": data(), "alphas": (0.01, 1.0), "preset": "fast", "batch": 64, "progress": False}
+    given |= {"front_mode": "eval", "cache_front": True, "checkpoint": tmp_path / "run.checkpoint", "epochs": 2}
+    first = cross_validate(trained(), moved(), **given)
+    monkeypatch.setattr(Training, "epoch", None)  # nothing is left to train
+    again = cross_validate(trained(), moved(), **given)
+    assert all(same(one, two) for one, two in zip(first.results, again.results, strict=True))
+    with pytest.raises(sg.ResumeError, match="another run: cached differ"):
+        cross_validate(trained(), moved(), **{**given, "cache_front": False})
+
+
+def test_cross_validation_chooses_by_held_out_data() -> None:
     with pytest.raises(sg.OptionError, match="chooses from alphas"):
         cross_validate(trained(), moved(), at="2", data=data(), select_on="test")
 

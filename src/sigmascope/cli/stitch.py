@@ -16,8 +16,6 @@ from sigmascope.cli.program import Stopped
 from sigmascope.cli.stitch_file import checked_file, finished_stitch, request_of, write_stitch
 
 if TYPE_CHECKING:
-    import torch
-
     from sigmascope.catalog.entry import Model
     from sigmascope.stitching import StitchData, StitchResult
 
@@ -32,7 +30,7 @@ OF_FAMILY = {"rank": "low-rank", "strength": "lasso", "alpha": "relu-group"}  # 
 AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
 
 COUNT = click.IntRange(min=1)
-POSITIVE = click.FloatRange(min=0, max=math.inf, max_open=True)
+NOT_NEGATIVE = click.FloatRange(min=0, max=math.inf, max_open=True)
 # Option -> setting; only those that are given change the preset.
 SETTINGS = {
     "rank": "rank",
@@ -59,8 +57,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "int": int,
     "float": _finite,
-    "bool": {"true": True, "false": False}.__getitem__,
-    "None": {"none": None}.__getitem__,
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    "None": lambda text: {"none": None}[text.lower()],
 }
 
 
@@ -72,8 +70,8 @@ READERS: dict[str, Callable[[str], Any]] = {
 @click.option("--family", default="relu-group", show_default=True, type=click.Choice(FAMILIES), help="What the stitch may be.")
 @click.option("--preset", default="paper", show_default=True, type=click.Choice(PRESETS), help="How it is trained.")
 @click.option("--rank", type=COUNT, metavar="N", help="Of low-rank.")
-@click.option("--strength", type=POSITIVE, metavar="X", help="Of lasso.")
-@click.option("--alpha", type=POSITIVE, metavar="X", help="Of relu-group: how strongly it is drawn to permutations.")
+@click.option("--strength", type=NOT_NEGATIVE, metavar="X", help="Of lasso.")
+@click.option("--alpha", type=NOT_NEGATIVE, metavar="X", help="Of relu-group: how strongly it is drawn to permutations.")
 @click.option(
     "--style",
     default="auto",
@@ -84,7 +82,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 @click.option("--epochs", type=COUNT, metavar="N", help="Instead of those of the preset.")
 @click.option("--head-start", type=click.IntRange(min=0), metavar="N", help="Epochs without scales, of all.")
 @click.option("--batch-size", type=COUNT, metavar="N", help="Instead of that of the preset.")
-@click.option("--rate", type=POSITIVE, metavar="X", help="Learning rate, instead of that of the preset.")
+@click.option("--rate", type=NOT_NEGATIVE, metavar="X", help="Learning rate, instead of that of the preset.")
 @click.option("--select-on", type=click.Choice(["validation", "test"]), help="What the best epoch is chosen by.")
 @click.option("--front-mode", type=click.Choice(["train", "eval"]), help="Whether batch norms of the front see the batch.")
 @click.option(
@@ -109,17 +107,18 @@ def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) 
     """Stitch the front of network FRONT to the back of network BACK, both by their names in the catalog.
 
     Prints the stitching penalty: the mean accuracy of the two networks minus that of the stitched one. With a FILE.json as
-    OUT this may be killed at any moment: the same command goes on from the last epoch, and shows a finished stitch again. A
-    file of another run is never replaced.
+    OUT this may be killed at any moment: the same command, on the same kind of device, goes on from the last epoch, and shows a
+    finished stitch again. A file of another run is never replaced.
     """
     _check_family(given)
     target = checked_file(out) if out else None
     from sigmascope import catalog
+    from sigmascope.runs.survey import checked_device
     from sigmascope.stitching.settings import settings_for
 
     changes = _changes(given)
     settings = settings_for(given["preset"], given["family"], changes)
-    given["device"] = _device(given["device"])
+    given["device"] = checked_device(given["device"])
     models = catalog.model(front), catalog.model(back)
     request = request_of(models, given, settings=settings, augment=_augment(given))
     checkpoint = target.with_name(f".{target.stem}.checkpoint") if target else None
@@ -188,20 +187,6 @@ def _setting(text: str) -> tuple[str, Any]:
     return name, value
 
 
-def _device(name: str) -> torch.device:
-    import torch
-
-    from sigmascope.errors import OptionError
-
-    try:
-        found = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError) as error:  # torch raises either, by how it was built
-        told = str(error).partition("\n")[0]
-        raise OptionError(f"device={name!r} cannot be used here ({told}). Choose 'auto' or 'cpu'.") from error
-    return found
-
-
 def _data(model: Model, given: dict[str, Any]) -> StitchData:
     """Read both splits into memory."""
     from sigmascope import catalog
@@ -229,7 +214,7 @@ def _show(result: StitchResult, paths: list[Path], as_json: bool) -> None:
     if as_json:
         from sigmascope.store import encode
 
-        derived = {"penalty": encode(result.penalty), "sparsity": result.sparsity}
+        derived = {"penalty": encode(result.penalty), "sparsity": encode(result.sparsity)}
         emit("stitch", {**derived, **result.record(), "written": [str(path) for path in paths]})
         return
     say(repr(result))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +44,11 @@ def checked_file(out: str) -> Path:
 
 
 def request_of(models: tuple[Model, Model], given: Mapping[str, Any], *, settings: Settings, augment: str) -> dict[str, Any]:
-    """Describe a run by all that its result depends on but rounding, as plain values.
+    """Describe a run by all that its result depends on but rounding, as plain values; devices count by their kind.
 
     Args:
         models: the networks of the front and the back; of each the name and a digest of its numbers count.
-        given: option -> value.
+        given: option -> value; the device as torch has it.
         settings: those that follow from the options.
         augment: how training images are augmented.
     """
@@ -66,30 +65,33 @@ def request_of(models: tuple[Model, Model], given: Mapping[str, Any], *, setting
         "files": request_for(list(dict.fromkeys(names.values())), Selection(given["data"])).files,
         **{name: given[name] for name in GIVEN},
         "augment": augment,
+        "device": given["device"].type,
         "settings": encode(settings),
     }
 
 
 def finished_stitch(path: Path, request: Mapping[str, Any]) -> StitchResult | None:
-    """Return the stitch that a file already holds, if there is one.
+    """Return the stitch that a file already holds, if there is one; tensors alone, as a stop leaves them, are none.
 
     Raises:
-        ResumeError: it belongs to another run; the message names the difference.
+        ResumeError: it belongs to another run, or the tensors alone do; the message names the difference.
         FileFormatError: it is damaged, or its tensors are missing.
     """
+    from sigmascope.runs.request import unlike
     from sigmascope.stitching import StitchResult
 
-    if not path.is_file():
+    found = next((one for one in (path, _tensors(path)) if one.is_file()), None)
+    if found is None:
         return None
     if not _tensors(path).is_file():
         raise FileFormatError(f"{_tensors(path)}, which belongs to {path}, is missing. Restore it, or remove {path} first.")
     there = (_about(path) or {}).get(REQUEST)
     if not isinstance(there, dict):
-        raise ResumeError(f"{path} holds a stitch that does not say which run it is of. {REMEDY}")
-    told = "; ".join(_unlike(there, request))
+        raise ResumeError(f"{found} holds a stitch that does not say which run it is of. {REMEDY}")
+    told = "; ".join(unlike(there, request))
     if told:
-        raise ResumeError(f"{path} belongs to another run: {told}. Ask for the same, choose another name, or remove it first.")
-    return StitchResult.load(path)
+        raise ResumeError(f"{found} belongs to another run: {told}. Ask for the same, choose another name, or remove it first.")
+    return StitchResult.load(path) if found == path else None
 
 
 def write_stitch(result: StitchResult, path: Path, request: Mapping[str, Any]) -> list[Path]:
@@ -114,13 +116,3 @@ def _about(path: Path) -> dict[str, object] | None:
     except FileFormatError:
         return None
     return about if {"site", "family"} <= about.keys() else None
-
-
-def _unlike(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Name what differs between two runs."""
-    for name in sorted(there.keys() | here.keys()):
-        one, other = there.get(name), here.get(name)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _unlike(one, other, f"{prefix}{name}.")
-        elif one != other:
-            yield f"{prefix}{name} is {reprlib.repr(one)} there and {reprlib.repr(other)} here"

@@ -73,7 +73,7 @@ class FineTuning:
                 raise OptionError(f"{name}={value!r} cannot be. Pass a {'whole ' * whole}number that is at least {least}.")
         if self.least_epoch > self.epochs:
             raise OptionError(f"least_epoch={self.least_epoch} is after the last of {self.epochs} epochs. Pass a smaller one.")
-        if not 0 < self.validation < 1:
+        if not isinstance(self.validation, (int, float)) or not 0 < self.validation < 1:
             raise OptionError(f"validation={self.validation!r} is no share of the data. Pass a number between 0 and 1.")
 
     def rate_at(self, epoch: int) -> float:

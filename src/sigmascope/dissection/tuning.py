@@ -23,7 +23,7 @@ EVALUATION = 500
 
 
 def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Module]:
-    """Return the modules that first run after a layer has run.
+    """Return the modules that first run after a layer has run, with those inside of them that are used without being called.
 
     Raises:
         InputError: the layer does not run.
@@ -44,7 +44,10 @@ def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Mo
             handle.remove()
     if not ended:
         raise InputError(f"the layer {layer} does not run. Choose another.")
-    return [module for module, place in first.items() if place >= ended[0]]
+    called = [module for module, place in first.items() if place >= ended[0]]
+    # Such as the projection of nn.MultiheadAttention, of which only the weights are used.
+    used = dict.fromkeys(part for module in called for part in module.modules() if part not in first)
+    return [*called, *used]
 
 
 class Tuning:

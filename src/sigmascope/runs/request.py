@@ -16,7 +16,7 @@ from sigmascope.measure.options import Options, checked_options
 from sigmascope.measure.survey import signature
 from sigmascope.store import encode
 
-__all__ = ["Request", "Selection", "Shard", "differences", "request_for"]
+__all__ = ["Request", "Selection", "Shard", "differences", "request_for", "unlike"]
 
 T = TypeVar("T")
 
@@ -135,13 +135,18 @@ def differences(there: Request, here: Request) -> list[str]:
     named = [f"{', '.join(sorted(names))} only {side}" for side, names in sides.items() if names]
     if not named and there.names != here.names:
         named = ["the networks come in another order"]
-    return named + list(_unlike(old, new))
+    return named + list(unlike(old, new))
 
 
-def _unlike(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def unlike(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Name what differs between two descriptions, also inside of dicts; what is missing counts as None.
+
+    >>> list(unlike({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}))
+    ['a.b is 1 there and 3 here']
+    """
     for key in sorted(old.keys() | new.keys()):
         one, other = old.get(key), new.get(key)
         if isinstance(one, dict) and isinstance(other, dict):
-            yield from _unlike(one, other, f"{prefix}{key}.")
+            yield from unlike(one, other, f"{prefix}{key}.")
         elif one != other:
             yield f"{prefix}{key} is {reprlib.repr(one)} there and {reprlib.repr(other)} here"

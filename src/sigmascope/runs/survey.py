@@ -21,7 +21,7 @@ from sigmascope.runs.outcome import Facts, Outcome, failure_of, read_record, wri
 from sigmascope.runs.request import Request, Shard
 from sigmascope.store.files import Location, checked_target
 
-__all__ = ["measure_runs"]
+__all__ = ["checked_device", "measure_runs"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def measure_runs(
     sigmascope/resnet20 measured
     sigmascope/resnet2 failed
     """
-    manner = _Manner(request, resume, _checked_device(device), progress)
+    manner = _Manner(request, resume, checked_device(device), progress)
     _check_data(request)
     chosen = (shard or Shard()).of(request.names)
     return (_outcome(manner, name, place) for name, place in zip(chosen, _places(request, chosen, out), strict=True))
@@ -88,7 +88,12 @@ def _places(request: Request, names: tuple[str, ...], out: Location | None) -> l
     return [place_of(folder, name) for name in names]
 
 
-def _checked_device(device: str) -> torch.device:
+def checked_device(device: str) -> torch.device:
+    """Return a device on which tensors can be made; "auto" is the first GPU of CUDA, or else the CPU.
+
+    Raises:
+        OptionError: there is no such device, or it cannot be used.
+    """
     try:
         found = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
         torch.empty(0, device=found)

@@ -23,8 +23,8 @@ __all__ = [
     "project",
     "projected_gradient",
     "round_permutation",
-    "row_sum_term",
     "sinkhorn",
+    "sums_term",
 ]
 
 ITERATIONS = 16
@@ -98,7 +98,7 @@ def norm_term(matrix: Tensor, alpha: float, weighing: str = "norm") -> Tensor:
     return term
 
 
-def row_sum_term(matrix: Tensor, beta: float) -> Tensor:
+def sums_term(matrix: Tensor, beta: float) -> Tensor:
     r"""Return $\beta(\|1^T P - 1^T\| + \|P 1 - 1\|)/\sqrt{c}$, which keeps near the polytope where nothing projects."""
     lengths = [torch.linalg.vector_norm(matrix.sum(dim=axis) - 1) for axis in (0, 1)]
     term: Tensor = (lengths[0] + lengths[1]) * (beta / len(matrix) ** 0.5)

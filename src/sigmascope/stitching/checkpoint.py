@@ -41,8 +41,8 @@ def load_checkpoint(path: Path, training: Training, key: dict[str, object]) -> N
         found: Any = info.get("key")
         names = [name for name in key if not isinstance(found, dict) or found.get(name) != key[name]]
         raise ResumeError(
-            f"{path} belongs to another run: {', '.join(names) or 'its description'} differ. Use the same networks, data and "
-            "settings, choose another file, or remove this one."
+            f"{path} belongs to another run: {', '.join(names) or 'its description'} differ. Use the same networks, data, "
+            "settings and kind of device, choose another file, or remove this one."
         )
     try:
         put_buffers(training.front, _part(tensors, "front/"))

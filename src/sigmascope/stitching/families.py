@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import align_by_permutation
-from sigmascope.stitching.birkhoff import norm_term, project, round_permutation, row_sum_term, sinkhorn
+from sigmascope.stitching.birkhoff import norm_term, project, round_permutation, sinkhorn, sums_term
 from sigmascope.stitching.settings import Settings
 from sigmascope.stitching.sorting import softsort, sort_permutation
 
@@ -133,7 +133,7 @@ def _group_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Te
 def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
     permutation = parameters["permutation"]
     term = norm_term(permutation, settings.alpha, settings.regulariser)
-    return term + row_sum_term(permutation, settings.beta) if settings.projection == "none" else term
+    return term + sums_term(permutation, settings.beta) if settings.projection == "none" else term
 
 
 def _group_project(parameters: Parameters, settings: Settings) -> None:

@@ -25,22 +25,19 @@ TOLERANCE = 1e-2  # far above rounding, which the size of a batch changes, and b
 
 
 @torch.no_grad()
-def moments_of(front: nn.Module, back: nn.Module, feed: Feed, style: str, *, limit: int | None = None) -> Moments:
-    """Sum products of the features of two networks, both in evaluation mode, over samples and positions.
+def moments_of(front: nn.Module, back: nn.Module, feed: Feed, style: str) -> Moments:
+    """Sum products of the features of two networks, both in evaluation mode, over all samples and positions.
 
     Args:
         front: the first half of the front.
         back: the first half of the back.
         feed: the training data.
         style: where the channels are.
-        limit: at most so many batches.
     """
     front.eval()
     back.eval()
     sums: list[Tensor] | None = None
-    for number, (_, inputs, _) in enumerate(feed.batches(BATCH)):
-        if limit is not None and number == limit:
-            break
+    for _, inputs, _ in feed.batches(BATCH):
         x, y = (_rows(half(inputs)[0], style) for half in (front, back))
         found = [x.T @ x, x.T @ y, y.square().sum(dim=0)]
         sums = found if sums is None else [one.add_(two) for one, two in zip(sums, found, strict=True)]
@@ -60,38 +57,52 @@ class FrontCache:
     That is right only if the front does the same for a sample each time: it must be in evaluation mode, and the samples must
     not be augmented.
 
+    It is filled when it is first needed, or by `fill`.
+
     A file loses its name as soon as it is mapped: its space is given back when the mapping ends, also that of a process that is
     killed. Where a mapped file cannot be removed, as on Windows, that is done at the end.
 
     Args:
-        front: the first half of the front, in evaluation mode.
+        front: the first half of the front.
         feed: all training samples.
         folder: for the files; None keeps everything in memory, on the device.
         advance: called after each batch.
     """
 
-    def __init__(self, front: nn.Module, feed: Feed, folder: Path | None, advance: Callable[[], None]) -> None:
-        self._kept: Values = ()
+    def __init__(self, front: nn.Module, feed: Feed, folder: Path | None, advance: Callable[[], None] = lambda: None) -> None:
+        self.advance = advance
+        self._front, self._feed, self._parent = front, feed, folder
         self._folder: Path | None = None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._folder = Path(tempfile.mkdtemp(prefix="front-", dir=folder))  # two runs may share the folder
+        self._kept: Values = ()
+
+    @property
+    def steps(self) -> int:
+        """How many batches fill it."""
+        return math.ceil(len(self._feed) / BATCH)
+
+    def fill(self) -> None:
+        """Run the front on all samples, in evaluation mode, unless that is done."""
+        if self._kept:
+            return
+        if self._parent is not None:
+            self._parent.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix="front-", dir=self._parent))  # two runs may share the folder
         try:
-            self._fill(front, feed, advance)
+            with left_as_it_was(self._front, mode="eval"):
+                self._run()
         except BaseException:
             self.close()
             raise
 
-    @torch.no_grad()
-    def _fill(self, front: nn.Module, feed: Feed, advance: Callable[[], None]) -> None:
-        for numbers, inputs, _ in feed.batches(BATCH):
-            values = front(inputs)
+    def _run(self) -> None:
+        for numbers, inputs, _ in self._feed.batches(BATCH):
+            values = self._front(inputs)
             if not self._kept:
-                self._kept = tuple(self._place(value, len(feed), k) for k, value in enumerate(values))
+                self._kept = tuple(self._place(value, len(self._feed), k) for k, value in enumerate(values))
                 self._remove_files()
             for kept, value in zip(self._kept, values, strict=True):
                 kept[numbers.to(kept.device)] = value.to(kept.device)
-            advance()
+            self.advance()
 
     def _place(self, value: Tensor, count: int, number: int) -> Tensor:
         shape = (count, *value.shape[1:])
@@ -102,6 +113,7 @@ class FrontCache:
 
     def __call__(self, numbers: Tensor) -> Values:
         """Return the values of some samples, copied to where their numbers are."""
+        self.fill()
         return tuple(kept[numbers.to(kept.device)].to(numbers.device) for kept in self._kept)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sigmascope.errors import FileFormatError
+from sigmascope.errors import FileFormatError, InputError
 from sigmascope.stitching.assembly import StitchedNetwork, assemble
 from sigmascope.stitching.families import FAMILIES, sparsity
 from sigmascope.stitching.seam import Epoch, put_buffers
@@ -17,7 +17,7 @@ from sigmascope.stitching.settings import Settings
 from sigmascope.store import read_paired, record_of, write_paired
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["SMALLEST", "StitchResult", "element_of"]
+__all__ = ["SMALLEST", "StitchResult", "element_of", "no_matrix"]
 
 KIND, VERSION = "stitch", 1
 SMALLEST = 1e-6
@@ -37,7 +37,7 @@ class StitchResult:
         style: "conv" or "linear".
         front_accuracy: of the front's network on the test data, in percent.
         back_accuracy: of the back's.
-        stitched_accuracy: of the stitched network, at its best epoch; NaN with a note if there is none.
+        stitched_accuracy: of the stitched network, at its best epoch; NaN with a note if training diverged in the first.
         chosen_accuracy: on the data by which that epoch was chosen.
         best_epoch: its number, from 1; 0 for a stitch that is not trained.
         history: the epochs.
@@ -76,19 +76,24 @@ class StitchResult:
         return (self.front_accuracy + self.back_accuracy) / 2 - self.stitched_accuracy
 
     @property
+    def has_diverged(self) -> bool:
+        """Whether training diverged before there was a stitch to evaluate; `notes` say why."""
+        return math.isnan(self.stitched_accuracy)
+
+    @property
     def matrix(self) -> Tensor:
-        """(c, c), float64: the stitch as it was evaluated; it acts on columns of channels."""
+        """(c, c), float64: the stitch as it was evaluated; it acts on columns of channels. NaN if there is none."""
         return self.tensors["matrix"]
 
     @property
     def sparsity(self) -> float:
-        """The share of entries of the matrix that are at most 0.001 in absolute value."""
-        return sparsity(self.matrix)
+        """The share of entries of the matrix that are at most 0.001 in absolute value; NaN if there is none."""
+        return math.nan if self.has_diverged else sparsity(self.matrix)
 
     @property
     def element(self) -> Monomial | None:
-        """The stitch as a permutation and scales, those that are 0 raised to 1e-6; None for other matrices."""
-        return element_of(self.matrix) if FAMILIES[self.family].monomial else None
+        """The stitch as a permutation and scales, those that are 0 raised to 1e-6; None for other matrices, or without one."""
+        return element_of(self.matrix) if FAMILIES[self.family].monomial and not self.has_diverged else None
 
     def network(self, front: nn.Module, back: nn.Module, inputs: Tensor) -> StitchedNetwork:
         """Build the network that was evaluated, with the running statistics that belong to it.
@@ -97,7 +102,12 @@ class StitchResult:
             front: the network that was the front.
             back: the one that was the back.
             inputs: a few inputs that both take.
+
+        Raises:
+            InputError: training diverged, so that there is none.
         """
+        if self.has_diverged:
+            raise InputError(f"there is no stitched network: {'; '.join(self.notes)}. Stitch again with a lower rate.")
         built = assemble(front, back, at=self.site, inputs=inputs, stitch=self.matrix, style=self.style)
         for name, part in (("front", built.front), ("back", built.back)):
             put_buffers(part, {key.removeprefix(f"{name}/"): one for key, one in self.tensors.items() if key.startswith(name)})
@@ -107,12 +117,13 @@ class StitchResult:
         star = " (inside a block*)" if self.inner else ""
         options = "".join(f", {name}={getattr(self.settings, name)}" for name in self._told())
         mean = (self.front_accuracy + self.back_accuracy) / 2
+        sparse = "" if self.has_diverged else f"sparsity {self.sparsity:.4f}; "
         lines = [
             f"{self.networks[0]} stitched to {self.networks[1]} at {self.site}{star}: {self.family}{options}, "
             f"{self.channels} channels",
             f"penalty {_percent(self.penalty)} points: stitched {_percent(self.stitched_accuracy)} %, the two networks "
             f"{_percent(self.front_accuracy)} % and {_percent(self.back_accuracy)} % (mean {_percent(mean)} %)",
-            f"sparsity {self.sparsity:.4f}; {self._training()}; {self.samples[2]} test samples",
+            f"{sparse}{self._training()}; {self.samples[2]} test samples",
         ]
         return "\n".join([*lines, *(f"Note: {note}." for note in self.notes)])
 
@@ -124,6 +135,8 @@ class StitchResult:
     def _training(self) -> str:
         if not FAMILIES[self.family].is_trained:
             return "not trained"
+        if self.has_diverged:
+            return f"no stitch, since training diverged; batch {self.settings.batch}"
         chosen = (
             f"{_percent(self.chosen_accuracy)} % on {'held-out' if self.settings.select_on == 'validation' else 'test'} data"
         )
@@ -154,7 +167,14 @@ class StitchResult:
         size = values["channels"]
         if "matrix" not in tensors or tuple(tensors["matrix"].shape) != (size, size) or values["family"] not in FAMILIES:
             raise FileFormatError(f"{path}: the tensors beside it are of another stitch. Restore a copy or write it again.")
+        if math.isnan(values["stitched_accuracy"]):  # files of earlier versions hold zeros
+            tensors["matrix"] = no_matrix(size)
         return cls(**values)
+
+
+def no_matrix(channels: int) -> Tensor:
+    """Return (c, c) of NaN, float64, where training gave no stitch."""
+    return torch.full((channels, channels), math.nan, dtype=torch.float64)
 
 
 def element_of(matrix: Tensor) -> Monomial:

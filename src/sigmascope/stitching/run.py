@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
@@ -66,7 +67,7 @@ def stitch(
             the value at the site.
         cache_front: keep what the front puts out for the training data, in memory (True) or in a folder. That is only right
             without augmentation and with front_mode="eval".
-        checkpoint: a file from which a run that was stopped goes on, to the same result.
+        checkpoint: a file from which a stopped run goes on where it was, on the same kind of device, to the same result.
         seed: of the stitch at the start, the order of the data, the augmentation, and the samples that are held out.
         names: of the two networks; by default their classes.
         progress: whether to show a progress bar, on a terminal.
@@ -145,12 +146,14 @@ def stitch_many(
     samples = as_data(data)
     titles = names or (type(front).__name__, type(back).__name__)
     with randomness_kept():
+        torch.manual_seed(seed)
         work = Work(front, back, at, samples, settings[0], seed, style, names)
         seams = [work.seam(task, one) for task, one in zip(tasks, settings, strict=True)]
         cache = _cache(work, cache_front)
         try:
             training = Training(work.joint, seams, work.train, work.chosen, settings[0], seed=seed, cache=cache)
             _train(training, checkpoint, work.key(tasks, settings, cached=cache is not None), " → ".join(titles), progress)
+            torch.manual_seed(seed)  # whatever was drawn in training, or not, as after a finished checkpoint
             own = _own_accuracies(front, back, work.test)
             return [work.result(training, seam, titles, own) for seam in seams]
         finally:
@@ -210,6 +213,8 @@ def cross_validate(
     alphas: Sequence[float] = ALPHAS,
     preset: str | Settings = "paper",
     style: str = "auto",
+    cache_front: bool | str | Path = False,
+    checkpoint: str | Path | None = None,
     seed: int = 0,
     names: tuple[str, str] | None = None,
     progress: bool = True,
@@ -228,6 +233,8 @@ def cross_validate(
         alphas: the values to choose from.
         preset: see `stitch`.
         style: see `stitch`.
+        cache_front: see `stitch`.
+        checkpoint: see `stitch`.
         seed: see `stitch`.
         names: see `stitch`.
         progress: see `stitch`.
@@ -241,9 +248,8 @@ def cross_validate(
     if common["select_on"] != "validation" or "alpha" in common or not alphas:
         raise OptionError("cross-validation chooses from alphas=(…) by held-out data. Leave select_on and alpha out.")
     tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in alphas]
-    found = stitch_many(
-        front, back, tasks, at=at, data=data, preset=preset, style=style, seed=seed, names=names, progress=progress
-    )
+    given: dict[str, Any] = {"preset": preset, "style": style, "seed": seed, "names": names, "progress": progress}
+    found = stitch_many(front, back, tasks, at=at, data=data, cache_front=cache_front, checkpoint=checkpoint, **given)
     return CrossValidation(tuple(alphas), tuple(found))
 
 
@@ -261,18 +267,21 @@ def _cache(work: Work, cache_front: bool | str | Path) -> FrontCache | None:
         return None
     front = work.joint.front.before
     FrontCache.check(front, work.everything, work.data, work.settings.front_mode)
-    front.eval()
-    return FrontCache(front, work.everything, None if cache_front is True else Path(cache_front), lambda: None)
+    return FrontCache(front, work.everything, None if cache_front is True else Path(cache_front))
 
 
 def _train(training: Training, checkpoint: str | Path | None, key: dict[str, object], title: str, progress: bool) -> None:
     """Run all epochs that are left, and write a checkpoint after each."""
     path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and path.exists():
+    is_new = path is None or not path.exists()
+    if path is not None and not is_new:
         load_checkpoint(path, training, key)
-    else:
-        training.evaluate_untrained()
     left = 0 if training.is_over else training.seams[0].settings.epochs - training.done
+    if (cache := training.cache) and (is_new or left):
+        with progress_bar(f"{title}: front", cache.steps, shown=progress) as cache.advance:
+            cache.fill()
+    if is_new:
+        training.evaluate_untrained()
     with progress_bar(title, left * training.steps, shown=progress) as advance:
         while not training.is_over:
             training.epoch(advance)

@@ -161,9 +161,13 @@ class Seam:
 
     def check(self, epoch: int) -> None:
         """Give up if the numbers are no longer finite."""
-        finite = all(bool(value.isfinite().all()) for value in self.stitch.values.values())
-        if not finite or not math.isfinite(float(self.loss_sum)):
-            self.reason = f"training diverged in epoch {epoch + 1}; a lower rate may help"
+        found = {"the stitch": all(bool(value.isfinite().all()) for value in self.stitch.values.values())}
+        found["the loss"] = math.isfinite(float(self.loss_sum))
+        if lost := [name for name, finite in found.items() if not finite]:
+            verb = "are" if len(lost) > 1 else "is"
+            self.reason = (
+                f"training diverged in epoch {epoch + 1}: {' and '.join(lost)} {verb} not finite; a lower rate may help"
+            )
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors that a step changes."""

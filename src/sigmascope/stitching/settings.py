@@ -45,7 +45,8 @@ class Settings:
         batch_norm_pass: whether batch norm gets new statistics from a pass over the training data, without gradients, before
             each evaluation; None leaves that to the family.
         final_pass: whether a stitch whose batch norm is so adapted gets statistics from one more pass, before its chosen epoch
-            is tested, over all of the training data: first those that it was trained on, then those that were held out.
+            is tested, over all of the training data: first those that it was trained on, then those that were held out. Of
+            each, a rest smaller than a batch is left out; images are augmented as in training.
         pass_batches: batches of the pass before each evaluation; None takes all, as the final pass does.
         averaging: statistics of a pass: "exponential", as the network says, or "cumulative", the mean over the pass.
         select_on: "validation": the best epoch is that on training data held out for this; "test": as published.
@@ -88,7 +89,7 @@ class Settings:
                 raise OptionError(f"{name}={value!r} cannot be. Pass a number that is at least {least}.")
             if isinstance(least, int) and not isinstance(value, int):
                 raise OptionError(f"{name}={value!r} is not whole. Pass a whole number that is at least {least}.")
-        if not 0 < self.validation < 1:
+        if not isinstance(self.validation, (int, float)) or not 0 < self.validation < 1:
             raise OptionError(f"validation={self.validation!r} is no share of the data. Pass a number between 0 and 1.")
         if self.batch_norm_pass not in (None, True, False):
             raise OptionError(f"batch_norm_pass={self.batch_norm_pass!r} is not known. Pass True, False or None.")

@@ -17,7 +17,7 @@ from sigmascope.stitching.data import as_data
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.work import settings_of
+from sigmascope.stitching.work import circumstances, settings_of
 from sigmascope.store.documents import dump
 
 __all__ = ["sweep"]
@@ -39,6 +39,9 @@ def sweep(
     progress: bool = True,
 ) -> list[StitchResult]:
     """Stitch every pair at every site with every task; those whose file is there are read and not trained again.
+
+    The name of a file depends on the weights of both networks, the data, the kind of device and all options, so that others get
+    other files.
 
     The tasks of one pair and site are trained together, on the same batches. A network stays where it is, so a GPU is used if
     the networks are on it.
@@ -69,13 +72,14 @@ def sweep(
     wanted: list[Path] = []
     with progress_bar("stitches", len(pairs) * len(sites), shown=progress) as advance:
         for pair in pairs:
+            front, back = map(network, pair)
+            common = circumstances(front, back, samples) | {"seed": seed, "style": style}
             for site in sites:
-                paths = [_place(Path(folder), pair, site, task, preset, seed, style) for task in tasks]
+                paths = [Path(folder) / _name(pair, site, task, settings_of(task, preset), common) for task in tasks]
                 wanted += paths
                 found |= {path: StitchResult.load(path) for path in paths if path.exists()}
                 missing = {path: task for path, task in zip(paths, tasks, strict=True) if path not in found}
                 if missing:
-                    front, back = map(network, pair)
                     chosen = list(missing.values())
                     results = stitch_many(
                         front,
@@ -96,11 +100,9 @@ def sweep(
     return [found[path] for path in wanted]
 
 
-def _place(folder: Path, pair: tuple[str, str], site: str, task: Task, preset: str | Settings, seed: int, style: str) -> Path:
-    """Return the file of a stitch; its name depends on all settings, and on the style if one is asked for."""
-    settings = asdict(settings_of(task, preset))
-    key = {"pair": list(pair), "site": site, "family": task.family, "settings": settings, "seed": seed}
-    key |= {} if style == "auto" else {"style": style}
+def _name(pair: tuple[str, str], site: str, task: Task, settings: Settings, common: Mapping[str, object]) -> str:
+    """Return the name of a stitch's file, with a digest of all that it depends on."""
+    key = {"pair": list(pair), "site": site, "family": task.family, "settings": asdict(settings), **common}
     digest = hashlib.sha256(dump(key)).hexdigest()[:12]
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", "--".join([*pair, site, task.family]))[:120]
-    return folder / f"{readable}-{digest}.json"
+    return f"{readable}-{digest}.json"

@@ -56,7 +56,8 @@ class Training:
         self.front = joint.front.before
         self.seams = list(seams)
         self.done = 0
-        self._train, self._chosen, self._settings, self._seed, self._cache = train, chosen, settings, seed, cache
+        self.cache = cache
+        self._train, self._chosen, self._settings, self._seed = train, chosen, settings, seed
         self._step: Step | None = None
 
     @property
@@ -78,7 +79,7 @@ class Training:
         self.set_mode(active, training=True)
         torch.manual_seed(self._random(NETWORK))
         for numbers, inputs, labels in self._train.shuffled(self._settings.batch, self._random(ORDER)):
-            self._step(*(self._cache(numbers) if self._cache else (inputs,)), labels)
+            self._step(*(self.cache(numbers) if self.cache else (inputs,)), labels)
             advance()
         for seam in active:
             seam.check(self.done)
@@ -92,6 +93,7 @@ class Training:
         for seam in self.seams:
             if not seam.family.is_trained:
                 seam.stitch.scaled = True
+                torch.manual_seed(self._random(NETWORK))  # for each, so that it is as if it were alone
                 with self._adapted([seam] if seam.adapts else []) as before:
                     [accuracy] = self.accuracies([seam], self._chosen)
                     seam.best = seam.snapshot(0, accuracy, buffers_of(self.front), before.get(seam, buffers_of(seam.back)))
@@ -110,7 +112,7 @@ class Training:
         def run(*given: Tensor) -> None:
             *inputs, labels = given
             with torch.no_grad():
-                value, *others = inputs if self._cache else self.front(*inputs)
+                value, *others = inputs if self.cache else self.front(*inputs)
             for seam in seams:
                 # The back may work in place on what goes past the site.
                 seam.step((value, *(one.clone() if len(seams) > 1 else one for one in others)), labels)
@@ -143,7 +145,7 @@ class Training:
         batches = chain.from_iterable(feed.shuffled(self._settings.batch, seed, limit=limit) for feed in feeds)
         with _averaging(networks, self._settings.averaging):
             for numbers, inputs, _ in batches:
-                value, *others = self._cache(numbers) if self._cache else self.front(inputs)
+                value, *others = self.cache(numbers) if self.cache else self.front(inputs)
                 for seam, matrix in zip(seams, matrices, strict=True):
                     seam.back(act(matrix, value, seam.stitch.style), *(one.clone() for one in others))
 
@@ -153,7 +155,7 @@ class Training:
         self.set_mode(seams, training=False)
         matrices = [seam.stitch.matrix(exact=True) for seam in seams]
         correct = [torch.zeros((), dtype=torch.long, device=feed.labels.device) for _ in seams]
-        kept = self._cache if feed.inputs is self._train.inputs else None  # held-out samples are training samples
+        kept = self.cache if feed.inputs is self._train.inputs else None  # held-out samples are training samples
         for numbers, inputs, labels in feed.batches(BATCH):
             value, *others = kept(numbers) if kept else self.front(inputs)
             for seam, matrix, count in zip(seams, matrices, correct, strict=True):
@@ -179,11 +181,11 @@ class Training:
         if best is None:
             return None
         self.load(seam, best)
+        # By the epoch of the stitch, so that neither an interruption nor other stitches change what is drawn.
+        torch.manual_seed(self._random(NETWORK, best.epoch))
         if not (seam.adapts and seam.settings.final_pass):
             return best
         held_out = [self._chosen] if self._settings.select_on == "validation" else []
-        # By the epoch of the stitch, so that neither an interruption nor other stitches change what is drawn.
-        torch.manual_seed(self._random(NETWORK, best.epoch))
         self._adapt([seam], [self._train, *held_out], self._random(PASS, best.epoch), None)
         return replace(best, front=buffers_of(self.front), back=buffers_of(seam.back))
 

@@ -19,13 +19,13 @@ from sigmascope.stitching.data import Feed, Samples, StitchData, divided
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.features import moments_of
 from sigmascope.stitching.layer import Stitch, as_matrix
-from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.result import StitchResult, no_matrix
 from sigmascope.stitching.seam import Seam, Snapshot
 from sigmascope.stitching.settings import Settings, settings_for
 from sigmascope.stitching.training import Training
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["Task", "Work", "settings_of"]
+__all__ = ["Task", "Work", "circumstances", "settings_of"]
 
 FEW = 4  # samples on which the cut is checked
 
@@ -120,22 +120,17 @@ class Work:
         fit = FAMILIES[task.family].fit
         if fit is not None:
             halves = self.joint.front.before, self.joint.back.before
-            layer.set_matrix(fit(moments_of(*halves, self.train, self.joint.style, limit=settings.pass_batches)))
+            layer.set_matrix(fit(moments_of(*halves, self.train, self.joint.style)))
         if task.element is not None:
             layer.set_matrix(as_matrix(task.element, self.joint.channels))
         return Seam(layer, self.joint.back.after, task.family, settings)
 
     def key(self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool) -> dict[str, object]:
         """Describe the run, as a checkpoint does; a front that is cached runs on other batches, which rounds differently."""
-        front, back = (fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, self.networks))
-        feeds = (self.everything, self.test)
-        samples = fingerprint([one for feed in feeds for one in (feed.inputs, feed.labels)])
         return {
-            "front": front,
-            "back": back,
+            **circumstances(*self.networks, self.data),
             "site": self.joint.site.name,
             "style": self.joint.style,
-            "data": f"{samples} {self.data.augment}",
             "seed": self.seed,
             "families": [task.family for task in tasks],
             "elements": [self._element(task) for task in tasks],
@@ -154,7 +149,7 @@ class Work:
         """Evaluate the best epoch of a stitch on the test data."""
         best = training.finish(seam)
         accuracy = float("nan") if best is None else training.accuracies([seam], self.test)[0]
-        matrix = _nothing(self.joint.channels) if best is None else seam.stitch.matrix(exact=True).detach().double().cpu()
+        matrix = no_matrix(self.joint.channels) if best is None else seam.stitch.matrix(exact=True).detach().double().cpu()
         return StitchResult(
             networks=names,
             site=self.joint.site.name,
@@ -178,6 +173,24 @@ class Work:
         )
 
 
+def circumstances(front: nn.Module, back: nn.Module, data: StitchData) -> dict[str, str]:
+    """Describe what a stitch depends on beside its options: digests of both networks and the data, and the kind of device.
+
+    The kind of device, such as "cpu" or "cuda", counts since each has its own random numbers.
+
+    >>> x = torch.zeros(2, 3), torch.tensor([0, 1])
+    >>> circumstances(nn.ReLU(), nn.ReLU(), StitchData(x, x))["device"]
+    'cpu'
+    """
+    digests = (fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, (front, back)))
+    samples = fingerprint([*data.train, *data.test])
+    return {
+        **dict(zip(("front", "back"), digests, strict=True)),
+        "data": f"{samples} {data.augment}",
+        "device": place_of(front)[0].type,
+    }
+
+
 def _moved(samples: Samples, device: torch.device) -> Samples:
     return samples[0].to(device), samples[1].to(device)
 
@@ -187,13 +200,9 @@ def _statistics(best: Snapshot | None) -> dict[str, Tensor]:
     return {f"{side}/{name}": value.cpu() for side, found in sides.items() for name, value in found.items()}
 
 
-def _nothing(channels: int) -> Tensor:
-    return torch.zeros(channels, channels, dtype=torch.float64)
-
-
 def _notes(seam: Seam, matrix: Tensor) -> tuple[str, ...]:
     notes = [seam.reason] if seam.reason else []
     zeros = int((matrix.abs().sum(dim=0) == 0).sum())
-    if seam.family.monomial and zeros and seam.best is not None:
+    if seam.family.monomial and zeros:
         notes.append(f"{zeros} of {len(matrix)} scales are 0, outside the group; `element` has 1e-6 there")
     return tuple(notes)

@@ -42,8 +42,8 @@ FULL_LIMITS = (2.0, 4.0)
 """The same for full stitches, which cost a few points only."""
 ALIKE = (0.8, 0.5)
 ASIDE = 0.009  # of the width: the paper's crosses stand beside ours, so that neither hides the other
-LISTED = 6
 CUT = 0.25  # of the scales may be 0, and the group is still meant
+LISTED = 6
 """More numbers than these are not listed in a claim; the figure and its data have them."""
 
 

@@ -31,7 +31,7 @@ NETWORK, DRAWS = "myrtle-nobn", 2
 LAYERS = ("0", "2", "5")
 """The first three of the four convolutions."""
 # The paper's, but that the epoch is chosen on held-out samples, and among the last ones, when the rate is lowest: the network
-# was first trained on these samples, so that with the identity nothing would beat the first epochs, while it still knows them.
+# was first trained on these samples, so that with the identity the first epochs may look best, while it still knows them.
 SETTINGS = FineTuning(epochs=50, batch=32, rate=1e-3, select_on="validation", least_epoch=38)
 SMOKE = FineTuning(epochs=1, batch=16, validation=0.5, least_epoch=1)
 SMOKE_LAYERS = ("0", "5")

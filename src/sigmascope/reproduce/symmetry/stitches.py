@@ -79,7 +79,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Stitched:
-    """One stitch; see `StitchResult`, which has the same and the stitch itself."""
+    """One stitch; see `StitchResult`, which has the same and the stitch itself.
+
+    Attributes:
+        history: the accuracy after each epoch on the data by which the best is chosen; empty where it was not kept.
+    """
 
     site: str
     label: str
@@ -89,6 +93,7 @@ class Stitched:
     best_epoch: int
     sparsity: float
     notes: tuple[str, ...]
+    history: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,4 +235,5 @@ def _row(label: str, one: StitchResult) -> Stitched:
         best_epoch=one.best_epoch,
         sparsity=one.sparsity,
         notes=one.notes,
+        history=tuple(epoch.accuracy for epoch in one.history),
     )
