@@ -25,8 +25,8 @@ def made(**changes: Any) -> StitchResult:
 def test_it_prints_itself() -> None:
     text = repr(made(family="lasso", strength=0.01))
     assert text.startswith("one stitched to two at 2: lasso, strength=0.01, shrinkage=proximal, 8 channels\npenalty ")
-    assert repr(made(epochs=1)).startswith("one stitched to two at 2: relu-group, alpha=0.1, 8 channels\n")
-    assert "relu-group, alpha=0.1, rounding=monotone, 8 channels" in repr(made(epochs=1, rounding="monotone"))
+    assert repr(made(epochs=1)).startswith("one stitched to two at 2: relu-group, alpha=0.1, scale_rate=0.1, 8 channels\n")
+    assert "relu-group, alpha=0.1, rounding=monotone, scale_rate=0.1, 8 channels" in repr(made(epochs=1, rounding="monotone"))
     assert "full, 8 channels" in repr(made(epochs=1, family="full"))
     assert "% on held-out data), batch 64; 256 test samples" in text
     assert "not trained" in repr(made(family="identity"))

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import sigmascope as sg
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.stitching.families import FAMILIES
+from sigmascope.stitching.layer import Stitch
+from sigmascope.stitching.seam import Seam
 from sigmascope.stitching.settings import PRESETS, Settings, settings_for
 from sigmascope.stitching.work import Task, settings_of
 
@@ -33,6 +36,16 @@ def test_what_is_published() -> None:
     for settings in (paper, *run.values()):
         assert (settings.shrinkage, settings.weighing, settings.rounding) == ("gradient", "softmax", "hungarian")
         assert (settings.beta, settings.final_pass) == (0.01, False)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 0.5), (0.0, 0.0), (0.02, 0.02)])
+def test_scales_may_have_their_own_rate(given: float | None, expected: float) -> None:
+    settings = Settings(rate=0.5, scale_rate=given, head_start=0)
+    seam = Seam(Stitch("relu-group", 4, "linear", settings=settings), nn.Linear(4, 2), "relu-group", settings)
+    seam.step((torch.randn(8, 4),), torch.arange(8) % 2)
+    rates = {group["params"][0].ndim: group["lr"] for group in seam.optimizer.param_groups}
+    assert rates == {2: 0.5, 1: expected}
+    assert torch.equal(seam.stitch.values["scales"], torch.ones(4)) == (given == 0.0)
 
 
 def test_a_shorter_training_has_a_shorter_head_start() -> None:
@@ -90,12 +103,17 @@ READ = {
     "relu-group": {"alpha": 1.0, "regulariser": "rms", "projection": "none", "beta": 0.1, "rounding": "monotone"},
     "softsort": {"temperature": 2.0, "weighing": "inverse"},
 }
+BOTH = {"scale_rate"}  # of the two families with scales
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_takes_what_it_reads_and_nothing_that_only_others_read(family: str) -> None:
     element = torch.eye(2) if family == "fixed" else None
-    assert set(READ.get(family, {})) == set(FAMILIES[family].options)
+    scaled = BOTH if FAMILIES[family].scales else set()
+    assert set(READ.get(family, {})) | scaled == set(FAMILIES[family].options)
+    if not scaled:
+        with pytest.raises(sg.OptionError, match=r"scale_rate=0\.1 is read by family='relu-group' and 'softsort' only"):
+            settings_of(Task(family, {"scale_rate": 0.1}, element), "paper")
     for reader, changes in READ.items():
         for name, value in changes.items():
             task = Task(family, {name: value, "epochs": 3, "head_start": 1}, element)

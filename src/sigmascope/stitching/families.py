@@ -206,7 +206,7 @@ FAMILIES: dict[str, Family] = {
         scales="scales",
         adapts=True,
         monomial=True,
-        options=("alpha", "regulariser", "projection", "beta", "rounding"),
+        options=("alpha", "regulariser", "projection", "beta", "rounding", "scale_rate"),
     ),
     "softsort": Family(
         "an element of the group of ReLU, by way of SoftSort",
@@ -217,7 +217,7 @@ FAMILIES: dict[str, Family] = {
         neutral=0.0,
         adapts=True,
         monomial=True,
-        options=("temperature", "weighing"),
+        options=("temperature", "weighing", "scale_rate"),
     ),
     "identity": Family("nothing between the two", _identity, _weight, adapts=True, monomial=True, is_trained=False),
     "least-squares": Family(

@@ -96,15 +96,21 @@ class Seam:
         return self.family.is_trained and not self.reason
 
     def _optimizer(self) -> torch.optim.Optimizer:
+        settings, scales = self.settings, self.family.scales
+        rates = {scales: settings.rate if settings.scale_rate is None else settings.scale_rate}
         groups = [
-            {"params": [value], "weight_decay": self.settings.decay if name in self.family.decayed else 0.0}
+            {
+                "params": [value],
+                "lr": rates.get(name, settings.rate),
+                "weight_decay": settings.decay if name in self.family.decayed else 0.0,
+            }
             for name, value in self.stitch.values.items()
-            if value.requires_grad and (self.stitch.scaled or name != self.family.scales)
+            if value.requires_grad and (self.stitch.scaled or name != scales)
         ]
         on_gpu = next(self.stitch.parameters()).is_cuda
-        if self.settings.optimizer == "adam":
-            return torch.optim.Adam(groups, lr=self.settings.rate, capturable=on_gpu)
-        return torch.optim.SGD(groups, lr=self.settings.rate, momentum=self.settings.momentum)
+        if settings.optimizer == "adam":
+            return torch.optim.Adam(groups, lr=settings.rate, capturable=on_gpu)
+        return torch.optim.SGD(groups, lr=settings.rate, momentum=settings.momentum)
 
     def begin(self, epoch: int) -> bool:
         """Prepare for an epoch, counted from 0; say whether what a step does has changed."""
