@@ -71,9 +71,8 @@ def test_figure_8_holds_for_what_the_paper_says() -> None:
     ("changed", "verdict"),
     [
         ((20.0, 24.0, 30.0, 35.0, 38.0, 19.0, 5.0), HOLDS),
-        ((10.0, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), DIRECTION),  # layer 3 is below 72*
-        ((3.0, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), FAILS),  # and below 75
-        ((10.0, 12.0, 14.0, 13.0, 11.0, 60.0, 5.0), FAILS),  # 75 is lowest, but not both
+        ((10.0, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), DIRECTION),  # layer 3 is below 72*, but not on average over the slopes
+        ((10.0, 12.0, 14.0, 13.0, 11.0, 60.0, 5.0), FAILS),  # 75 is lowest, but on average not both
         ((20.0, 24.0, 30.0, 35.0, 38.0, 15.0, math.nan), FAILS),
         ((math.nan, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), FAILS),
     ],
@@ -82,6 +81,15 @@ def test_every_small_slope_must_be_lowest_at_the_last_layers(changed: tuple[floa
     for slope in fig8.SMALL_SLOPES:
         assert told(fig8, leaky({slope: changed}))[LAST_CLAIM] == verdict
     assert told(fig8, leaky({"0.5": changed, "0.9": changed, "1": changed}))[LAST_CLAIM] == HOLDS  # others may be as they are
+
+
+def test_one_of_the_last_two_layers_is_not_both() -> None:
+    """As in our run: 75 is lowest for every small slope, and 72* is above layer 3 for all of them."""
+    found = leaky(dict.fromkeys(fig8.SMALL_SLOPES, (10.0, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0)))
+    check = next(check for check in fig8.ITEM.judge(found) if check.claim == LAST_CLAIM)
+    assert check.verdict == FAILS
+    assert check.expected.endswith("in direction, on average over these slopes")
+    assert check.obtained.startswith("for 0 of 4 slopes; 15.0 and 5.0 there on average, 10.0 at the least of the others")
 
 
 @pytest.mark.parametrize(

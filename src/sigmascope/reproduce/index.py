@@ -162,13 +162,7 @@ def _cells(check: Check) -> tuple[str, str, str, str]:
 
 
 def _facts(outcome: Outcome) -> dict[str, str]:
-    return {
-        "Budget": outcome.budget,
-        "Exact": outcome.exact,
-        "Uncertainty": outcome.uncertainty,
-        **{name: text for name, text in (("Rule", outcome.rule), ("Why", outcome.reason), ("Run", outcome.run)) if text},
-        "Time": f"{outcome.seconds:g} s",
-    }
+    return {**outcome.facts, "Time": f"{outcome.seconds:g} s"}
 
 
 def _alternative(outcome: Outcome, figure: str) -> str:

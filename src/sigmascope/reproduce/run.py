@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sigmascope.errors import InputError
 from sigmascope.measure.table import aligned
 from sigmascope.reproduce.item import UNTRIED, Check, overall, tally
-from sigmascope.reproduce.setting import Setting
+from sigmascope.reproduce.setting import TINY, Setting
 from sigmascope.reproduce.table import ITEMS, item
 from sigmascope.store import decode, encode, read_json, write_json
 
@@ -26,7 +27,8 @@ class Outcome:
 
     Attributes:
         name: of the item.
-        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only where the run is.
+        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only where the run is; of a run in a
+            tiny size budget, exact and uncertainty are not told, as they are about another.
         checks: one per claim.
         verdict: on the whole, the worst of the claims that could be tried.
         figures: names of the pictures beside the file, without ending.
@@ -52,11 +54,16 @@ class Outcome:
         """How many claims hold, hold in direction, do not hold, cannot be tried."""
         return tally(self.checks)
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What is told of the run beside its claims, by heading."""
+        told = {"Budget": self.budget, "Exact": self.exact, "Uncertainty": self.uncertainty, "Rule": self.rule}
+        return {name: text for name, text in {**told, "Why": self.reason, "Run": self.run}.items() if text}
+
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]
         rows += [[check.claim, check.expected, check.obtained, check.verdict] for check in self.checks]
-        facts = [f"Budget: {self.budget}.", f"Exact: {self.exact}.", f"Uncertainty: {self.uncertainty}."]
-        facts += [f"{name}: {text}." for name, text in (("Rule", self.rule), ("Why", self.reason), ("Run", self.run)) if text]
+        facts = [f"{name}: {text}." for name, text in self.facts.items()]
         head = f"{self.name}: {self.title}: {self.verdict} ({self.tally})"
         return "\n".join([head, "", *aligned(rows, set()), "", *facts])
 
@@ -71,13 +78,15 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
 
     Raises:
         OptionError: an unknown name.
-        InputError: signatures or data that are not here, and what to do.
+        InputError: signatures or data that are not here, and what to do; a run in a tiny size would replace one in full.
     """
     wanted, folder = item(name), Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if setting is None or name in ARITHMETIC:
         setting = Setting()
+    if setting.smoke:
+        _check_replaceable(folder / f"{name}.json")
     results = wanted.measure(setting)
     checks = tuple(wanted.judge(results))
     if setting.smoke:
@@ -90,9 +99,9 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
     outcome = Outcome(
         name=name,
         title=wanted.title,
-        budget=wanted.budget,
-        exact=wanted.exact,
-        uncertainty=wanted.uncertainty,
+        budget="" if setting.smoke else wanted.budget,
+        exact="" if setting.smoke else wanted.exact,
+        uncertainty="" if setting.smoke else wanted.uncertainty,
         checks=checks,
         verdict=overall(checks),
         figures=tuple(figures),
@@ -103,6 +112,12 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
     )
     write_json(folder / f"{name}.json", KIND, VERSION, encode(outcome))
     return outcome
+
+
+def _check_replaceable(place: Path) -> None:
+    """Refuse to write a run in a tiny size over one that took hours."""
+    if place.is_file() and TINY not in load_outcome(place).run:
+        raise InputError(f"{place} is a result in full, which --smoke would replace. Choose another folder: -o DIR.")
 
 
 def load_outcome(path: str | Path) -> Outcome:

@@ -16,7 +16,7 @@ from sigmascope.reproduce.cast import PAPER, ZOO, Cast
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
 from sigmascope.runs.folder import finished, place_of
 
-__all__ = ["BATCH", "DATA", "IMAGES", "WEIGHTS", "Setting", "facts_of", "signatures_of"]
+__all__ = ["BATCH", "DATA", "IMAGES", "TINY", "WEIGHTS", "Setting", "facts_of", "signatures_of"]
 
 ZOO_VARIABLE = "SIGMASCOPE_ZOO"
 WEIGHTS = ("zoo", "default", "none")
@@ -24,6 +24,7 @@ WEIGHTS = ("zoo", "default", "none")
 DATA, IMAGES, BATCH = "cifar10", 2560, 512
 OPTIONS: Mapping[str, Any] = {"metrics": "all"}
 _SHOWN = {"default": "published", "none": "random"}
+TINY = "a tiny size, which shows that everything runs and says nothing about the paper"
 NOWHERE = Path(os.devnull)  # nothing lies in it
 
 
@@ -82,7 +83,7 @@ class Setting:
         """What differs from our networks and the data that budgets and reasons are about; empty where nothing does."""
         parts = [] if self.ours else [f"the paper's networks with {_SHOWN[self.weights]} weights on {self.data}, not ours"]
         parts += [] if self.limit is None else [f"{self.limit} images"]
-        parts += ["a tiny size, which shows that everything runs and says nothing about the paper"] if self.smoke else []
+        parts += [TINY] if self.smoke else []
         return "; ".join(parts + ([f"only {', '.join(self.networks)} of the cast"] if self.networks else []))
 
     @property

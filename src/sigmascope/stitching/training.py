@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from sigmascope.stitching.assembly import Joint
 from sigmascope.stitching.data import Feed
@@ -115,7 +117,7 @@ class Training:
                 value, *others = inputs if self.cache else self.front(*inputs)
             for seam in seams:
                 # The back may work in place on what goes past the site.
-                seam.step((value, *(one.clone() if len(seams) > 1 else one for one in others)), labels)
+                seam.step((value, *(_copies(others) if len(seams) > 1 else others)), labels)
 
         return Step(run, lambda: [*self.front.buffers(), *(one for seam in seams for one in seam.tensors())])
 
@@ -147,7 +149,7 @@ class Training:
             for numbers, inputs, _ in batches:
                 value, *others = self.cache(numbers) if self.cache else self.front(inputs)
                 for seam, matrix in zip(seams, matrices, strict=True):
-                    seam.back(act(matrix, value, seam.stitch.style), *(one.clone() for one in others))
+                    seam.back(act(matrix, value, seam.stitch.style), *_copies(others))
 
     @torch.no_grad()
     def accuracies(self, seams: Sequence[Seam], feed: Feed) -> list[float]:
@@ -159,7 +161,7 @@ class Training:
         for numbers, inputs, labels in feed.batches(BATCH):
             value, *others = kept(numbers) if kept else self.front(inputs)
             for seam, matrix, count in zip(seams, matrices, correct, strict=True):
-                logits = seam.back(act(matrix, value, seam.stitch.style), *(one.clone() for one in others))
+                logits = seam.back(act(matrix, value, seam.stitch.style), *_copies(others))
                 count += (logits.argmax(dim=1) == labels).sum()
         return [100 * int(count) / len(feed) for count in correct]
 
@@ -192,6 +194,12 @@ class Training:
     def _random(self, purpose: int, epoch: int | None = None) -> int:
         """Return a seed that depends on the epoch only, by default the next, so that a run can go on from any."""
         return (self._seed * 1_000_003 + (self.done if epoch is None else epoch)) * 3 + purpose
+
+
+def _copies(values: Sequence[Any]) -> Sequence[Any]:
+    """Copy what goes past the site; that may be a size or a tuple of tensors too."""
+    copies: Sequence[Any] = tree_map_only(Tensor, torch.clone, values)
+    return copies
 
 
 @torch.no_grad()

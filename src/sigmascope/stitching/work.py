@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import unwrapped
-from sigmascope.errors import InputTypeError, OptionError, check_option
+from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
@@ -112,6 +112,7 @@ class Work:
         few = next(iter(self.test.batches(FEW)))[1]
         self.joint: Joint = prepare(front, back, at=at, inputs=few, style=style, names=names)
         self.networks = (front, back)
+        _check_classes(self.networks, few, (self.everything, self.test))
 
     def seam(self, task: Task, settings: Settings) -> Seam:
         """Make a stitch, at its start."""
@@ -189,6 +190,23 @@ def circumstances(front: nn.Module, back: nn.Module, data: StitchData) -> dict[s
         "data": f"{samples} {data.augment}",
         "device": place_of(front)[0].type,
     }
+
+
+def _check_classes(networks: tuple[nn.Module, nn.Module], few: Tensor, feeds: Sequence[Feed]) -> None:
+    """Refuse networks with different numbers of logits, and labels that none of these stands for."""
+    counts = []
+    for network in map(unwrapped, networks):
+        with left_as_it_was(network, mode="eval"):
+            counts.append(network(few).shape[-1])
+    if counts[0] != counts[1]:
+        raise InputError(f"the front tells {counts[0]} classes apart and the back {counts[1]}. Stitch networks for one task.")
+    for feed in feeds:
+        least, most = (int(one) for one in feed.labels.aminmax())
+        if least < 0 or most >= counts[0]:
+            raise InputError(
+                f"labels go from {least} to {most}, and the networks have {counts[0]} classes, from 0 to {counts[0] - 1}. "
+                "Pass data of the task that they were trained for."
+            )
 
 
 def _moved(samples: Samples, device: torch.device) -> Samples:

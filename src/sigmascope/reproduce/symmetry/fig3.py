@@ -168,10 +168,10 @@ def draw_shares(found: Mapping[str, Sequence[Dissected]]) -> Drawn:
             table += [{**own, "power": p, "mean": m, "std": d} for p, m, d in rows]
     panels[0].set(ylabel="share of interpretable units")
     panels[1].set(ylabel="best IoU, mean over units")
-    for panel in panels:
-        panel.set(xlabel="power of the rotation", ylim=(0, None))
     least = found[next(iter(found))][0].least_iou
     panels[1].axhline(least, color="0.3", linewidth=0.7, linestyle=":", label="interpretable above")
+    for panel in panels:  # behind the line: from here on the axis no longer grows
+        panel.set(xlabel="power of the rotation", ylim=(0, None))
     add_panel_legend(figure, panels)
     return Drawn(figure, tuple(panels), table)
 
@@ -205,6 +205,6 @@ ITEM = Item(
     draw=draw,
     rule=KNOWN,
     reason="without ReLU after the addition one unit of 64 is interpretable at the paper's threshold, which is too few "
-    "to judge; at the top 1 % three quarters of the share are left, against two thirds with ReLU: the direction, of one "
+    "to judge, and that the share of ConvNeXt rises is decided by as few, from 1.0 to 3.4 of 192 units; at the top 1 % three quarters of the share are left, against two thirds with ReLU: the direction, of one "
     "network. The concepts are few, and most are classes of whole images",
 )

@@ -112,5 +112,7 @@ ITEM = Item(
     reason="the order of the layers is the paper's; the sizes are not, as far as is known because of the networks "
     "and the steps: ours are more accurate, and the group of ReLU is trained at a rate of 3, which makes it cheaper "
     "at the ends of blocks than in the paper. Inside of blocks it is rank 1 that costs more here than the group at "
-    "five layers; the paper gives no numbers of it",
+    "five layers; the paper gives no numbers of it. In 20 of 38 stitches of the group the best epoch is in the head "
+    "start, so that all scales are 1, and in 10 of 38 the permutation of Procrustes, an element of the group, costs less than "
+    "the trained one: the search of the fast preset falls short there",
 )

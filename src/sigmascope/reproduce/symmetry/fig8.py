@@ -4,7 +4,7 @@ One pair of our networks for each slope s, stitched at seven of the nineteen act
 blocks, inside of the last one (72*) and at its end (75). For s = 1 the activation is the identity. The paper prints no numbers.
 
 The claims are two sentences of appendix D.3. For small slopes the penalty is lowest at the final two layers; small is read as
-up to 0.1, where LeakyReLU costs no accuracy. The sentence can also be read as one about these layers, that small slopes cost
+up to 0.1, where LeakyReLU costs no accuracy; in direction, it is lowest there on average over these slopes. The sentence can also be read as one about these layers, that small slopes cost
 least there; the numbers for it are given and not judged. For s = 1, and less so for 0.9, penalties are mostly constant over the
 layers: their range, largest minus least, is compared with the smallest range among small slopes, half of which is clear.
 A network that is right for 40 % of the images cannot lose more than 30 points, so that a check of ours does the same with
@@ -77,7 +77,7 @@ def judge(found: BySlope) -> list[Check]:
 
 
 def _lowest_last(found: BySlope) -> Check:
-    """Both last layers are below all others for every small slope; in direction, 75 is and their mean is below the others'."""
+    """Both last layers are below all others for every small slope; in direction, on average over these slopes."""
     small = {slope: found[slope] for slope in SMALL_SLOPES if slope in found}
     last, others = [], []
     for one in small.values():
@@ -85,16 +85,16 @@ def _lowest_last(found: BySlope) -> Check:
         last.append([mean.get(layer, np.nan) for layer in LAST])
         others.append([value for layer, value in mean.items() if layer not in LAST])
     rows = list(zip(last, others, strict=True))
-    average = np.mean(last, axis=0)
+    average, beside = np.mean(last, axis=0), np.mean(others, axis=0)
     at_one = [found["1"].penalty_at(FAMILY, layer) if "1" in found else np.nan for layer in LAST]
     both = [bool(max(pair) < _least(rest)) for pair, rest in rows if not np.isnan(pair).any()]
     return relation(
         "small slopes: the penalty is lowest at the final two layers, 72* and 75",
-        f"both below all others, for every slope up to {SMALL_SLOPES[-1]}",
+        f"both below all others, for every slope up to {SMALL_SLOPES[-1]}; in direction, on average over these slopes",
         f"for {sum(both)} of {len(rows)} slopes; {average[0]:.1f} and {average[1]:.1f} there on average, "
-        f"{np.mean([_least(rest) for rest in others]):.1f} at the least of the others; slope 1: {at_one[0]:.1f} and "
+        f"{_least(beside):.1f} at the least of the others; slope 1: {at_one[0]:.1f} and "
         f"{at_one[1]:.1f}",
-        true=all(pair[1] < _least([*rest, pair[0]]) and np.mean(pair) < np.mean(rest or [np.nan]) for pair, rest in rows),
+        true=bool(np.max(average) < _least(beside)),
         clear=len(both) == len(rows) and all(both),
     )
 
@@ -153,5 +153,10 @@ ITEM = Item(
     judge=judge,
     draw=draw,
     rule="written before any of these stitches was trained, when the accuracies of one network for each slope were known, and "
-    "of ResNet-20 with ReLU the penalties of a pilot of four epochs: 3.0 at layer 3, 8.4 at 72* and 0.4 at 75",
+    "of ResNet-20 with ReLU the penalties of a pilot of four epochs: 3.0 at layer 3, 8.4 at 72* and 0.4 at 75. What the first "
+    "claim asks for in direction was made stricter after the run: before, 75 alone had to be lowest, and the mean of both below "
+    "that of the others, by which it held in direction",
+    reason="72* costs more than layer 3 for every small slope. The numbers of the group measure the search too: in 43 of 49 "
+    "stitches the best epoch is in the head start, so that all scales are 1, and in 25 of 49 the permutation of Procrustes, an "
+    "element of the group, costs less than the trained one: the search of the fast preset falls short there",
 )

@@ -52,10 +52,12 @@ def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
     """Return the file of a result, in the zoo or among those that are measured; None where nothing is kept.
 
     Raises:
-        InputError: the item is about other networks; or the file is not in the zoo, and is not to be made.
+        InputError: other networks, or some of a cast, are asked for; or the file is not in the zoo, and is not to be made.
     """
     if not setting.ours:
         raise InputError("this item is about networks of the zoo only. Leave out --weights and --data.")
+    if setting.networks:
+        raise InputError("this item is about certain networks of the zoo only. Leave out --network.")
     if setting.from_scratch:
         return setting.keep and setting.keep / folder / name
     place = setting.zoo / folder / name

@@ -104,7 +104,7 @@ def same_order(claim: str, found: Matrix, paper: Sequence[float]) -> Check:
     known = bool(np.isfinite(mean).all()) and len(set(mean.tolist())) > 1
     rank = float(spearmanr(mean, paper).statistic) if known else float("nan")
     expected = f"rank correlation of {ALIKE[0]} or more"
-    return relation(claim, expected, f"{rank:.2f}", true=rank >= ALIKE[1], clear=rank >= ALIKE[0])
+    return relation(claim, expected, f"{rank:.3f}", true=rank >= ALIKE[1], clear=rank >= ALIKE[0])
 
 
 def trained_beats_computed(stitches: Stitches, layers: Sequence[str]) -> Check:
