@@ -10,7 +10,7 @@ import pytest
 from sigmascope.errors import InputError
 from sigmascope.reproduce import run as running
 from sigmascope.reproduce.item import HOLDS, UNTRIED
-from sigmascope.reproduce.run import ARITHMETIC
+from sigmascope.reproduce.run import ARITHMETIC, load_outcome
 from sigmascope.reproduce.table import PAPERS, item
 from tests.cli.running import document, run
 
@@ -71,10 +71,30 @@ def test_networks_without_weights_are_tried_too(tmp_path: Path) -> None:
     assert first.endswith(f": {UNTRIED} (6 {UNTRIED})")
     assert sum(line.endswith(UNTRIED) for line in lines) == 6
     assert "Run: a tiny size, which shows that everything runs and says nothing about the paper." in lines
+    page = (out / "index.md").read_text()
+    for heading in ("Budget", "Exact", "Uncertainty"):  # which are about the run in full
+        assert f"{heading}:" not in result.stdout + page
     assert lines[-1] == f"Written: {out}/index.html"
     files = {f"sym-fig4.{ending}" for ending in ("svg", "png", "csv", "json")}
     assert {path.name for path in out.iterdir()} == {*files, "index.html", "index.md"}  # no results of the experiment
     assert UNTRIED in (out / "index.md").read_text()
+
+
+def test_a_result_in_full_is_not_replaced(tmp_path: Path) -> None:
+    assert run("reproduce", "sym-fig2", "-o", tmp_path, SIGMASCOPE_ZOO=str(ZOO)).exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.glob("sym-fig2*")}
+    result = run("reproduce", "sym-fig2", "--smoke", "-o", tmp_path, SIGMASCOPE_ZOO=str(ZOO))
+    assert result.exit_code == 1
+    told = " ".join(result.stderr.split())
+    assert "sym-fig2.json is a result in full, which --smoke would replace. Choose another folder: -o DIR." in told
+    assert before == {path: path.read_bytes() for path in tmp_path.glob("sym-fig2*")}
+
+
+def test_a_tiny_result_is_replaced(tmp_path: Path) -> None:
+    for options in (("--smoke",), ("--smoke",), ()):
+        assert run("reproduce", "sym-fig2", *options, "-o", tmp_path, SIGMASCOPE_ZOO=str(ZOO)).exit_code == 0
+        outcome = load_outcome(tmp_path / "sym-fig2.json")
+        assert (outcome.verdict == UNTRIED, outcome.budget == "") == (bool(options),) * 2
 
 
 @pytest.mark.parametrize(("names", "told"), [(("fig3",), "fig3"), (("sym-fig4", "fig3", "fig2a"), "fig3, fig2a")])

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sigmascope.dissection.penalty import RotationPenalty, rotate_layer, rotation_penalty
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.dissection.tuning import modules_behind
-from sigmascope.errors import InputError, OptionError
+from sigmascope.errors import InputError, NetworkError, OptionError
 from sigmascope.stitching.data import StitchData
 from sigmascope.stitching.replay import Step
 from sigmascope.symmetry.groups import group
@@ -210,6 +210,39 @@ def test_bad_input_is_named() -> None:
         FineTuning(select_on="train")
     with pytest.raises(OptionError, match="validation=1"):
         FineTuning(validation=1)
+
+
+@pytest.mark.parametrize(("shift", "range_"), [(4, "4 to 7"), (-1, "-1 to 2")])
+def test_labels_outside_the_classes_are_refused(shift: int, range_: str) -> None:
+    inputs, labels = samples(64, 1)
+    for given in (((inputs, labels + shift), (inputs, labels)), ((inputs, labels), (inputs, labels + shift))):
+        with pytest.raises(InputError, match=f"labels go from {range_}, and the network has 4 classes, from 0 to 3"):
+            rotation_penalty(trained(), "0", torch.eye(8), given)
+
+
+def test_a_network_without_logits_is_refused() -> None:
+    network = nn.Sequential(trained(), nn.Flatten(0))
+    with pytest.raises(NetworkError, match=r"does not put out one tensor \(n, classes\)"):
+        rotation_penalty(network, "0.0", torch.eye(8), data())
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_gradients_that_are_switched_off(mode: type[torch.no_grad] | type[torch.inference_mode]) -> None:
+    """The penalty does not depend on the mode of its caller, also where data and matrix were made in that mode."""
+    changes = FineTuning(epochs=1, batch=64)
+    expected = rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
+    with mode():
+        found = rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
+        assert not torch.is_grad_enabled()
+    assert found == expected
+
+
+def test_training_that_diverges_is_named() -> None:
+    changes = FineTuning(epochs=2, batch=64, rate=1e20)
+    with pytest.raises(InputError, match=r"training diverged in epoch 1: .* infinite or NaN\. .* rate=1e\+20"):
+        rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
+    with pytest.raises(InputError, match=r"training diverged in epoch 1: .*a network in float32"):
+        rotation_penalty(trained().half(), "0", random_rotation(8, 0), data(), settings=QUICK)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -209,6 +209,12 @@ def test_the_other_papers_networks_are_refused() -> None:
             measure(setting)
 
 
+def test_a_part_of_the_cast_is_refused() -> None:
+    for measure in (fig3.ITEM.measure, fig4.ITEM.measure):
+        with pytest.raises(InputError, match=r"certain networks of the zoo only\. Leave out --network"):
+            measure(Setting(networks=("sigmascope/resnet20:0",)))
+
+
 @pytest.mark.usefixtures("three_draws")
 def test_training_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, float]] = []
@@ -323,6 +329,16 @@ def test_both_quantiles_are_judged_alike_and_apart() -> None:
     assert (told[FALLS], told[f"{FALLS} (top 1 %)"]) == (HOLDS, FAILS)
     assert len(told) == 10
     assert list(fig3.ITEM.draw(found)) == ["", "top-1"]
+
+
+@pytest.mark.parametrize("least", [0.01, 0.9])
+def test_the_axis_reaches_the_limit(least: float) -> None:
+    found = {label: tuple(replace(one, least_iou=least) for one in some) for label, some in staged(LEFT)[""].items()}
+    _, panel = fig3.draw_shares(found).axes
+    (limit,) = (line for line in panel.lines if line.get_label() == "interpretable above")
+    (height,) = set(limit.get_ydata())
+    bottom, top = panel.get_ylim()
+    assert bottom == 0 < height == least < top
 
 
 @pytest.mark.parametrize(("left", "verdict"), [(0.65, HOLDS), (0.8, DIRECTION), (0.9, FAILS), (1.2, FAILS)])

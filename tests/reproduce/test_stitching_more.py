@@ -17,12 +17,12 @@ from sigmascope.errors import FileFormatError, InputError
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS
 from sigmascope.reproduce.run import load_outcome, reproduce
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry import fig1, fig8, fig12, fig13, fig14, fig15, table3
+from sigmascope.reproduce.symmetry import fig1, fig6, fig7, fig8, fig12, fig13, fig14, fig15, table3
 from sigmascope.reproduce.symmetry.alphas import LABELS, Alphas
 from sigmascope.reproduce.symmetry.fig13 import CHOSEN, CrossValidated
 from sigmascope.reproduce.symmetry.fig15 import PAPER, STRENGTHS, Sparse, cost_on_line
-from sigmascope.reproduce.symmetry.plans import ALPHA, LASSO, LEAKY, MYRTLE, SLOPES, TRANSFORMER
-from sigmascope.reproduce.symmetry.stitches import Plan, Stitches
+from sigmascope.reproduce.symmetry.plans import ALPHA, LASSO, LEAKY, MYRTLE, RESNET18, RESNET20, SLOPES, TRANSFORMER
+from sigmascope.reproduce.symmetry.stitches import Plan, Stitches, stitches_of
 from sigmascope.stitching.run import ALPHAS
 from tests.reproduce.staged import verdicts
 from tests.reproduce.staged_stitches import staged, store, with_pairs
@@ -538,3 +538,19 @@ def test_the_items_run_from_the_zoo(module: ModuleType) -> None:
     found = module.ITEM.measure(Setting(zoo=FOLDER))
     assert module.ITEM.judge(found)
     assert all(drawn.table for drawn in module.ITEM.draw(found).values())
+
+
+@pytest.mark.parametrize(
+    ("module", "plans"),
+    [(fig6, [RESNET20]), (fig7, [RESNET18]), (fig8, list(LEAKY.values())), (fig12, [TRANSFORMER])],
+)
+def test_the_reason_counts_what_the_zoo_has(module: ModuleType, plans: list[Plan]) -> None:
+    """Stitches of the group that never trained a scale, and those that a computed element of the group undercuts."""
+    early, dearer, total = 0, 0, 0
+    for stitches in (stitches_of(Setting(zoo=FOLDER), plan) for plan in plans):
+        head_start = stitches.pairs[0].settings["relu-group"].head_start
+        early += int((stitches.values("best_epoch", "relu-group") <= head_start).sum())
+        dearer += int((stitches.penalties("permutation") < stitches.penalties("relu-group")).sum())
+        total += stitches.penalties("relu-group").size
+    assert f"n {early} of {total} stitches" in module.ITEM.reason
+    assert f"in {dearer} of {total} the permutation" in module.ITEM.reason

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.dissection.tuning import Tuning, accuracy, feeds
+from sigmascope.dissection.tuning import Tuning, accuracy, check_labels, feeds
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
@@ -151,6 +151,8 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     return network
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # whatever the caller has switched off: the rest is trained
 def rotation_penalty(
     model: nn.Module,
     layer: str,
@@ -176,7 +178,9 @@ def rotation_penalty(
         progress: whether to show a bar on a terminal.
 
     Raises:
-        InputError: a matrix of another size, or nothing behind the layer that could be trained.
+        InputError: a matrix of another size, labels outside the classes, nothing behind the layer that could be trained, or
+            training that diverged.
+        NetworkError: the network does not put out logits.
         OptionError: no such layer.
     """
     chosen, found = settings or FineTuning(), as_data(data)
@@ -184,8 +188,10 @@ def rotation_penalty(
     train, held, test = feeds(found, chosen, seed, *place_of(network))
     with randomness_kept():
         torch.manual_seed(seed)
+        few = next(test.batches(2))[1]
+        check_labels(unwrapped(model), few, found)
         base, start = accuracy(unwrapped(model), test), accuracy(network, test)
-        tuning = Tuning(network, layer, next(test.batches(2))[1], chosen, seed)
+        tuning = Tuning(network, layer, few, chosen, seed)
         with progress_bar(f"Fine-tuning behind {layer}", chosen.epochs, shown=progress) as advance:
             for _ in tuning.epochs(train, held):
                 advance()

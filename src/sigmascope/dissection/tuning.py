@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import left_as_it_was
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.errors import InputError
+from sigmascope.errors import InputError, NetworkError
 from sigmascope.stitching.data import Feed, StitchData, divided
 from sigmascope.stitching.replay import Step
 
-__all__ = ["Tuning", "accuracy", "feeds", "modules_behind"]
+__all__ = ["Tuning", "accuracy", "check_labels", "feeds", "modules_behind"]
 
 EVALUATION = 500
 
@@ -79,6 +79,7 @@ class Tuning:
         # A captured step knows the rate by address, so there it is a tensor.
         rate = torch.tensor(settings.rate, device=self.parameters[0].device) if on_gpu else settings.rate
         self._optimizer = torch.optim.Adam(options, lr=rate, capturable=on_gpu)
+        self._loss_sum = torch.zeros((), device=self.parameters[0].device)
         self._step = Step(self._once, self._tensors)
 
     def epochs(self, train: Feed, chosen: Feed) -> Iterator[float]:
@@ -87,6 +88,7 @@ class Tuning:
         best = copy.deepcopy(self._network.state_dict())
         for epoch in range(self._settings.epochs):
             self._train(train, epoch)
+            self._check(epoch)
             self.history.append(accuracy(self._network, chosen))
             if self.history[-1] > max(self.history[self._settings.least_epoch : -1], default=-math.inf):
                 self.best_epoch, best = epoch + 1, copy.deepcopy(self._network.state_dict())
@@ -107,8 +109,24 @@ class Tuning:
             self._step(inputs, labels)
         self._network.eval()
 
+    def _check(self, epoch: int) -> None:
+        """Give up if the numbers are no longer finite.
+
+        Raises:
+            InputError: they are not.
+        """
+        found: dict[str, Sequence[Tensor]] = {"the loss": [self._loss_sum], "a weight": self.parameters}
+        lost = [name for name, tensors in found.items() if not all(bool(one.isfinite().all()) for one in tensors)]
+        if lost:
+            raise InputError(
+                f"training diverged in epoch {epoch + 1}: {' and '.join(lost)} became infinite or NaN. Pass a lower rate than "
+                f"rate={self._settings.rate:g}, or a network in float32 if it is in half precision."
+            )
+        self._loss_sum.zero_()
+
     def _once(self, inputs: Tensor, labels: Tensor) -> None:
         loss = F.cross_entropy(self._network(inputs), labels)
+        self._loss_sum.add_(loss.detach())
         # One that the network does not use, such as a head that is off, gets no gradient and stays.
         gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
@@ -118,7 +136,28 @@ class Tuning:
     def _tensors(self) -> list[Tensor]:
         """Return all tensors that a step changes."""
         moments = [one for held in self._optimizer.state.values() for one in held.values() if isinstance(one, Tensor)]
-        return [*self.parameters, *self._network.buffers(), *moments]
+        return [*self.parameters, *self._network.buffers(), self._loss_sum, *moments]
+
+
+def check_labels(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
+    """Raise unless every label is one of the classes of a network.
+
+    Raises:
+        InputError: naming the least and the largest label, and the number of classes.
+        NetworkError: the network does not put out logits.
+    """
+    with left_as_it_was(network, mode="eval"):
+        logits = network(inputs)
+    if not isinstance(logits, Tensor) or logits.ndim != 2:
+        raise NetworkError("the network does not put out one tensor (n, classes). Wrap it so that it returns its logits.")
+    classes = logits.shape[1]
+    for _, labels in (data.train, data.test):
+        least, largest = (int(one) for one in labels.long().aminmax())
+        if least < 0 or largest >= classes:
+            raise InputError(
+                f"labels go from {least} to {largest}, and the network has {classes} classes, from 0 to {classes - 1}. Pass "
+                "data of the task that it was trained for."
+            )
 
 
 def accuracy(network: nn.Module, feed: Feed) -> float:

@@ -27,8 +27,8 @@ class Outcome:
 
     Attributes:
         name: of the item.
-        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only where the run is; of a run in a
-            tiny size budget, exact and uncertainty are not told, as they are about another.
+        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only where the run is.
+            Budget, exact and uncertainty are empty for a run in a tiny size, since they are about one in full.
         checks: one per claim.
         verdict: on the whole, the worst of the claims that could be tried.
         figures: names of the pictures beside the file, without ending.

@@ -140,6 +140,11 @@ class FrontCache:
         """
         if data.augment != "none":
             raise InputError(f"cache_front needs data that do not change, and augment={data.augment!r}. Use augment='none'.")
+        if any(not isinstance(value, Tensor) for value in _few(front, feed)):
+            raise InputError(
+                "cache_front keeps tensors, and something else, such as a size or a tuple, goes past the site. Leave "
+                "cache_front out."
+            )
         moody = [name for name, module in front.named_modules() if mode == "train" and _depends_on_mode(module)]
         if not moody and _repeats(front, feed, mode):
             return
@@ -152,6 +157,13 @@ class FrontCache:
             "cache_front needs a front that does the same for a sample each time, and this one does not, even in evaluation "
             "mode: it draws at random or depends on the batch. Leave cache_front out."
         )
+
+
+def _few(front: nn.Module, feed: Feed) -> Values:
+    """Return what a front puts out for two samples."""
+    with left_as_it_was(front, mode="eval"):
+        values: Values = front(next(feed.batches(2))[1])
+    return values
 
 
 def _depends_on_mode(module: nn.Module) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,8 @@ def stitch(
     return result
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # whatever the caller has switched off: a stitch is trained
 def stitch_many(
     front: nn.Module,
     back: nn.Module,
@@ -210,7 +212,7 @@ def cross_validate(
     *,
     at: str,
     data: Any,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Iterable[float] = ALPHAS,
     preset: str | Settings = "paper",
     style: str = "auto",
     cache_front: bool | str | Path = False,
@@ -245,12 +247,13 @@ def cross_validate(
     """
     usual = {"epochs": 5, "head_start": 0, "validation": 0.2, "select_on": "validation", "final_pass": True}
     common = usual | changes
-    if common["select_on"] != "validation" or "alpha" in common or not alphas:
+    values = tuple(float(alpha) for alpha in alphas)
+    if common["select_on"] != "validation" or "alpha" in common or not values:
         raise OptionError("cross-validation chooses from alphas=(…) by held-out data. Leave select_on and alpha out.")
-    tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in alphas]
+    tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in values]
     given: dict[str, Any] = {"preset": preset, "style": style, "seed": seed, "names": names, "progress": progress}
     found = stitch_many(front, back, tasks, at=at, data=data, cache_front=cache_front, checkpoint=checkpoint, **given)
-    return CrossValidation(tuple(alphas), tuple(found))
+    return CrossValidation(values, tuple(found))
 
 
 def _check_shared(settings: Sequence[Settings]) -> None:

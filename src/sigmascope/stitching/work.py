@@ -100,8 +100,11 @@ class Work:
     ) -> None:
         self.data, self.settings, self.seed = data, settings, seed
         self.device, self.dtype = place_of(front)
-        if place_of(back)[0] != self.device:
-            raise InputTypeError(f"the front is on {self.device} and the back on {place_of(back)[0]}. Move one with .to(...).")
+        device, dtype = place_of(back)
+        if device != self.device:
+            raise InputTypeError(f"the front is on {self.device} and the back on {device}. Move one with .to(...).")
+        if None not in (dtype, self.dtype) and dtype != self.dtype:
+            raise InputTypeError(f"the front is in {self.dtype} and the back in {dtype}. Convert one with .to(...).")
         train, test = (_moved(samples, self.device) for samples in (data.train, data.test))
         self.everything = Feed(train, data, self.device, self.dtype)
         self.test = Feed(test, data, self.device, self.dtype)

@@ -205,6 +205,7 @@ ITEM = Item(
     draw=draw,
     rule=KNOWN,
     reason="without ReLU after the addition one unit of 64 is interpretable at the paper's threshold, which is too few "
-    "to judge, and that the share of ConvNeXt rises is decided by as few, from 1.0 to 3.4 of 192 units; at the top 1 % three quarters of the share are left, against two thirds with ReLU: the direction, of one "
-    "network. The concepts are few, and most are classes of whole images",
+    "to judge, and that the share of ConvNeXt rises is decided by as few, from 1.0 to 3.4 of 192 units; at the top 1 % "
+    "three quarters of the share are left, against two thirds with ReLU: the direction, of one network. "
+    "The concepts are few, and most are classes of whole images",
 )
