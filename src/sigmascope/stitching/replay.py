@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,7 +16,7 @@ class Step:
     """Runs a function of tensors, whose shapes do not change, for its effect on a state.
 
     Args:
-        run: the function. One that waits for the numbers in a tensor cannot be captured and is run as it is.
+        run: the function. One that decides by the numbers in a tensor cannot be captured and is run as it is.
         state: returns all tensors that it changes. Those that the first run makes, such as the moments of an optimizer, must
             begin at zero.
     """
@@ -49,7 +47,13 @@ class Step:
         self._inputs = tuple(value.clone() for value in inputs)
         before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
         drawn = torch.cuda.get_rng_state()
-        graph = self._graph_of_one() if self._warmed_up() else None
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self._run(*self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = self._graph_of_one()
         with torch.no_grad():
             for tensor in self._state():
                 if id(tensor) in before:
@@ -60,43 +64,13 @@ class Step:
         return graph
 
     def _graph_of_one(self) -> torch.cuda.CUDAGraph | None:
+        """Capture one run; None if it cannot be captured. What is wrong with the function itself was raised before."""
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph):
                 self._run(*self._inputs)
-        except RuntimeError:  # something waits that the warm-up did not notice
-            torch.cuda.set_stream(stream)
+        except RuntimeError:
+            torch.cuda.set_stream(stream)  # a capture that breaks off stays on its own
+            torch.cuda.synchronize()
             return None
         return graph
-
-    def _warmed_up(self) -> bool:
-        """Run it a few times beside the main stream; say whether it never waits for the GPU.
-
-        That is found out here, since a capture that breaks off leaves torch with memory that it cannot use.
-        """
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP - 1):
-                self._run(*self._inputs)
-            waits = False
-            with _waiting_is_an_error():
-                try:
-                    self._run(*self._inputs)
-                except RuntimeError:  # what is wrong with the function itself was raised before
-                    waits = True
-        torch.cuda.current_stream().wait_stream(stream)
-        return not waits
-
-
-@contextmanager
-def _waiting_is_an_error() -> Iterator[None]:
-    """Let torch raise where the host would wait for the GPU; that this is a prototype need not be told."""
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
