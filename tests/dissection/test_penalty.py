@@ -216,7 +216,7 @@ def test_bad_input_is_named() -> None:
 def test_labels_outside_the_classes_are_refused(shift: int, range_: str) -> None:
     inputs, labels = samples(64, 1)
     for given in (((inputs, labels + shift), (inputs, labels)), ((inputs, labels), (inputs, labels + shift))):
-        with pytest.raises(InputError, match=f"labels go from {range_}, and the network has 4 classes, from 0 to 3"):
+        with pytest.raises(InputError, match=f"labels go from {range_}, and there are 4 classes, from 0 to 3"):
             rotation_penalty(trained(), "0", torch.eye(8), given)
 
 

@@ -48,7 +48,7 @@ def test_sizes_and_tuples_go_past_a_site(kind: type[nn.Module]) -> None:
 
 
 def test_labels_are_those_of_the_networks() -> None:
-    with pytest.raises(sg.InputError, match="labels go from 0 to 4, and the networks have 3 classes, from 0 to 2"):
+    with pytest.raises(sg.InputError, match="labels go from 0 to 4, and there are 3 classes, from 0 to 2"):
         sg.stitch(Sized(), Sized(), at="act", data=(samples(), samples(5)), family="identity")
     inputs, labels = samples()
     with pytest.raises(sg.InputError, match="labels go from -1 to 1"):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.dissection.tuning import Tuning, accuracy, check_labels, feeds
+from sigmascope.dissection.tuning import Tuning, accuracy, check_classes, feeds
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
@@ -189,7 +189,7 @@ def rotation_penalty(
     with randomness_kept():
         torch.manual_seed(seed)
         few = next(test.batches(2))[1]
-        check_labels(unwrapped(model), few, found)
+        check_classes(unwrapped(model), few, found)
         base, start = accuracy(unwrapped(model), test), accuracy(network, test)
         tuning = Tuning(network, layer, few, chosen, seed)
         with progress_bar(f"Fine-tuning behind {layer}", chosen.epochs, shown=progress) as advance:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from sigmascope.capture.guard import left_as_it_was
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.errors import InputError, NetworkError
-from sigmascope.stitching.data import Feed, StitchData, divided
+from sigmascope.stitching.data import Feed, StitchData, check_labels, divided
 from sigmascope.stitching.replay import Step
 
-__all__ = ["Tuning", "accuracy", "check_labels", "feeds", "modules_behind"]
+__all__ = ["Tuning", "accuracy", "check_classes", "feeds", "modules_behind"]
 
 EVALUATION = 500
 
@@ -139,7 +139,7 @@ class Tuning:
         return [*self.parameters, *self._network.buffers(), self._loss_sum, *moments]
 
 
-def check_labels(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
+def check_classes(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
     """Raise unless every label is one of the classes of a network.
 
     Raises:
@@ -150,14 +150,8 @@ def check_labels(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
         logits = network(inputs)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise NetworkError("the network does not put out one tensor (n, classes). Wrap it so that it returns its logits.")
-    classes = logits.shape[1]
     for _, labels in (data.train, data.test):
-        least, largest = (int(one) for one in labels.long().aminmax())
-        if least < 0 or largest >= classes:
-            raise InputError(
-                f"labels go from {least} to {largest}, and the network has {classes} classes, from 0 to {classes - 1}. Pass "
-                "data of the task that it was trained for."
-            )
+        check_labels(labels, logits.shape[1])
 
 
 def accuracy(network: nn.Module, feed: Feed) -> float:

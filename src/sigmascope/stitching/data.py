@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, check_option
 
-__all__ = ["AUGMENTATIONS", "Feed", "Samples", "StitchData", "as_data", "divided", "read_data"]
+__all__ = ["AUGMENTATIONS", "Feed", "Samples", "StitchData", "as_data", "check_labels", "divided", "read_data"]
 
 Samples: TypeAlias = tuple[Tensor, Tensor]
 """Inputs (n, …) and labels (n,), whole numbers."""
@@ -130,6 +130,20 @@ def _read(batches: Any, name: str) -> Samples:
 
 def _is_labels(value: object) -> bool:
     return isinstance(value, (Tensor, np.ndarray)) and value.ndim == 1
+
+
+def check_labels(labels: Tensor, classes: int) -> None:
+    """Raise unless every label (n,) stands for one of the classes.
+
+    Raises:
+        InputError: naming the least and the largest label.
+    """
+    least, most = (int(one) for one in labels.long().aminmax())
+    if least < 0 or most >= classes:
+        raise InputError(
+            f"labels go from {least} to {most}, and there are {classes} classes, from 0 to {classes - 1}. Pass data of the "
+            "task that the network was trained for."
+        )
 
 
 def divided(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:

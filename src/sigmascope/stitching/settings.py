@@ -155,9 +155,8 @@ PRESETS = {
         {"relu-group": {"rate": 1e-2}, "softsort": {"rate": 1e-2, "optimizer": "adam"}},
     ),
     # Ours: about a fifteenth of the steps. A group element needs large ones; it was best at a rate of 3 at four of five sites
-    # of two networks, among 0.03 to 3. Its scales, which are about 1, do not: a ResNet-20 and a moved copy cost 7.9 points at a
-    # rate of 0.1 and 21.0 at 3, after training on 3,000 images. A lasso shrinks its weights after the step: with the l1 term in
-    # the loss, those that should vanish would swing about 0.
+    # of two networks, among 0.03 to 3. Its scales, which are about 1, need smaller ones. A lasso shrinks its weights after the
+    # step: with the l1 term in the loss, those that should vanish would swing about 0.
     "fast": Preset(
         Settings(rate=2e-2, momentum=0.9, batch=256, epochs=10, head_start=5, pass_batches=50, averaging="cumulative"),
         {

@@ -15,7 +15,7 @@ from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.assembly import Joint, prepare
-from sigmascope.stitching.data import Feed, Samples, StitchData, divided
+from sigmascope.stitching.data import Feed, Samples, StitchData, check_labels, divided
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.features import moments_of
 from sigmascope.stitching.layer import Stitch, as_matrix
@@ -204,12 +204,7 @@ def _check_classes(networks: tuple[nn.Module, nn.Module], few: Tensor, feeds: Se
     if counts[0] != counts[1]:
         raise InputError(f"the front tells {counts[0]} classes apart and the back {counts[1]}. Stitch networks for one task.")
     for feed in feeds:
-        least, most = (int(one) for one in feed.labels.aminmax())
-        if least < 0 or most >= counts[0]:
-            raise InputError(
-                f"labels go from {least} to {most}, and the networks have {counts[0]} classes, from 0 to {counts[0] - 1}. "
-                "Pass data of the task that they were trained for."
-            )
+        check_labels(feed.labels, counts[0])
 
 
 def _moved(samples: Samples, device: torch.device) -> Samples:
