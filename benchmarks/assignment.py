@@ -1,4 +1,6 @@
-"""Exact assignment with a proof, against POT's network simplex and SciPy's shortest augmenting paths (neither proves)."""
+"""Exact assignment with a proof, against POT's network simplex and SciPy's shortest augmenting
+paths (neither proves).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from sigmascope.maths.assignment import assign
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 DIMENSION = 16
-# Rank and noise of the input, and what is taken off before the positive part. Nearly low rank makes it hard: many pairings
-# cost almost the same. A high threshold makes ties: most outputs are zero in every channel.
+# Rank and noise of the input, and what is taken off before the positive part. Nearly low rank makes
+# it hard: many pairings cost almost the same. A high threshold makes ties: most outputs are zero in
+# every channel.
 FAMILIES: dict[str, tuple[int, float, float]] = {
     "line": (1, 0.05, 0.0),
     "plane": (2, 0.02, 0.0),
@@ -48,7 +51,8 @@ class Row(NamedTuple):
 
 
 def hard_cost(n: int, rank: int, noise: float, threshold: float, *, seed: int = 0) -> Matrix:
-    """Squared distances between the affine transport of Gaussian points of low rank and their positive parts.
+    """Squared distances between the affine transport of Gaussian points of low rank and their
+    positive parts.
 
     The textbook map between Gaussians, T = Σx^-1/2 (Σx^1/2 Σy Σx^1/2)^1/2 Σx^-1/2, by eigenvectors.
     """
@@ -79,16 +83,31 @@ def measure(n: int, family: str) -> Row:
     if n < SLOW or family == "plane":
         tasks["scipy"] = lambda: linear_sum_assignment(cost)
     best = _take_turns(tasks, repeats=2 if n >= SLOW else 4 if n > 1024 else 15)
-    return Row(n, family, best["emd2"], best.get("scipy"), best["ours"], assign(cost).certified, best["read"], best["scan"])
+    return Row(
+        n,
+        family,
+        best["emd2"],
+        best.get("scipy"),
+        best["ours"],
+        assign(cost).certified,
+        best["read"],
+        best["scan"],
+    )
 
 
 def table(rows: Sequence[Row]) -> str:
-    head = "| n | input | emd2 | SciPy | ours, with proof | better of two / ours | proof | read once | scan each row once |"
+    head = (
+        "| n | input | emd2 | SciPy | ours, with proof | better of two / ours | proof | read "
+        "once | scan each row once |"
+    )
     lines = [head, "|--:|---|--:|--:|--:|--:|---|--:|--:|"]
     for row in rows:
         scipy = "" if row.scipy is None else f"{row.scipy:.1f}"
         times = f"{row.emd2:.1f} | {scipy} | {row.ours:.1f} | {row.ratio:.2f}"
-        lines.append(f"| {row.n} | {row.family} | {times} | {row.certified} | {row.read:.2f} | {row.scan:.1f} |")
+        lines.append(
+            f"| {row.n} | {row.family} | {times} | {row.certified} | {row.read:.2f} | "
+            f"{row.scan:.1f} |"
+        )
     return "\n".join(lines)
 
 
@@ -103,8 +122,10 @@ def main(device: str = "cpu") -> str:
     return (
         f"# Exact assignment, {DIMENSION} dimensions, milliseconds, best of several turns\n\n"
         f"{describe('cpu')}\n\n{table(rows)}\n\n"
-        "The floor: a proof reads all n² · 8 bytes at least once (*read once*), and SciPy's solver, which does the last\n"
-        "step of ours, scans every row at least once (*scan each row once*: an instance whose zeros are the solution).\n"
+        "The floor: a proof reads all n² · 8 bytes at least once (*read once*), and SciPy's "
+        "solver, which does the last\n"
+        "step of ours, scans every row at least once (*scan each row once*: an instance "
+        "whose zeros are the solution).\n"
     )
 
 

@@ -1,6 +1,8 @@
-"""All 49 ReLU calls of ResNet-50 for 512 images: sigmascope against the textbook pipeline, and against the forward pass.
+"""All 49 ReLU calls of ResNet-50 for 512 images: sigmascope against the textbook pipeline, and
+against the forward pass.
 
-Run as `python benchmarks/resnet50.py` (two CPU cores, a few minutes) or `python benchmarks/resnet50.py cuda`.
+Run as `python benchmarks/resnet50.py` (two CPU cores, a few minutes) or `python
+benchmarks/resnet50.py cuda`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ Pairs = list[tuple[Tensor, Tensor]]
 
 
 def textbook(x: np.ndarray, y: np.ndarray, eps: float = 1e-6) -> float:
-    """Compute the score as one would write it down: sklearn's Ledoit-Wolf, two matrix roots, an inverse, POT."""
+    """Compute the score as one would write it down: sklearn's Ledoit-Wolf, two matrix roots, an
+    inverse, POT.
+    """
     import ot
     import scipy.linalg
     from sklearn.covariance import LedoitWolf
@@ -37,11 +41,14 @@ def textbook(x: np.ndarray, y: np.ndarray, eps: float = 1e-6) -> float:
 
 
 def operations(n: int, d: int) -> float:
-    """Count the floating-point operations of one pair on the CPU; the eigendecomposition as 9 r³, what LAPACK needs."""
+    """Count the floating-point operations of one pair on the CPU; the eigendecomposition as 9 r³,
+    what LAPACK needs.
+    """
     r = min(d, 2 * n)
     span = 2 * d * r**2 if d > r else 0
     covariances = 2 * 2 * n * r**2
-    factors = r**3 / 3 + 4 * r**3 + 9 * r**3 + r**3 + 4 * r**3  # Cholesky, product, eigenvectors, whitening, colouring
+    # Cholesky, product, eigenvectors, whitening, coloring
+    factors = r**3 / 3 + 4 * r**3 + 9 * r**3 + r**3 + 4 * r**3
     return span + covariances + factors + 4 * n * r**2 + 2 * n**2 * r
 
 
@@ -65,11 +72,18 @@ def seconds(call: Callable[[], object], device: str, repeats: int = 3) -> float:
 
 def proofs(results: list[sg.Affinity]) -> str:
     """Count how the optima were proved."""
-    return ", ".join(f"{name} {number}" for name, number in Counter(result.certified for result in results).most_common())
+    return ", ".join(
+        f"{name} {number}"
+        for name, number in Counter(result.certified for result in results).most_common()
+    )
 
 
 def on_cpu() -> str:
-    pairs = relu_features(resnet50(), photographs(IMAGES), progress=lambda done: progress(f"forward pass {done}/{IMAGES}"))
+    pairs = relu_features(
+        resnet50(),
+        photographs(IMAGES),
+        progress=lambda done: progress(f"forward pass {done}/{IMAGES}"),
+    )
     ours = seconds(lambda: sg.affinities(pairs), "cpu")
     results = sg.affinities(pairs)
     theirs, slow, widths = [], 0.0, Counter[int]()
@@ -87,14 +101,18 @@ def on_cpu() -> str:
         [
             "| | seconds | ratio |",
             "|---|---:|---:|",
-            f"| textbook pipeline (sklearn, 2 × sqrtm, inverse, emd2) | {slow:.1f} | {slow / ours:.0f} |",
+            f"| textbook pipeline (sklearn, 2 × sqrtm, inverse, emd2) | {slow:.1f} | "
+            f"{slow / ours:.0f} |",
             f"| `sigmascope.affinities` | {ours:.2f} | 1 |",
-            f"| floor: {count / 1e9:.0f} GFLOP at {rate / 1e9:.0f} GFLOP/s, the measured rate of float64 products "
+            f"| floor: {count / 1e9:.0f} GFLOP at {rate / 1e9:.0f} GFLOP/s, the measured "
+            "rate of float64 products "
             f"| {count / rate:.2f} | {count / rate / ours:.2f} |",
             "",
             f"Widths: {', '.join(f'{d} × {k}' for d, k in sorted(widths.items()))}; n = {IMAGES}.",
-            f"Largest difference between the two pipelines: {gap:.1e}. Optimum proved by: {proofs(results)}.",
-            "What is left above the floor is the symmetric eigendecomposition, half of which runs at the speed of memory.",
+            f"Largest difference between the two pipelines: {gap:.1e}. Optimum proved by: "
+            f"{proofs(results)}.",
+            "What is left above the floor is the symmetric eigendecomposition, half of which "
+            "runs at the speed of memory.",
         ]
     )
 
@@ -114,23 +132,34 @@ def on_cuda() -> str:
     for _ in range(5):  # memory, handles and clocks
         sg.affinities(pairs)
     ours = seconds(lambda: sg.affinities(pairs), "cuda", repeats=25)
-    easy = [pair for pair, result in zip(pairs, sg.affinities(pairs), strict=True) if result.certified == "diagonal"]
+    easy = [
+        pair
+        for pair, result in zip(pairs, sg.affinities(pairs), strict=True)
+        if result.certified == "diagonal"
+    ]
     easily = seconds(lambda: sg.affinities(easy), "cuda", repeats=15)
     results = sg.affinities(pairs)
     single = [sg.affinity(x, y) for x, y in pairs]
     host = sg.affinities([(x.cpu(), y.cpu()) for x, y in pairs])
-    gaps = [max(abs(float(a) - float(b)) for a, b in zip(results, other, strict=True)) for other in (single, host)]
+    gaps = [
+        max(abs(float(a) - float(b)) for a, b in zip(results, other, strict=True))
+        for other in (single, host)
+    ]
     rate = matmul_rate("cuda")
     count = sum(33 * 2 * min(x.shape[1], 2 * IMAGES) ** 3 for x, _ in pairs)
     return "\n".join(
         [
             "| | milliseconds | of the forward pass |",
             "|---|---:|---:|",
-            f"| forward pass, float32 as torch does it (TF32 convolutions) | {1e3 * plain:.1f} | 1 |",
+            "| forward pass, float32 as torch does it (TF32 convolutions) | "
+            f"{1e3 * plain:.1f} | 1 |",
             f"| forward pass, float32 without TF32 | {1e3 * strict:.1f} | {strict / plain:.2f} |",
-            f"| `sigmascope.affinities`, 49 pairs | {1e3 * ours:.1f} | {ours / plain:.2f} ({ours / strict:.2f} without TF32) |",
-            f"| the {len(easy)} of them whose optimum is proved on sight | {1e3 * easily:.1f} | {easily / plain:.2f} |",
-            f"| floor: 33 products for the polar factors, {count / 1e9:.0f} GFLOP at the measured {rate / 1e12:.1f} TFLOP/s | "
+            f"| `sigmascope.affinities`, 49 pairs | {1e3 * ours:.1f} | {ours / plain:.2f} "
+            f"({ours / strict:.2f} without TF32) |",
+            f"| the {len(easy)} of them whose optimum is proved on sight | "
+            f"{1e3 * easily:.1f} | {easily / plain:.2f} |",
+            f"| floor: 33 products for the polar factors, {count / 1e9:.0f} GFLOP at the "
+            f"measured {rate / 1e12:.1f} TFLOP/s | "
             f"{1e3 * count / rate:.1f} | {count / rate / plain:.2f} |",
             "",
             f"Largest difference from one by one: {gaps[0]:.1e}; from the CPU: {gaps[1]:.1e}. "

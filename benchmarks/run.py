@@ -1,7 +1,7 @@
 """Run the benchmarks that need no accelerator and write what they say to `benchmarks/results/`.
 
-`python benchmarks/run.py` runs all; `python benchmarks/run.py assignment` one. The GPU is measured by
-`python benchmarks/run.py resnet50-cuda`.
+`python benchmarks/run.py` runs all; `python benchmarks/run.py assignment` one. The GPU is measured
+by `python benchmarks/run.py resnet50-cuda`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,11 @@ def describe(device: str) -> str:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    where = torch.cuda.get_device_name() if device == "cuda" else f"{_processor()}, {os.cpu_count()} cores"
+    where = (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"{_processor()}, {os.cpu_count()} cores"
+    )
     return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}; {where}; {', '.join(versions)}."
 
 
@@ -37,4 +41,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

@@ -1,6 +1,8 @@
-"""The signature of ResNet-50 on 512 images against its plain forward pass, in time and memory; and memory over many samples.
+"""The signature of ResNet-50 on 512 images against its plain forward pass, in time and memory; and
+memory over many samples.
 
-Run as `python benchmarks/signature.py` (two CPU cores, some minutes) or `python benchmarks/signature.py cuda`.
+Run as `python benchmarks/signature.py` (two CPU cores, some minutes) or `python
+benchmarks/signature.py cuda`.
 """
 
 from __future__ import annotations
@@ -27,8 +29,12 @@ MIB = 2**20
 SIDE = 32
 
 
-def alternating(one: Callable[[], object], other: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Return the median times of two calls that take turns, so that a machine that slows down slows both."""
+def alternating(
+    one: Callable[[], object], other: Callable[[], object], repeats: int
+) -> tuple[float, float]:
+    """Return the median times of two calls that take turns, so that a machine that slows down slows
+    both.
+    """
     times: tuple[list[float], list[float]] = ([], [])
     one()
     for turn in range(repeats):
@@ -66,12 +72,16 @@ def small_network() -> nn.Module:
 
 def peak(task: str) -> float:
     """Run a task of `TASKS` in a process of its own and return the growth of its peak memory, in MiB."""
-    found = subprocess.run([sys.executable, __file__, "task", task], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, __file__, "task", task], check=True, capture_output=True, text=True
+    )
     return float(json.loads(found.stdout.splitlines()[-1])["grown"])
 
 
 def grown(prepare: Callable[[], Callable[[], object]]) -> float:
-    """Measure how far this process's memory rises, while a call runs, above what it holds before, in MiB."""
+    """Measure how far this process's memory rises, while a call runs, above what it holds before,
+    in MiB.
+    """
     call = prepare()
     gc.collect()
     before = resident()
@@ -126,7 +136,9 @@ TASKS: dict[str, Callable[[], Callable[[], object]]] = {
 
 def on_cpu() -> str:
     model, images = resnet50(), photographs(IMAGES)
-    plain, measured = alternating(lambda: forward(model, images), lambda: sg.signature(model, images), 3)
+    plain, measured = alternating(
+        lambda: forward(model, images), lambda: sg.signature(model, images), 3
+    )
     progress("memory")
     memory = {task: peak(task) for task in TASKS}
     pooled = pooled_bytes(sg.signature(model, images[:128])) / MIB
@@ -136,11 +148,15 @@ def on_cpu() -> str:
             "| two CPU cores | forward pass | signature | ratio |",
             "|---|---:|---:|---:|",
             f"| {IMAGES} images, seconds | {plain:.1f} | {measured:.1f} | {measured / plain:.2f} |",
-            f"| 128 images, peak memory in MiB | {memory['forward']:.0f} | {memory['signature']:.0f} | "
-            f"{memory['signature'] / memory['forward']:.2f} (allowed: {allowed:.0f} MiB, pooled features {pooled:.0f}) |",
+            f"| 128 images, peak memory in MiB | {memory['forward']:.0f} | "
+            f"{memory['signature']:.0f} | "
+            f"{memory['signature'] / memory['forward']:.2f} (allowed: {allowed:.0f} MiB, "
+            f"pooled features {pooled:.0f}) |",
             "",
-            f"Peak memory of a signature over 1,000 samples: {memory['1000 samples']:.0f} MiB above the network; over 50,000 "
-            f"samples: {memory['50000 samples']:.0f} MiB (small convolutional network, batches of 500).",
+            f"Peak memory of a signature over 1,000 samples: {memory['1000 samples']:.0f} "
+            "MiB above the network; over 50,000 "
+            f"samples: {memory['50000 samples']:.0f} MiB (small convolutional network, "
+            "batches of 500).",
             "",
             f"Floor: {floor(images)}",
         ]
@@ -158,7 +174,10 @@ def floor(images: Tensor) -> str:
     model = resnet50()
     with torch.no_grad(), sg.recording(model, count):
         model(images[:2].cpu())
-    return f"pooling reads {2 * 4 * elements * len(images) / 1e9:.1f} GB of feature maps, each once; the rest is the scores."
+    return (
+        f"pooling reads {2 * 4 * elements * len(images) / 1e9:.1f} GB of feature maps, each "
+        "once; the rest is the scores."
+    )
 
 
 def on_cuda() -> str:
@@ -177,11 +196,19 @@ def on_cuda() -> str:
         peak_bytes = torch.cuda.max_memory_allocated() - base
         name = "as torch does it (TF32 convolutions)" if tf32 else "without TF32"
         rows += [
-            f"| {name}, milliseconds | {1e3 * plain:.1f} | {1e3 * measured:.1f} | {measured / plain:.2f} |",
-            f"| {name}, peak memory in MiB | {plain_peak / MIB:.0f} | {peak_bytes / MIB:.0f} | {peak_bytes / plain_peak:.2f} "
+            f"| {name}, milliseconds | {1e3 * plain:.1f} | {1e3 * measured:.1f} | "
+            f"{measured / plain:.2f} |",
+            f"| {name}, peak memory in MiB | {plain_peak / MIB:.0f} | {peak_bytes / MIB:.0f} "
+            f"| {peak_bytes / plain_peak:.2f} "
             f"(pooled features {pooled_bytes(found) / MIB:.0f} MiB) |",
         ]
-    return "\n".join([f"| {IMAGES} images, float32 | forward pass | signature | ratio |", "|---|---:|---:|---:|", *rows])
+    return "\n".join(
+        [
+            f"| {IMAGES} images, float32 | forward pass | signature | ratio |",
+            "|---|---:|---:|---:|",
+            *rows,
+        ]
+    )
 
 
 def main(device: str = "cpu") -> str:

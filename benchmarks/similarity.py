@@ -1,13 +1,15 @@
 """The max kernel of CKA against the row-by-row loop and the bare products.
 
-The floor of a kernel of n samples with c channels and p positions is n² c p floating-point operations (half of n² c p
-multiplications and additions, by symmetry): 6.6 TFLOP at n = 10,000 and c p = 65,536, about 40 s at the 170 GFLOP/s that two
-cores reach in float32. It reads 2.6 GB of features once at least and writes 0.4 GB of kernel. The row-by-row loop does twice
-the operations and moves a temporary as large as the features for every row: n · 2.6 GB · 3 = 79 TB.
+The floor of a kernel of n samples with c channels and p positions is n² c p floating-point
+operations (half of n² c p multiplications and additions, by symmetry): 6.6 TFLOP at n = 10,000 and
+c p = 65,536, about 40 s at the 170 GFLOP/s that two cores reach in float32. It reads 2.6 GB of
+features once at least and writes 0.4 GB of kernel. The row-by-row loop does twice the operations
+and moves a temporary as large as the features for every row: n · 2.6 GB · 3 = 79 TB.
 
-Run as `python benchmarks/similarity.py [--samples N] [--device cuda]`, with CIFAR-10 in the folder that SIGMASCOPE_DATA names;
-without it, images with the statistics of photographs are drawn. What is compared takes turns, and the least time of each
-counts, so that other work on the machine disturbs the ratios as little as it can.
+Run as `python benchmarks/similarity.py [--samples N] [--device cuda]`, with CIFAR-10 in the folder
+that SIGMASCOPE_DATA names; without it, images with the statistics of photographs are drawn. What is
+compared takes turns, and the least time of each counts, so that other work on the machine disturbs
+the ratios as little as it can.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from sigmascope.maths.kernels import PRODUCT, TILE
 from sigmascope.symmetry.streaming import Kernel
 
 NETWORKS = ("sigmascope/myrtle:1", "sigmascope/myrtle:2")
-# Name -> the layer of the Myrtle CNN; the channels of both networks side by side where one has too few.
+# Name -> the layer of the Myrtle CNN; the channels of both networks side by side where one has too
+# few.
 LAYERS = {"64 × 32 × 32": (0, 1), "256 × 16 × 16": (2, 1), "1024 × 8 × 8": (3, 2)}
 TEXTBOOK_ROWS = 3
 
@@ -42,7 +45,9 @@ def images(samples: int) -> tuple[Tensor, str]:
 
 
 def features(pictures: Tensor, layer: int, networks: int, device: str) -> Tensor:
-    """Return the output (n, c, h, w) of one ReLU of the Myrtle CNN; of two networks, channels side by side."""
+    """Return the output (n, c, h, w) of one ReLU of the Myrtle CNN; of two networks, channels side
+    by side.
+    """
     found = []
     for name in NETWORKS[:networks]:
         network = sg.catalog.model(name).network.to(device).eval()
@@ -53,16 +58,20 @@ def features(pictures: Tensor, layer: int, networks: int, device: str) -> Tensor
     return torch.cat(found, dim=1)
 
 
-def standardised(x: Tensor) -> Tensor:
-    """Centre and normalise channels, as one would before the loop."""
+def standardized(x: Tensor) -> Tensor:
+    """Center and normalise channels, as one would before the loop."""
     ready = x - x.mean(dim=(0, 2, 3), keepdim=True, dtype=torch.float64).float()
-    squares = sum(batch.square().sum(dim=(0, 2, 3), dtype=torch.float64) for batch in ready.split(100))
+    squares = sum(
+        batch.square().sum(dim=(0, 2, 3), dtype=torch.float64) for batch in ready.split(100)
+    )
     ready /= torch.as_tensor(squares).sqrt().clamp_min(1e-30).float()[:, None, None]
     return ready
 
 
 def textbook_row(x: Tensor, row: int) -> Tensor:
-    """Return one row of the kernel as one would write it down: products with all samples, summed, then the maximum."""
+    """Return one row of the kernel as one would write it down: products with all samples, summed,
+    then the maximum.
+    """
     return (x * x[row]).sum(dim=(2, 3)).amax(dim=1)
 
 
@@ -103,12 +112,13 @@ def least(calls: dict[str, Callable[[], object]], repeats: int, device: str) -> 
 
 def kernel_rows(pictures: Tensor, device: str, repeats: int) -> list[str]:
     lines = [
-        "| maps | textbook loop (scaled) | bare products | ours | textbook / ours | ours / bare | GFLOP/s | largest error |",
+        "| maps | textbook loop (scaled) | bare products | ours | textbook / ours | ours / "
+        "bare | GFLOP/s | largest error |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, (layer, networks) in LAYERS.items():
         x = features(pictures, layer, networks, device)
-        ready, n = standardised(x), len(x)
+        ready, n = standardized(x), len(x)
         ours(x[:64])
         calls = {
             "bare": lambda ready=ready: bare_products(ready),
@@ -120,8 +130,10 @@ def kernel_rows(pictures: Tensor, device: str, repeats: int) -> list[str]:
         row = textbook_row(ready, 0)
         error = float((ours(x)[0, 1:] - row[1:]).abs().max() / row[1:].abs().max())
         lines.append(
-            f"| {name} | {loop:.0f} s | {found['bare']:.2f} s | {found['ours']:.2f} s | {loop / found['ours']:.0f} | "
-            f"{found['ours'] / found['bare']:.2f} | {n * n * x[0].numel() / found['ours'] / 1e9:.0f} | {error:.0e} |"
+            f"| {name} | {loop:.0f} s | {found['bare']:.2f} s | {found['ours']:.2f} s | "
+            f"{loop / found['ours']:.0f} | "
+            f"{found['ours'] / found['bare']:.2f} | "
+            f"{n * n * x[0].numel() / found['ours'] / 1e9:.0f} | {error:.0e} |"
         )
         del x, ready, calls
     return lines
@@ -134,8 +146,10 @@ def main(device: str = "cpu", samples: int = 10_000, repeats: int = 3) -> str:
         "",
         describe(device),
         "",
-        f"{len(pictures)} {source}; max kernel of layers of the Myrtle CNN with 65,536 values per sample, float32 products.",
-        f"The textbook loop was timed on {TEXTBOOK_ROWS} rows and scaled to all {len(pictures)}. Least of {repeats} turns.",
+        f"{len(pictures)} {source}; max kernel of layers of the Myrtle CNN with 65,536 "
+        "values per sample, float32 products.",
+        f"The textbook loop was timed on {TEXTBOOK_ROWS} rows and scaled to all "
+        f"{len(pictures)}. Least of {repeats} turns.",
         "",
         *kernel_rows(pictures, device, repeats),
     ]

@@ -1,8 +1,9 @@
 """Peak memory of `cka` with the max kernel, beyond its features, at 10,000 samples.
 
-The floor is the two kernels: 0.8 GB in float32, 1.6 GB in float64. Beside them there is room for some scaled channels and a few
-rows. More channels only mean more rounds in the same memory, so `run.py` measures with 8 channels and not with 64, which takes
-eight times as long and gives the same (`--channels 64` shows it).
+The floor is the two kernels: 0.8 GB in float32, 1.6 GB in float64. Beside them there is room for
+some scaled channels and a few rows. More channels only mean more rounds in the same memory, so
+`run.py` measures with 8 channels and not with 64, which takes eight times as long and gives the
+same (`--channels 64` shows it).
 
 Run as `python benchmarks/similarity_memory.py [--samples N] [--channels N]`.
 """
@@ -28,7 +29,9 @@ def task(dtype: str, samples: int, channels: int) -> Callable[[], object]:
     """Compare features (n, c, 32, 32) with others, made of noise, since only their size matters here."""
     generator = torch.Generator().manual_seed(0)
     kind = getattr(torch, dtype)
-    x, y = (torch.rand(samples, channels, 32, 32, generator=generator, dtype=kind) for _ in range(2))
+    x, y = (
+        torch.rand(samples, channels, 32, 32, generator=generator, dtype=kind) for _ in range(2)
+    )
     sg.symmetry.cka(x[:64], y[:64], dtype=dtype)
     return lambda: sg.symmetry.cka(x, y, dtype=dtype)
 
@@ -37,7 +40,12 @@ def peak(dtype: str, samples: int, channels: int) -> float:
     """Measure in a process of its own how far memory rises above the features, in MB."""
     progress(f"memory, {dtype}")
     sizes = ["--samples", str(samples), "--channels", str(channels)]
-    found = subprocess.run([sys.executable, __file__, "--task", dtype, *sizes], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, __file__, "--task", dtype, *sizes],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return float(json.loads(found.stdout.splitlines()[-1])["grown"]) * MIB / 1e6
 
 

@@ -1,14 +1,17 @@
 """One stitching epoch against one plain training epoch of the same network: ResNet-20, batch 256.
 
-The floor of a training step is three times a forward pass: forward, gradients of inputs, gradients of weights. A stitching step
-has no gradients of weights but its own, and none at all in front of the site: between one and two forward passes, by the depth
-of the site. The pass that adapts batch norm to a rounded permutation is another forward pass, so the whole is at most as much
-as training, and the target is 1.1.
+The floor of a training step is three times a forward pass: forward, gradients of inputs, gradients
+of weights. A stitching step has no gradients of weights but its own, and none at all in front of
+the site: between one and two forward passes, by the depth of the site. The pass that adapts batch
+norm to a rounded permutation is another forward pass, so the whole is at most as much as training,
+and the target is 1.1.
 
-Both read the same batches with the same augmentation and take turns; on a GPU both steps are captured and replayed. On a CPU
-one thread is used and its own seconds are counted, so that other work on the machine does not matter.
+Both read the same batches with the same augmentation and take turns; on a GPU both steps are
+captured and replayed. On a CPU one thread is used and its own seconds are counted, so that other
+work on the machine does not matter.
 
-Run as `python benchmarks/stitching.py [--device cuda] [--images N]`. Weights and images are drawn: neither changes the time.
+Run as `python benchmarks/stitching.py [--device cuda] [--images N]`. Weights and images are drawn:
+neither changes the time.
 """
 
 from __future__ import annotations
@@ -33,7 +36,12 @@ from sigmascope.stitching.work import Work
 
 BATCH, TURNS = 256, 2
 SITES = ("act1", "blocks.4.act2", "blocks.8.act2")
-TOGETHER = [Task("full"), *(Task("low-rank", {"rank": r}) for r in (1, 2, 4)), Task("relu-group"), Task("softsort")]
+TOGETHER = [
+    Task("full"),
+    *(Task("low-rank", {"rank": r}) for r in (1, 2, 4)),
+    Task("relu-group"),
+    Task("softsort"),
+]
 CHANGES = {"batch": BATCH, "epochs": 1000, "head_start": 0, "select_on": "test"}
 
 
@@ -45,25 +53,34 @@ def network(seed: int, device: str) -> nn.Module:
 def samples(images: int) -> StitchData:
     source = torch.Generator().manual_seed(0)
     sets = [
-        (torch.randn(n, 3, 32, 32, generator=source), torch.randint(10, (n,), generator=source)) for n in (images, images // 5)
+        (torch.randn(n, 3, 32, 32, generator=source), torch.randint(10, (n,), generator=source))
+        for n in (images, images // 5)
     ]
     return StitchData(sets[0], sets[1], augment="flip-shift")
 
 
 class Plain:
-    """Training as one would write it down, on the same feed; an epoch ends with the accuracy on the test data."""
+    """Training as one would write it down, on the same feed; an epoch ends with the accuracy on the
+    test data.
+    """
 
     def __init__(self, data: StitchData, device: str) -> None:
         self.model = network(9, device)
         place = torch.device(device)
-        self.feed, self.test = (Feed(side, data, place, torch.float32) for side in (data.train, data.test))
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, foreach=True)
+        self.feed, self.test = (
+            Feed(side, data, place, torch.float32) for side in (data.train, data.test)
+        )
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=0.01, momentum=0.9, foreach=True
+        )
         self.step = Step(self._step, lambda: [*self.model.parameters(), *self.model.buffers()])
 
     def _step(self, inputs: Tensor, labels: Tensor) -> None:
         loss = F.cross_entropy(self.model(inputs), labels)
         parameters = list(self.model.parameters())
-        for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        for parameter, gradient in zip(
+            parameters, torch.autograd.grad(loss, parameters), strict=True
+        ):
             parameter.grad = gradient
         self.optimizer.step()
 
@@ -75,13 +92,19 @@ class Plain:
         accuracy_of(self.model, self.test)
 
 
-def stitching(data: StitchData, device: str, at: str, tasks: list[Task], *, cached: bool = False) -> Training:
+def stitching(
+    data: StitchData, device: str, at: str, tasks: list[Task], *, cached: bool = False
+) -> Training:
     changes = {**CHANGES, **({"front_mode": "eval"} if cached else {})}
     settings = [settings_for("paper", task.family, {**changes, **task.changes}) for task in tasks]
     data = StitchData(data.train, data.test) if cached else data
     work = Work(network(1, device), network(2, device), at, data, settings[0], 0, "auto")
     seams = [work.seam(task, one) for task, one in zip(tasks, settings, strict=True)]
-    cache = FrontCache(work.joint.front.before.eval(), work.everything, None, lambda: None) if cached else None
+    cache = (
+        FrontCache(work.joint.front.before.eval(), work.everything, None, lambda: None)
+        if cached
+        else None
+    )
     return Training(work.joint, seams, work.train, work.chosen, settings[0], cache=cache)
 
 
@@ -125,7 +148,10 @@ def main(device: str = "cpu", images: int | None = None) -> str:
         progress(lines[-1])
     progress("")
     torch.set_num_threads(threads)
-    note = f"ResNet-20, {images} images, batch {BATCH}, float32; an epoch ends with the accuracy on {images // 5} test images."
+    note = (
+        f"ResNet-20, {images} images, batch {BATCH}, float32; an epoch ends with the accuracy on "
+        f"{images // 5} test images."
+    )
     return "\n".join([f"# Stitching ({device})", "", describe(device), "", note, "", *lines])
 
 

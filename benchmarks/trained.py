@@ -1,6 +1,8 @@
-"""What training does: the signatures of networks that others have trained, next to the same networks untrained.
+"""What training does: the signatures of networks that others have trained, next to the same
+networks untrained.
 
-Run as `python benchmarks/trained.py` (some minutes, and at first downloads, as for `make test-real`).
+Run as `python benchmarks/trained.py` (some minutes, and at first downloads, as for `make
+test-real`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from setting import describe, progress
 
 import sigmascope as sg
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the networks, which the tests use too
+# for the networks, which the tests use too
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.real.data import photographs
 from tests.real.trained import NETWORKS, Trained, normalised, trained, untrained
 
@@ -24,7 +27,10 @@ SEEDS = (0, 1, 2)
 # Pages of black text on white are all alike, so PP-LCNet sees photographs as well.
 PAGES = next(network for network in NETWORKS if network.name == "PP-LCNet")
 PHOTOGRAPHS = replace(
-    PAGES, name=f"{PAGES.name} on photographs", samples="photographs", batch=lambda count: normalised(photographs(count))
+    PAGES,
+    name=f"{PAGES.name} on photographs",
+    samples="photographs",
+    batch=lambda count: normalised(photographs(count)),
 )
 
 
@@ -39,7 +45,9 @@ class Record:
     @property
     def gain(self) -> float:
         """The mean score after training less that before, averaged over the seeds."""
-        return float(np.nanmean(self.after.scores) - np.mean([np.nanmean(one.scores) for one in self.before]))
+        return float(
+            np.nanmean(self.after.scores) - np.mean([np.nanmean(one.scores) for one in self.before])
+        )
 
     @property
     def beyond_seeds(self) -> bool:
@@ -59,7 +67,9 @@ def record(network: Trained) -> Record:
     for seed in (None, *SEEDS):
         progress(f"{network.name}, {'trained' if seed is None else f'seed {seed}'}")
         model = trained(network) if seed is None else untrained(network, seed)
-        found.append(sg.signature(model, batch, name=network.name, progress=False, **network.options))
+        found.append(
+            sg.signature(model, batch, name=network.name, progress=False, **network.options)
+        )
     return Record(network, found[0], tuple(found[1:]))
 
 
@@ -67,14 +77,17 @@ def row(one: Record) -> str:
     after = one.after.summary()
     before = [signature.summary() for signature in one.before]
     sites = one.after.sites
-    unscored = sum(len(signature.sites) - signature.coverage.scored for signature in (one.after, *one.before))
+    unscored = sum(
+        len(signature.sites) - signature.coverage.scored for signature in (one.after, *one.before)
+    )
     cells = [
         one.network.name + (f" ({unscored} without a score)" if unscored else ""),
         f"{max(site.n for site in sites)} {one.network.samples}",
         ", ".join(f"{count} {kind}" for kind, count in one.network.calls.items()),
         *(f"{after[key]:.3f}" for key in ("min", "median", "max", "mean")),
         *(f"{np.mean([each[key] for each in before]):.3f}" for key in ("min", "median", "max")),
-        f"{np.mean([each['mean'] for each in before]):.3f} ({min(each['mean'] for each in before):.3f} to "
+        f"{np.mean([each['mean'] for each in before]):.3f} "
+        f"({min(each['mean'] for each in before):.3f} to "
         f"{max(each['mean'] for each in before):.3f})",
         f"{one.gain:+.3f}",
         f"{one.lower} of {len(sites)}",
@@ -83,7 +96,9 @@ def row(one: Record) -> str:
 
 
 def named(records: list[Record]) -> str:
-    return ", ".join(f"{one.network.name} ({one.gain:+.3f})" for one in sorted(records, key=lambda one: one.gain))
+    return ", ".join(
+        f"{one.network.name} ({one.gain:+.3f})" for one in sorted(records, key=lambda one: one.gain)
+    )
 
 
 def finding(records: list[Record]) -> list[str]:
@@ -92,14 +107,22 @@ def finding(records: list[Record]) -> list[str]:
     down, up = [one for one in clear if one.gain < 0], [one for one in clear if one.gain > 0]
     sites, lower = sum(len(one.after.sites) for one in records), sum(one.lower for one in records)
     lines = [
-        f"In {len(down)} of {len(records)} rows the mean score is lower after training than with any of the "
-        f"{len(SEEDS)} seeds, that is, more non-linear: {named(down) or 'none'}. In {len(up)} it is higher: "
+        f"In {len(down)} of {len(records)} rows the mean score is lower after training than "
+        "with any of the "
+        f"{len(SEEDS)} seeds, that is, more non-linear: {named(down) or 'none'}. In "
+        f"{len(up)} it is higher: "
         f"{named(up) or 'none'}."
     ]
-    spreads = [float(np.nanstd(one.after.scores)) - np.mean([np.nanstd(each.scores) for each in one.before]) for one in records]
+    spreads = [
+        float(np.nanstd(one.after.scores))
+        - np.mean([np.nanstd(each.scores) for each in one.before])
+        for one in records
+    ]
     lines.append(
-        f"Of all {sites} activation calls {lower} have a lower score after training; the scores of a network lie further apart "
-        f"(standard deviation over its calls) in {sum(spread > 0 for spread in spreads)} of {len(records)} rows."
+        f"Of all {sites} activation calls {lower} have a lower score after training; the "
+        "scores of a network lie further apart "
+        f"(standard deviation over its calls) in {sum(spread > 0 for spread in spreads)} of "
+        f"{len(records)} rows."
     )
     return lines
 
@@ -113,11 +136,15 @@ def main() -> str:
             "",
             describe("cpu"),
             "",
-            "Trained networks out of ordinary packages (`tests/real`), and the same architectures untrained: the mean over "
-            f"seeds {', '.join(map(str, SEEDS))}, in brackets the range. Both see the same data, one batch; Ledoit–Wolf. "
-            "Untrained, the weights are those that the library draws, and batch norms have the statistics of the data.",
+            "Trained networks out of ordinary packages (`tests/real`), and the same "
+            "architectures untrained: the mean over "
+            f"seeds {', '.join(map(str, SEEDS))}, in brackets the range. Both see the same "
+            "data, one batch; Ledoit–Wolf. "
+            "Untrained, the weights are those that the library draws, and batch norms have "
+            "the statistics of the data.",
             "",
-            "| network | samples | calls | trained: min | median | max | mean | untrained: min | median | max | mean | "
+            "| network | samples | calls | trained: min | median | max | mean | untrained: "
+            "min | median | max | mean | "
             "change of mean | calls with a lower score |",
             "|---|---|---|" + "---:|" * 10,
             *(row(one) for one in records),

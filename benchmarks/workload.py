@@ -1,4 +1,6 @@
-"""The pooled inputs and outputs of the 49 ReLU calls of ResNet-50, for 512 images with the statistics of photographs."""
+"""The pooled inputs and outputs of the 49 ReLU calls of ResNet-50, for 512 images with the
+statistics of photographs.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ SIDE = 224
 def torchvision_models() -> object:
     """Import torchvision's models, also where its wheel was built for another torch.
 
-    Such a wheel fails on two detection operators whose schemas nobody declared. The networks do not use them, so
-    declaring the schemas is enough.
+    Such a wheel fails on two detection operators whose schemas nobody declared. The networks do not
+    use them, so declaring the schemas is enough.
     """
     try:
         return importlib.import_module("torchvision.models")
@@ -29,12 +31,15 @@ def torchvision_models() -> object:
 
 
 def photographs(count: int, side: int = SIDE, *, seed: int = 0, device: str = "cpu") -> Tensor:
-    """Draw images (count, 3, side, side) with a 1/f amplitude spectrum, mostly grey, of varying contrast and brightness."""
+    """Draw images (count, 3, side, side) with a 1/f amplitude spectrum, mostly gray, of varying
+    contrast and brightness.
+    """
     generator = torch.Generator().manual_seed(seed)
     frequency = torch.fft.fftfreq(side)
     radius = torch.sqrt(frequency[:, None] ** 2 + frequency[None, :] ** 2).clamp_min(1 / side)
-    # Luminance carries most of the energy of a photograph and the two colour differences little of it.
-    colours = torch.tensor([[1.0, 0.15, 0.05], [1.0, 0.0, -0.1], [1.0, -0.15, 0.05]], device=device)
+    # Luminance carries most of the energy of a photograph and the two color differences little of
+    # it.
+    colors = torch.tensor([[1.0, 0.15, 0.05], [1.0, 0.0, -0.1], [1.0, -0.15, 0.05]], device=device)
     images = []
     for start in range(0, count, 64):
         size = min(64, count - start)
@@ -43,12 +48,14 @@ def photographs(count: int, side: int = SIDE, *, seed: int = 0, device: str = "c
         brightness = (0.5 * torch.randn(size, 1, 1, 1, generator=generator)).to(device)
         field = torch.fft.ifft2(torch.fft.fft2(noise) / radius.to(device)).real
         field = field / field.std(dim=(2, 3), keepdim=True)
-        images.append(torch.einsum("rc,nchw->nrhw", colours, field) * contrast + brightness)
+        images.append(torch.einsum("rc,nchw->nrhw", colors, field) * contrast + brightness)
     return torch.cat(images)
 
 
 def resnet50(*, device: str = "cpu") -> nn.Module:
-    """Build torchvision's ResNet-50 with seeded weights and batch-norm statistics calibrated on four batches of 32."""
+    """Build torchvision's ResNet-50 with seeded weights and batch-norm statistics calibrated on
+    four batches of 32.
+    """
     torch.manual_seed(0)
     model: nn.Module = torchvision_models().resnet50(weights=None).to(device)  # type: ignore[attr-defined]
     for module in model.modules():
@@ -62,9 +69,15 @@ def resnet50(*, device: str = "cpu") -> nn.Module:
 
 
 def relu_features(
-    model: nn.Module, images: Tensor, *, batch: int = 32, progress: Callable[[int], None] | None = None
+    model: nn.Module,
+    images: Tensor,
+    *,
+    batch: int = 32,
+    progress: Callable[[int], None] | None = None,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Average the input and output of every ReLU call over space: 49 pairs (x, y) of shape (n, channels) in float32."""
+    """Average the input and output of every ReLU call over space: 49 pairs (x, y) of shape (n,
+    channels) in float32.
+    """
     calls: list[tuple[list[Tensor], list[Tensor]]] = []
     position = 0
 
@@ -81,7 +94,10 @@ def relu_features(
     handles = []
     for module in model.modules():
         if isinstance(module, nn.ReLU):
-            handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+            handles += [
+                module.register_forward_pre_hook(before),
+                module.register_forward_hook(after),
+            ]
     with torch.no_grad():
         for start in range(0, len(images), batch):
             position = 0

@@ -2,7 +2,8 @@
 
     python docs/gallery.py [FOLDER]
 
-FOLDER is what `sigmascope reproduce all -o FOLDER` wrote; without one, everything is reproduced first.
+FOLDER is what `sigmascope reproduce all -o FOLDER` wrote; without one, everything is reproduced
+first.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from sigmascope.reproduce.index import write_gallery
 from sigmascope.reproduce.run import outcomes_in
 
 DOCS = Path(__file__).parent
-WIDTH, COLOURS = 1400, 256
+WIDTH, COLORS = 1400, 256
 
 
 def shrink(source: Path, target: Path) -> None:
-    """Copy a picture with fewer pixels and colours: a page shows no more."""
+    """Copy a picture with fewer pixels and colors: a page shows no more."""
     picture = Image.open(source).convert("RGB")
     picture.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    picture.quantize(COLORS, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def main(folder: Path) -> None:
@@ -47,5 +48,7 @@ if __name__ == "__main__":
         main(Path(sys.argv[1]))
     else:
         with tempfile.TemporaryDirectory() as made:
-            subprocess.run([sys.executable, "-m", "sigmascope", "reproduce", "all", "-o", made], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "sigmascope", "reproduce", "all", "-o", made], check=True
+            )
             main(Path(made))

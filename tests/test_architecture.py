@@ -1,7 +1,7 @@
 """The grammar of the package: who may import what, and which constructs have no place in it.
 
-Each rule is a function from a parsed module to complaints. It is run on the package, where it must be silent, and on
-made-up snippets, where it must not be.
+Each rule is a function from a parsed module to complaints. It is run on the package, where it must
+be silent, and on made-up snippets, where it must not be.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ LAYERS = (
     "cli",
     "__main__",
 )
-# Results that draw themselves: these modules may import figures, but only inside a function or for types.
+# Results that draw themselves: these modules may import figures, but only inside a function or for
+# types.
 DRAW_THEMSELVES = ("symmetry.layer_similarity",)
-FACADE_USERS = ("cli", "__main__")  # the others would reach every layer through the package's own __init__
+# the others would reach every layer through the package's own __init__
+FACADE_USERS = ("cli", "__main__")
 OPTIONAL = {
     "torchvision": ("catalog",),
     "timm": ("catalog",),
@@ -54,7 +56,11 @@ OPTIONAL = {
     "dtaidistance": ("compare",),
 }
 FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve")
-MAY_IMPORT = {"matplotlib": ("figures", "reporting", "reproduce"), **OPTIONAL, **dict.fromkeys(FORBIDDEN, ())}
+MAY_IMPORT = {
+    "matplotlib": ("figures", "reporting", "reproduce"),
+    **OPTIONAL,
+    **dict.fromkeys(FORBIDDEN, ()),
+}
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,10 @@ def walk(node: ast.AST, deferred: bool = False) -> Iterator[tuple[ast.AST, bool]
             for branch, inner in ((child.body, True), (child.orelse, deferred)):
                 yield from walk(ast.Module(body=branch, type_ignores=[]), inner)
         else:
-            yield from walk(child, deferred or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+            yield from walk(
+                child,
+                deferred or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda),
+            )
 
 
 def imports(module: Module) -> Iterator[Import]:
@@ -131,7 +140,9 @@ def imports(module: Module) -> Iterator[Import]:
             case ast.ImportFrom(names=names):
                 origin = module.resolve("." * node.level + (node.module or ""))
                 for name in names:
-                    yield Import(node.lineno, f"{origin}.{name.name}", name.asname or name.name, deferred)
+                    yield Import(
+                        node.lineno, f"{origin}.{name.name}", name.asname or name.name, deferred
+                    )
             case ast.Call(args=[ast.Constant(value=str(target)), *_]):
                 if ast.unparse(node.func).endswith(("import_module", "__import__")):
                     yield Import(node.lineno, module.resolve(target), "", deferred)
@@ -149,29 +160,45 @@ def follows_import_order(module: Module) -> Iterator[str]:
             continue
         if not path or path[0] not in LAYERS:
             if module.layer not in FACADE_USERS:
-                yield f"{module.name}:{found.line}: imports {found.target} through the package's __init__"
+                yield (
+                    f"{module.name}:{found.line}: imports {found.target} through the package's "
+                    "__init__"
+                )
         elif path[0] == "figures" and found.deferred and module.name in DRAW_THEMSELVES:
             continue
         elif LAYERS.index(path[0]) > LAYERS.index(module.layer):
-            yield f"{module.name}:{found.line}: imports {found.target}, which comes after {module.layer}"
+            yield (
+                f"{module.name}:{found.line}: imports {found.target}, which comes after "
+                f"{module.layer}"
+            )
 
 
 def imports_what_it_may(module: Module) -> Iterator[str]:
     for found in imports(module):
         root = found.target.partition(".")[0]
         if root in MAY_IMPORT and not module.within(MAY_IMPORT[root]):
-            yield f"{module.name}:{found.line}: {root} may be imported by: {', '.join(MAY_IMPORT[root]) or 'nobody'}"
+            yield (
+                f"{module.name}:{found.line}: {root} may be imported by: "
+                f"{', '.join(MAY_IMPORT[root]) or 'nobody'}"
+            )
 
 
 def defers_optional_packages(module: Module) -> Iterator[str]:
     for found in imports(module):
         if found.target.partition(".")[0] in OPTIONAL and not found.deferred:
-            yield f"{module.name}:{found.line}: {found.target} is optional; import it inside the function that needs it"
+            yield (
+                f"{module.name}:{found.line}: {found.target} is optional; import it inside the "
+                "function that needs it"
+            )
 
 
 def prints_only_in_cli(module: Module) -> Iterator[str]:
     for node, _ in walk(module.tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print" and module.layer != "cli":
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "print"
+            and module.layer != "cli"
+        ):
             yield f"{module.name}:{node.lineno}: prints"
 
 
@@ -189,8 +216,13 @@ def loads_only_weights(module: Module) -> Iterator[str]:
         head, dot, rest = ast.unparse(node.func).partition(".")
         if aliases.get(head, head) + dot + rest != "torch.load":
             continue
-        if not any(key.arg == "weights_only" and ast.unparse(key.value) == "True" for key in node.keywords):
-            yield f"{module.name}:{node.lineno}: torch.load without weights_only=True can run code from a file"
+        if not any(
+            key.arg == "weights_only" and ast.unparse(key.value) == "True" for key in node.keywords
+        ):
+            yield (
+                f"{module.name}:{node.lineno}: torch.load without weights_only=True can run code "
+                "from a file"
+            )
 
 
 def starts_with_docstring(module: Module) -> Iterator[str]:
@@ -230,11 +262,20 @@ def test_package_obeys(rule: Rule) -> None:
         (follows_import_order, module("from .. import compare")),
         (follows_import_order, module("from ..compare import save", "measure", is_package=True)),
         (follows_import_order, module("from .maths import transport", "errors")),
-        (follows_import_order, module("def late():\n    from sigmascope.cli import main", "reproduce.fig7")),
+        (
+            follows_import_order,
+            module("def late():\n    from sigmascope.cli import main", "reproduce.fig7"),
+        ),
         (follows_import_order, module("importlib.import_module('sigmascope.figures')")),
         (follows_import_order, module("from sigmascope.runs import load_runs", "catalog.models")),
-        (follows_import_order, module("from sigmascope.figures import save", "symmetry.layer_similarity")),
-        (follows_import_order, module("def plot():\n    from sigmascope.figures import save", "symmetry.layers")),
+        (
+            follows_import_order,
+            module("from sigmascope.figures import save", "symmetry.layer_similarity"),
+        ),
+        (
+            follows_import_order,
+            module("def plot():\n    from sigmascope.figures import save", "symmetry.layers"),
+        ),
         (follows_import_order, module("", "helpers")),
         (imports_what_it_may, module("import matplotlib.pyplot as plt", "cli.compare")),
         (imports_what_it_may, module("from matplotlib import pyplot", "compare.embedding")),
@@ -245,8 +286,14 @@ def test_package_obeys(rule: Rule) -> None:
         (imports_what_it_may, module("import pickle", "store")),
         (imports_what_it_may, module("from pickle import loads", "cli")),
         (defers_optional_packages, module("import ot", "maths.transport")),
-        (defers_optional_packages, module("try:\n    import timm\nexcept ImportError:\n    timm = None", "catalog.models")),
-        (defers_optional_packages, module("if TYPE_CHECKING:\n    pass\nelse:\n    import pandas", "compare.table")),
+        (
+            defers_optional_packages,
+            module("try:\n    import timm\nexcept ImportError:\n    timm = None", "catalog.models"),
+        ),
+        (
+            defers_optional_packages,
+            module("if TYPE_CHECKING:\n    pass\nelse:\n    import pandas", "compare.table"),
+        ),
         (prints_only_in_cli, module("def show():\n    print('σ')")),
         (names_what_it_catches, module("try:\n    pass\nexcept:\n    pass")),
         (loads_only_weights, module("import torch\ntorch.load('a.pt')")),
@@ -265,13 +312,27 @@ def test_rule_complains(rule: Rule, broken: Module) -> None:
     [
         (
             follows_import_order,
-            module("from sigmascope.maths import transport\nfrom ..capture.record import recording\nimport torch"),
+            module(
+                "from sigmascope.maths import transport\nfrom ..capture.record import "
+                "recording\nimport torch"
+            ),
         ),
-        (follows_import_order, module("from .affinity import affinity", "measure", is_package=True)),
+        (
+            follows_import_order,
+            module("from .affinity import affinity", "measure", is_package=True),
+        ),
         (follows_import_order, module("from sigmascope import __version__", "store")),
-        (follows_import_order, module("import sigmascope as sg\nfrom sigmascope import affinity", "cli")),
+        (
+            follows_import_order,
+            module("import sigmascope as sg\nfrom sigmascope import affinity", "cli"),
+        ),
         (follows_import_order, module("from .cli import main", "", is_package=True)),
-        (follows_import_order, module("def plot():\n    from sigmascope.figures import save", "symmetry.layer_similarity")),
+        (
+            follows_import_order,
+            module(
+                "def plot():\n    from sigmascope.figures import save", "symmetry.layer_similarity"
+            ),
+        ),
         (imports_what_it_may, module("import matplotlib.pyplot as plt", "figures.signature")),
         (imports_what_it_may, module("import pandas", "compare", is_package=True)),
         (defers_optional_packages, module("def w2():\n    import ot", "maths.transport")),
@@ -279,7 +340,12 @@ def test_rule_complains(rule: Rule, broken: Module) -> None:
         (prints_only_in_cli, module("print('σ')", "cli.show")),
         (prints_only_in_cli, module("console.print('σ')")),
         (names_what_it_catches, module("try:\n    pass\nexcept ValueError:\n    pass")),
-        (loads_only_weights, module("import torch\nimport json\ntorch.load('a.pt', weights_only=True)\njson.load(file)")),
+        (
+            loads_only_weights,
+            module(
+                "import torch\nimport json\ntorch.load('a.pt', weights_only=True)\njson.load(file)"
+            ),
+        ),
         (starts_with_docstring, module('"""Affinity."""')),
     ],
 )
@@ -290,7 +356,9 @@ def test_rule_is_silent(rule: Rule, sound: Module) -> None:
 def loaded_by(statement: str) -> set[str]:
     """The heavy packages that a fresh interpreter has loaded after the statement."""
     code = f"{statement}\nimport sys\nprint(*{{'torch', 'matplotlib'}} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
     return set(run.stdout.split())
 
 

@@ -44,7 +44,8 @@ class Frame:
         return GOOD
 
 
-# What is passed for a sample -> the error and a pattern of its message, with `NAME` for the argument's name.
+# What is passed for a sample -> the error and a pattern of its message, with `NAME` for the
+# argument's name.
 SAMPLES: dict[str, tuple[Any, type[SigmascopeError], str]] = {
     "nan": (spoilt(math.nan), InputError, r"NAME contains NaN at row 2, column 1 \(1 such value\).*Drop those rows"),
     "two nans": (spoilt(math.nan) * spoilt(math.nan, 5, 0), InputError, r"NaN at row 2, column 1 \(2 such values\).*Drop"),
@@ -82,7 +83,7 @@ SAMPLES: dict[str, tuple[Any, type[SigmascopeError], str]] = {
     "sparse coo": (TENSOR.to_sparse(), InputTypeError, r"NAME is a sparse tensor\. Call NAME\.to_dense\(\)"),
     "sparse csr": (quietly(TENSOR.to_sparse_csr), InputTypeError, r"NAME is a sparse tensor\. Call NAME\.to_dense\(\)"),
     "meta": (TENSOR.to("meta"), InputTypeError, r"NAME is on the meta device.*Run the network on real data"),
-    "quantised": (
+    "quantized": (
         quietly(torch.quantize_per_tensor, TENSOR.float(), 0.1, 0, torch.qint8),
         InputTypeError,
         r"NAME has dtype qint8.*NAME\.double\(\)",
@@ -131,27 +132,91 @@ def score(x: Any = GOOD, y: Any = GOOD, **options: Any) -> Callable[[], object]:
 EPS = r"Pass a small non-negative float such as 1e-6"
 NOT_A_PAIR = r"^pair 0 is not a pair \(x, y\) of samples\. Pass a list of such pairs"
 CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
-    "numpy and torch": (score(GOOD, TENSOR), InputTypeError, "different kinds, one NumPy and one torch. Pass both"),
-    "torch and numpy": (lambda: sg.w2_exact(TENSOR, GOOD), InputTypeError, "different kinds, one NumPy and one torch. Pass"),
-    "cpu and meta": (score(TENSOR, TENSOR.to("meta")), InputTypeError, "^y is on the meta device.*Run"),
-    "widths": (score(y=GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths.*same channels as columns"),
-    "widths, map": (lambda: sg.affine_map(GOOD, GOOD[:, :2]), InputError, "x has 3 columns and y 2.*equal widths"),
-    "paired, unequal": (score(y=GOOD[:5], coupling="paired"), InputError, "8 rows and y 5.*Use coupling='optimal'"),
-    "covariance, near": (score(covariance="ledoit_wolf"), OptionError, "Did you mean 'ledoit-wolf'.*Choose one of"),
-    "covariance, case": (score(covariance="Unbiased"), OptionError, "Did you mean 'unbiased'.*Choose one of"),
+    "numpy and torch": (
+        score(GOOD, TENSOR),
+        InputTypeError,
+        "different kinds, one NumPy and one torch. Pass both",
+    ),
+    "torch and numpy": (
+        lambda: sg.w2_exact(TENSOR, GOOD),
+        InputTypeError,
+        "different kinds, one NumPy and one torch. Pass",
+    ),
+    "cpu and meta": (
+        score(TENSOR, TENSOR.to("meta")),
+        InputTypeError,
+        "^y is on the meta device.*Run",
+    ),
+    "widths": (
+        score(y=GOOD[:, :2]),
+        InputError,
+        "x has 3 columns and y 2.*equal widths.*same channels as columns",
+    ),
+    "widths, map": (
+        lambda: sg.affine_map(GOOD, GOOD[:, :2]),
+        InputError,
+        "x has 3 columns and y 2.*equal widths",
+    ),
+    "paired, unequal": (
+        score(y=GOOD[:5], coupling="paired"),
+        InputError,
+        "8 rows and y 5.*Use coupling='optimal'",
+    ),
+    "covariance, near": (
+        score(covariance="ledoit_wolf"),
+        OptionError,
+        "Did you mean 'ledoit-wolf'.*Choose one of",
+    ),
+    "covariance, case": (
+        score(covariance="Unbiased"),
+        OptionError,
+        "Did you mean 'unbiased'.*Choose one of",
+    ),
     "covariance, far": (
         score(covariance="oas"),
         OptionError,
         "^covariance='oas' is not known. Choose one of 'ledoit-wolf', 'un",
     ),
-    "covariance, list": (score(covariance=["unbiased"]), OptionError, r"covariance=\['unbiased'\] is not known. Choose"),
-    "covariance, none": (score(covariance=None), OptionError, "covariance=None is not known. Choose"),
-    "covariance, map": (lambda: sg.affine_map(GOOD, GOOD, covariance="plain"), OptionError, "='plain' is not known.*Choose"),
-    "degenerate, near": (score(degenerate="release"), OptionError, "Did you mean 'released'.*Choose one of 'nan', 'released'"),
-    "degenerate, float": (score(degenerate=math.nan), OptionError, "degenerate=nan is not known. Choose one of 'nan'"),
-    "coupling, near": (score(coupling="pair"), OptionError, "Did you mean 'paired'.*Choose one of 'optimal', 'paired'"),
-    "coupling, true": (score(coupling=True), OptionError, "coupling=True is not known. Choose one of 'optimal'"),
-    "option of many": (lambda: sg.affinities([], coupling="optimum"), OptionError, "Did you mean 'optimal'.*Choose"),
+    "covariance, list": (
+        score(covariance=["unbiased"]),
+        OptionError,
+        r"covariance=\['unbiased'\] is not known. Choose",
+    ),
+    "covariance, none": (
+        score(covariance=None),
+        OptionError,
+        "covariance=None is not known. Choose",
+    ),
+    "covariance, map": (
+        lambda: sg.affine_map(GOOD, GOOD, covariance="plain"),
+        OptionError,
+        "='plain' is not known.*Choose",
+    ),
+    "degenerate, near": (
+        score(degenerate="release"),
+        OptionError,
+        "Did you mean 'released'.*Choose one of 'nan', 'released'",
+    ),
+    "degenerate, float": (
+        score(degenerate=math.nan),
+        OptionError,
+        "degenerate=nan is not known. Choose one of 'nan'",
+    ),
+    "coupling, near": (
+        score(coupling="pair"),
+        OptionError,
+        "Did you mean 'paired'.*Choose one of 'optimal', 'paired'",
+    ),
+    "coupling, true": (
+        score(coupling=True),
+        OptionError,
+        "coupling=True is not known. Choose one of 'optimal'",
+    ),
+    "option of many": (
+        lambda: sg.affinities([], coupling="optimum"),
+        OptionError,
+        "Did you mean 'optimal'.*Choose",
+    ),
     "eps < 0": (score(eps=-1e-6), InputError, "eps=-1e-06 cannot be added.*" + EPS),
     "eps nan": (score(eps=math.nan), InputError, "eps=nan cannot be added.*" + EPS),
     "eps inf": (score(eps=math.inf), InputError, "eps=inf cannot be added.*" + EPS),
@@ -162,8 +227,16 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "eps complex": (score(eps=1e-6j), InputTypeError, "is not a number.*" + EPS),
     "eps fraction": (score(eps=Fraction(1, 7)), InputTypeError, "is not a number.*" + EPS),
     "eps tensor": (score(eps=torch.tensor(1e-6)), InputTypeError, "is not a number.*" + EPS),
-    "eps of a map": (lambda: sg.affine_map(GOOD, GOOD, eps=-1), InputError, "eps=-1 cannot be added.*" + EPS),
-    "eps of many": (lambda: sg.affinities([], eps="0"), InputTypeError, "eps='0' is not a number.*" + EPS),
+    "eps of a map": (
+        lambda: sg.affine_map(GOOD, GOOD, eps=-1),
+        InputError,
+        "eps=-1 cannot be added.*" + EPS,
+    ),
+    "eps of many": (
+        lambda: sg.affinities([], eps="0"),
+        InputTypeError,
+        "eps='0' is not a number.*" + EPS,
+    ),
     "a triple": (lambda: sg.affinities([(GOOD, GOOD, GOOD)]), InputTypeError, NOT_A_PAIR),
     "one sample": (lambda: sg.affinities([GOOD]), InputTypeError, NOT_A_PAIR),
     "two samples": (lambda: sg.affinities((GOOD, GOOD)), InputTypeError, NOT_A_PAIR),
@@ -176,19 +249,71 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
         InputError,
         "^pair 1: x has 3 columns.*widths",
     ),
-    "covariance not symmetric": (gaussian(covariance_y=np.triu(COVARIANCE)), InputError, "^covariance_y is not a symm.*Pass"),
-    "covariance not square": (gaussian(covariance_x=COVARIANCE[:2]), InputError, "^covariance_x is not a symmetric.*Pass"),
-    "covariance negative": (gaussian(covariance_x=-COVARIANCE), InputError, "eigenvalue -.* < 0. Pass a positive semi-def"),
-    "covariance indefinite": (gaussian(covariance_y=np.diag([1.0, 1, -1])), InputError, "eigenvalue -1 < 0. Pass a positive"),
-    "covariance nan": (gaussian(covariance_x=math.nan * COVARIANCE), InputError, "^covariance_x contains NaN.*Drop those rows"),
-    "covariance a number": (gaussian(covariance_x=np.array(2.0)), InputError, r"^covariance_x has shape \(\).*Pass a matrix"),
-    "covariance a list": (gaussian(covariance_x=COVARIANCE.tolist()), InputTypeError, "^covariance_x is a list. Pass"),
-    "mean a matrix": (gaussian(mean_x=GOOD), InputError, r"^mean_x is not a vector. Pass a mean \(d,\)"),
-    "mean a number": (gaussian(mean_y=0.0), InputError, r"^mean_y is not a vector. Pass a mean \(d,\)"),
-    "mean too short": (gaussian(mean_x=MEAN[:2]), InputError, "^mean_x has 2 entries and covariance_x 3. Pass"),
-    "mean inf": (gaussian(mean_x=math.inf * MEAN), InputError, "^mean_x contains an infinite value.*Drop those rows"),
-    "mean integer": (gaussian(mean_y=np.arange(3)), InputTypeError, "^mean_y has dtype int64.*convert them"),
-    "dimensions": (gaussian(mean_x=MEAN[:2], covariance_x=COVARIANCE[:2, :2]), InputError, "2 and 3 entries. Pass Gaussians"),
+    "covariance not symmetric": (
+        gaussian(covariance_y=np.triu(COVARIANCE)),
+        InputError,
+        "^covariance_y is not a symm.*Pass",
+    ),
+    "covariance not square": (
+        gaussian(covariance_x=COVARIANCE[:2]),
+        InputError,
+        "^covariance_x is not a symmetric.*Pass",
+    ),
+    "covariance negative": (
+        gaussian(covariance_x=-COVARIANCE),
+        InputError,
+        "eigenvalue -.* < 0. Pass a positive semi-def",
+    ),
+    "covariance indefinite": (
+        gaussian(covariance_y=np.diag([1.0, 1, -1])),
+        InputError,
+        "eigenvalue -1 < 0. Pass a positive",
+    ),
+    "covariance nan": (
+        gaussian(covariance_x=math.nan * COVARIANCE),
+        InputError,
+        "^covariance_x contains NaN.*Drop those rows",
+    ),
+    "covariance a number": (
+        gaussian(covariance_x=np.array(2.0)),
+        InputError,
+        r"^covariance_x has shape \(\).*Pass a matrix",
+    ),
+    "covariance a list": (
+        gaussian(covariance_x=COVARIANCE.tolist()),
+        InputTypeError,
+        "^covariance_x is a list. Pass",
+    ),
+    "mean a matrix": (
+        gaussian(mean_x=GOOD),
+        InputError,
+        r"^mean_x is not a vector. Pass a mean \(d,\)",
+    ),
+    "mean a number": (
+        gaussian(mean_y=0.0),
+        InputError,
+        r"^mean_y is not a vector. Pass a mean \(d,\)",
+    ),
+    "mean too short": (
+        gaussian(mean_x=MEAN[:2]),
+        InputError,
+        "^mean_x has 2 entries and covariance_x 3. Pass",
+    ),
+    "mean inf": (
+        gaussian(mean_x=math.inf * MEAN),
+        InputError,
+        "^mean_x contains an infinite value.*Drop those rows",
+    ),
+    "mean integer": (
+        gaussian(mean_y=np.arange(3)),
+        InputTypeError,
+        "^mean_y has dtype int64.*convert them",
+    ),
+    "dimensions": (
+        gaussian(mean_x=MEAN[:2], covariance_x=COVARIANCE[:2, :2]),
+        InputError,
+        "2 and 3 entries. Pass Gaussians",
+    ),
     "kinds": (
         gaussian(mean_x=torch.from_numpy(MEAN), covariance_x=torch.from_numpy(COVARIANCE)),
         InputTypeError,
@@ -204,12 +329,17 @@ def test_bad_call(call: str) -> None:
         function()
 
 
-@pytest.mark.parametrize("call", [score(y=GOOD[:5]), lambda: sg.w2_exact(GOOD, GOOD[:5])], ids=["affinity", "w2_exact"])
-def test_unequal_sizes_without_the_extra(call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "call", [score(y=GOOD[:5]), lambda: sg.w2_exact(GOOD, GOOD[:5])], ids=["affinity", "w2_exact"]
+)
+def test_unequal_sizes_without_the_extra(
+    call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     call()
     monkeypatch.setitem(sys.modules, "ot", None)
     remedy = re.escape(
-        'x has 8 rows and y 5: samples of unequal size need the package POT. Install it with: pip install "sigma'
+        "x has 8 rows and y 5: samples of unequal size need the package POT. Install it "
+        'with: pip install "sigma'
     )
     with pytest.raises(MissingExtraError, match=remedy):
         call()
@@ -235,8 +365,12 @@ def test_output_without_variance(case: str, kind: Callable[[np.ndarray], Any]) -
         assert math.isnan(result)
         assert math.isnan(result.w2)
         assert (result.degenerate, result.certified) == (True, "none")
-        assert re.fullmatch(r"the output hardly varies: its mean variance \S+ is not above eps \S+", result.reason)
+        assert re.fullmatch(
+            r"the output hardly varies: its mean variance \S+ is not above eps \S+", result.reason
+        )
         assert result.reason in repr(result)
-        released = sg.affinity(kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="released")
+        released = sg.affinity(
+            kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="released"
+        )
         assert (released.degenerate, released.reason) == (True, "")
         assert float(released) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(released) < 1

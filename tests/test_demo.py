@@ -40,7 +40,9 @@ def test_the_finding_of_made_up_scores() -> None:
     residual = signatures()[0]
     found = finding(residual)
     groups = np.array(groups_of(residual))
-    pairs = [(a, b) for a in residual.scores[groups == AFTER] for b in residual.scores[groups == INSIDE]]
+    pairs = [
+        (a, b) for a in residual.scores[groups == AFTER] for b in residual.scores[groups == INSIDE]
+    ]
     assert found.separation == pytest.approx(sum(a > b for a, b in pairs) / 81)
     assert found.inside == pytest.approx(residual.scores[1::2].mean())
     assert found.after == pytest.approx(residual.scores[2::2].mean())
@@ -48,12 +50,20 @@ def test_the_finding_of_made_up_scores() -> None:
 
 def test_the_files(tmp_path: Path) -> None:
     paths = draw_demo(signatures(), tmp_path)
-    assert [path.name for path in paths] == ["demo.png", "demo.svg", "demo.csv", "resnet20.json", "plain20.json"]
+    assert [path.name for path in paths] == [
+        "demo.png",
+        "demo.svg",
+        "demo.csv",
+        "resnet20.json",
+        "plain20.json",
+    ]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     text = paths[1].read_text()
     for word in ("sigmascope/resnet20", "sigmascope/plain20", INSIDE, AFTER):
         assert word in text
     with paths[2].open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["panel"] == "sigmascope/resnet20, signature"]
+        rows = [
+            row for row in csv.DictReader(file) if row["panel"] == "sigmascope/resnet20, signature"
+        ]
     assert [float(row["score"]) for row in rows] == signatures()[0].scores.tolist()
     assert sg.load(paths[3]).scores.tolist() == signatures()[0].scores.tolist()

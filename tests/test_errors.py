@@ -5,14 +5,28 @@ from __future__ import annotations
 import pytest
 
 from sigmascope import errors
-from sigmascope.errors import InputError, InputTypeError, MissingExtraError, OptionError, SigmascopeError, check_option
+from sigmascope.errors import (
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    OptionError,
+    SigmascopeError,
+    check_option,
+)
 
 
 @pytest.mark.parametrize(
     ("error", "builtin"),
-    [(InputError, ValueError), (InputTypeError, TypeError), (OptionError, ValueError), (MissingExtraError, ImportError)],
+    [
+        (InputError, ValueError),
+        (InputTypeError, TypeError),
+        (OptionError, ValueError),
+        (MissingExtraError, ImportError),
+    ],
 )
-def test_each_error_is_ours_and_a_builtin(error: type[SigmascopeError], builtin: type[Exception]) -> None:
+def test_each_error_is_ours_and_a_builtin(
+    error: type[SigmascopeError], builtin: type[Exception]
+) -> None:
     assert issubclass(error, SigmascopeError)
     assert issubclass(error, builtin)
     with pytest.raises(builtin, match=r"^what, and what to do$"):
@@ -20,7 +34,11 @@ def test_each_error_is_ours_and_a_builtin(error: type[SigmascopeError], builtin:
 
 
 def test_the_family_is_complete() -> None:
-    family = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SigmascopeError)}
+    family = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, SigmascopeError)
+    }
     assert family == {name for name in errors.__all__ if name != "check_option"}
     assert SigmascopeError.__bases__ == (Exception,)
     assert all(getattr(errors, name).__doc__ for name in family)
@@ -34,7 +52,11 @@ def test_known_options_pass(value: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("paird", "coupling='paird' is not known. Did you mean 'paired'? Choose one of 'optimal', 'paired'."),
+        (
+            "paird",
+            "coupling='paird' is not known. Did you mean 'paired'? Choose one of 'optimal', "
+            "'paired'.",
+        ),
         ("x", "coupling='x' is not known. Choose one of 'optimal', 'paired'."),
         ("", "coupling='' is not known. Choose one of 'optimal', 'paired'."),
         (None, "coupling=None is not known. Choose one of 'optimal', 'paired'."),
@@ -49,5 +71,7 @@ def test_unknown_options_are_told_the_choices(value: object, message: str) -> No
 
 
 def test_choices_may_be_any_iterable() -> None:
-    with pytest.raises(OptionError, match=r"Did you mean 'paired'\? Choose one of 'optimal', 'paired'\.$"):
+    with pytest.raises(
+        OptionError, match=r"Did you mean 'paired'\? Choose one of 'optimal', 'paired'\.$"
+    ):
         check_option("coupling", "pairedd", iter({"optimal": 1, "paired": 2}))

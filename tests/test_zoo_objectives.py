@@ -26,10 +26,17 @@ class Tiny(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.bn, self.act, self.fc = nn.Conv2d(3, 16, 5, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Linear(64, 10)
+        self.conv, self.bn, self.act, self.fc = (
+            nn.Conv2d(3, 16, 5, 3),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Linear(64, 10),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(nn.functional.adaptive_avg_pool2d(self.act(self.bn(self.conv(x))), 2).flatten(1))
+        return self.fc(
+            nn.functional.adaptive_avg_pool2d(self.act(self.bn(self.conv(x))), 2).flatten(1)
+        )
 
 
 @pytest.fixture
@@ -47,10 +54,14 @@ def objectives(zoo: dict[str, ModuleType]) -> ModuleType:
 
 
 def pictures(n: int = 64, contrast: float = 0.3) -> tuple[Tensor, Tensor]:
-    """Smooth images whose class is the place of a bright square; the top is bright, so that turns can be seen."""
+    """Smooth images whose class is the place of a bright square; the top is bright, so that turns
+    can be seen.
+    """
     random = torch.Generator().manual_seed(0)
     labels = torch.arange(n) % 10
-    images = nn.functional.interpolate(contrast * torch.randn(n, 3, 6, 6, generator=random), size=32, mode="bilinear")
+    images = nn.functional.interpolate(
+        contrast * torch.randn(n, 3, 6, 6, generator=random), size=32, mode="bilinear"
+    )
     images += torch.linspace(1, -1, 32)[:, None]
     for image, label in zip(images, labels.tolist(), strict=True):
         image[label % 3, 8 + 3 * (label // 3) :][:6, 4 + 2 * label :][:, :6] += 2.0
@@ -69,7 +80,9 @@ WAYS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_loss_falls(zoo: dict[str, ModuleType], way: str) -> None:
-    recipe = zoo["recipes"].Recipe(optimizer="adamw", rate=0.005, decay=0.0, epochs=30, batch=64, **WAYS[way])
+    recipe = zoo["recipes"].Recipe(
+        optimizer="adamw", rate=0.005, decay=0.0, epochs=30, batch=64, **WAYS[way]
+    )
     torch.manual_seed(0)
     contrast = 3.0 if way == "simclr" else 0.3  # images that are alike cannot be told apart
     run = zoo["trainer"].Trainer(Tiny(), recipe, *pictures(contrast=contrast))
@@ -77,7 +90,8 @@ def test_the_loss_falls(zoo: dict[str, ModuleType], way: str) -> None:
     share = 0.98 if way == "simclr" else 0.9  # one convolution learns few views by heart
     assert np.mean(losses[-5:]) < share * np.mean(losses[:3])
     if way == "simclr":
-        assert np.mean(losses[-5:]) < math.log(127) - 0.1  # below chance, where all projections are alike
+        # below chance, where all projections are alike
+        assert np.mean(losses[-5:]) < math.log(127) - 0.1
 
 
 def test_every_objective_is_tried(objectives: ModuleType) -> None:
@@ -94,13 +108,19 @@ def test_a_step_of_the_old_kind_is_unchanged(zoo: dict[str, ModuleType]) -> None
     torch.manual_seed(2)
     found, state = run.objective.loss(model, images, labels), torch.get_rng_state()
     torch.manual_seed(2)
-    shown = zoo["objectives"].augmented(images, recipe).contiguous(memory_format=torch.channels_last)
-    assert torch.equal(found, nn.functional.cross_entropy(model(shown), labels, label_smoothing=0.1))
+    shown = (
+        zoo["objectives"].augmented(images, recipe).contiguous(memory_format=torch.channels_last)
+    )
+    assert torch.equal(
+        found, nn.functional.cross_entropy(model(shown), labels, label_smoothing=0.1)
+    )
     assert torch.equal(state, torch.get_rng_state())
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-def test_noise_replaces_the_stated_share_by_other_classes(objectives: ModuleType, share: float) -> None:
+def test_noise_replaces_the_stated_share_by_other_classes(
+    objectives: ModuleType, share: float
+) -> None:
     labels = torch.arange(5000) % 10
     noisy = objectives.noisy_labels(labels, share, 3)
     assert int((noisy != labels).sum()) == round(share * 5000)
@@ -110,16 +130,22 @@ def test_noise_replaces_the_stated_share_by_other_classes(objectives: ModuleType
     if share:
         counts = torch.bincount((noisy - labels)[noisy != labels] % 10, minlength=10)[1:].double()
         expected = counts.sum() / 9
-        assert float(((counts - expected) ** 2 / expected).sum()) < 26.1  # chi², 8 degrees of freedom, p = 0.001
+        # chi², 8 degrees of freedom, p = 0.001
+        assert float(((counts - expected) ** 2 / expected).sum()) < 26.1
 
 
 def test_noise_is_not_the_order_of_the_images(objectives: ModuleType) -> None:
-    labels, order = torch.arange(5000) % 10, torch.randperm(5000, generator=torch.Generator().manual_seed(3))
+    labels, order = (
+        torch.arange(5000) % 10,
+        torch.randperm(5000, generator=torch.Generator().manual_seed(3)),
+    )
     changed = (objectives.noisy_labels(labels, 0.4, 3) != labels)[order]
     assert abs(float(changed[:2000].double().mean()) - 0.4) < 0.04
 
 
-def test_an_attack_stays_within_its_radius_raises_the_loss_and_leaves_no_trace(zoo: dict[str, ModuleType]) -> None:
+def test_an_attack_stays_within_its_radius_raises_the_loss_and_leaves_no_trace(
+    zoo: dict[str, ModuleType],
+) -> None:
     (images, labels), recipes, attacked = pictures(), zoo["recipes"], zoo["objectives"].attacked
     mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (recipes.MEAN, recipes.STD))
     images = torch.clamp(images, -mean / std, (255 - mean) / std)
@@ -129,7 +155,11 @@ def test_an_attack_stays_within_its_radius_raises_the_loss_and_leaves_no_trace(z
     found = attacked(model, images, labels, 4.0)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(module.track_running_stats for module in model.modules() if isinstance(module, nn.BatchNorm2d))
+    assert all(
+        module.track_running_stats
+        for module in model.modules()
+        if isinstance(module, nn.BatchNorm2d)
+    )
     assert not found.requires_grad
     pixels = found * std + mean
     assert 3.99 < float((std * (found - images)).abs().max()) <= 4.0 + 1e-3
@@ -137,13 +167,18 @@ def test_an_attack_stays_within_its_radius_raises_the_loss_and_leaves_no_trace(z
     assert float(pixels.max()) <= 255 + 1e-3
     steps = torch.randn(images.shape, generator=torch.Generator().manual_seed(1)).sign() * 4 / std
     with torch.no_grad():
-        losses = [float(nn.functional.cross_entropy(model(x), labels)) for x in (images, images + steps, found)]
+        losses = [
+            float(nn.functional.cross_entropy(model(x), labels))
+            for x in (images, images + steps, found)
+        ]
     assert losses[2] > max(losses[:2]) + 0.01
 
 
 def test_quarters_of_a_turn(objectives: ModuleType) -> None:
     images, turns = torch.randn(5, 3, 32, 32), torch.tensor([0, 1, 2, 3, 1])
-    expected = torch.stack([image.rot90(int(turn), (1, 2)) for image, turn in zip(images, turns, strict=True)])
+    expected = torch.stack(
+        [image.rot90(int(turn), (1, 2)) for image, turn in zip(images, turns, strict=True)]
+    )
     assert torch.equal(objectives.turned(images, turns), expected)
 
 
@@ -163,11 +198,11 @@ def test_views_are_images_and_differ(objectives: ModuleType) -> None:
     images = torch.clamp(pictures()[0], -2, 2)
     torch.manual_seed(0)
     black, white = objectives._range(images)
-    views = objectives.recoloured(images.repeat(2, 1, 1, 1))
+    views = objectives.recolored(images.repeat(2, 1, 1, 1))
     assert bool(((views >= black) & (views <= white)).all())
     pixels = views - black
-    grey = torch.isclose(pixels[:, 0], pixels[:, 1], atol=1e-4).flatten(1).float().mean(1) > 0.95
-    assert 0.05 < float(grey.float().mean()) < 0.4
+    gray = torch.isclose(pixels[:, 0], pixels[:, 1], atol=1e-4).flatten(1).float().mean(1) > 0.95
+    assert 0.05 < float(gray.float().mean()) < 0.4
     assert not any(torch.equal(*pair) for pair in zip(*views.chunk(2), strict=True))
 
 
@@ -181,23 +216,36 @@ def test_a_probe_is_logistic_regression(objectives: ModuleType) -> None:
         model.conv.weight[3], model.conv.bias[3] = 0.0, -1.0  # features that never vary
     before = {name: value.clone() for name, value in model.state_dict().items()}
     objectives.probe(model, images[:1500], labels[:1500])
-    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    changed = {
+        name for name, value in model.state_dict().items() if not torch.equal(value, before[name])
+    }
     assert changed == {"fc.weight", "fc.bias"}
     assert bool(torch.isfinite(model.fc.weight).all())
     with torch.no_grad():
-        x, right = objectives.features(model, images), (model(images).argmax(1) == labels)[1500:].double().mean()
+        x, right = (
+            objectives.features(model, images),
+            (model(images).argmax(1) == labels)[1500:].double().mean(),
+        )
     scaled = ((x - x[:1500].mean(0)) / x[:1500].std(0).clamp_min(1e-6)).double().numpy()
-    reference = linear.LogisticRegression(C=1e5 / 3000, max_iter=2000, tol=1e-6).fit(scaled[:1500], labels[:1500].numpy())
-    assert float(right) == pytest.approx(reference.score(scaled[1500:], labels[1500:].numpy()), abs=0.01)
+    reference = linear.LogisticRegression(C=1e5 / 3000, max_iter=2000, tol=1e-6).fit(
+        scaled[:1500], labels[:1500].numpy()
+    )
+    assert float(right) == pytest.approx(
+        reference.score(scaled[1500:], labels[1500:].numpy()), abs=0.01
+    )
     assert float(right) > 0.3
 
 
-def test_a_network_without_a_final_layer_is_refused_before_it_is_trained(zoo: dict[str, ModuleType]) -> None:
+def test_a_network_without_a_final_layer_is_refused_before_it_is_trained(
+    zoo: dict[str, ModuleType],
+) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
     for objective in ("rotation", "simclr"):
         recipe = zoo["recipes"].Recipe(objective=objective, batch=64)
         with pytest.raises(
-            SystemExit, match=r"^Sequential has no final linear layer `fc` .*train it with objective='classify'$"
+            SystemExit,
+            match=r"^Sequential has no final linear layer `fc` .*train it with "
+            r"objective='classify'$",
         ):
             zoo["trainer"].Trainer(model, recipe, *pictures())
 
@@ -208,10 +256,14 @@ def test_an_interrupted_run_of_every_objective_ends_with_the_same_bits(
 ) -> None:
     train, recipes = zoo["train"], zoo["recipes"]
     monkeypatch.setitem(NETWORKS, "tiny", Tiny)
-    monkeypatch.setitem(recipes.RECIPES, "tiny", recipes.Recipe(rate=0.01, epochs=3, batch=32, **WAYS[way]))
+    monkeypatch.setitem(
+        recipes.RECIPES, "tiny", recipes.Recipe(rate=0.01, epochs=3, batch=32, **WAYS[way])
+    )
     images, labels = pictures(100)
     data = {
-        f"{split}_{what}": values for split in ("train", "test") for what, values in (("images", images), ("labels", labels))
+        f"{split}_{what}": values
+        for split in ("train", "test")
+        for what, values in (("images", images), ("labels", labels))
     }
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
@@ -223,8 +275,10 @@ def test_an_interrupted_run_of_every_objective_ends_with_the_same_bits(
             train.train(job, data, parts, deadline=0.0)
     assert train.train(job, data, parts)["accuracy"] == entry["accuracy"]
     first, second = (load_file(folder / "tiny-s1.safetensors") for folder in (whole, parts))
-    assert first.keys() == second.keys() == Tiny().state_dict().keys()  # the projection is thrown away
+    # the projection is thrown away
+    assert first.keys() == second.keys() == Tiny().state_dict().keys()
     assert all(torch.equal(value, second[name]) for name, value in first.items())
     if way in ("rotation", "simclr"):
-        assert entry["accuracy"] > 0.3  # of the probe, on the images it was fitted to; the network never saw a label
+        # of the probe, on the images it was fitted to; the network never saw a label
+        assert entry["accuracy"] > 0.3
     assert {"objective", "augment", "noise", "radius"} <= entry.keys()

@@ -1,4 +1,6 @@
-"""What a network is trained for: to name classes, also under attack, to see how an image was turned, to know it again."""
+"""What a network is trained for: to name classes, also under attack, to see how an image was
+turned, to know it again.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,31 @@ from torch import Tensor, nn
 CLASSES, TURNS = 10, 4
 TEMPERATURE = 0.2
 NOISE_SEED = 1_000_003  # added to the seed, whose own numbers order the images
-OVERSTEP = 1.25  # of the radius: a signed step from a random start goes further, and is brought back
+# of the radius: a signed step from a random start goes further, and is brought back
+OVERSTEP = 1.25
 PROBE_STEPS, PROBE_PENALTY = 200, 1e-5
 
 
 def flipped(images: Tensor) -> Tensor:
     """Flip every image (n, 3, 32, 32) at random."""
-    return torch.where(torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5, images.flip(3), images)
+    return torch.where(
+        torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5, images.flip(3), images
+    )
 
 
 def shifted(images: Tensor, reach: int) -> Tensor:
     """Shift every image at random, by up to `reach` pixels each way; what comes in is zero."""
     n, device = len(images), images.device
     padded = F.pad(images, (reach,) * 4)
-    offset = torch.randint(0, 2 * reach + 1, (2, n, 1), device=device) + torch.arange(32, device=device)
-    picked = padded[torch.arange(n, device=device)[:, None, None], :, offset[0][:, :, None], offset[1][:, None, :]]
+    offset = torch.randint(0, 2 * reach + 1, (2, n, 1), device=device) + torch.arange(
+        32, device=device
+    )
+    picked = padded[
+        torch.arange(n, device=device)[:, None, None],
+        :,
+        offset[0][:, :, None],
+        offset[1][:, None, :],
+    ]
     return picked.permute(0, 3, 1, 2)
 
 
@@ -43,7 +55,9 @@ def blanked(images: Tensor, side: int) -> Tensor:
 
 
 def augmented(images: Tensor, recipe: Recipe) -> Tensor:
-    """Return the images as a recipe shows them: flipped, shifted, with a square blanked, or as they are."""
+    """Return the images as a recipe shows them: flipped, shifted, with a square blanked, or as they
+    are.
+    """
     if not recipe.augment:
         return images
     images = shifted(flipped(images), 4)
@@ -65,18 +79,22 @@ def _factors(n: int, channels: int, spread: float, device: torch.device) -> Tens
     return 1 + spread * (2 * torch.rand(n, channels, 1, 1, device=device) - 1)
 
 
-def recoloured(images: Tensor) -> Tensor:
-    """Change brightness, contrast and the channels of every image at random; one in five becomes grey."""
+def recolored(images: Tensor) -> Tensor:
+    """Change brightness, contrast and the channels of every image at random; one in five becomes gray."""
     (black, white), n, device = _range(images), len(images), images.device
     pixels = (images - black) * _factors(n, 1, 0.4, device) * _factors(n, 3, 0.3, device)
     middle = pixels.mean(dim=(1, 2, 3), keepdim=True)
     pixels = middle + (pixels - middle) * _factors(n, 1, 0.4, device)
-    pixels = torch.where(torch.rand(n, 1, 1, 1, device=device) < 0.2, pixels.mean(dim=1, keepdim=True), pixels)
+    pixels = torch.where(
+        torch.rand(n, 1, 1, 1, device=device) < 0.2, pixels.mean(dim=1, keepdim=True), pixels
+    )
     return torch.clamp(pixels + black, black, white)
 
 
 def noisy_labels(labels: Tensor, share: float, seed: int) -> Tensor:
-    """Return labels of which a share, drawn by the seed, is replaced by another class; all others are as likely."""
+    """Return labels of which a share, drawn by the seed, is replaced by another class; all others
+    are as likely.
+    """
     random = torch.Generator().manual_seed(seed + NOISE_SEED)
     count = round(share * len(labels))
     chosen = torch.randperm(len(labels), generator=random)[:count].to(labels.device)
@@ -91,7 +109,8 @@ def final_layer(model: nn.Module) -> nn.Linear:
     layer = getattr(model, "fc", None)
     if not isinstance(layer, nn.Linear):
         raise SystemExit(
-            f"{type(model).__name__} has no final linear layer `fc` to fit on its features; train it with objective='classify'"
+            f"{type(model).__name__} has no final linear layer `fc` to fit on its features; "
+            "train it with objective='classify'"
         )
     return layer
 
@@ -108,9 +127,11 @@ def features(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def probe(model: nn.Module, images: Tensor, labels: Tensor) -> None:
-    """Fit the final layer to frozen features of the images as they are: logistic regression, a linear probe.
+    """Fit the final layer to frozen features of the images as they are: logistic regression, a
+    linear probe.
 
-    The features are standardised to fit, which the weights then take up; a feature that never varies keeps the weight zero.
+    The features are standardized to fit, which the weights then take up; a feature that never
+    varies keeps the weight zero.
     """
     model.eval()
     layer = final_layer(model)
@@ -141,10 +162,14 @@ def _nothing(model: nn.Module, images: Tensor, labels: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised, the module that only training needs, and what is done with the network in the end."""
+    """What is minimized, the module that only training needs, and what is done with the network in
+    the end.
+    """
 
-    loss: Callable[[nn.Module, Tensor, Tensor], Tensor]  # of a network, images and labels; it draws what is random itself
-    head: nn.Module = field(default_factory=nn.Identity)  # trained with the network, then thrown away
+    # of a network, images and labels; it draws what is random itself
+    loss: Callable[[nn.Module, Tensor, Tensor], Tensor]
+    # trained with the network, then thrown away
+    head: nn.Module = field(default_factory=nn.Identity)
     finish: Callable[[nn.Module, Tensor, Tensor], None] = _nothing
 
 
@@ -161,7 +186,11 @@ def classify(recipe: Recipe, model: nn.Module) -> Objective:
 @contextmanager
 def statistics_kept(model: nn.Module) -> Iterator[None]:
     """Batch norms go on using the batch, but do not remember it."""
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d) and module.track_running_stats]
+    norms = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.BatchNorm2d) and module.track_running_stats
+    ]
     for norm in norms:
         norm.track_running_stats = False
     try:
@@ -172,9 +201,11 @@ def statistics_kept(model: nn.Module) -> Iterator[None]:
 
 
 def attacked(model: nn.Module, images: Tensor, labels: Tensor, radius: float) -> Tensor:
-    """Return images within `radius` steps of 255 of each pixel, after one step against the network from a random start.
+    """Return images within `radius` steps of 255 of each pixel, after one step against the network
+    from a random start.
 
-    Running statistics stay as they are; the images returned, which train the network, are the only ones that move them.
+    Running statistics stay as they are; the images returned, which train the network, are the only
+    ones that move them.
     """
     reach = radius / _channels(STD, images.device)
     start = (images + reach * (2 * torch.rand_like(images) - 1)).detach().requires_grad_()
@@ -210,14 +241,20 @@ def rotation(recipe: Recipe, model: nn.Module) -> Objective:
 
     def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
         turns = torch.randint(0, TURNS, labels.shape, device=images.device)
-        images = turned(augmented(images, recipe), turns).contiguous(memory_format=LAYOUTS[recipe.layout])
-        return F.cross_entropy(model(images)[:, :TURNS].float(), turns, label_smoothing=recipe.smoothing)
+        images = turned(augmented(images, recipe), turns).contiguous(
+            memory_format=LAYOUTS[recipe.layout]
+        )
+        return F.cross_entropy(
+            model(images)[:, :TURNS].float(), turns, label_smoothing=recipe.smoothing
+        )
 
     return Objective(loss, finish=probe)
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """Return how badly each of two views (n, d) finds the other among all 2n − 1, by cosine: the mean cross entropy."""
+    """Return how badly each of two views (n, d) finds the other among all 2n − 1, by cosine: the
+    mean cross entropy.
+    """
     z = F.normalize(torch.cat([first, second]).float())
     n, same = len(first), torch.eye(2 * len(first), dtype=torch.bool, device=z.device)
     with torch.autocast(z.device.type, enabled=False):
@@ -226,11 +263,15 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
 
 
 def simclr(recipe: Recipe, model: nn.Module) -> Objective:
-    """Know two views of one image among those of all others (Chen et al. 2020), by a projection of the features."""
-    head = nn.Sequential(nn.Linear(final_layer(model).in_features, 128), nn.ReLU(), nn.Linear(128, 64))
+    """Know two views of one image among those of all others (Chen et al. 2020), by a projection of
+    the features.
+    """
+    head = nn.Sequential(
+        nn.Linear(final_layer(model).in_features, 128), nn.ReLU(), nn.Linear(128, 64)
+    )
 
     def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-        views = blanked(shifted(flipped(recoloured(images.repeat(2, 1, 1, 1))), 8), 12)
+        views = blanked(shifted(flipped(recolored(images.repeat(2, 1, 1, 1))), 8), 12)
         projected = head(features(model, views.contiguous(memory_format=LAYOUTS[recipe.layout])))
         return nt_xent(*projected.chunk(2), TEMPERATURE)
 

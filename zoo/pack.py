@@ -1,9 +1,11 @@
-"""Pack trained weights: `python zoo/pack.py RUNS --data DIR` halves them, measures them on the whole test set, and lists them.
+"""Pack trained weights: `python zoo/pack.py RUNS --data DIR` halves them, measures them on the
+whole test set, and lists them.
 
-The weights go to `zoo/weights` in float16 where that costs at most 0.1 % of accuracy, otherwise in float32, and
-`zoo/index.json` gets recipe, seed, accuracy and sha256. `python zoo/pack.py --check --data DIR` measures what is stored again.
-`python zoo/pack.py --embed --data DIR` copies a pair of networks and the first 512 test images into the package.
-`python zoo/pack.py --table` prints what is stored.
+The weights go to `zoo/weights` in float16 where that costs at most 0.1 % of accuracy, otherwise in
+float32, and `zoo/index.json` gets recipe, seed, accuracy and sha256. `python zoo/pack.py --check
+--data DIR` measures what is stored again. `python zoo/pack.py --embed --data DIR` copies a pair of
+networks and the first 512 test images into the package. `python zoo/pack.py --table` prints what is
+stored.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def measured(network: str, state: dict[str, Tensor], data: dict[str, Tensor]) ->
 
 
 def halved(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.half() if value.is_floating_point() else value for name, value in state.items()}
+    return {
+        name: value.half() if value.is_floating_point() else value for name, value in state.items()
+    }
 
 
 def pack(recipe: Path, data: dict[str, Tensor]) -> dict[str, dict[str, object]]:
@@ -49,7 +53,9 @@ def pack(recipe: Path, data: dict[str, Tensor]) -> dict[str, dict[str, object]]:
         if not source.exists():
             continue
         state = load_file(source)
-        full, small = (measured(entry["network"], weights, data) for weights in (state, halved(state)))
+        full, small = (
+            measured(entry["network"], weights, data) for weights in (state, halved(state))
+        )
         kept, type_ = (halved(state), "float16") if small >= full - ALLOWED else (state, "float32")
         target = WEIGHTS / source.name
         save_file(kept, target)
@@ -79,9 +85,14 @@ def check(data: dict[str, Tensor]) -> None:
 
 def embed(folder: Path) -> None:
     """Copy what the package carries: the first residual network, its plain twin, and images."""
-    missing = [name for name in ("test_images.npy", "test_labels.npy") if not (folder / name).is_file()]
+    missing = [
+        name for name in ("test_images.npy", "test_labels.npy") if not (folder / name).is_file()
+    ]
     if missing:
-        raise SystemExit(f"{folder}: {', '.join(missing)} not there; write them with python zoo/data.py PACKAGE {folder}")
+        raise SystemExit(
+            f"{folder}: {', '.join(missing)} not there; write them with python zoo/data.py "
+            f"PACKAGE {folder}"
+        )
     target = ZOO.parent / "src" / "sigmascope" / "catalog" / "embedded_files"
     target.mkdir(exist_ok=True)
     index, listed = json.loads(INDEX.read_text()), {}
@@ -89,8 +100,14 @@ def embed(folder: Path) -> None:
         shutil.copyfile(WEIGHTS / f"{network}-s0.safetensors", target / f"{network}.safetensors")
         listed[network] = index[f"{network}-s0"]
     (target / "index.json").write_text(json.dumps(listed, indent=1) + "\n")
-    images, labels = (torch.from_numpy(np.load(folder / f"test_{name}.npy")[:EMBEDDED_IMAGES]) for name in ("images", "labels"))
-    save_file({"images": images.contiguous(), "labels": labels.to(torch.uint8)}, target / "images.safetensors")
+    images, labels = (
+        torch.from_numpy(np.load(folder / f"test_{name}.npy")[:EMBEDDED_IMAGES])
+        for name in ("images", "labels")
+    )
+    save_file(
+        {"images": images.contiguous(), "labels": labels.to(torch.uint8)},
+        target / "images.safetensors",
+    )
 
 
 def table() -> str:
@@ -102,13 +119,18 @@ def table() -> str:
     lines = ["| network | parameters | epochs | accuracy by seed, % |", "|---|---:|---:|---|"]
     for name in sorted(runs, key=list(NETWORKS).index):
         count = sum(parameter.numel() for parameter in NETWORKS[name]().parameters())
-        reached = ", ".join(f"{entry['accuracy']:.2f}" for entry in sorted(runs[name], key=lambda entry: entry["seed"]))
+        reached = ", ".join(
+            f"{entry['accuracy']:.2f}"
+            for entry in sorted(runs[name], key=lambda entry: entry["seed"])
+        )
         lines.append(f"| {name} | {count:,} | {runs[name][0]['epochs']} | {reached} |")
     return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("runs", nargs="*", type=Path, help="folders that zoo/train.py wrote")
     parser.add_argument("--data", type=Path, help="the folder with the arrays of CIFAR-10")
     parser.add_argument("--table", action="store_true")
@@ -124,7 +146,9 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"{args.data}: no folder; name the one that zoo/data.py wrote")
     recipes = {folder: sorted(folder.glob("*-s*.json")) for folder in args.runs}
     if not (args.embed or args.check or recipes):
-        parser.error("name the folders that zoo/train.py wrote, or ask for --check, --embed or --table")
+        parser.error(
+            "name the folders that zoo/train.py wrote, or ask for --check, --embed or --table"
+        )
     for folder, found in recipes.items():
         if not found:
             raise SystemExit(f"{folder}: no finished run; name a folder that zoo/train.py wrote")

@@ -9,14 +9,21 @@ from torch import Tensor, nn
 
 
 class Trainer:
-    """One training run on one device; on a GPU the step is captured once and replayed, so that launches cost nothing."""
+    """One training run on one device; on a GPU the step is captured once and replayed, so that
+    launches cost nothing.
+    """
 
-    def __init__(self, model: nn.Module, recipe: Recipe, images: Tensor, labels: Tensor, *, seed: int = 0) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, images: Tensor, labels: Tensor, *, seed: int = 0
+    ) -> None:
         self.precision = PRECISIONS[recipe.precision]
         self.model, self.recipe = model.to(memory_format=LAYOUTS[recipe.layout]), recipe
         self.device = labels.device
         self.on_gpu = self.device.type == "cuda"
-        self.images, self.labels = images, noisy_labels(labels, recipe.noise, seed) if recipe.noise else labels
+        self.images, self.labels = (
+            images,
+            noisy_labels(labels, recipe.noise, seed) if recipe.noise else labels,
+        )
         self.objective = OBJECTIVES[recipe.objective](recipe, model)
         self.head = self.objective.head.to(self.device)
         self.parameters = [*model.parameters(), *self.head.parameters()]
@@ -28,16 +35,23 @@ class Trainer:
         self.graph: torch.cuda.CUDAGraph | None = None
         self.generators = {
             "order": torch.Generator().manual_seed(seed),
-            "augmentation": torch.cuda.default_generators[self.device.index] if self.on_gpu else torch.default_generator,
+            "augmentation": torch.cuda.default_generators[self.device.index]
+            if self.on_gpu
+            else torch.default_generator,
         }
         torch.backends.cudnn.benchmark = recipe.search
 
     def _optimizer(self) -> torch.optim.Optimizer:
         decayed = [p for p in self.parameters if p.ndim > 1]
         others = [p for p in self.parameters if p.ndim <= 1]
-        groups = [{"params": decayed, "weight_decay": self.recipe.decay}, {"params": others, "weight_decay": 0.0}]
+        groups = [
+            {"params": decayed, "weight_decay": self.recipe.decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
         if self.recipe.optimizer == "sgd":
-            return torch.optim.SGD(groups, lr=self.rate, momentum=0.9, nesterov=True, fused=self.on_gpu)
+            return torch.optim.SGD(
+                groups, lr=self.rate, momentum=0.9, nesterov=True, fused=self.on_gpu
+            )
         return torch.optim.AdamW(groups, lr=self.rate, capturable=self.on_gpu, fused=self.on_gpu)
 
     def state(self) -> dict[str, dict]:
@@ -46,13 +60,20 @@ class Trainer:
         return {
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "head": {name: value.clone() for name, value in self.head.state_dict().items()},
-            "optimizer": {i: {key: value.clone() for key, value in held.items()} for i, held in enumerate(moments)},
-            "generators": {name: generator.get_state() for name, generator in self.generators.items()},
+            "optimizer": {
+                i: {key: value.clone() for key, value in held.items()}
+                for i, held in enumerate(moments)
+            },
+            "generators": {
+                name: generator.get_state() for name, generator in self.generators.items()
+            },
         }
 
     @torch.no_grad()
     def restore(self, state: dict[str, dict]) -> None:
-        """Go back to a state. A captured step knows its tensors by address, so they are overwritten, never replaced."""
+        """Go back to a state. A captured step knows its tensors by address, so they are
+        overwritten, never replaced.
+        """
         self.model.load_state_dict(state["model"])
         self.head.load_state_dict(state["head"])
         for i, parameter in enumerate(self.parameters):
@@ -105,7 +126,9 @@ class Trainer:
         self.graph.replay()
 
     def _captured(self) -> torch.cuda.CUDAGraph:
-        """Warm up, so that gradients and moments have their tensors, capture the step, and undo what the warm-up changed."""
+        """Warm up, so that gradients and moments have their tensors, capture the step, and undo
+        what the warm-up changed.
+        """
         before, loss = self.state(), self.loss.clone()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())

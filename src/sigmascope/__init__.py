@@ -1,7 +1,8 @@
 """sigmascope: an instrument for looking at σ, the activation function, inside real networks.
 
-How non-linear is an activation? Take what enters it and what leaves it, samples by channels. The *affinity score*
-compares the law of the output with the image of the law of the input under the best positive affine map, by exact optimal
+How non-linear is an activation? Take what enters it and what leaves it, samples by channels. The
+*affinity score* compares the law of the output with the image of the law of the input under the
+best positive affine map, by exact optimal
 transport: 1 means affine, lower means more non-linear.
 
 >>> import numpy as np
@@ -10,7 +11,8 @@ transport: 1 means affine, lower means more non-linear.
 >>> round(sg.affinity(x, np.maximum(x, 0)).score, 3)
 0.623
 
-The names below are looked up when they are first used, so that importing the package does not import torch.
+The names below are looked up when they are first used, so that importing the package does not
+import torch.
 """
 
 from __future__ import annotations
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
         register_activation as register_activation,
     )
     from sigmascope.capture.record import recording as recording
-    from sigmascope.compare.accuracy import AccuracyFits as AccuracyFits, fit_accuracy as fit_accuracy
-    from sigmascope.compare.correlation import Correlations as Correlations, correlations as correlations
+    from sigmascope.compare.accuracy import (
+        AccuracyFits as AccuracyFits,
+        fit_accuracy as fit_accuracy,
+    )
+    from sigmascope.compare.correlation import (
+        Correlations as Correlations,
+        correlations as correlations,
+    )
     from sigmascope.compare.density import Densities as Densities, densities as densities
     from sigmascope.compare.distances import (
         Clustering as Clustering,
@@ -53,7 +61,11 @@ if TYPE_CHECKING:
     from sigmascope.maths.fit import AffineMap as AffineMap, affine_map as affine_map
     from sigmascope.maths.gaussians import w2_gaussian as w2_gaussian
     from sigmascope.maths.transport import w2_exact as w2_exact
-    from sigmascope.measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
+    from sigmascope.measure.affinity import (
+        Affinity as Affinity,
+        affinities as affinities,
+        affinity as affinity,
+    )
     from sigmascope.measure.keep import rescore as rescore
     from sigmascope.measure.signature import (
         Coverage as Coverage,
@@ -126,7 +138,9 @@ def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return importlib.import_module(f"sigmascope.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module 'sigmascope' has no attribute {name!r}. It offers: {', '.join(_HOME)}.")
+        raise AttributeError(
+            f"module 'sigmascope' has no attribute {name!r}. It offers: {', '.join(_HOME)}."
+        )
     value: object = getattr(importlib.import_module(f"sigmascope.{_HOME[name]}"), name)
     globals()[name] = value
     return value

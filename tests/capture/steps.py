@@ -13,7 +13,9 @@ class Steps(nn.Module):
 
     def __init__(self, *steps: Any) -> None:
         super().__init__()
-        self.modules_among_them = nn.ModuleList(step for step in steps if isinstance(step, nn.Module))
+        self.modules_among_them = nn.ModuleList(
+            step for step in steps if isinstance(step, nn.Module)
+        )
         self.steps = steps
 
     def forward(self, x: Tensor) -> Tensor:

@@ -47,7 +47,10 @@ def kinds_of(function: Callable[[Tensor], object], choice: str = "all") -> list[
     """The kinds seen when a network calls the function on a tensor of (3, 4)."""
     seen: list[str] = []
     model = Calling(function)
-    with torch.no_grad(), recording(model, lambda call, x: seen.append(call.kind), activations=choice):
+    with (
+        torch.no_grad(),
+        recording(model, lambda call, x: seen.append(call.kind), activations=choice),
+    ):
         model(torch.linspace(-2, 2, 12).reshape(3, 4))
     return seen
 
@@ -55,29 +58,96 @@ def kinds_of(function: Callable[[Tensor], object], choice: str = "all") -> list[
 aten = torch.ops.aten
 weight = torch.tensor([0.25])
 SPELLINGS: dict[str, list[Callable[[Tensor], object]]] = {
-    "celu": [F.celu, torch.celu, torch.celu_, lambda x: F.celu(x, inplace=True), nn.CELU(), aten.celu],
-    "elu": [F.elu, F.elu_, lambda x: F.elu(x, inplace=True), nn.ELU(inplace=True), aten.elu.default],
+    "celu": [
+        F.celu,
+        torch.celu,
+        torch.celu_,
+        lambda x: F.celu(x, inplace=True),
+        nn.CELU(),
+        aten.celu,
+    ],
+    "elu": [
+        F.elu,
+        F.elu_,
+        lambda x: F.elu(x, inplace=True),
+        nn.ELU(inplace=True),
+        aten.elu.default,
+    ],
     "gelu": [F.gelu, lambda x: F.gelu(x, approximate="tanh"), nn.GELU(), aten.gelu],
     "hardshrink": [F.hardshrink, torch.hardshrink, Tensor.hardshrink, nn.Hardshrink()],
-    "hardsigmoid": [F.hardsigmoid, lambda x: F.hardsigmoid(x, inplace=True), nn.Hardsigmoid(), aten.hardsigmoid_],
-    "hardswish": [F.hardswish, lambda x: F.hardswish(x, inplace=True), nn.Hardswish(inplace=True), aten.hardswish.default],
+    "hardsigmoid": [
+        F.hardsigmoid,
+        lambda x: F.hardsigmoid(x, inplace=True),
+        nn.Hardsigmoid(),
+        aten.hardsigmoid_,
+    ],
+    "hardswish": [
+        F.hardswish,
+        lambda x: F.hardswish(x, inplace=True),
+        nn.Hardswish(inplace=True),
+        aten.hardswish.default,
+    ],
     "hardtanh": [F.hardtanh, F.hardtanh_, nn.Hardtanh(), nn.Hardtanh(0, 5), aten.hardtanh],
     "leaky_relu": [F.leaky_relu, F.leaky_relu_, nn.LeakyReLU(inplace=True), aten.leaky_relu],
     "logsigmoid": [F.logsigmoid, nn.LogSigmoid()],
     "mish": [F.mish, lambda x: F.mish(x, inplace=True), nn.Mish(inplace=True), aten.mish],
-    "prelu": [lambda x: F.prelu(x, weight), lambda x: torch.prelu(weight=weight, input=x), nn.PReLU()],
-    "relu": [F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, nn.ReLU(), nn.ReLU(inplace=True)],
-    "relu6": [F.relu6, lambda x: F.relu6(x, inplace=True), nn.ReLU6(inplace=True), nn.Hardtanh(0, 6)],
+    "prelu": [
+        lambda x: F.prelu(x, weight),
+        lambda x: torch.prelu(weight=weight, input=x),
+        nn.PReLU(),
+    ],
+    "relu": [
+        F.relu,
+        F.relu_,
+        torch.relu,
+        torch.relu_,
+        Tensor.relu,
+        Tensor.relu_,
+        nn.ReLU(),
+        nn.ReLU(inplace=True),
+    ],
+    "relu6": [
+        F.relu6,
+        lambda x: F.relu6(x, inplace=True),
+        nn.ReLU6(inplace=True),
+        nn.Hardtanh(0, 6),
+    ],
     "rrelu": [F.rrelu, F.rrelu_, torch.rrelu, nn.RReLU(), nn.RReLU(inplace=True)],
     "selu": [F.selu, torch.selu, torch.selu_, nn.SELU(inplace=True)],
-    "sigmoid": [F.sigmoid, torch.sigmoid, torch.sigmoid_, Tensor.sigmoid_, nn.Sigmoid(), torch.special.expit, aten.sigmoid],
-    "silu": [F.silu, lambda x: F.silu(x, inplace=True), nn.SiLU(), nn.SiLU(inplace=True), aten.silu_.default],
+    "sigmoid": [
+        F.sigmoid,
+        torch.sigmoid,
+        torch.sigmoid_,
+        Tensor.sigmoid_,
+        nn.Sigmoid(),
+        torch.special.expit,
+        aten.sigmoid,
+    ],
+    "silu": [
+        F.silu,
+        lambda x: F.silu(x, inplace=True),
+        nn.SiLU(),
+        nn.SiLU(inplace=True),
+        aten.silu_.default,
+    ],
     "softplus": [F.softplus, nn.Softplus(beta=2), aten.softplus],
     "softshrink": [F.softshrink, nn.Softshrink()],
     "softsign": [F.softsign, nn.Softsign()],
-    "tanh": [F.tanh, torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_, nn.Tanh(), lambda x: torch.tanh(x, out=x)],
+    "tanh": [
+        F.tanh,
+        torch.tanh,
+        torch.tanh_,
+        Tensor.tanh,
+        Tensor.tanh_,
+        nn.Tanh(),
+        lambda x: torch.tanh(x, out=x),
+    ],
     "tanhshrink": [F.tanhshrink, nn.Tanhshrink()],
-    "threshold": [lambda x: F.threshold(x, 0.1, 0), lambda x: F.threshold_(x, 0.1, 0), nn.Threshold(0.1, 0, inplace=True)],
+    "threshold": [
+        lambda x: F.threshold(x, 0.1, 0),
+        lambda x: F.threshold_(x, 0.1, 0),
+        nn.Threshold(0.1, 0, inplace=True),
+    ],
     "glu": [F.glu, nn.GLU(), aten.glu],
     "softmax": [
         lambda x: F.softmax(x, 1),
@@ -87,15 +157,26 @@ SPELLINGS: dict[str, list[Callable[[Tensor], object]]] = {
         lambda x: aten._softmax(x, 1, False),
         nn.Softmax(1),
     ],
-    "log_softmax": [lambda x: F.log_softmax(x, 1), lambda x: torch.special.log_softmax(x, 1), nn.LogSoftmax(1)],
+    "log_softmax": [
+        lambda x: F.log_softmax(x, 1),
+        lambda x: torch.special.log_softmax(x, 1),
+        nn.LogSoftmax(1),
+    ],
     "softmin": [lambda x: F.softmin(x, 1), nn.Softmin(1)],
     "gumbel_softmax": [F.gumbel_softmax],
 }
 KWARGS = {
-    "relu": [lambda x: F.relu(input=x), lambda x: torch.relu(input=x), lambda x: F.relu(inplace=True, input=x)],
+    "relu": [
+        lambda x: F.relu(input=x),
+        lambda x: torch.relu(input=x),
+        lambda x: F.relu(inplace=True, input=x),
+    ],
     "silu": [lambda x: F.silu(inplace=False, input=x)],
     "sigmoid": [lambda x: torch.sigmoid(input=x)],
-    "relu6": [lambda x: F.hardtanh(x, max_val=6.0, min_val=0.0), lambda x: aten.hardtanh.default(x, 0.0, 6.0)],
+    "relu6": [
+        lambda x: F.hardtanh(x, max_val=6.0, min_val=0.0),
+        lambda x: aten.hardtanh.default(x, 0.0, 6.0),
+    ],
 }
 
 
@@ -117,7 +198,16 @@ def test_the_spellings_cover_the_table() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [torch.abs, torch.exp, lambda x: x + 1, lambda x: x.clamp(min=0), F.normalize, F.dropout, torch.square, lambda x: x.T],
+    [
+        torch.abs,
+        torch.exp,
+        lambda x: x + 1,
+        lambda x: x.clamp(min=0),
+        F.normalize,
+        F.dropout,
+        torch.square,
+        lambda x: x.T,
+    ],
 )
 def test_other_functions_are_not_seen(function: Callable[[Tensor], object]) -> None:
     assert kinds_of(function) == []
@@ -145,7 +235,10 @@ def test_softmax_is_off_by_default() -> None:
 
 @pytest.mark.parametrize("choice", ["rleu", ["relu", "rleu"]])
 def test_unknown_choice_names_the_known_ones(choice: str) -> None:
-    with pytest.raises(OptionError, match=r"'rleu' is not known.*pointwise, softmax, gated.*relu6.*register_activation"):
+    with pytest.raises(
+        OptionError,
+        match=r"'rleu' is not known.*pointwise, softmax, gated.*relu6.*register_activation",
+    ):
         chosen_kinds(choice)
 
 
@@ -235,10 +328,18 @@ def test_modules_inside_a_registered_function_are_not_counted() -> None:
     assert kinds_of(Holding()) == ["held"]
 
 
-@pytest.mark.parametrize("target", [torch.sin, torch.ops.aten.sin, torch.ops.aten.sin.default, Tensor.sin_])
+@pytest.mark.parametrize(
+    "target", [torch.sin, torch.ops.aten.sin, torch.ops.aten.sin.default, Tensor.sin_]
+)
 def test_a_registered_function_of_torch_is_known_by_its_name(target: Callable[..., Tensor]) -> None:
     assert register_activation(target, "sine") is target
-    for spelling in (torch.sin, Tensor.sin, Tensor.sin_, torch.ops.aten.sin, torch.ops.aten.sin.default):
+    for spelling in (
+        torch.sin,
+        Tensor.sin,
+        Tensor.sin_,
+        torch.ops.aten.sin,
+        torch.ops.aten.sin.default,
+    ):
         assert kinds_of(spelling) == ["sine"]
     assert kinds_of(torch.cos) == []
 

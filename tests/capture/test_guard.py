@@ -31,7 +31,9 @@ def traced() -> nn.Module:
 
 
 def stand_in(name: str, module: str) -> Callable[[], nn.Module]:
-    """A subclass, as users write it, of a class that looks like a wrapper which needs several processes."""
+    """A subclass, as users write it, of a class that looks like a wrapper which needs several
+    processes.
+    """
 
     def build() -> nn.Module:
         wrapper = type(name, (nn.Module,), {"__module__": module})
@@ -43,7 +45,10 @@ def stand_in(name: str, module: str) -> Callable[[], nn.Module]:
 HIDING = {
     "scripted": (scripted, "is a ScriptModule, which is TorchScript.*Pass the original nn.Module"),
     "traced": (traced, "is a ScriptModule, which is TorchScript.*Pass the original nn.Module"),
-    "parallel": (lambda: nn.DataParallel(network()), "is a DataParallel, which .*threads.*model.module"),
+    "parallel": (
+        lambda: nn.DataParallel(network()),
+        "is a DataParallel, which .*threads.*model.module",
+    ),
     "distributed": (
         stand_in("DistributedDataParallel", "torch.nn.parallel.distributed"),
         "is a DistributedDataParallel, which .*several processes.*model.module",
@@ -70,8 +75,15 @@ def test_what_hides_its_calls_is_refused(build: Callable[[], nn.Module], message
 def test_the_classes_that_are_refused_exist() -> None:
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
-    for wrapper in (FullyShardedDataParallel, FSDPModule, nn.parallel.DistributedDataParallel, nn.DataParallel):
-        assert any(wrapper.__name__ == pattern.split()[2].rstrip(",") for _, pattern in HIDING.values())
+    for wrapper in (
+        FullyShardedDataParallel,
+        FSDPModule,
+        nn.parallel.DistributedDataParallel,
+        nn.DataParallel,
+    ):
+        assert any(
+            wrapper.__name__ == pattern.split()[2].rstrip(",") for _, pattern in HIDING.values()
+        )
         assert wrapper.__module__.startswith("torch.")
 
 
@@ -82,7 +94,9 @@ def test_a_class_of_somebody_else_with_such_a_name_is_not_refused() -> None:
 
 @pytest.mark.parametrize("model", [nn.ReLU, torch.zeros(3), {"weight": 1}, torch.relu, None])
 def test_what_is_no_network(model: object) -> None:
-    with pytest.raises(InputTypeError, match=re.escape(f"model is a {type(model).__name__}, not a torch.nn.Module")):
+    with pytest.raises(
+        InputTypeError, match=re.escape(f"model is a {type(model).__name__}, not a torch.nn.Module")
+    ):
         unwrapped(model)
 
 
@@ -105,7 +119,8 @@ def test_a_compiled_network_does_not_hide_what_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "plain"), [("", ""), ("_orig_mod", ""), ("a._orig_mod.b", "a.b"), ("a._orig_mod", "a"), ("a.b", "a.b")]
+    ("path", "plain"),
+    [("", ""), ("_orig_mod", ""), ("a._orig_mod.b", "a.b"), ("a._orig_mod", "a"), ("a.b", "a.b")],
 )
 def test_plain_path(path: str, plain: str) -> None:
     assert plain_path(path) == plain
@@ -130,7 +145,12 @@ class Stubborn(nn.Module):
         raise AssertionError("train was called")
 
     def forward(self, x: Tensor, fail: type[BaseException] | None = None) -> Tensor:
-        x = self.drop(self.frozen(self.norm(x))) + random.random() + np.random.rand() + torch.rand(1)
+        x = (
+            self.drop(self.frozen(self.norm(x)))
+            + random.random()
+            + np.random.rand()
+            + torch.rand(1)
+        )
         self.mean += x.mean(0)
         self.replaced = self.replaced + x.mean(0)
         if fail:
@@ -140,8 +160,14 @@ class Stubborn(nn.Module):
 
 def state(model: nn.Module) -> dict[str, object]:
     flags = {f"{name}:training": module.training for name, module in model.named_modules()}
-    grads = {f"{name}:grad": parameter.requires_grad for name, parameter in model.named_parameters()}
-    return {**flags, **grads, **{name: value.tolist() for name, value in model.state_dict().items()}}
+    grads = {
+        f"{name}:grad": parameter.requires_grad for name, parameter in model.named_parameters()
+    }
+    return {
+        **flags,
+        **grads,
+        **{name: value.tolist() for name, value in model.state_dict().items()},
+    }
 
 
 def random_state() -> tuple[object, ...]:
@@ -179,7 +205,9 @@ def test_without_the_guard_it_is_not() -> None:
 
 @pytest.mark.parametrize("fail", [None, ValueError, KeyboardInterrupt])
 def test_evaluation_mode(fail: type[BaseException] | None) -> None:
-    model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(), nn.Sequential(nn.Dropout().eval(), nn.Linear(4, 4)))
+    model = nn.Sequential(
+        nn.BatchNorm1d(4), nn.Dropout(), nn.Sequential(nn.Dropout().eval(), nn.Linear(4, 4))
+    )
     x = torch.randn(8, 4)
     before, rng = state(model), random_state()
     try:

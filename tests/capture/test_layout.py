@@ -1,4 +1,6 @@
-"""The channel axis: from what produces it, through everything that moves it, and not known where nothing tells."""
+"""The channel axis: from what produces it, through everything that moves it, and not known where
+nothing tells.
+"""
 
 from __future__ import annotations
 
@@ -204,7 +206,11 @@ def convnext(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("x", "step", "axis"),
-    [(square, lambda x: shuffled(conv(x)), 1), (line, merged, 2), (square, lambda x: convnext(conv(x)), 1)],
+    [
+        (square, lambda x: shuffled(conv(x)), 1),
+        (line, merged, 2),
+        (square, lambda x: convnext(conv(x)), 1),
+    ],
 )
 def test_idioms(x: Tensor, step: Step, axis: int) -> None:
     found = layout(x, step)
@@ -233,15 +239,23 @@ def test_heads_have_channels_of_their_own(heads: int) -> None:
 
 
 def test_graph_convolution() -> None:
-    """As in ST-GCN, where a matrix of neighbours is multiplied from behind, over the joints."""
-    neighbours = nn.Parameter(torch.ones(8, 8))
-    assert layout(square, lambda x: torch.matmul(conv(x), neighbours)) == Layout(1, "follows conv2d")
-    assert layout(square, lambda x: torch.matmul(linear(x), neighbours)).axis == 3  # the control: over the channels
+    """As in ST-GCN, where a matrix of neighbors is multiplied from behind, over the joints."""
+    neighbors = nn.Parameter(torch.ones(8, 8))
+    assert layout(square, lambda x: torch.matmul(conv(x), neighbors)) == Layout(1, "follows conv2d")
+    # the control: over the channels
+    assert layout(square, lambda x: torch.matmul(linear(x), neighbors)).axis == 3
 
 
 def test_channels_that_are_summed_over_are_not_followed() -> None:
-    for step in (lambda x: x.mean(1), lambda x: x.mean(1, keepdim=True), lambda x: x.max(1).values, lambda x: x.sum((1, 2))):
-        assert not layout(image(4, 8, 8, 8, 8), nn.Conv3d(8, 8, 1), step).reason.startswith("follows")
+    for step in (
+        lambda x: x.mean(1),
+        lambda x: x.mean(1, keepdim=True),
+        lambda x: x.max(1).values,
+        lambda x: x.sum((1, 2)),
+    ):
+        assert not layout(image(4, 8, 8, 8, 8), nn.Conv3d(8, 8, 1), step).reason.startswith(
+            "follows"
+        )
 
 
 def test_index_that_was_itself_computed() -> None:
@@ -271,28 +285,52 @@ def test_unknown_producers_name_the_remedy(x: Tensor, step: Step) -> None:
 
 
 LOST: dict[str, tuple[tuple[Any, ...], int | None, str]] = {
-    "as many as the last": ((conv, lambda x: torch.tensor(x.tolist())), 1, "as many as the last conv2d put there"),
-    "the side of all": ((conv, lambda x: torch.ones(4, 5, 5, 5)), 1, "every layer so far put them on axis 1"),
-    "the last side of all": ((linear, lambda x: torch.ones(4, 5, 5, 5)), 3, "every layer so far put them last"),
+    "as many as the last": (
+        (conv, lambda x: torch.tensor(x.tolist())),
+        1,
+        "as many as the last conv2d put there",
+    ),
+    "the side of all": (
+        (conv, lambda x: torch.ones(4, 5, 5, 5)),
+        1,
+        "every layer so far put them on axis 1",
+    ),
+    "the last side of all": (
+        (linear, lambda x: torch.ones(4, 5, 5, 5)),
+        3,
+        "every layer so far put them last",
+    ),
     "both sides": ((conv, linear, lambda x: torch.ones(4, 5, 5, 5)), None, "nothing is known"),
     "einsum with dots": (
         (conv, linear, lambda x: torch.einsum("...d,de->...e", x, torch.ones(8, 5))),
         None,
         "nothing is known",
     ),
-    "einsum in two": ((conv, linear, lambda x: torch.einsum("nhwc,cde->ndeh", x, torch.ones(8, 5, 5))), 3, "as many"),
-    "index of pairs": ((conv, linear, lambda x: x[:, [0, 1], [0, 1]].new_ones(4, 5, 5)), None, "nothing is known"),
+    "einsum in two": (
+        (conv, linear, lambda x: torch.einsum("nhwc,cde->ndeh", x, torch.ones(8, 5, 5))),
+        3,
+        "as many",
+    ),
+    "index of pairs": (
+        (conv, linear, lambda x: x[:, [0, 1], [0, 1]].new_ones(4, 5, 5)),
+        None,
+        "nothing is known",
+    ),
 }
 
 
 @pytest.mark.parametrize(("steps", "axis", "reason"), LOST.values(), ids=LOST)
-def test_lost_tensors_are_judged_by_the_producers_before(steps: tuple[Any, ...], axis: int | None, reason: str) -> None:
+def test_lost_tensors_are_judged_by_the_producers_before(
+    steps: tuple[Any, ...], axis: int | None, reason: str
+) -> None:
     found = layout(square, *steps)
     assert found.axis == axis
     assert reason in found.reason
 
 
-@pytest.mark.parametrize(("x", "axis"), [(torch.randn(4, 8), 1), (torch.randn(8), None), (torch.tensor(1.0), None)])
+@pytest.mark.parametrize(
+    ("x", "axis"), [(torch.randn(4, 8), 1), (torch.randn(8), None), (torch.tensor(1.0), None)]
+)
 def test_small_tensors_need_no_evidence(x: Tensor, axis: int | None) -> None:
     assert layout(x) == Layout(axis, "the only axis beside the samples")
 

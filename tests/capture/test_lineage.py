@@ -1,4 +1,6 @@
-"""The axis of the samples: followed from the inputs through everything that moves, joins, repeats or mixes them."""
+"""The axis of the samples: followed from the inputs through everything that moves, joins, repeats
+or mixes them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def known(axis: int = 0, outer: int = 1, inner: int = 1) -> Descent:
     return Descent("known", axis, outer, inner)
 
 
-LOST, MERGED, CONSTANT, UNKNOWN = (Descent(state) for state in ("lost", "merged", "constant", "unknown"))
+LOST, MERGED, CONSTANT, UNKNOWN = (
+    Descent(state) for state in ("lost", "merged", "constant", "unknown")
+)
 matrix, sequence, image = torch.randn(N, C), torch.randn(N, T, C), torch.randn(N, C, H, H)
 steps_first = torch.randn(T, N, C)
 places = torch.tensor([2, 0, 3, 1])
@@ -49,7 +53,12 @@ weight = nn.Parameter(torch.randn(C, C))
 def windows(x: Tensor) -> Tensor:
     """(n, c, h, w) -> (n * 4, tokens, c), as in Swin."""
     n, c, h, w = x.shape
-    return x.permute(0, 2, 3, 1).view(n, 2, h // 2, 2, w // 2, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, h * w // 4, c)
+    return (
+        x.permute(0, 2, 3, 1)
+        .view(n, 2, h // 2, 2, w // 2, c)
+        .permute(0, 1, 3, 2, 4, 5)
+        .reshape(-1, h * w // 4, c)
+    )
 
 
 def back(x: Tensor) -> Tensor:
@@ -61,35 +70,67 @@ MOVED: dict[str, tuple[Tensor, Step, Descent]] = {
     "nothing": (matrix, lambda x: x, known()),
     "windows": (image, windows, known(inner=4)),
     "windows and back": (image, lambda x: back(windows(x)), known()),
-    "windows that are rolled": (image, lambda x: windows(torch.roll(x, (-1, -1), (2, 3))), known(inner=4)),
+    "windows that are rolled": (
+        image,
+        lambda x: windows(torch.roll(x, (-1, -1), (2, 3))),
+        known(inner=4),
+    ),
     "tokens flattened": (sequence, lambda x: x.reshape(-1, C), known(inner=T)),
-    "tokens flattened, a layer": (sequence, lambda x: F.linear(x.flatten(0, 1), weight), known(inner=T)),
+    "tokens flattened, a layer": (
+        sequence,
+        lambda x: F.linear(x.flatten(0, 1), weight),
+        known(inner=T),
+    ),
     "tokens unflattened": (sequence, lambda x: x.flatten(0, 1).view(N, T, C), known()),
     "tokens unflattened otherwise": (sequence, lambda x: x.flatten(0, 1).view(2, 2, T, C), LOST),
     "all flattened": (sequence, lambda x: x.flatten(), known(inner=T * C)),
     "time-major": (sequence, lambda x: x.transpose(0, 1), known(1)),
     "time-major, permuted": (sequence, lambda x: x.permute(1, 0, 2), known(1)),
     "time-major, flattened": (sequence, lambda x: x.transpose(0, 1).reshape(-1, C), known(outer=T)),
-    "time-major, unflattened": (sequence, lambda x: x.transpose(0, 1).reshape(-1, C).view(T, N, C), known(1)),
-    "time-major and back": (sequence, lambda x: x.transpose(0, 1).contiguous().transpose(0, 1), known()),
+    "time-major, unflattened": (
+        sequence,
+        lambda x: x.transpose(0, 1).reshape(-1, C).view(T, N, C),
+        known(1),
+    ),
+    "time-major and back": (
+        sequence,
+        lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+        known(),
+    ),
     "samples last": (sequence, lambda x: x.permute(2, 1, 0), known(2)),
     "T": (matrix, lambda x: x.T, known(1)),
     "mT": (sequence, lambda x: x.mT, known()),
     "movedim": (sequence, lambda x: x.movedim(0, -1), known(2)),
-    "heads": (torch.randn(N, T, 8), lambda x: x.view(N, T, 4, 2).transpose(1, 2).reshape(N * 4, T, 2), known(inner=4)),
+    "heads": (
+        torch.randn(N, T, 8),
+        lambda x: x.view(N, T, 4, 2).transpose(1, 2).reshape(N * 4, T, 2),
+        known(inner=4),
+    ),
     "unsqueeze": (sequence, lambda x: x.unsqueeze(0), known(1)),
     "squeeze": (sequence, lambda x: x[None].squeeze(0), known()),
     "stack": (matrix, lambda x: torch.stack([x, x]), known(1)),
     "stack behind": (matrix, lambda x: torch.stack([x, x], dim=-1), known()),
     "unbind": (sequence, lambda x: x.unbind(1)[0], known()),
     "unbind the samples": (sequence, lambda x: x.unbind(0)[0], MERGED),
-    "fold and unfold": (image, lambda x: F.fold(F.unfold(x, 2, stride=2), (H, H), 2, stride=2), known()),
+    "fold and unfold": (
+        image,
+        lambda x: F.fold(F.unfold(x, 2, stride=2), (H, H), 2, stride=2),
+        known(),
+    ),
     "unfold": (image, lambda x: F.unfold(x, 2, stride=2), known()),
     "unfold a tensor": (image, lambda x: x.unfold(2, 2, 2).unfold(3, 2, 2), known()),
     "expand": (sequence, lambda x: x[:, None].expand(N, 3, T, C), known()),
-    "expand, then flattened": (matrix, lambda x: x[:, None].expand(N, 3, C).reshape(-1, C), known(inner=3)),
+    "expand, then flattened": (
+        matrix,
+        lambda x: x[:, None].expand(N, 3, C).reshape(-1, C),
+        known(inner=3),
+    ),
     "expand in front": (matrix, lambda x: x.expand(T, N, C), known(1)),
-    "expand in front, then flattened": (matrix, lambda x: x.expand(T, N, C).reshape(-1, C), known(outer=T)),
+    "expand in front, then flattened": (
+        matrix,
+        lambda x: x.expand(T, N, C).reshape(-1, C),
+        known(outer=T),
+    ),
     "broadcast from lower rank": (matrix, lambda x: x + torch.ones(T, 1, C), known(1)),
     "broadcast to lower rank": (sequence, lambda x: x + torch.ones(C), known()),
     "broadcast a column": (sequence, lambda x: x * x.mean((1, 2), keepdim=True), known()),
@@ -116,13 +157,29 @@ JOINED: dict[str, tuple[Tensor, Step, Descent]] = {
     "tile": (sequence, lambda x: torch.tile(x, (3, 1, 1)), known(outer=3)),
     "tile the last": (sequence, lambda x: x.tile(3), known()),
     "repeat_interleave": (sequence, lambda x: x.repeat_interleave(3, 0), known(inner=3)),
-    "repeat_interleave, by name": (sequence, lambda x: torch.repeat_interleave(x, repeats=3, dim=-3), known(inner=3)),
+    "repeat_interleave, by name": (
+        sequence,
+        lambda x: torch.repeat_interleave(x, repeats=3, dim=-3),
+        known(inner=3),
+    ),
     "repeat_interleave tokens": (sequence, lambda x: x.repeat_interleave(3, dim=1), known()),
-    "repeat_interleave unevenly": (matrix, lambda x: x.repeat_interleave(torch.tensor([1, 2, 1, 0]), 0), LOST),
-    "repeat_interleave tokens unevenly": (sequence, lambda x: x.repeat_interleave(torch.tensor([1, 2, 1, 0]), 1), known()),
+    "repeat_interleave unevenly": (
+        matrix,
+        lambda x: x.repeat_interleave(torch.tensor([1, 2, 1, 0]), 0),
+        LOST,
+    ),
+    "repeat_interleave tokens unevenly": (
+        sequence,
+        lambda x: x.repeat_interleave(torch.tensor([1, 2, 1, 0]), 1),
+        known(),
+    ),
     "repeat_interleave of all": (matrix, lambda x: x.repeat_interleave(2), LOST),
     "both": (matrix, lambda x: x.repeat_interleave(3, 0).repeat(2, 1), known(0, 2, 3)),
-    "both, unflattened": (matrix, lambda x: x.repeat_interleave(3, 0).repeat(2, 1).view(2, N, 3, C), known(1)),
+    "both, unflattened": (
+        matrix,
+        lambda x: x.repeat_interleave(3, 0).repeat(2, 1).view(2, N, 3, C),
+        known(1),
+    ),
 }
 ORDERED: dict[str, tuple[Tensor, Step, Descent]] = {
     "sort by default": (sequence, lambda x: x.sort().values, known()),
@@ -155,7 +212,9 @@ by: dict[str, Callable[[Tensor, int], Tensor]] = {
     "index_select": lambda x, dim: x.index_select(dim, places),
     "gather": lambda x, dim: x.gather(dim, places.view(-1, *[1] * (2 - dim)).expand(N, T, C)),
     "scatter": lambda x, dim: x.scatter(dim, places.view(-1, *[1] * (2 - dim)).expand(N, T, C), x),
-    "take_along_dim": lambda x, dim: x.take_along_dim(places.view(-1, *[1] * (2 - dim)).expand(N, T, C), dim),
+    "take_along_dim": lambda x, dim: x.take_along_dim(
+        places.view(-1, *[1] * (2 - dim)).expand(N, T, C), dim
+    ),
     "sort": lambda x, dim: x.sort(dim).values,
     "argsort": lambda x, dim: x.argsort(dim).float(),
     "topk": lambda x, dim: x.topk(N, dim).values,
@@ -165,7 +224,11 @@ by: dict[str, Callable[[Tensor, int], Tensor]] = {
     "cumprod": lambda x, dim: x.cumprod(dim=dim),
 }
 for mixing, dim in itertools.product(by, (0, 1, 2)):
-    ORDERED[f"{mixing} {dim}"] = sequence, lambda x, name=mixing, dim=dim: by[name](x, dim), known() if dim else LOST
+    ORDERED[f"{mixing} {dim}"] = (
+        sequence,
+        lambda x, name=mixing, dim=dim: by[name](x, dim),
+        known() if dim else LOST,
+    )
 MERGING: dict[str, tuple[Tensor, Step, Descent]] = {
     "one sample": (sequence, lambda x: x[0], MERGED),
     "one sample, select": (sequence, lambda x: x.select(0, 1), MERGED),
@@ -188,8 +251,12 @@ MERGING: dict[str, tuple[Tensor, Step, Descent]] = {
     "norm of the samples": (sequence, lambda x: x.norm(1, 0), MERGED),
     "argmax": (sequence, lambda x: x.argmax(1).float(), known()),
     "argmax of the samples": (sequence, lambda x: x.argmax(0).float(), MERGED),
-    "merged stays merged": (matrix, lambda x: F.linear(x.mean(0, keepdim=True), weight).expand(N, C), MERGED),
-    "centred": (matrix, lambda x: x - x.mean(0), known()),
+    "merged stays merged": (
+        matrix,
+        lambda x: F.linear(x.mean(0, keepdim=True), weight).expand(N, C),
+        MERGED,
+    ),
+    "centered": (matrix, lambda x: x - x.mean(0), known()),
     "summed in a product": (matrix, lambda x: x.T @ x, LOST),
 }
 COMPUTED: dict[str, tuple[Tensor, Step, Descent]] = {
@@ -210,7 +277,11 @@ COMPUTED: dict[str, tuple[Tensor, Step, Descent]] = {
     "@, a vector": (sequence, lambda x: x @ torch.ones(C), known()),
     "@, a vector, time-major": (steps_first, lambda x: x.transpose(0, 1) @ torch.ones(C), known(1)),
     "@, a vector in front": (sequence, lambda x: torch.ones(T) @ x, known()),
-    "@, a vector in front, samples last": (sequence, lambda x: torch.ones(T) @ x.permute(2, 1, 0), known(1)),
+    "@, a vector in front, samples last": (
+        sequence,
+        lambda x: torch.ones(T) @ x.permute(2, 1, 0),
+        known(1),
+    ),
     "mm": (matrix, lambda x: torch.mm(x, weight), known()),
     "bmm": (sequence, lambda x: torch.bmm(x, x.mT), known()),
     "bmm, weights in front": (sequence, lambda x: torch.bmm(weight.expand(N, C, C), x), known()),
@@ -221,20 +292,44 @@ COMPUTED: dict[str, tuple[Tensor, Step, Descent]] = {
     "einsum, behind": (sequence, lambda x: torch.einsum("cd, ntd -> tnc", weight, x), known(1)),
     "einsum, summed": (sequence, lambda x: torch.einsum("ntc,nd->tdc", x, x[:, 0]), LOST),
     "einsum with dots": (sequence, lambda x: torch.einsum("...c,dc->d...", x, weight), known(1)),
-    "einsum with dots of two lengths": (sequence, lambda x: torch.einsum("...c,...c->...c", weight, x), known()),
+    "einsum with dots of two lengths": (
+        sequence,
+        lambda x: torch.einsum("...c,...c->...c", weight, x),
+        known(),
+    ),
     "einsum without an arrow": (sequence, lambda x: torch.einsum("ntc,cd", x, weight), LOST),
     "attention": (sequence, lambda x: torch.softmax(x @ x.mT, -1) @ x, known()),
-    "fused attention": (sequence[:, None], lambda x: F.scaled_dot_product_attention(x, x, x), known()),
-    "attention by name": (sequence, lambda x: F.scaled_dot_product_attention(query=x, key=x, value=x), known()),
+    "fused attention": (
+        sequence[:, None],
+        lambda x: F.scaled_dot_product_attention(x, x, x),
+        known(),
+    ),
+    "attention by name": (
+        sequence,
+        lambda x: F.scaled_dot_product_attention(query=x, key=x, value=x),
+        known(),
+    ),
     "embedding": (torch.randint(9, (N, T)), nn.Embedding(9, C), known()),
-    "embedding, time-major": (torch.randint(9, (N, T)), lambda x: F.embedding(x.T, weight.repeat(3, 1)), known(1)),
+    "embedding, time-major": (
+        torch.randint(9, (N, T)),
+        lambda x: F.embedding(x.T, weight.repeat(3, 1)),
+        known(1),
+    ),
     "embedding bag": (torch.randint(9, (N, T)), nn.EmbeddingBag(9, C), known()),
     "a table that is indexed": (torch.randint(C, (N, T)), lambda x: weight[x], known()),
     "a table that is indexed behind": (torch.randint(C, (N,)), lambda x: weight[:, x], known(1)),
-    "a table that is selected from": (torch.randint(C, (N,)), lambda x: weight.index_select(0, x), known()),
+    "a table that is selected from": (
+        torch.randint(C, (N,)),
+        lambda x: weight.index_select(0, x),
+        known(),
+    ),
     "one token each": (sequence, lambda x: x[torch.arange(N), x[..., 0].argmax(1)], known()),
     "one_hot": (torch.randint(9, (N, T)), lambda x: F.one_hot(x, 9).float(), known()),
-    "one_hot by scatter": (torch.randint(C, (N, 1)), lambda x: torch.zeros(N, C).scatter_(1, x, 1.0), known()),
+    "one_hot by scatter": (
+        torch.randint(C, (N, 1)),
+        lambda x: torch.zeros(N, C).scatter_(1, x, 1.0),
+        known(),
+    ),
     "pixel shuffle": (image, nn.PixelShuffle(2), known()),
 }
 FREE: dict[str, tuple[Tensor, Step, Descent]] = {
@@ -254,7 +349,11 @@ def test_descent(x: Tensor, step: Step, expected: Descent) -> None:
 
 # Of these the values do not tell: they change little, or with several samples.
 VAGUE = ("zeros like", "found again by a sum", *(f"argsort {dim}" for dim in (1, 2)))
-EXACT = [name for name, case in {**MOVED, **JOINED, **ORDERED}.items() if case[2].state == "known" and name not in VAGUE]
+EXACT = [
+    name
+    for name, case in {**MOVED, **JOINED, **ORDERED}.items()
+    if case[2].state == "known" and name not in VAGUE
+]
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -299,7 +398,10 @@ class Experts(nn.Module):
 
     def __init__(self, *, inside: bool, residual: bool = True) -> None:
         super().__init__()
-        self.router, self.experts = nn.Linear(C, 2), nn.ModuleList(nn.Linear(C, C) for _ in range(2))
+        self.router, self.experts = (
+            nn.Linear(C, 2),
+            nn.ModuleList(nn.Linear(C, C) for _ in range(2)),
+        )
         self.inside, self.residual = inside, residual
 
     def forward(self, x: Tensor) -> Tensor:
@@ -323,7 +425,10 @@ def test_mixture_of_experts() -> None:
 
 def test_rows_added_at_places_of_their_own() -> None:
     assert descent(matrix, lambda x: torch.zeros(N, C).index_add(0, places, x)) == LOST
-    assert descent(matrix, lambda x: torch.zeros(N, C).scatter_add(0, places[:, None].expand(N, C), x)) == LOST
+    assert (
+        descent(matrix, lambda x: torch.zeros(N, C).scatter_add(0, places[:, None].expand(N, C), x))
+        == LOST
+    )
     assert descent(matrix, lambda x: torch.zeros(N, C).index_add(1, places, x)) == known()
     assert descent(matrix, lambda x: x.index_add(0, places, torch.ones(N, C))) == known()
 
@@ -344,7 +449,9 @@ def test_recurrent_layers(layer: Any, bidirectional: bool) -> None:
     assert descent(steps_first, time_first, lambda y: y[0], batch_axis=1) == known(1)
     assert descent(steps_first, time_first, state, batch_axis=1) == known(1)
     assert descent(sequence, batch_first, state, lambda h: h[-1]) == known()
-    assert descent(sequence, lambda x: x.repeat_interleave(3, 0), batch_first, state) == known(1, inner=3)
+    assert descent(sequence, lambda x: x.repeat_interleave(3, 0), batch_first, state) == known(
+        1, inner=3
+    )
     assert descent(sequence, lambda x: x[places], batch_first, state) == LOST
 
 
@@ -441,4 +548,6 @@ def test_a_tensor_that_changes_its_shape_unseen_is_not_trusted() -> None:
 
 def test_no_samples_at_all() -> None:
     assert descent_of(Steps(lambda x: x.reshape(-1, C)), torch.ones(0, T, C), size=0) == LOST
-    assert descent_of(Steps(lambda x: x.reshape(-1, C)), torch.ones(1, T, C), size=1) == known(inner=T)
+    assert descent_of(Steps(lambda x: x.reshape(-1, C)), torch.ones(1, T, C), size=1) == known(
+        inner=T
+    )

@@ -1,4 +1,6 @@
-"""Every activation call of the common networks is seen: hand-counted, by kind, with its axes, and in order for some."""
+"""Every activation call of the common networks is seen: hand-counted, by kind, with its axes, and
+in order for some.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ NETWORKS = [
     for network in networks
 ]
 
-# Network, path, the axis of the channels, from the sources of the networks; the first row that fits counts. The rows at the top
-# are networks that have both: position biases with their heads on axis 1, MLPs among convolutions, convolutions before tokens.
+# Network, path, the axis of the channels, from the sources of the networks; the first row that fits
+# counts. The rows at the top are networks that have both: position biases with their heads on axis
+# 1, MLPs among convolutions, convolutions before tokens.
 AXES = (
     ("torchvision/swin_v2_*", "*.attn", 1),
     ("torchvision/maxvit_t", "*_attention.mlp_layer.*", -1),
@@ -59,7 +62,11 @@ CONSTANT = (("torchvision/swin_v2_*", "*.attn"), ("torchvision/swin_v2_*", "*.cp
 
 def channels(name: str, path: str) -> int:
     """The axis of the channels as the table has it."""
-    return next(axis for network, site, axis in AXES if fnmatch.fnmatch(name, network) and fnmatch.fnmatch(path, site))
+    return next(
+        axis
+        for network, site, axis in AXES
+        if fnmatch.fnmatch(name, network) and fnmatch.fnmatch(path, site)
+    )
 
 
 @pytest.mark.parametrize(("network", "name"), NETWORKS)
@@ -68,18 +75,33 @@ def test_every_call_is_seen_with_its_axes(network: Network, name: str) -> None:
     assert Counter(call.kind for call, _ in seen) == network.calls
     if network.sites:
         assert [(call.path, call.number, call.kind) for call, _ in seen] == list(network.sites)
-    guessed = [call for call, _ in seen if not call.layout.reason.startswith(("follows", "the only axis"))]
+    guessed = [
+        call for call, _ in seen if not call.layout.reason.startswith(("follows", "the only axis"))
+    ]
     assert guessed == [], "the channel axis is not known by evidence"
     wrong = [call for call, ndim in seen if call.layout.axis != channels(name, call.path) % ndim]
     assert wrong == [], "another channel axis"
     for call, _ in seen:
-        constant = any(fnmatch.fnmatch(name, network) and fnmatch.fnmatch(call.path, site) for network, site in CONSTANT)
+        constant = any(
+            fnmatch.fnmatch(name, network) and fnmatch.fnmatch(call.path, site)
+            for network, site in CONSTANT
+        )
         assert call.descent == (Descent("constant") if constant else Descent("known", 0)), call.path
 
 
 def test_the_table_of_axes_tells_networks_apart() -> None:
     """All rows are used, and tensors of the same number of axes have their channels on different ones."""
-    names = [f"{library}/{network.name}" for library, networks in LIBRARIES.items() for network in networks]
+    names = [
+        f"{library}/{network.name}"
+        for library, networks in LIBRARIES.items()
+        for network in networks
+    ]
     assert [row for row in AXES if not any(fnmatch.fnmatch(name, row[0]) for name in names)] == []
-    assert channels("torchvision/resnet18", "relu") == channels("timm/convnext_atto", "stages.0") == 1
-    assert channels("torchvision/convnext_tiny", "features.1") == channels("torchvision/swin_v2_t", "features.1.0.mlp.1") == -1
+    assert (
+        channels("torchvision/resnet18", "relu") == channels("timm/convnext_atto", "stages.0") == 1
+    )
+    assert (
+        channels("torchvision/convnext_tiny", "features.1")
+        == channels("torchvision/swin_v2_t", "features.1.0.mlp.1")
+        == -1
+    )

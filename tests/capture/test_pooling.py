@@ -12,7 +12,14 @@ from torch import Tensor
 
 from sigmascope.capture.layout import Layout
 from sigmascope.capture.lineage import Descent
-from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError, check_pooling
+from sigmascope.capture.pooling import (
+    POOLS,
+    Axes,
+    NotSamplesError,
+    Pooling,
+    UnreadableError,
+    check_pooling,
+)
 from sigmascope.capture.record import Call
 from sigmascope.errors import InputError, InputTypeError, OptionError
 
@@ -27,7 +34,9 @@ def call(
     reason: str = "evidence",
     descent: Descent | None = None,
 ) -> Call:
-    return Call(path, 0, "relu", Layout(axis, reason), descent or Descent("unknown"), sequence_first)
+    return Call(
+        path, 0, "relu", Layout(axis, reason), descent or Descent("unknown"), sequence_first
+    )
 
 
 def parted(axis: int | None, parts: int, *, outer: int = 1, path: str = "block.act") -> Call:
@@ -57,7 +66,8 @@ def numbers(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-# Layout -> shape, what is known of it, options, and the einsum that brings it to (samples, others..., channels).
+# Layout -> shape, what is known of it, options, and the einsum that brings it to (samples,
+# others..., channels).
 LAYOUTS: dict[str, tuple[tuple[int, ...], Call, dict[str, Any], str]] = {
     "matrix": ((N, C), call(1), {}, "nc->nc"),
     "matrix, samples behind": ((C, N), call(1), {}, "cn->nc"),
@@ -73,8 +83,18 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Call, dict[str, Any], str]] = {
     "sequence first, told by the user": ((N, N, C), call(2), {"batch_axis": 1}, "tnc->ntc"),
     "sequence first, longer": ((2 * N, N, C), call(2), {}, "tnc->ntc"),
     "samples last": ((C, 7, N), call(0), {}, "ctn->ntc"),
-    "known, samples in the middle": ((N, N, N, N), call(3, descent=Descent("known", 2)), {}, "hwnc->nhwc"),
-    "known, samples behind the channels": ((N, N, N), call(0, descent=Descent("known", 1)), {}, "cnt->ntc"),
+    "known, samples in the middle": (
+        (N, N, N, N),
+        call(3, descent=Descent("known", 2)),
+        {},
+        "hwnc->nhwc",
+    ),
+    "known, samples behind the channels": (
+        (N, N, N),
+        call(0, descent=Descent("known", 1)),
+        {},
+        "cnt->ntc",
+    ),
     "known, a matrix": ((N, N), call(1, descent=Descent("known", 1)), {}, "cn->nc"),
     "known, against the sizes": ((N, N, C), call(2, descent=Descent("known", 1)), {}, "tnc->ntc"),
 }
@@ -119,7 +139,9 @@ def test_flatten_keeps_the_order() -> None:
         ((N, 3, 4, C), lambda x: torch.einsum("nhwc->nh", x) / (4 * C)),
     ],
 )
-def test_released_averages_by_the_number_of_axes_alone(shape: tuple[int, ...], expected: Callable[[Tensor], Tensor]) -> None:
+def test_released_averages_by_the_number_of_axes_alone(
+    shape: tuple[int, ...], expected: Callable[[Tensor], Tensor]
+) -> None:
     tensor = numbers(*shape)
     torch.testing.assert_close(pooled(tensor, call(len(shape) - 1), "released"), expected(tensor))
 
@@ -157,7 +179,9 @@ def test_repeated_samples_are_views_of_one(outer: int, inner: int, channels: int
 def test_windows_of_matrices() -> None:
     tensor = numbers(4 * N, N)
     torch.testing.assert_close(pooled(tensor, parted(1, 4)), tensor.reshape(N, 4, N).mean(1))
-    torch.testing.assert_close(pooled(tensor, parted(1, 1, outer=4)), tensor.reshape(4, N, N).mean(0))
+    torch.testing.assert_close(
+        pooled(tensor, parted(1, 1, outer=4)), tensor.reshape(4, N, N).mean(0)
+    )
     behind = call(1, descent=Descent("known", 1, 1, 4))
     torch.testing.assert_close(pooled(tensor.T, behind), tensor.reshape(N, 4, N).mean(1))
 
@@ -174,7 +198,10 @@ def test_tokens_in_one_axis_are_tokens_of_their_sample() -> None:
     assert torch.equal(pooled(tensor, parted(1, 7), samples="tokens"), tensor)
     steps_first = parted(1, 1, outer=7)
     torch.testing.assert_close(pooled(tensor, steps_first), tensor.reshape(7, N, C).mean(0))
-    assert torch.equal(pooled(tensor, steps_first, samples="tokens"), tensor.reshape(7, N, C).transpose(0, 1).flatten(0, 1))
+    assert torch.equal(
+        pooled(tensor, steps_first, samples="tokens"),
+        tensor.reshape(7, N, C).transpose(0, 1).flatten(0, 1),
+    )
 
 
 def test_drawn_tokens_do_not_depend_on_how_they_lie() -> None:
@@ -191,8 +218,13 @@ def test_one_number_per_sample() -> None:
     for pool in ("channels", "sum", "flatten"):
         assert torch.equal(pooled(tensor, call(None), pool), tensor[:, None])
     assert pooling().axes(call(None), tensor).channels is None
-    assert torch.equal(pooled(numbers(2 * N), parted(None, 2)), numbers(2 * N).reshape(N, 2).mean(1, keepdim=True))
-    assert torch.equal(pooled(numbers(2 * N), parted(None, 1, outer=2)), numbers(2 * N).reshape(2, N).mean(0)[:, None])
+    assert torch.equal(
+        pooled(numbers(2 * N), parted(None, 2)), numbers(2 * N).reshape(N, 2).mean(1, keepdim=True)
+    )
+    assert torch.equal(
+        pooled(numbers(2 * N), parted(None, 1, outer=2)),
+        numbers(2 * N).reshape(2, N).mean(0)[:, None],
+    )
 
 
 MASK = torch.arange(7) < torch.tensor([7, 5, 3, 1, 0, 6])[:, None]
@@ -200,7 +232,14 @@ MASK = torch.arange(7) < torch.tensor([7, 5, 3, 1, 0, 6])[:, None]
 
 @pytest.mark.parametrize(
     ("order", "axis", "parts"),
-    [("ntc->ntc", 2, 1), ("ntc->ntc", 2, 3), ("ntc->nct", 1, 1), ("ntc->nct", 1, 3), ("ntc->tnc", 2, 1), ("ntc->ctn", 0, 1)],
+    [
+        ("ntc->ntc", 2, 1),
+        ("ntc->ntc", 2, 3),
+        ("ntc->nct", 1, 1),
+        ("ntc->nct", 1, 3),
+        ("ntc->tnc", 2, 1),
+        ("ntc->ctn", 0, 1),
+    ],
 )
 @pytest.mark.parametrize("pool", ["channels", "sum"])
 def test_hidden_tokens_do_not_count(order: str, axis: int, parts: int, pool: str) -> None:
@@ -208,10 +247,15 @@ def test_hidden_tokens_do_not_count(order: str, axis: int, parts: int, pool: str
     tensor = numbers(parts * N, 7, C)
     mask = MASK.repeat_interleave(parts, 0)
     tensor[~mask] = 1e9
-    rows = [tensor[i][mask[i]].sum(0) / (max(int(mask[i].sum()), 1) if pool == "channels" else 1) for i in range(parts * N)]
+    rows = [
+        tensor[i][mask[i]].sum(0) / (max(int(mask[i].sum()), 1) if pool == "channels" else 1)
+        for i in range(parts * N)
+    ]
     reference = torch.stack(rows).reshape(N, parts, C)
     expected = reference.mean(1) if pool == "channels" else reference.sum(1)
-    torch.testing.assert_close(pooled(torch.einsum(order, tensor), how, pool, masks={"": MASK}), expected)
+    torch.testing.assert_close(
+        pooled(torch.einsum(order, tensor), how, pool, masks={"": MASK}), expected
+    )
     assert not torch.allclose(pooled(torch.einsum(order, tensor), how, pool), expected)
 
 
@@ -263,7 +307,9 @@ def test_decoders_have_a_mask_of_their_own(path: str, hidden: str) -> None:
 def test_a_decoder_without_a_mask_of_its_own_has_that_of_the_network() -> None:
     how = call(2, path="decoder.act")
     assert pooling(masks={"": MASK}).axes(how, numbers(N, 7, C)).part == ""
-    assert torch.equal(pooled(numbers(N, 7, C), how, samples="tokens", masks={"": MASK}), numbers(N, 7, C)[MASK])
+    assert torch.equal(
+        pooled(numbers(N, 7, C), how, samples="tokens", masks={"": MASK}), numbers(N, 7, C)[MASK]
+    )
 
 
 def test_draws_of_two_parts_are_not_confused() -> None:
@@ -273,8 +319,12 @@ def test_draws_of_two_parts_are_not_confused() -> None:
         assert torch.equal(way.matrix(tensor, way.axes(call(2, path=path), tensor)), tensor[mask])
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((11, C), 1), ((N, C), 1), ((11, 3, C), 2), ((11,), None)])
-def test_rows_in_no_known_order_are_samples_of_their_own(shape: tuple[int, ...], axis: int | None) -> None:
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((11, C), 1), ((N, C), 1), ((11, 3, C), 2), ((11,), None)]
+)
+def test_rows_in_no_known_order_are_samples_of_their_own(
+    shape: tuple[int, ...], axis: int | None
+) -> None:
     tensor, how = numbers(*shape), call(axis, descent=Descent("lost"))
     axes = pooling(samples="tokens").axes(how, tensor)
     assert (axes.samples, axes.channels) == (None, axis)
@@ -283,7 +333,9 @@ def test_rows_in_no_known_order_are_samples_of_their_own(shape: tuple[int, ...],
     assert torch.equal(pooled(tensor, how, samples="tokens"), expected)
     # A mask says nothing of rows whose sample is not known.
     mask = torch.zeros(shape[0], 3, dtype=torch.bool)
-    assert torch.equal(pooled(tensor, how, samples="tokens", size=shape[0], masks={"": mask}), expected)
+    assert torch.equal(
+        pooled(tensor, how, samples="tokens", size=shape[0], masks={"": mask}), expected
+    )
 
 
 def test_a_mask_of_another_length_is_not_used() -> None:
@@ -360,18 +412,31 @@ def test_half_types_are_raised(dtype: torch.dtype, pool: Any) -> None:
 def test_half_types_are_summed_in_float32(dtype: torch.dtype, mask: Tensor | None) -> None:
     tensor = (torch.rand(N, 4096, C) + 100).to(dtype)
     expected = tensor.double().sum(1).float()
-    assert torch.isinf(tensor.sum(1)).any() or not torch.allclose(tensor.sum(1).float(), expected, rtol=1e-5)  # the control
-    torch.testing.assert_close(pooled(tensor, call(2), "sum", masks={"": mask}), expected, rtol=1e-5, atol=0)
-    torch.testing.assert_close(pooled(tensor, call(2), masks={"": mask}), expected / 4096, rtol=1e-5, atol=0)
+    # the control
+    assert torch.isinf(tensor.sum(1)).any() or not torch.allclose(
+        tensor.sum(1).float(), expected, rtol=1e-5
+    )
+    torch.testing.assert_close(
+        pooled(tensor, call(2), "sum", masks={"": mask}), expected, rtol=1e-5, atol=0
+    )
+    torch.testing.assert_close(
+        pooled(tensor, call(2), masks={"": mask}), expected / 4096, rtol=1e-5, atol=0
+    )
 
 
 @pytest.mark.parametrize("shape", [(N,), (N, C), (N, 1, C), (N, 4, C), (2 * N, 1, C), (N, 1, 1, C)])
 @pytest.mark.parametrize("mask", [None, torch.ones(N, 1, dtype=torch.bool)])
 @pytest.mark.parametrize(
     ("pool", "samples"),
-    [("channels", "tokens"), (lambda x: x.reshape(len(x), -1), "batch"), *((pool, "batch") for pool in POOLS)],
+    [
+        ("channels", "tokens"),
+        (lambda x: x.reshape(len(x), -1), "batch"),
+        *((pool, "batch") for pool in POOLS),
+    ],
 )
-def test_a_matrix_does_not_change_with_the_tensor(shape: tuple[int, ...], mask: Tensor | None, pool: Any, samples: str) -> None:
+def test_a_matrix_does_not_change_with_the_tensor(
+    shape: tuple[int, ...], mask: Tensor | None, pool: Any, samples: str
+) -> None:
     if pool == "released" and len(shape) == 1:
         shape = (N, C)  # it has no rule for fewer axes
     tensor = numbers(*shape)
@@ -441,7 +506,8 @@ UNREADABLE: dict[str, tuple[type[Exception], Tensor, Call, dict[str, Any], str]]
         numbers(N, C),
         call(1, descent=Descent("lost")),
         {},
-        "the rows of [6, 5] are no longer in the order of the samples and cannot be averaged by sample; samples='tokens'",
+        "the rows of [6, 5] are no longer in the order of the samples and cannot be averaged "
+        "by sample; samples='tokens'",
     ),
     "known, both": (
         UnreadableError,
@@ -478,8 +544,20 @@ UNREADABLE: dict[str, tuple[type[Exception], Tensor, Call, dict[str, Any], str]]
         {},
         "no axis of [5, 7, 9] counts the 6 samples of the batch",
     ),
-    "no samples in a vector": (NotSamplesError, numbers(C), call(None), {}, "no axis of [5] counts the 6 samples"),
-    "no evidence": (UnreadableError, numbers(N, 7, 9), call(None, reason="nothing is known; why"), {}, "nothing is known; why"),
+    "no samples in a vector": (
+        NotSamplesError,
+        numbers(C),
+        call(None),
+        {},
+        "no axis of [5] counts the 6 samples",
+    ),
+    "no evidence": (
+        UnreadableError,
+        numbers(N, 7, 9),
+        call(None, reason="nothing is known; why"),
+        {},
+        "nothing is known; why",
+    ),
     "both": (
         UnreadableError,
         numbers(N, 7, 9),
@@ -525,8 +603,12 @@ UNREADABLE: dict[str, tuple[type[Exception], Tensor, Call, dict[str, Any], str]]
 }
 
 
-@pytest.mark.parametrize(("error", "tensor", "how", "options", "message"), UNREADABLE.values(), ids=UNREADABLE)
-def test_unreadable(error: type[Exception], tensor: Tensor, how: Call, options: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "tensor", "how", "options", "message"), UNREADABLE.values(), ids=UNREADABLE
+)
+def test_unreadable(
+    error: type[Exception], tensor: Tensor, how: Call, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UnreadableError, match=re.escape(message)) as caught:
         pooled(tensor, how, **options)
     assert caught.type is error
@@ -541,15 +623,32 @@ BAD: dict[str, tuple[type[Exception], dict[str, Any], str]] = {
     "pool": (OptionError, {"pool": "chanels"}, "chanels"),
     "pool of another type": (OptionError, {"pool": 3}, "pool"),
     "samples": (OptionError, {"samples": "token"}, "token"),
-    "tokens of what": (InputError, {"samples": "tokens", "pool": "sum"}, r"samples='tokens'.*pool='sum'.*Leave pool out"),
-    "axes": (InputTypeError, {"channel_axis": 1}, r"channel_axis=1 is not a mapping.*'blocks\.\*': -1"),
+    "tokens of what": (
+        InputError,
+        {"samples": "tokens", "pool": "sum"},
+        r"samples='tokens'.*pool='sum'.*Leave pool out",
+    ),
+    "axes": (
+        InputTypeError,
+        {"channel_axis": 1},
+        r"channel_axis=1 is not a mapping.*'blocks\.\*': -1",
+    ),
     "axes by number": (InputTypeError, {"channel_axis": {0: 1}}, "is not a mapping from patterns"),
-    "axes that are flags": (InputTypeError, {"channel_axis": {"*": True}}, "is not a mapping from patterns"),
+    "axes that are flags": (
+        InputTypeError,
+        {"channel_axis": {"*": True}},
+        "is not a mapping from patterns",
+    ),
     "no limit": (InputError, {"limit": 1}, "max_tokens=1 is not a number of rows"),
     "a limit of another type": (InputError, {"limit": 10.0}, r"max_tokens=10\.0 is not"),
     "a limit that is a flag": (InputError, {"limit": True}, "max_tokens=True is not"),
 }
-GOOD: dict[str, Any] = {"pool": "channels", "samples": "batch", "channel_axis": {"a.*": -1}, "limit": 2}
+GOOD: dict[str, Any] = {
+    "pool": "channels",
+    "samples": "batch",
+    "channel_axis": {"a.*": -1},
+    "limit": 2,
+}
 
 
 @pytest.mark.parametrize(("error", "options", "message"), BAD.values(), ids=BAD)
@@ -558,6 +657,8 @@ def test_bad_options(error: type[Exception], options: dict[str, Any], message: s
         check_pooling(**{**GOOD, **options})
 
 
-@pytest.mark.parametrize("options", [{}, {"pool": torch.flatten}, {"samples": "tokens"}, {"channel_axis": {}}])
+@pytest.mark.parametrize(
+    "options", [{}, {"pool": torch.flatten}, {"samples": "tokens"}, {"channel_axis": {}}]
+)
 def test_good_options(options: dict[str, Any]) -> None:
     check_pooling(**{**GOOD, **options})

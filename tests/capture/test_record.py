@@ -1,4 +1,6 @@
-"""The recorder: which calls it sees, in which order, under which path, and that the network does not notice."""
+"""The recorder: which calls it sees, in which order, under which path, and that the network does
+not notice.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Seen:
         return [(call.path, call.number, call.kind) for call in self.calls]
 
 
-def watched(model: nn.Module, *args: Any, choice: str = "pointwise", **kwargs: Any) -> tuple[Seen, Any]:
+def watched(
+    model: nn.Module, *args: Any, choice: str = "pointwise", **kwargs: Any
+) -> tuple[Seen, Any]:
     """Run a network once while it is watched."""
     seen = Seen()
     with torch.no_grad(), recording(model, seen, activations=choice):
@@ -75,7 +79,9 @@ TABLES = (
 
 def hooks(model: nn.Module) -> list[Any]:
     """Every table in which the modules keep hooks, with the order of what is in it."""
-    return [[list(getattr(module, table).items()) for table in TABLES] for module in model.modules()]
+    return [
+        [list(getattr(module, table).items()) for table in TABLES] for module in model.modules()
+    ]
 
 
 def block(act: nn.Module | None = None) -> nn.Sequential:
@@ -220,7 +226,9 @@ class InPlace(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
-        self.acts = nn.ModuleList([nn.SiLU(inplace=True), nn.Hardswish(inplace=True), nn.ReLU6(inplace=True)])
+        self.acts = nn.ModuleList(
+            [nn.SiLU(inplace=True), nn.Hardswish(inplace=True), nn.ReLU6(inplace=True)]
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.norm(self.conv(x))
@@ -230,21 +238,40 @@ class InPlace(nn.Module):
 
 
 ZOO: dict[str, tuple[Callable[[], nn.Module], list[Site]]] = {
-    "functional": (Functional, [("", 0, "relu"), ("inner.1", 0, "tanh"), ("", 1, "relu"), ("", 2, "sigmoid")]),
+    "functional": (
+        Functional,
+        [("", 0, "relu"), ("inner.1", 0, "tanh"), ("", 1, "relu"), ("", 2, "sigmoid")],
+    ),
     "shared": (Shared, [("act", 0, "silu"), ("act", 1, "silu"), ("act", 2, "silu")]),
     "early exit": (EarlyExit, [("part.act", 0, "relu"), ("", 0, "tanh"), ("after", 0, "gelu")]),
-    "recursive": (Recursive, [("act", number, "elu") for number in range(3)] + [("", number, "tanh") for number in range(3)]),
+    "recursive": (
+        Recursive,
+        [("act", number, "elu") for number in range(3)]
+        + [("", number, "tanh") for number in range(3)],
+    ),
     "parameters": (OnParameters, [("", 0, "softplus"), ("", 1, "relu")]),
-    "odd shapes": (OddShapes, [("", 0, "relu"), ("", 1, "sigmoid"), ("", 2, "relu"), ("", 3, "tanh")]),
+    "odd shapes": (
+        OddShapes,
+        [("", 0, "relu"), ("", 1, "sigmoid"), ("", 2, "relu"), ("", 3, "tanh")],
+    ),
     "made in forward": (MadeInForward, [("", 0, "tanh"), ("", 1, "relu")]),
     "autograd function": (WithCustom, [("", 0, "sigmoid")]),
     "swiglu": (SwiGLU, [("", 0, "silu"), ("", 1, "glu")]),
     "checkpoint": (Checkpointed, [("part.1", 0, "relu")]),
     "two in one": (
         TwoInOne,
-        [("part", 0, "relu"), ("part.inner.1", 0, "tanh"), ("part", 1, "relu"), ("part", 2, "sigmoid"), ("", 0, "mish")],
+        [
+            ("part", 0, "relu"),
+            ("part.inner.1", 0, "tanh"),
+            ("part", 1, "relu"),
+            ("part", 2, "sigmoid"),
+            ("", 0, "mish"),
+        ],
     ),
-    "sequential": (lambda: nn.Sequential(block(), block(nn.SiLU())), [("0.1", 0, "relu"), ("1.1", 0, "silu")]),
+    "sequential": (
+        lambda: nn.Sequential(block(), block(nn.SiLU())),
+        [("0.1", 0, "relu"), ("1.1", 0, "silu")],
+    ),
     "the network itself": (nn.ReLU, [("", 0, "relu")]),
     "nothing": (lambda: nn.Linear(4, 4), []),
     "fx": (
@@ -270,7 +297,11 @@ def test_zoo(build: Callable[[], nn.Module], sites: list[Site]) -> None:
     assert len(seen.outputs) == len(sites)
 
 
-ACTS: dict[str, Callable[[Tensor], Tensor]] = {"silu": F.silu, "hardswish": F.hardswish, "relu6": F.relu6}
+ACTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "hardswish": F.hardswish,
+    "relu6": F.relu6,
+}
 
 
 def test_in_place_inputs_are_seen_before_they_are_overwritten() -> None:
@@ -360,7 +391,9 @@ def test_what_an_observer_computes_is_not_seen() -> None:
             return x * 2
 
     register_activation(Doubling)
-    model = nn.Sequential(nn.Conv1d(3, 3, 1), Doubling(), nn.ReLU(), nn.Flatten(1), nn.Unflatten(1, (5, 3)), nn.Tanh())
+    model = nn.Sequential(
+        nn.Conv1d(3, 3, 1), Doubling(), nn.ReLU(), nn.Flatten(1), nn.Unflatten(1, (5, 3)), nn.Tanh()
+    )
     calls: list[Call] = []
 
     def observe(call: Call, x: Tensor) -> Callable[[Tensor], None]:
@@ -540,14 +573,18 @@ def test_the_fast_path_of_an_attention_is_taken(
     model = nn.Sequential(ViTBlock(attention), ViTBlock(attention)).eval()
     taken = []
     fast = torch._native_multi_head_attention
-    monkeypatch.setattr(torch, "_native_multi_head_attention", lambda *args: taken.append(1) or fast(*args))
+    monkeypatch.setattr(
+        torch, "_native_multi_head_attention", lambda *args: taken.append(1) or fast(*args)
+    )
     x = torch.randn(2, 5, 8)
     with torch.no_grad():
         alone = model(x)
     seen, output = watched(model, x)
     assert torch.equal(output, alone)
     assert len(taken) == 4
-    assert seen.sites == [(path, 0, kind) for n in "01" for path, kind in ((n, "relu"), (f"{n}.mlp.2", "gelu"))]
+    assert seen.sites == [
+        (path, 0, kind) for n in "01" for path, kind in ((n, "relu"), (f"{n}.mlp.2", "gelu"))
+    ]
     assert [call.layout.axis for call in seen.calls] == [2] * 4
     assert seen.calls[0].layout.reason == "follows multi_head_attention_forward"
 
@@ -581,9 +618,13 @@ def test_modes_of_the_network_stay_where_they_are() -> None:
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize(("activation", "path"), [("relu", ""), (nn.GELU(), "activation")])
-def test_transformer_layers_show_their_activation(batch_first: bool, activation: Any, path: str) -> None:
+def test_transformer_layers_show_their_activation(
+    batch_first: bool, activation: Any, path: str
+) -> None:
     kind = "relu" if activation == "relu" else "gelu"
-    layer = nn.TransformerEncoderLayer(8, 2, 16, activation=activation, batch_first=batch_first).eval()
+    layer = nn.TransformerEncoderLayer(
+        8, 2, 16, activation=activation, batch_first=batch_first
+    ).eval()
     x = torch.randn(3, 5, 8)
     seen, output = watched(layer, x)
     assert seen.sites == [(path, 0, kind)]
@@ -637,7 +678,9 @@ def compiled_function() -> nn.Module:
         (compiled_function, [("", 0, "relu")]),
     ],
 )
-def test_compiled_networks_are_seen_through_their_originals(build: Callable[[], nn.Module], sites: list[Site]) -> None:
+def test_compiled_networks_are_seen_through_their_originals(
+    build: Callable[[], nn.Module], sites: list[Site]
+) -> None:
     model = build()
     network, x = unwrapped(model), torch.randn(3, 4)
     before = hooks(network)
@@ -651,7 +694,10 @@ def test_compiled_networks_are_seen_through_their_originals(build: Callable[[], 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype: torch.dtype) -> None:
-    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.SiLU()), torch.randn(2, 3, 8, 8)
+    model, x = (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.SiLU()),
+        torch.randn(2, 3, 8, 8),
+    )
     with torch.no_grad(), torch.autocast("cpu", dtype):
         alone = model(x)
         seen, output = watched(model, x)
@@ -710,7 +756,10 @@ def test_gradients_flow_as_before() -> None:
     model.zero_grad()
     with recording(model, lambda call, x: None):
         model(x).sum().backward()
-    assert all(torch.equal(parameter.grad, grad) for parameter, grad in zip(model.parameters(), expected, strict=True))
+    assert all(
+        torch.equal(parameter.grad, grad)
+        for parameter, grad in zip(model.parameters(), expected, strict=True)
+    )
 
 
 def test_recordings_can_be_nested() -> None:

@@ -13,7 +13,9 @@ from sigmascope.catalog import model_names
 from sigmascope.catalog.cifar import NETWORKS, TRAININGS, VGG_COUNTS
 from sigmascope.catalog.cifar_transformers import WindowAttention, put_together, windows_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 
 # name -> parameters, activations
 SIZES = {
@@ -41,12 +43,17 @@ SIZES = {
 def images(n: int = 8) -> Tensor:
     """Images that differ in brightness and contrast, as real ones do."""
     random = torch.Generator().manual_seed(0)
-    scale, offset = torch.rand(n, 1, 1, 1, generator=random) + 0.5, torch.randn(n, 3, 1, 1, generator=random)
+    scale, offset = (
+        torch.rand(n, 1, 1, 1, generator=random) + 0.5,
+        torch.randn(n, 3, 1, 1, generator=random),
+    )
     return scale * torch.randn(n, 3, 32, 32, generator=random) + offset
 
 
 def settled(name: str) -> nn.Module:
-    """Build a network whose batch norms have seen the images: with fresh ones the signal of a deep network dies out."""
+    """Build a network whose batch norms have seen the images: with fresh ones the signal of a deep
+    network dies out.
+    """
     torch.manual_seed(0)
     network = NETWORKS[name]()
     for module in network.modules():
@@ -72,7 +79,9 @@ def test_without_an_activation_after_additions_the_stream_takes_negative_values(
     assert list(plain.state_dict()) == list(other.state_dict())
     least = {}
     for name, network in (("plain", plain), ("other", other)):
-        network.blocks[-1].register_forward_hook(lambda *given, name=name: least.update({name: float(given[-1].min())}))
+        network.blocks[-1].register_forward_hook(
+            lambda *given, name=name: least.update({name: float(given[-1].min())})
+        )
         with torch.no_grad():
             network(images())
     assert least["other"] < 0 <= least["plain"]
@@ -124,18 +133,24 @@ def test_windows_are_cut_and_put_together() -> None:
 
 
 def brute_force(layer: WindowAttention, x: Tensor) -> Tensor:
-    """Attention over all pairs of positions of one image, of which those in the same shifted window count.
+    """Attention over all pairs of positions of one image, of which those in the same shifted window
+    count.
 
     The windows begin at `shift` and end at the borders of the image; no circle is made.
     """
     side, window, heads, channels = layer.side, layer.window, layer.heads, x.shape[-1]
     places = list(itertools.product(range(side), repeat=2))
-    q, k, v = layer.qkv(x.view(side * side, channels)).view(-1, 3, heads, channels // heads).unbind(1)
+    q, k, v = (
+        layer.qkv(x.view(side * side, channels)).view(-1, 3, heads, channels // heads).unbind(1)
+    )
     out = torch.zeros(side * side, heads, channels // heads, dtype=x.dtype)
     for (i, one), head in itertools.product(enumerate(places), range(heads)):
         scores, others = [], []
         for j, other in enumerate(places):
-            if all((a - layer.shift) // window == (b - layer.shift) // window for a, b in zip(one, other, strict=True)):
+            if all(
+                (a - layer.shift) // window == (b - layer.shift) // window
+                for a, b in zip(one, other, strict=True)
+            ):
                 row, column = (a - b + window - 1 for a, b in zip(one, other, strict=True))
                 bias = layer.bias[row * (2 * window - 1) + column, head]
                 scores.append(q[i, head] @ k[j, head] / (channels // heads) ** 0.5 + bias)
@@ -154,9 +169,17 @@ def test_attention_in_shifted_windows_is_attention_with_a_mask(shift: int) -> No
         expected = torch.stack([brute_force(layer, one) for one in x])
         torch.testing.assert_close(layer(x), expected)
         layer.mask.zero_()
-        assert torch.allclose(layer(x), expected) == (shift == 0)  # without the mask the borders meet
+        # without the mask the borders meet
+        assert torch.allclose(layer(x), expected) == (shift == 0)
 
 
 def test_every_second_block_of_a_swin_is_shifted_where_there_is_more_than_one_window() -> None:
-    layers = [module for module in NETWORKS["swin"]().modules() if isinstance(module, WindowAttention)]
-    assert [(layer.side, layer.shift) for layer in layers] == [(16, 0), (16, 2), *[(8, 0), (8, 2)] * 2, *[(4, 0)] * 2]
+    layers = [
+        module for module in NETWORKS["swin"]().modules() if isinstance(module, WindowAttention)
+    ]
+    assert [(layer.side, layer.shift) for layer in layers] == [
+        (16, 0),
+        (16, 2),
+        *[(8, 0), (8, 2)] * 2,
+        *[(4, 0)] * 2,
+    ]

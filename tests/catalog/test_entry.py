@@ -23,7 +23,8 @@ def test_facts_of_an_embedded_network() -> None:
         "depth": 19,
         "weights": "embedded",
     }
-    assert facts["flops"] == pytest.approx(2 * 40.55e6, rel=0.01)  # as published: 40.55 million multiplications
+    # as published: 40.55 million multiplications
+    assert facts["flops"] == pytest.approx(2 * 40.55e6, rel=0.01)
 
 
 def test_flops_are_two_per_multiplication() -> None:
@@ -34,7 +35,11 @@ def test_flops_are_two_per_multiplication() -> None:
 
 def test_flops_of_attention_are_counted() -> None:
     tokens, width, hidden, blocks = 64, 128, 256, 6
-    projections, products, perceptron = 4 * tokens * width**2, 2 * tokens**2 * width, 2 * tokens * width * hidden
+    projections, products, perceptron = (
+        4 * tokens * width**2,
+        2 * tokens**2 * width,
+        2 * tokens * width * hidden,
+    )
     patches, head = tokens * 3 * 16 * width, width * 10
     fast_path = torch.backends.mha.get_fastpath_enabled()
     found = model("sigmascope/vit", weights=None).flops
@@ -44,8 +49,16 @@ def test_flops_of_attention_are_counted() -> None:
 
 def test_a_network_that_does_not_run_on_its_example() -> None:
     found = Model("mine", nn.Linear(3, 2), "none", torch.zeros(1, 5))
-    assert found.facts() == {"accuracy": None, "parameters": 8, "flops": None, "depth": None, "weights": "none"}
-    with pytest.raises(sg.InputError, match="mine does not run on its example inputs: mat1 and mat2"):
+    assert found.facts() == {
+        "accuracy": None,
+        "parameters": 8,
+        "flops": None,
+        "depth": None,
+        "weights": "none",
+    }
+    with pytest.raises(
+        sg.InputError, match="mine does not run on its example inputs: mat1 and mat2"
+    ):
         found.flops  # noqa: B018
     with pytest.raises(sg.InputError, match="mine does not run on its example inputs"):
         found.depth  # noqa: B018
@@ -53,7 +66,12 @@ def test_a_network_that_does_not_run_on_its_example() -> None:
 
 def test_an_example_may_be_a_mapping() -> None:
     network = nn.Bilinear(3, 4, 2)
-    assert Model("mine", network, "none", {"input1": torch.zeros(1, 3), "input2": torch.zeros(1, 4)}).depth == 0
+    assert (
+        Model(
+            "mine", network, "none", {"input1": torch.zeros(1, 3), "input2": torch.zeros(1, 4)}
+        ).depth
+        == 0
+    )
 
 
 def test_accuracy_belongs_to_the_weights(tmp_path: Path) -> None:

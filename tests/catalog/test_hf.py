@@ -1,4 +1,6 @@
-"""Networks of transformers, from folders made here: with a tokenizer, with a preprocessing of images, and without."""
+"""Networks of transformers, from folders made here: with a tokenizer, with a preprocessing of
+images, and without.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,29 @@ from sigmascope.catalog import data, hf as module, model
 from sigmascope.catalog.optional import optional
 from tests.catalog.stubs import Code
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 
-TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+TINY = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat"]
 SENTENCES = "the cat sat\n\n  the cat sat on the mat  \n\ncat\n"
-IMAGES = torch.randint(0, 256, (2, 3, 50, 40), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+IMAGES = torch.randint(
+    0, 256, (2, 3, 50, 40), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+)
 
 
 def save(folder: Path, kind: str, **settings: Any) -> Path:
     """Save a small network as transformers does."""
     library = optional("transformers")
-    library.AutoModel.from_config(library.AutoConfig.for_model(kind, **settings)).save_pretrained(folder)
+    library.AutoModel.from_config(library.AutoConfig.for_model(kind, **settings)).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -59,7 +72,11 @@ def test_sentences_become_arguments_by_name(reader: Path, text: str) -> None:
     (batch,) = data(text, transform=found.transform)
     assert set(batch) >= {"input_ids", "attention_mask"}
     # [CLS] the cat sat [SEP], cut to the seven positions that are left, and padded to the longest.
-    assert batch["input_ids"].tolist() == [[2, 5, 6, 7, 3, 0, 0], [2, 5, 6, 7, 8, 5, 3], [2, 6, 3, 0, 0, 0, 0]]
+    assert batch["input_ids"].tolist() == [
+        [2, 5, 6, 7, 3, 0, 0],
+        [2, 5, 6, 7, 8, 5, 3],
+        [2, 6, 3, 0, 0, 0, 0],
+    ]
     assert batch["attention_mask"].sum(1).tolist() == [5, 7, 3]
 
 
@@ -73,7 +90,9 @@ def test_a_network_reads_a_file_of_text(reader: Path, text: str) -> None:
 
 def test_weights_come_from_the_folder(reader: Path) -> None:
     stored = load_file(reader / "model.safetensors")
-    found, drawn, again = (model(f"hf/{reader}", weights=weights, seed=5) for weights in ("default", None, None))
+    found, drawn, again = (
+        model(f"hf/{reader}", weights=weights, seed=5) for weights in ("default", None, None)
+    )
     key = "encoder.layer.0.intermediate.dense.weight"
     assert torch.equal(found.network.state_dict()[key], stored[key])
     assert not torch.equal(drawn.network.state_dict()[key], stored[key])
@@ -84,7 +103,14 @@ def test_weights_come_from_the_folder(reader: Path) -> None:
 
 
 def test_a_decoder_reads_the_sentence_too(tmp_path: Path) -> None:
-    settings = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 10}
+    settings = {
+        "d_model": 16,
+        "d_ff": 32,
+        "d_kv": 8,
+        "num_layers": 1,
+        "num_heads": 2,
+        "vocab_size": 10,
+    }
     folder = save(tmp_path / "t5", "t5", **settings)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
@@ -97,11 +123,16 @@ def test_a_decoder_reads_the_sentence_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", ["default", None])
-def test_without_a_tokenizer_the_remedy_is_named(reader: Path, text: str, weights: str | None) -> None:
+def test_without_a_tokenizer_the_remedy_is_named(
+    reader: Path, text: str, weights: str | None
+) -> None:
     for name in ("vocab.txt", "tokenizer_config.json"):
         (reader / name).unlink()
     found = model(f"hf/{reader}", weights=weights)
-    with pytest.raises(sg.InputError, match=r"no tokenizer, so it cannot read sentences. Name a folder with one, as hf/FOLDER"):
+    with pytest.raises(
+        sg.InputError,
+        match=r"no tokenizer, so it cannot read sentences. Name a folder with one, as hf/FOLDER",
+    ):
         next(iter(data(text, transform=found.transform)))
 
 
@@ -127,7 +158,9 @@ def test_images_are_prepared_as_the_folder_says(viewer: Path) -> None:
     (viewer / "preprocessor_config.json").write_text(json.dumps(settings))
     found = model(f"hf/{viewer}")
     functional = optional("torchvision.transforms.v2.functional")
-    size = functional.resize(IMAGES, [32, 32], interpolation=functional.InterpolationMode.BICUBIC, antialias=True)
+    size = functional.resize(
+        IMAGES, [32, 32], interpolation=functional.InterpolationMode.BICUBIC, antialias=True
+    )
     mean, std = (torch.tensor(settings[key])[:, None, None] for key in ("image_mean", "image_std"))
     expected = (size.float() / 255 - mean) / std
     assert found.transform is not None
@@ -141,35 +174,60 @@ def test_images_are_prepared_as_the_folder_says(viewer: Path) -> None:
 
 def test_the_wrong_kind_of_data(reader: Path, viewer: Path, text: str) -> None:
     with pytest.raises(
-        sg.InputError, match=r"^embedded gives images, and the network takes text. Choose text:FILE or hf/NAME\.$"
+        sg.InputError,
+        match=r"^embedded gives images, and the network takes text. Choose text:FILE or hf/NAME\.$",
     ):
         data("embedded", transform=model(f"hf/{reader}").transform)
-    with pytest.raises(sg.InputError, match=r"gives text, and the network takes images. Choose cifar10 or imagefolder:DIR\.$"):
+    with pytest.raises(
+        sg.InputError,
+        match=r"gives text, and the network takes images. Choose cifar10 or imagefolder:DIR\.$",
+    ):
         data(text, transform=model(f"hf/{viewer}").transform)
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "takes"),
     [
-        ("wav2vec2", {"conv_dim": [8] * 7, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, **TINY}, "sound"),
+        (
+            "wav2vec2",
+            {
+                "conv_dim": [8] * 7,
+                "num_conv_pos_embeddings": 4,
+                "num_conv_pos_embedding_groups": 2,
+                **TINY,
+            },
+            "sound",
+        ),
         (
             "clip",
             {
-                "text_config": {"vocab_size": 10, "eos_token_id": 1, "bos_token_id": 0, "pad_token_id": 1, **TINY},
+                "text_config": {
+                    "vocab_size": 10,
+                    "eos_token_id": 1,
+                    "bos_token_id": 0,
+                    "pad_token_id": 1,
+                    **TINY,
+                },
                 "vision_config": {"image_size": 32, "patch_size": 8, **TINY},
             },
             "images and text",
         ),
     ],
 )
-def test_networks_for_which_there_is_no_data(tmp_path: Path, kind: str, settings: dict[str, Any], takes: str) -> None:
+def test_networks_for_which_there_is_no_data(
+    tmp_path: Path, kind: str, settings: dict[str, Any], takes: str
+) -> None:
     found = model(f"hf/{save(tmp_path / kind, kind, **settings)}")
     assert found.facts()["flops"] > 0
-    with pytest.raises(sg.InputError, match=rf"gives images, and the network takes {takes}. Choose another network"):
+    with pytest.raises(
+        sg.InputError, match=rf"gives images, and the network takes {takes}. Choose another network"
+    ):
         data("embedded", transform=found.transform)
 
 
-def test_code_in_weights_is_refused(reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_in_weights_is_refused(
+    reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (reader / "model.safetensors").unlink()
     torch.save({"a": Code()}, reader / "pytorch_model.bin")
@@ -178,11 +236,15 @@ def test_code_in_weights_is_refused(reader: Path, tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "ran").exists()
 
 
-def test_code_beside_weights_is_refused(reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_beside_weights_is_refused(
+    reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (reader / "own.py").write_text("import pathlib; pathlib.Path('ran').touch()")
     config = json.loads((reader / "config.json").read_text())
-    (reader / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": {"AutoConfig": "own.C"}}))
+    (reader / "config.json").write_text(
+        json.dumps({**config, "model_type": "own", "auto_map": {"AutoConfig": "own.C"}})
+    )
     for weights in ("default", None):
         with pytest.raises(sg.FileFormatError, match="could run code"):
             model(f"hf/{reader}", weights=weights)
@@ -190,7 +252,9 @@ def test_code_beside_weights_is_refused(reader: Path, tmp_path: Path, monkeypatc
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
-    with pytest.raises(sg.FileFormatError, match=r"no folder that save_pretrained of transformers wrote"):
+    with pytest.raises(
+        sg.FileFormatError, match=r"no folder that save_pretrained of transformers wrote"
+    ):
         model(f"hf/{tmp_path}")
 
 
@@ -204,31 +268,47 @@ def test_the_hub_has_nothing_of_that_name(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.setattr(module, "unreachable", lambda: None)
     with pytest.raises(
         sg.InputError,
-        match=rf"hf/{name} are not here and cannot be fetched \(no route\)\..*as hf/FOLDER; connect once.*or pass weights=None",
+        match=rf"hf/{name} are not here and cannot be fetched \(no route\)\..*as hf/FOLDER; "
+        r"connect once.*or pass weights=None",
     ):
         model(f"hf/{name}")
 
 
 @pytest.mark.parametrize("weights", ["default", None])
-def test_a_name_without_an_owner_is_a_type(monkeypatch: pytest.MonkeyPatch, weights: str | None) -> None:
+def test_a_name_without_an_owner_is_a_type(
+    monkeypatch: pytest.MonkeyPatch, weights: str | None
+) -> None:
     def asked() -> None:
         pytest.fail("the hub was asked")
 
     monkeypatch.setattr(module, "unreachable", asked)
-    with pytest.raises(sg.OptionError, match=r"transformers has no type 'brt', .* Did you mean 'hf/bert'.*hf/OWNER/NAME"):
+    with pytest.raises(
+        sg.OptionError,
+        match=r"transformers has no type 'brt', .* Did you mean 'hf/bert'.*hf/OWNER/NAME",
+    ):
         model("hf/brt", weights=weights)
 
 
-def change(folder: Path, edit: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+def change(
+    folder: Path, edit: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
+) -> None:
     """Edit the weights of a folder."""
     path = folder / "model.safetensors"
-    save_file({key: value.contiguous() for key, value in edit(load_file(path)).items()}, path, metadata={"format": "pt"})
+    save_file(
+        {key: value.contiguous() for key, value in edit(load_file(path)).items()},
+        path,
+        metadata={"format": "pt"},
+    )
 
 
 def test_weights_that_are_missing(reader: Path) -> None:
-    change(reader, lambda state: {key: value for key, value in state.items() if "layer.1.output" not in key})
+    change(
+        reader,
+        lambda state: {key: value for key, value in state.items() if "layer.1.output" not in key},
+    )
     with pytest.raises(
-        sg.FileFormatError, match=r"its file lacks encoder\.layer\.1\.output\.\S+, .* and 1 more\. Save it again"
+        sg.FileFormatError,
+        match=r"its file lacks encoder\.layer\.1\.output\.\S+, .* and 1 more\. Save it again",
     ):
         model(f"hf/{reader}")
     assert model(f"hf/{reader}", weights=None).weights == "random (seed 0)"
@@ -237,7 +317,9 @@ def test_weights_that_are_missing(reader: Path) -> None:
 def test_a_pooler_that_is_not_there_is_left_out(reader: Path) -> None:
     whole = model(f"hf/{reader}")
     assert whole.network.pooler is not None
-    change(reader, lambda state: {key: value for key, value in state.items() if "pooler" not in key})
+    change(
+        reader, lambda state: {key: value for key, value in state.items() if "pooler" not in key}
+    )
     found = model(f"hf/{reader}")
     assert found.network.pooler is None
     assert found.depth == whole.depth - 1
@@ -246,11 +328,16 @@ def test_a_pooler_that_is_not_there_is_left_out(reader: Path) -> None:
 
 
 def test_a_pooler_that_cannot_be_left_out(reader: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change(reader, lambda state: {key: value for key, value in state.items() if "pooler" not in key})
+    change(
+        reader, lambda state: {key: value for key, value in state.items() if "pooler" not in key}
+    )
     kind = optional("transformers").BertModel
     build = kind.__init__
     monkeypatch.setattr(kind, "__init__", lambda self, config, **_: build(self, config))
-    with pytest.raises(sg.FileFormatError, match=r"its file lacks pooler\.dense\.bias, pooler\.dense\.weight\. Save it again"):
+    with pytest.raises(
+        sg.FileFormatError,
+        match=r"its file lacks pooler\.dense\.bias, pooler\.dense\.weight\. Save it again",
+    ):
         model(f"hf/{reader}")
 
 
@@ -258,12 +345,14 @@ def test_weights_of_other_shapes(reader: Path) -> None:
     change(
         reader,
         lambda state: {
-            key: value[:, :5] if "layer.0.inter" in key and value.ndim == 2 else value for key, value in state.items()
+            key: value[:, :5] if "layer.0.inter" in key and value.ndim == 2 else value
+            for key, value in state.items()
         },
     )
     with pytest.raises(
         sg.FileFormatError,
-        match=r"other shapes than config\.json asks for: encoder\.layer\.0\.inter\S+ of \(32, 5\) for \(32, 16\)",
+        match=r"other shapes than config\.json asks for: encoder\.layer\.0\.inter\S+ of \(32, 5\) "
+        r"for \(32, 16\)",
     ):
         model(f"hf/{reader}")
 

@@ -14,7 +14,9 @@ from sigmascope.catalog import hub as module, model
 from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.optional import optional
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 
 
 class Session:
@@ -44,7 +46,11 @@ def test_what_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (folder / "snapshots" / "abc").mkdir(parents=True)
     (folder / "snapshots" / "abc" / "config.json").write_text("{}")
     cached: Any = module._library().try_to_load_from_cache
-    monkeypatch.setattr(module._library(), "try_to_load_from_cache", lambda *names: cached(*names, cache_dir=tmp_path))
+    monkeypatch.setattr(
+        module._library(),
+        "try_to_load_from_cache",
+        lambda *names: cached(*names, cache_dir=tmp_path),
+    )
     assert is_kept("org/name", "config.json")
     assert not is_kept("org/name", "model.safetensors")
     assert not is_kept("no/name/of/the/hub", "config.json")
@@ -55,15 +61,19 @@ def test_what_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         (
             "timm/resnet10t",
-            r"\(no route\)\. Fetch model\.safetensors of timm/resnet10t\.\w+ from the hub and pass weights=FILE",
+            r"\(no route\)\. Fetch model\.safetensors of timm/resnet10t\.\w+ from the hub "
+            r"and pass weights=FILE",
         ),
         (
             "hf/org/none",
-            r"hf/org/none .*\(no route\)\. Place its config\.json, model\.safetensors and tokenizer files in a folder",
+            r"hf/org/none .*\(no route\)\. Place its config\.json, model\.safetensors and "
+            r"tokenizer files in a folder",
         ),
     ],
 )
-def test_without_a_connection_the_answer_comes_at_once(monkeypatch: pytest.MonkeyPatch, name: str, match: str) -> None:
+def test_without_a_connection_the_answer_comes_at_once(
+    monkeypatch: pytest.MonkeyPatch, name: str, match: str
+) -> None:
     session = Session(ConnectionError("no route"))
     monkeypatch.setattr(module._library().utils, "get_session", lambda: session)
     optional("timm")
@@ -76,7 +86,10 @@ def test_without_a_connection_the_answer_comes_at_once(monkeypatch: pytest.Monke
 
 
 def test_warnings_are_held_back_for_a_while() -> None:
-    logger, inner = logging.getLogger("huggingface_hub"), logging.getLogger("huggingface_hub.utils._http")
+    logger, inner = (
+        logging.getLogger("huggingface_hub"),
+        logging.getLogger("huggingface_hub.utils._http"),
+    )
     levels = [logging.getLogger(name).level for name in module.NOISY]
     with quiet():
         assert not inner.isEnabledFor(logging.WARNING)

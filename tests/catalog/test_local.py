@@ -1,4 +1,6 @@
-"""Folders of images, files of sentences, and sets of the package datasets, which a small stand-in plays here."""
+"""Folders of images, files of sentences, and sets of the package datasets, which a small stand-in
+plays here.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.catalog.stubs import stub
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 3, 20, 30), dtype=np.uint8)
 PICTURES = [Image.fromarray(one.transpose(1, 2, 0)) for one in IMAGES]
-LENGTHS = Transform("text", lambda sentences: {"input_ids": torch.tensor([[len(one)] for one in sentences])})
+LENGTHS = Transform(
+    "text", lambda sentences: {"input_ids": torch.tensor([[len(one)] for one in sentences])}
+)
 PIXELS = Transform("images", lambda images: images.float())
 
 
@@ -39,7 +43,9 @@ def test_images_that_differ_in_size(tmp_path: Path) -> None:
         PICTURES[0].resize((side, side)).save(tmp_path / "cat" / f"{side}.png")
     with pytest.raises(sg.InputError, match=r"the images differ in size. Pass transform=model"):
         next(iter(data(f"imagefolder:{tmp_path}")))
-    ((images, _),) = data(f"imagefolder:{tmp_path}", transform=lambda images: images[..., :8, :8].float())
+    ((images, _),) = data(
+        f"imagefolder:{tmp_path}", transform=lambda images: images[..., :8, :8].float()
+    )
     assert images.shape == (2, 3, 8, 8)
 
 
@@ -50,7 +56,10 @@ def test_pictures_that_are_broken_and_folders_named_like_one(tmp_path: Path) -> 
     assert data(f"imagefolder:{tmp_path}").size == 1
     for content in (b"broken", (tmp_path / "cat" / "0.png").read_bytes()[:-500]):
         (tmp_path / "cat" / "1.png").write_bytes(content)
-        with pytest.raises(sg.FileFormatError, match=r"cat/1\.png: not a complete picture \(.+\)\. Replace or remove it"):
+        with pytest.raises(
+            sg.FileFormatError,
+            match=r"cat/1\.png: not a complete picture \(.+\)\. Replace or remove it",
+        ):
             next(iter(data(f"imagefolder:{tmp_path}")))
 
 
@@ -71,20 +80,25 @@ def test_a_file_of_sentences(tmp_path: Path) -> None:
 def test_sentences_without_a_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     with pytest.raises(
-        sg.InputError, match=r"a tokenizer must turn into numbers. Pass transform=model\('hf/FOLDER'\).transform"
+        sg.InputError,
+        match=r"a tokenizer must turn into numbers. Pass transform=model\('hf/FOLDER'\).transform",
     ):
         data(f"text:{tmp_path / 'a.txt'}")
 
 
 def test_files_that_hold_no_sentences(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    with pytest.raises(sg.InputError, match=r"a\.txt is no file. Pass a text file with one sentence per line"):
+    with pytest.raises(
+        sg.InputError, match=r"a\.txt is no file. Pass a text file with one sentence per line"
+    ):
         data(f"text:{path}", transform=LENGTHS)
     path.write_text("\n \n")
     with pytest.raises(sg.InputError, match=r"holds no sentence. Write one per line"):
         data(f"text:{path}", transform=LENGTHS)
     path.write_bytes(b"caf\xe9\n")
-    with pytest.raises(sg.FileFormatError, match=r"no text in UTF-8 \(.* at byte 3\). Save it as UTF-8"):
+    with pytest.raises(
+        sg.FileFormatError, match=r"no text in UTF-8 \(.* at byte 3\). Save it as UTF-8"
+    ):
         data(f"text:{path}", transform=LENGTHS)
 
 
@@ -114,7 +128,11 @@ class Table:
         return len(next(iter(self._columns.values())))
 
     def __getitem__(self, key: str | int) -> Any:
-        return self._columns[key] if isinstance(key, str) else {name: one[key] for name, one in self._columns.items()}
+        return (
+            self._columns[key]
+            if isinstance(key, str)
+            else {name: one[key] for name, one in self._columns.items()}
+        )
 
 
 TEXTS = ["a", "bb", "ccc", "d", "ee", "fff"]
@@ -126,7 +144,9 @@ LABEL = (Label("int64"), [0, 1, 2, 0, 1, 2])
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Let the package datasets give a table, from the disk and from the hub; return what it was asked for."""
+    """Let the package datasets give a table, from the disk and from the hub; return what it was
+    asked for.
+    """
 
     def install(found: Any) -> list[tuple[Any, ...]]:
         asked: list[tuple[Any, ...]] = []
@@ -137,7 +157,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
                 raise found
             return found
 
-        package = stub("datasets", Image=Picture, ClassLabel=Label, load_dataset=give, load_from_disk=give)
+        package = stub(
+            "datasets", Image=Picture, ClassLabel=Label, load_dataset=give, load_from_disk=give
+        )
         monkeypatch.setitem(sys.modules, "datasets", package)
         return asked
 
@@ -164,15 +186,21 @@ def test_sentences_of_a_set(serve: Any) -> None:
     assert batch["labels"].tolist() == LABEL[1]
     serve(Table(question=TEXT, answer=NAMES))
     (batch,) = data("hf/questions", transform=LENGTHS)
-    assert {name: value.flatten().tolist() for name, value in batch.items()} == {"input_ids": [1, 2, 3, 1, 2, 3]}
+    assert {name: value.flatten().tolist() for name, value in batch.items()} == {
+        "input_ids": [1, 2, 3, 1, 2, 3]
+    }
 
 
 def test_rows_that_are_empty(serve: Any) -> None:
     serve(Table(text=(Feature("string"), ["a", None])))
-    with pytest.raises(sg.InputError, match=r"row 1 holds no sentence but None\. Leave such rows out of the data"):
+    with pytest.raises(
+        sg.InputError, match=r"row 1 holds no sentence but None\. Leave such rows out of the data"
+    ):
         next(iter(data("hf/reviews", transform=LENGTHS)))
     serve(Table(image=(Picture(), [PICTURES[0], None])))
-    with pytest.raises(sg.InputError, match=r"hf/pets: row 1 of image holds no picture\. Leave such rows out"):
+    with pytest.raises(
+        sg.InputError, match=r"hf/pets: row 1 of image holds no picture\. Leave such rows out"
+    ):
         next(iter(data("hf/pets")))
 
 
@@ -194,27 +222,37 @@ def test_where_a_set_is_looked_for(serve: Any, tmp_path: Path) -> None:
 
 def test_the_split_is_one_of_the_set(serve: Any) -> None:
     serve({"train": Table(image=PICTURE), "validation": Table(image=PICTURE)})
-    with pytest.raises(sg.OptionError, match=r"split='test' is not known. Choose one of 'train', 'validation'"):
+    with pytest.raises(
+        sg.OptionError, match=r"split='test' is not known. Choose one of 'train', 'validation'"
+    ):
         data("hf/pets")
     assert data("hf/pets", split="validation").size == 6
     serve(Table(image=PICTURE))
     assert data("hf/pets").size == 6
-    with pytest.raises(sg.OptionError, match=r"split='val': hf/pets has no splits\. Leave split out"):
+    with pytest.raises(
+        sg.OptionError, match=r"split='val': hf/pets has no splits\. Leave split out"
+    ):
         data("hf/pets", split="val")
 
 
-@pytest.mark.parametrize("error", [ConnectionError("no route"), FileNotFoundError("no route"), RuntimeError("no route")])
+@pytest.mark.parametrize(
+    "error", [ConnectionError("no route"), FileNotFoundError("no route"), RuntimeError("no route")]
+)
 def test_a_set_that_cannot_be_fetched(serve: Any, error: Exception) -> None:
     serve(error)
     with pytest.raises(
-        sg.InputError, match=r"hf/pets is not here and cannot be fetched \(no route\). .*save_to_disk.*as hf/FOLDER"
+        sg.InputError,
+        match=r"hf/pets is not here and cannot be fetched \(no route\). .*save_to_disk.*as "
+        r"hf/FOLDER",
     ):
         data("hf/pets")
 
 
 def test_sets_that_do_not_fit(serve: Any) -> None:
     serve(Table(age=(Feature("int64"), [1, 2]), size=(Feature("float64"), [1.0, 2.0])))
-    with pytest.raises(sg.InputError, match=r"hf/people has no column of images or text; it has age, size\.$"):
+    with pytest.raises(
+        sg.InputError, match=r"hf/people has no column of images or text; it has age, size\.$"
+    ):
         data("hf/people")
     serve(Table(image=PICTURE))
     with pytest.raises(sg.InputError, match="hf/pets gives images, and the network takes text"):

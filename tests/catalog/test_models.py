@@ -1,4 +1,6 @@
-"""Networks by name: what they are, which weights they take, and what is said when something is missing."""
+"""Networks by name: what they are, which weights they take, and what is said when something is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,18 @@ from sigmascope.catalog import model, model_names
 from sigmascope.catalog.cifar import NETWORKS
 from tests.catalog.stubs import Code
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 
 BAD_SEEDS = ("a", 2**70, 2**32, -1, 1.5, None, True)
-PARAMETERS = {"resnet20": 269_722, "resnet32": 464_154, "resnet56": 853_018, "myrtle": 1_557_066, "myrtle-nobn": 1_556_106}
+PARAMETERS = {
+    "resnet20": 269_722,
+    "resnet32": 464_154,
+    "resnet56": 853_018,
+    "myrtle": 1_557_066,
+    "myrtle-nobn": 1_556_106,
+}
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -25,17 +35,25 @@ def test_our_own_networks(name: str) -> None:
     found = model(f"sigmascope/{name}", weights=None)
     assert not found.network.training
     assert found.network(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-    assert found.parameters == PARAMETERS.get(name.replace("plain", "resnet").partition("-leaky")[0], found.parameters)
+    assert found.parameters == PARAMETERS.get(
+        name.replace("plain", "resnet").partition("-leaky")[0], found.parameters
+    )
 
 
-@pytest.mark.parametrize(("name", "depth"), [("resnet20", 19), ("plain20", 19), ("resnet56", 55), ("myrtle", 4), ("vit", 6)])
+@pytest.mark.parametrize(
+    ("name", "depth"),
+    [("resnet20", 19), ("plain20", 19), ("resnet56", 55), ("myrtle", 4), ("vit", 6)],
+)
 def test_depth_is_the_longest_path(name: str, depth: int) -> None:
     assert model(f"sigmascope/{name}", weights=None).depth == depth
 
 
 def test_random_weights_follow_the_seed_and_leave_the_generator_alone() -> None:
     state = torch.get_rng_state()
-    first, again, other = (model("sigmascope/resnet20", weights=None, seed=seed).network.state_dict() for seed in (1, 1, 2))
+    first, again, other = (
+        model("sigmascope/resnet20", weights=None, seed=seed).network.state_dict()
+        for seed in (1, 1, 2)
+    )
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first["conv1.weight"], again["conv1.weight"])
     assert not torch.equal(first["conv1.weight"], other["conv1.weight"])
@@ -76,16 +94,25 @@ def test_every_library_is_listed() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"weights": "none"}, sg.OptionError, r"weights='none' is neither a file nor .* None for random ones, or the path"),
+        (
+            {"weights": "none"},
+            sg.OptionError,
+            r"weights='none' is neither a file nor .* None for random ones, or the path",
+        ),
         ({"weights": "Default"}, sg.OptionError, r"weights='Default' is neither"),
         ({"weights": ""}, sg.OptionError, r"weights='' is neither"),
         ({"weights": 5}, sg.OptionError, r"weights=5 names no weights. Pass \"default\""),
         ({"weights": True}, sg.OptionError, r"weights=True names no weights"),
         ({"weights": "none.pt"}, sg.InputError, r"none\.pt: no such file of weights"),
-        *(({"seed": value}, sg.OptionError, r"seed=.* is not a whole number from 0 to 4294967295") for value in BAD_SEEDS),
+        *(
+            ({"seed": value}, sg.OptionError, r"seed=.* is not a whole number from 0 to 4294967295")
+            for value in BAD_SEEDS
+        ),
     ],
 )
-def test_options_that_are_none(options: dict[str, object], error: type[Exception], match: str) -> None:
+def test_options_that_are_none(
+    options: dict[str, object], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         model("sigmascope/myrtle", **{"weights": None, **options})  # type: ignore[arg-type]
 
@@ -107,12 +134,18 @@ def test_the_random_states_of_gpus_are_put_back(monkeypatch: pytest.MonkeyPatch)
     before = dict(states)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: states[int(getattr(device, "index", device))])
     monkeypatch.setattr(
-        torch.cuda, "set_rng_state", lambda state, device: states.update({int(getattr(device, "index", device)): state})
+        torch.cuda, "get_rng_state", lambda device: states[int(getattr(device, "index", device))]
     )
     monkeypatch.setattr(
-        torch.cuda, "manual_seed_all", lambda seed: states.update(dict.fromkeys(states, torch.zeros(16, dtype=torch.uint8)))
+        torch.cuda,
+        "set_rng_state",
+        lambda state, device: states.update({int(getattr(device, "index", device)): state}),
+    )
+    monkeypatch.setattr(
+        torch.cuda,
+        "manual_seed_all",
+        lambda seed: states.update(dict.fromkeys(states, torch.zeros(16, dtype=torch.uint8))),
     )
     model("sigmascope/myrtle", weights=None)
     assert all(torch.equal(states[device], before[device]) for device in before)
@@ -124,7 +157,10 @@ WEIGHTS = {"safetensors": save_file, "pt": torch.save}
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("prefix", ["", "module."])
 def test_weights_from_a_file(tmp_path: Path, kind: str, prefix: str) -> None:
-    state = {f"{prefix}{name}": value.contiguous() for name, value in NETWORKS["myrtle"]().state_dict().items()}
+    state = {
+        f"{prefix}{name}": value.contiguous()
+        for name, value in NETWORKS["myrtle"]().state_dict().items()
+    }
     path = tmp_path / f"weights.{kind}"
     WEIGHTS[kind](state, path)
     found = model("sigmascope/myrtle", weights=path)
@@ -132,11 +168,15 @@ def test_weights_from_a_file(tmp_path: Path, kind: str, prefix: str) -> None:
     assert found.weights == str(path)
 
 
-def test_a_file_that_would_run_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_would_run_code_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "weights.pt"
     torch.save({"a": Code()}, path)
-    with pytest.raises(sg.FileFormatError, match=r"could run code. Save model.state_dict\(\) as safetensors"):
+    with pytest.raises(
+        sg.FileFormatError, match=r"could run code. Save model.state_dict\(\) as safetensors"
+    ):
         model("sigmascope/myrtle", weights=path)
     (tmp_path / "plain.pkl").write_bytes(pickle.dumps(Code()))
     with pytest.raises(sg.FileFormatError, match=r"could run code"):
@@ -155,12 +195,24 @@ def test_weights_of_another_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "match"),
     [
-        ("resnet20", sg.OptionError, r"'resnet20' is no name of a network.*Did you mean 'sigmascope/resnet20'\?"),
+        (
+            "resnet20",
+            sg.OptionError,
+            r"'resnet20' is no name of a network.*Did you mean 'sigmascope/resnet20'\?",
+        ),
         ("plain20:1", sg.OptionError, r"Did you mean 'sigmascope/plain20:1'\?"),
-        ("resnet50", sg.OptionError, r"'resnet50' is no name of a network. Names begin with torchvision/, timm/"),
+        (
+            "resnet50",
+            sg.OptionError,
+            r"'resnet50' is no name of a network. Names begin with torchvision/, timm/",
+        ),
         ("sigmascope/resnet2", sg.OptionError, r"Did you mean 'sigmascope/resnet"),
         ("sigmascope/", sg.OptionError, r"'sigmascope/' is no name of a network"),
-        ("hf:bert", sg.OptionError, r"'hf:bert' is no name of a network. .* Did you mean 'hf/bert'\?"),
+        (
+            "hf:bert",
+            sg.OptionError,
+            r"'hf:bert' is no name of a network. .* Did you mean 'hf/bert'\?",
+        ),
         ("torchvison/resnet50", sg.OptionError, r"Did you mean 'torchvision/resnet50'\?"),
         (3, sg.InputTypeError, r"name is a int"),
     ],

@@ -15,8 +15,12 @@ from sigmascope.catalog import data, model, model_names, optional as module
 from sigmascope.catalog.optional import EXTRAS, optional
 from tests.catalog.stubs import stub
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
-PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
+PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())[
+    "project"
+]
 NMS = "operator torchvision::nms does not exist"
 
 
@@ -43,7 +47,9 @@ def network(tmp_path: Path, name: str) -> object:
 
 
 @pytest.mark.parametrize("package", EXTRAS)
-def test_a_missing_package_is_named_with_its_extra(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if package == "onnx2torch":
         monkeypatch.setitem(sys.modules, "onnx", stub("onnx"))
     use = network(tmp_path, package)
@@ -51,7 +57,8 @@ def test_a_missing_package_is_named_with_its_extra(package: str, tmp_path: Path,
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        sg.MissingExtraError, match=rf'^{package} is not installed: pip install "sigmascope\[{EXTRAS[package]}\]"\.$'
+        sg.MissingExtraError,
+        match=rf'^{package} is not installed: pip install "sigmascope\[{EXTRAS[package]}\]"\.$',
     ):
         use()  # type: ignore[operator]
 
@@ -92,23 +99,33 @@ class Library:
 
 
 @pytest.mark.filterwarnings("default:torchvision was built for another torch:RuntimeWarning")
-def test_a_torchvision_for_another_torch_is_survived_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torchvision_for_another_torch_is_survived_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = stub("torchvision")
     monkeypatch.setattr(module.torch.library, "Library", Library)
     imports(monkeypatch, RuntimeError(NMS), found, found)
-    with pytest.warns(RuntimeWarning, match="torchvision was built for another torch; its networks work") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="torchvision was built for another torch; its networks work"
+    ) as caught:
         assert optional("torchvision") is found
     assert optional("torchvision") is found
     assert len(caught) == 1
     assert module._declared[0].defined == ["nms", "qnms"]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("outcomes", [[RuntimeError(NMS), RuntimeError(NMS)], [RuntimeError("CUDA versions differ")]])
-def test_one_that_cannot_be_survived_names_the_remedy(monkeypatch: pytest.MonkeyPatch, outcomes: list[Exception]) -> None:
+@pytest.mark.parametrize(
+    "outcomes", [[RuntimeError(NMS), RuntimeError(NMS)], [RuntimeError("CUDA versions differ")]]
+)
+def test_one_that_cannot_be_survived_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[Exception]
+) -> None:
     monkeypatch.setattr(module.torch.library, "Library", Library)
     imports(monkeypatch, *outcomes)
     with pytest.raises(
-        sg.MissingExtraError, match=r"torchvision does not fit torch .*: pip install --force-reinstall torch torchvision\.$"
+        sg.MissingExtraError,
+        match=r"torchvision does not fit torch .*: pip install --force-reinstall torch "
+        r"torchvision\.$",
     ):
         optional("torchvision")
 
@@ -117,7 +134,8 @@ def test_a_broken_package_is_not_called_missing(monkeypatch: pytest.MonkeyPatch)
     imports(monkeypatch, ImportError("libcudart.so.12: cannot open shared object file"))
     with pytest.raises(
         sg.MissingExtraError,
-        match=r'cannot be imported \(libcudart.*\): pip install "sigmascope\[vision\]" --force-reinstall',
+        match=r'cannot be imported \(libcudart.*\): pip install "sigmascope\[vision\]" '
+        r"--force-reinstall",
     ):
         optional("torchvision")
 

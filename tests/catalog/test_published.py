@@ -1,4 +1,6 @@
-"""Published data in files that are damaged or missing: each is named, with a remedy, as the data are opened."""
+"""Published data in files that are damaged or missing: each is named, with a remedy, as the data
+are opened.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,41 @@ OBJECTS = np.array([Code()], dtype=object)
 @pytest.mark.parametrize(
     ("images", "labels", "error", "match"),
     [
-        (b"junk", LABELS, sg.FileFormatError, r"test_images\.npy: not a complete array of numbers \(.*Write it again"),
+        (
+            b"junk",
+            LABELS,
+            sg.FileFormatError,
+            r"test_images\.npy: not a complete array of numbers \(.*Write it again",
+        ),
         (b"", LABELS, sg.FileFormatError, r"test_images\.npy: not a complete array of numbers"),
         (OBJECTS, LABELS, sg.FileFormatError, r"test_images\.npy: not a complete array of numbers"),
         (IMAGES, OBJECTS, sg.FileFormatError, r"test_labels\.npy: not a complete array of numbers"),
-        (IMAGES.transpose(0, 2, 3, 1), LABELS, sg.FileFormatError, r"shape \(5, 32, 32, 3\) and uint8 where images \(n, 3,"),
-        (IMAGES / 255, LABELS, sg.FileFormatError, r"test_images\.npy: an array of .* and float64 where .* uint8 are wanted"),
+        (
+            IMAGES.transpose(0, 2, 3, 1),
+            LABELS,
+            sg.FileFormatError,
+            r"shape \(5, 32, 32, 3\) and uint8 where images \(n, 3,",
+        ),
+        (
+            IMAGES / 255,
+            LABELS,
+            sg.FileFormatError,
+            r"test_images\.npy: an array of .* and float64 where .* uint8 are wanted",
+        ),
         (IMAGES[:0], LABELS[:0], sg.FileFormatError, r"an array of shape \(0, 3, 32, 32\)"),
         (IMAGES, None, sg.InputError, r"test_labels\.npy is not in .*cifar10\. Place it there"),
-        (IMAGES, LABELS[:4], sg.FileFormatError, r"test_images\.npy: 5 images and 4 labels\. Take both from one source"),
-        (IMAGES, LABELS / 2, sg.FileFormatError, r"its labels are an array of shape \(5,\) and float64 where whole numbers"),
+        (
+            IMAGES,
+            LABELS[:4],
+            sg.FileFormatError,
+            r"test_images\.npy: 5 images and 4 labels\. Take both from one source",
+        ),
+        (
+            IMAGES,
+            LABELS / 2,
+            sg.FileFormatError,
+            r"its labels are an array of shape \(5,\) and float64 where whole numbers",
+        ),
     ],
 )
 def test_arrays(
@@ -78,10 +105,15 @@ def test_whole_arrays_are_read(tmp_path: Path) -> None:
 
 
 def test_binary_files(tmp_path: Path) -> None:
-    for folder, name, file in (("cifar-10-batches-bin", "cifar10", "test_batch"), ("cifar-100-binary", "cifar100", "test")):
+    for folder, name, file in (
+        ("cifar-10-batches-bin", "cifar10", "test_batch"),
+        ("cifar-100-binary", "cifar100", "test"),
+    ):
         (tmp_path / folder).mkdir()
         path = tmp_path / folder / f"{file}.bin"
-        with pytest.raises(sg.InputError, match=rf"{file}\.bin is not in .*{folder}\. Place it there"):
+        with pytest.raises(
+            sg.InputError, match=rf"{file}\.bin is not in .*{folder}\. Place it there"
+        ):
             data(name, root=tmp_path)
         path.touch()
         with pytest.raises(sg.FileFormatError, match=rf"{file}\.bin: empty\. Fetch it again"):
@@ -100,7 +132,9 @@ def test_the_pictures_of_the_package(tmp_path: Path) -> None:
     with pytest.raises(sg.FileFormatError, match=r"test_batch\.png: not a complete picture"):
         data("cifar10", root=tmp_path)
     Image.new("RGB", (1000, 2)).save(folder / "test_batch.png")
-    with pytest.raises(sg.FileFormatError, match=r"test_batch\.png: 1000 pixels in a row instead of 1024"):
+    with pytest.raises(
+        sg.FileFormatError, match=r"test_batch\.png: 1000 pixels in a row instead of 1024"
+    ):
         data("cifar10", root=tmp_path)
     Image.new("RGB", (1024, 2)).save(folder / "test_batch.png")
     with pytest.raises(sg.InputError, match=r"test_lables\.json is not in"):
@@ -114,20 +148,34 @@ def test_the_pictures_of_the_package(tmp_path: Path) -> None:
 
 
 def idx(values: np.ndarray) -> bytes:  # type: ignore[type-arg]
-    return bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes() + values.tobytes()
+    return (
+        bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes() + values.tobytes()
+    )
 
 
 @pytest.mark.parametrize(
     ("suffix", "change", "match"),
     [
-        ("", lambda whole: whole[:-100], r"idx3-ubyte: damaged: 3820 values where 5 × 28 × 28 are announced\. Fetch it again"),
+        (
+            "",
+            lambda whole: whole[:-100],
+            r"idx3-ubyte: damaged: 3820 values where 5 × 28 × 28 are announced\. Fetch it again",
+        ),
         ("", lambda whole: whole + b"\x00", r"idx3-ubyte: damaged"),
         ("", lambda whole: whole[:10], r"idx3-ubyte: not a file of MNIST's format"),
         ("", lambda whole: b"", r"idx3-ubyte: not a file of MNIST's format"),
         ("", lambda whole: idx(LABELS), r"idx3-ubyte: not a file of MNIST's format"),
         (".gz", lambda whole: b"no gzip", r"idx3-ubyte\.gz: not a complete gzip file"),
-        (".gz", lambda whole: gzip.compress(whole)[:-4], r"idx3-ubyte\.gz: not a complete gzip file"),
-        (".gz", lambda whole: gzip.compress(whole)[:20] + b"\xff" * 50, r"idx3-ubyte\.gz: not a complete gzip file"),
+        (
+            ".gz",
+            lambda whole: gzip.compress(whole)[:-4],
+            r"idx3-ubyte\.gz: not a complete gzip file",
+        ),
+        (
+            ".gz",
+            lambda whole: gzip.compress(whole)[:20] + b"\xff" * 50,
+            r"idx3-ubyte\.gz: not a complete gzip file",
+        ),
     ],
 )
 def test_digits(tmp_path: Path, suffix: str, change: Callable[[bytes], bytes], match: str) -> None:

@@ -1,4 +1,6 @@
-"""What happens to images and sentences on the way into a network, against torchvision's own preprocessing."""
+"""What happens to images and sentences on the way into a network, against torchvision's own
+preprocessing.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,25 @@ from sigmascope.catalog import Transform
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.transforms import IMAGENET, normalise, resize_and_crop
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 
 
 def images(height: int, width: int) -> torch.Tensor:
-    return torch.randint(0, 256, (2, 3, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return torch.randint(
+        0, 256, (2, 3, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
 
 
-@pytest.mark.parametrize("shape", [(300, 260), (261, 333), (256, 256), (97, 41), (224, 225), (1000, 231)])
+@pytest.mark.parametrize(
+    "shape", [(300, 260), (261, 333), (256, 256), (97, 41), (224, 225), (1000, 231)]
+)
 @pytest.mark.parametrize(("crop", "resize"), [(224, 256), (64, 73), (224, 224)])
 def test_it_is_what_torchvision_does(shape: tuple[int, int], crop: int, resize: int) -> None:
-    preset = optional("torchvision.transforms._presets").ImageClassification(crop_size=crop, resize_size=resize)
+    preset = optional("torchvision.transforms._presets").ImageClassification(
+        crop_size=crop, resize_size=resize
+    )
     ours = resize_and_crop((crop, crop), *IMAGENET, resize=resize)
     assert (ours(images(*shape)) - preset(images(*shape))).abs().max() < 1e-6
     moved = resize_and_crop((crop, crop), *IMAGENET, resize=resize + 8)

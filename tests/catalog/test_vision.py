@@ -14,11 +14,18 @@ from sigmascope.catalog import data, model, vision as module
 from sigmascope.catalog.optional import optional
 from tests.catalog.stubs import Code, stub
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
-IMAGES = torch.randint(0, 256, (2, 3, 301, 260), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
+IMAGES = torch.randint(
+    0, 256, (2, 3, 301, 260), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+)
 
 
-@pytest.mark.parametrize(("name", "mode"), [("resnet18", "bilinear"), ("efficientnet_b0", "bicubic"), ("swin_t", "bicubic")])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("resnet18", "bilinear"), ("efficientnet_b0", "bicubic"), ("swin_t", "bicubic")],
+)
 def test_torchvision_prepares_images_itself(name: str, mode: str) -> None:
     preset = optional("torchvision.models").get_model_weights(name).DEFAULT.transforms()
     found = model(f"torchvision/{name}", weights=None)
@@ -38,16 +45,22 @@ def test_torchvision_prepares_images_itself(name: str, mode: str) -> None:
         ("deepseek_vit_412m", "bicubic", "border"),
     ],
 )
-def test_timm_prepares_images_itself(name: str, mode: str, crop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timm_prepares_images_itself(
+    name: str, mode: str, crop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     timm, picture = optional("timm"), optional("PIL.Image").fromarray
     create = timm.create_model
     small = {"depth": 1} if "vit" in name else {}
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained: create(name, pretrained=False, **small))
+    monkeypatch.setattr(
+        timm, "create_model", lambda name, pretrained: create(name, pretrained=False, **small)
+    )
     found = model(f"timm/{name}", weights=None)
     settings = timm.data.resolve_model_data_config(found.network)
     assert (settings["interpolation"], settings["crop_mode"]) == (mode, crop)
     preset = timm.data.create_transform(**settings)
-    expected = torch.stack([preset(picture(np.ascontiguousarray(one.permute(1, 2, 0).numpy()))) for one in IMAGES])
+    expected = torch.stack(
+        [preset(picture(np.ascontiguousarray(one.permute(1, 2, 0).numpy()))) for one in IMAGES]
+    )
     assert found.transform is not None
     assert torch.equal(found.transform(IMAGES), expected)
     assert found.inputs.shape == expected[:1].shape
@@ -68,8 +81,15 @@ def test_a_file_that_the_hub_does_not_have(tmp_path: Path, monkeypatch: pytest.M
     timm = optional("timm")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(timm, "create_model", fail)
-    monkeypatch.setattr(timm, "get_pretrained_cfg", lambda name: stub("cfg", hf_hub_id=None, url="https://a.example/b/w.pth"))
-    with pytest.raises(sg.InputError, match=r"Place w\.pth in .*hub/checkpoints, pass weights=FILE, or pass weights=None"):
+    monkeypatch.setattr(
+        timm,
+        "get_pretrained_cfg",
+        lambda name: stub("cfg", hf_hub_id=None, url="https://a.example/b/w.pth"),
+    )
+    with pytest.raises(
+        sg.InputError,
+        match=r"Place w\.pth in .*hub/checkpoints, pass weights=FILE, or pass weights=None",
+    ):
         model("timm/resnet10t")
 
 
@@ -87,11 +107,15 @@ def test_default_weights_of_torchvision(tmp_path: Path, monkeypatch: pytest.Monk
     torch.save(state, checkpoint(tmp_path, "squeezenet1_1"))
     found = model("torchvision/squeezenet1_1")
     assert (found.weights, found.accuracy) == ("SqueezeNet1_1_Weights.IMAGENET1K_V1", 58.178)
-    assert all(torch.equal(value, state[name]) for name, value in found.network.state_dict().items())
+    assert all(
+        torch.equal(value, state[name]) for name, value in found.network.state_dict().items()
+    )
 
 
 @pytest.mark.parametrize("content", ["code", "nothing", "noise"])
-def test_code_in_the_cache_of_torchvision_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+def test_code_in_the_cache_of_torchvision_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     path = checkpoint(tmp_path, "squeezenet1_1")
@@ -99,18 +123,25 @@ def test_code_in_the_cache_of_torchvision_is_refused(tmp_path: Path, monkeypatch
         torch.save({"a": Code()}, path)
     else:
         path.write_bytes(b"noise" * 100 if content == "noise" else b"")
-    with pytest.raises(sg.FileFormatError, match=r"squeezenet1_1-\w+\.pth: holds more than tensors.*could run code"):
+    with pytest.raises(
+        sg.FileFormatError, match=r"squeezenet1_1-\w+\.pth: holds more than tensors.*could run code"
+    ):
         model("torchvision/squeezenet1_1")
     assert not (tmp_path / "ran").exists()
 
 
-def test_weights_of_torchvision_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_torchvision_that_cannot_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def offline(*_: object, **__: object) -> None:
         raise URLError("no route")
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
-    place = r"the weights resnet18-\w+\.pth are not in .*hub/checkpoints and cannot be fetched \(.*no route.*\)\. Place the"
+    place = (
+        r"the weights resnet18-\w+\.pth are not in .*hub/checkpoints and cannot be fetched "
+        r"\(.*no route.*\)\. Place the"
+    )
     with pytest.raises(sg.InputError, match=place):
         model("torchvision/resnet18")
 
@@ -121,10 +152,19 @@ def test_weights_of_torchvision_that_cannot_be_fetched(tmp_path: Path, monkeypat
         (
             FileNotFoundError("no route"),
             sg.InputError,
-            r"timm/resnet10t are not here and cannot be fetched \(no route\)\. Fetch model\.safetensors of timm/resnet10t\.",
+            r"timm/resnet10t are not here and cannot be fetched \(no route\)\. Fetch "
+            r"model\.safetensors of timm/resnet10t\.",
         ),
-        (RuntimeError("No pretrained weights exist"), sg.OptionError, r"timm has no weights for 'resnet10t' \(No pretrained"),
-        (RuntimeError("weights_only=True blocked loading"), sg.FileFormatError, r"resnet10t: holds more than tensors"),
+        (
+            RuntimeError("No pretrained weights exist"),
+            sg.OptionError,
+            r"timm has no weights for 'resnet10t' \(No pretrained",
+        ),
+        (
+            RuntimeError("weights_only=True blocked loading"),
+            sg.FileFormatError,
+            r"resnet10t: holds more than tensors",
+        ),
     ],
 )
 def test_weights_of_timm_that_are_not_there(
@@ -142,11 +182,20 @@ def test_weights_of_timm_that_are_not_there(
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("torchvision/resnt50", r"torchvision has no network 'resnt50'. Did you mean 'torchvision/resnet50'"),
+        (
+            "torchvision/resnt50",
+            r"torchvision has no network 'resnt50'. Did you mean 'torchvision/resnet50'",
+        ),
         ("torchvision/ResNet50", r"torchvision has no network 'ResNet50'"),
-        ("torchvision/qqq", r"torchvision has no network 'qqq'\. `sigmascope list models` prints all names"),
+        (
+            "torchvision/qqq",
+            r"torchvision has no network 'qqq'\. `sigmascope list models` prints all names",
+        ),
         ("timm/resnet", r"timm has no network 'resnet'"),
-        ("timm/resnet50.a1_in2k", r"timm has no network 'resnet50.a1_in2k'. Did you mean 'timm/resnet50.a1_in1k'"),
+        (
+            "timm/resnet50.a1_in2k",
+            r"timm has no network 'resnet50.a1_in2k'. Did you mean 'timm/resnet50.a1_in1k'",
+        ),
     ],
 )
 def test_unknown_names(name: str, match: str) -> None:

@@ -14,7 +14,9 @@ import sigmascope as sg
 from sigmascope.catalog import model, model_names
 from sigmascope.catalog.cifar import NETWORKS
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 REPOSITORY = Path(__file__).resolve().parents[2] / "zoo"
 
 
@@ -23,10 +25,14 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A zoo with a Myrtle network of seed 0, at the end and after one epoch, and a leaky one of seed 2."""
     (tmp_path / "weights").mkdir()
     index = {}
-    for number, (network, suffix) in enumerate([("myrtle", "s0"), ("myrtle", "s0-e1"), ("resnet20-leaky0.1", "s2")]):
+    for number, (network, suffix) in enumerate(
+        [("myrtle", "s0"), ("myrtle", "s0-e1"), ("resnet20-leaky0.1", "s2")]
+    ):
         torch.manual_seed(number)
         path = tmp_path / "weights" / f"{network}-{suffix}.safetensors"
-        save_file({name: value.half() for name, value in NETWORKS[network]().state_dict().items()}, path)
+        save_file(
+            {name: value.half() for name, value in NETWORKS[network]().state_dict().items()}, path
+        )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         index[path.stem] = {"network": network, "accuracy": 90.0 + number, "sha256": digest}
     (tmp_path / "index.json").write_text(json.dumps(index))
@@ -53,7 +59,9 @@ def test_weights_of_the_zoo(zoo: Path, name: str, entry: str, accuracy: float) -
     assert all(torch.equal(state[key], stored[key].to(state[key].dtype)) for key in state)
 
 
-def test_the_folder_of_the_working_directory_is_found(zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_working_directory_is_found(
+    zoo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SIGMASCOPE_ZOO")
     (zoo / "here").mkdir()
     (zoo / "here" / "zoo").symlink_to(zoo)
@@ -63,7 +71,11 @@ def test_the_folder_of_the_working_directory_is_found(zoo: Path, monkeypatch: py
 
 def test_what_is_stored_is_listed(zoo: Path) -> None:
     names = model_names()["sigmascope"]
-    assert names[-3:] == ["sigmascope/myrtle:0", "sigmascope/myrtle:0-e1", "sigmascope/resnet20-leaky0.1:2"]
+    assert names[-3:] == [
+        "sigmascope/myrtle:0",
+        "sigmascope/myrtle:0-e1",
+        "sigmascope/resnet20-leaky0.1:2",
+    ]
     assert "sigmascope/vit" in names
     (zoo / "index.json").unlink()
     assert model_names()["sigmascope"] == names[:-3]
@@ -89,7 +101,9 @@ def test_a_seed_gives_the_weights_that_training_began_with(network: str, seed: i
 
 def test_the_pair_is_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(tmp_path))
-    assert [model(f"sigmascope/{name}").weights for name in ("resnet20", "plain20", "resnet20:0")] == ["embedded"] * 3
+    assert [
+        model(f"sigmascope/{name}").weights for name in ("resnet20", "plain20", "resnet20:0")
+    ] == ["embedded"] * 3
 
 
 def test_without_a_zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,31 +111,41 @@ def test_without_a_zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SIGMASCOPE_ZOO", raising=False)
     for name in ("vit", "resnet20:1"):
         with pytest.raises(
-            sg.InputError, match=r"has no embedded weights \(resnet20, plain20 have\), and zoo is no zoo. .*set SIGMASCOPE_ZOO"
+            sg.InputError,
+            match=r"has no embedded weights \(resnet20, plain20 have\), and zoo is no zoo. .*set "
+            r"SIGMASCOPE_ZOO",
         ):
             model(f"sigmascope/{name}")
 
 
 def test_weights_that_the_zoo_does_not_list(zoo: Path) -> None:
     with pytest.raises(
-        sg.OptionError, match=r"the zoo has no sigmascope/myrtle:7; it has sigmascope/myrtle:0, sigmascope/myrtle:0-e1\."
+        sg.OptionError,
+        match=r"the zoo has no sigmascope/myrtle:7; it has sigmascope/myrtle:0, "
+        r"sigmascope/myrtle:0-e1\.",
     ):
         model("sigmascope/myrtle:7")
-    with pytest.raises(sg.OptionError, match=r"no sigmascope/vit:0; it has no weights of this network\."):
+    with pytest.raises(
+        sg.OptionError, match=r"no sigmascope/vit:0; it has no weights of this network\."
+    ):
         model("sigmascope/vit")
 
 
 def test_the_end_may_be_named_and_a_seed_must_be(zoo: Path) -> None:
     assert model("sigmascope/myrtle:0-end").weights == "zoo: myrtle-s0"
     assert model("sigmascope/resnet20:0-end").weights == "embedded"
-    with pytest.raises(sg.OptionError, match=r"'sigmascope/resnet20:' names no seed. Write sigmascope/resnet20, or"):
+    with pytest.raises(
+        sg.OptionError, match=r"'sigmascope/resnet20:' names no seed. Write sigmascope/resnet20, or"
+    ):
         model("sigmascope/resnet20:")
     with pytest.raises(sg.OptionError, match=r"seed=9{23} is not a whole number from 0 to"):
         model(f"sigmascope/resnet20:{'9' * 23}-init")
 
 
 def test_a_name_of_weights_with_other_weights() -> None:
-    with pytest.raises(sg.OptionError, match=r"resnet20:1 names weights of the zoo, and others are asked for"):
+    with pytest.raises(
+        sg.OptionError, match=r"resnet20:1 names weights of the zoo, and others are asked for"
+    ):
         model("sigmascope/resnet20:1", weights=None)
 
 
@@ -142,7 +166,10 @@ def test_images_of_any_size_are_brought_to_that_of_cifar() -> None:
     transform = model("sigmascope/resnet20").transform
     assert transform is not None
     images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
-    mean, std = (torch.tensor(values)[:, None, None] for values in ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)))
+    mean, std = (
+        torch.tensor(values)[:, None, None]
+        for values in ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+    )
     assert torch.equal(transform(images), (images / 255 - mean) / std)
     for size in ((28, 28), (60, 90)):
         assert transform(torch.zeros(1, 3, *size, dtype=torch.uint8)).shape == (1, 3, 32, 32)

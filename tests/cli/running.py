@@ -19,7 +19,10 @@ from sigmascope.cli import main
 def run(*arguments: str | Path, **environment: str) -> Result:
     """Run a command in this process."""
     return CliRunner().invoke(
-        main, [str(one) for one in arguments], prog_name="sigmascope", env={"COLUMNS": "120", **environment}
+        main,
+        [str(one) for one in arguments],
+        prog_name="sigmascope",
+        env={"COLUMNS": "120", **environment},
     )
 
 
@@ -73,11 +76,17 @@ class Forked:
 
 
 class Forker:
-    """A process that has imported everything and forks itself for each command, which saves seconds each time."""
+    """A process that has imported everything and forks itself for each command, which saves seconds
+    each time.
+    """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", FORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
+            [sys.executable, "-c", FORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ,
         )
 
     def ask(self, **order: Any) -> int:
@@ -91,14 +100,18 @@ class Forker:
         """Start a command, with its output in a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         streams = [str(folder / stream) for stream in ("stdout", "stderr")]
-        return Forked(self, self.ask(arguments=[str(one) for one in arguments], streams=streams), folder)
+        return Forked(
+            self, self.ask(arguments=[str(one) for one in arguments], streams=streams), folder
+        )
 
     def close(self) -> None:
         self._process.communicate()
 
 
 def started(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
-    """Start a command as a process of its own, which hears SIGINT also where the tests run in the background."""
+    """Start a command as a process of its own, which hears SIGINT also where the tests run in the
+    background.
+    """
     return subprocess.Popen(
         [sys.executable, "-m", "sigmascope", *map(str, arguments)],
         stdout=subprocess.PIPE,

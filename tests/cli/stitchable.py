@@ -23,4 +23,17 @@ def other():
 """
 
 NETWORKS = ("py:nets.py:one", "py:nets.py:two")
-SHORT = ("--at", "3", "--data", "cifar10", "--epochs", "2", "--batch-size", "16", "--preset", "fast", "--device", "cpu")
+SHORT = (
+    "--at",
+    "3",
+    "--data",
+    "cifar10",
+    "--epochs",
+    "2",
+    "--batch-size",
+    "16",
+    "--preset",
+    "fast",
+    "--device",
+    "cpu",
+)

@@ -47,7 +47,7 @@ merge  one    other    height  networks
 Group 1: alpha, beta
 Group 2: gamma
 
-Nearest neighbours
+Nearest neighbors
 
 network  nearest  distance  second  its distance
 alpha    beta       0.1000  gamma         1.1000
@@ -81,7 +81,19 @@ def test_files_that_a_shell_names(folder: Path) -> None:
 
 
 def test_the_document(folder: Path, signatures: list[Signature]) -> None:
-    kind, content = document(run("compare", folder, "--json", "--linkage", "single", "--normalize", "path", "--groups", "3"))
+    kind, content = document(
+        run(
+            "compare",
+            folder,
+            "--json",
+            "--linkage",
+            "single",
+            "--normalize",
+            "path",
+            "--groups",
+            "3",
+        )
+    )
     found = distances(signatures, normalize="path")
     tree = found.cluster("single")
     assert kind == "comparison"
@@ -93,9 +105,16 @@ def test_the_document(folder: Path, signatures: list[Signature]) -> None:
         "name": "gamma", "accuracy": 50.0, "parameters": 500, "flops": None, "depth": None, "weights": "w",
     }  # fmt: skip
     assert content["distances"] == {"normalize": "path", "matrix": found.matrix.tolist()}
-    assert content["clusters"] == {"method": "single", "order": tree.order, "merges": tree.linkage.tolist()}
+    assert content["clusters"] == {
+        "method": "single",
+        "order": tree.order,
+        "merges": tree.linkage.tolist(),
+    }
     assert content["groups"] == [["alpha"], ["beta"], ["gamma"]]
-    assert content["neighbours"][2][0] == {"name": "beta", "distance": pytest.approx(found.matrix[2, 1])}
+    assert content["neighbors"][2][0] == {
+        "name": "beta",
+        "distance": pytest.approx(found.matrix[2, 1]),
+    }
 
 
 def test_more_networks_than_a_line_holds(tmp_path: Path) -> None:
@@ -113,7 +132,7 @@ def test_one_network_has_no_distances(folder: Path) -> None:
     assert result.stdout.splitlines() == [TEXT.splitlines()[0], TEXT.splitlines()[2]]
     assert result.stderr == "Note: distances need at least two networks.\n"
     kind, content = document(run("compare", folder / "beta.json", "--json"))
-    assert (kind, content["clusters"], content["neighbours"]) == ("comparison", None, [[]])
+    assert (kind, content["clusters"], content["neighbors"]) == ("comparison", None, [[]])
 
 
 def test_what_has_no_score_is_left_out_and_told(folder: Path) -> None:
@@ -121,7 +140,10 @@ def test_what_has_no_score_is_left_out_and_told(folder: Path) -> None:
     result = run("compare", folder, "--groups", "2")
     assert result.exit_code == 3
     assert result.stdout == TEXT
-    assert result.stderr == f"Note: nothing ({folder}/nothing.json) has no score at all and is left out.\n"
+    assert (
+        result.stderr
+        == f"Note: nothing ({folder}/nothing.json) has no score at all and is left out.\n"
+    )
     result = run("compare", folder / "nothing.json")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("Error: There are no signatures")
@@ -168,7 +190,8 @@ def test_report_replaces_nothing_but_pages(folder: Path, content: bytes) -> None
     result = run("report", folder, "-o", folder / "page.html")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {folder}/page.html is there and is no page of sigmascope. Give another name with -o, or remove it first.\n"
+        f"Error: {folder}/page.html is there and is no page of sigmascope. Give another name "
+        "with -o, or remove it first.\n"
     )
     assert (folder / "page.html").read_bytes() == content
 
@@ -190,7 +213,10 @@ def test_a_folder_that_lacks_networks_is_partial(tmp_path: Path) -> None:
     data = ("--data", "random:8", "--limit", "64", "--batch-size", "16")
     assert run("measure", *names, *data, "-o", tmp_path / "runs").exit_code == 3
     note = f"Note: {tmp_path}/runs has no signature of {names[1]}: it failed.\n"
-    for arguments in (["compare", tmp_path / "runs"], ["report", tmp_path / "runs", "-o", tmp_path / "page.html"]):
+    for arguments in (
+        ["compare", tmp_path / "runs"],
+        ["report", tmp_path / "runs", "-o", tmp_path / "page.html"],
+    ):
         result = run(*arguments)
         assert (result.exit_code, result.stderr) == (3, note)
     page = (tmp_path / "page.html").read_text()
@@ -214,11 +240,18 @@ def test_report_keeps_the_facts_of_namesakes_apart(tmp_path: Path) -> None:
     for place, accuracy in (("a", None), ("b", 61.25), ("c", 62.5)):
         path = made("same", [0.5, 0.6]).save(tmp_path / place / "same.json")
         if accuracy:
-            write_record(path.with_name("same.facts.json"), Facts("same", accuracy, 1000, 10, 3, "w"))
+            write_record(
+                path.with_name("same.facts.json"), Facts("same", accuracy, 1000, 10, 3, "w")
+            )
     found = read_runs([tmp_path / place for place in "abc"]).runs
     known = {name: facts and facts.accuracy for name, facts in _facts(found).items()}
     assert known == {"same": None, "same (2)": 61.25, "same (3)": 62.5}
-    assert run("report", *(tmp_path / place for place in "abc"), "-o", tmp_path / "page.html").exit_code == 0
+    assert (
+        run(
+            "report", *(tmp_path / place for place in "abc"), "-o", tmp_path / "page.html"
+        ).exit_code
+        == 0
+    )
     assert "61.25" in (tmp_path / "page.html").read_text()
 
 
@@ -234,7 +267,9 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
     for command in ("show", "compare", "report"):
         result = run(command, folder)
         assert result.exit_code == 1
-        assert result.stderr.startswith(f"Error: {path} is truncated, damaged or not a JSON file of sigmascope")
+        assert result.stderr.startswith(
+            f"Error: {path} is truncated, damaged or not a JSON file of sigmascope"
+        )
 
 
 def test_signatures_come_back_unchanged(folder: Path, signatures: list[Signature]) -> None:
@@ -246,10 +281,13 @@ def test_the_figures(folder: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     names = {path.name for path in (tmp_path / "drawn").iterdir()}
     assert names == {
-        f"{kind}.{ending}" for kind in ("signatures", "densities", "distances") for ending in ("svg", "png", "csv")
+        f"{kind}.{ending}"
+        for kind in ("signatures", "densities", "distances")
+        for ending in ("svg", "png", "csv")
     }
     assert result.stderr.splitlines()[:3] == [
-        f"Drawing {number}/3: {kind} of 3 networks" for number, kind in enumerate(("signatures", "densities", "distances"), 1)
+        f"Drawing {number}/3: {kind} of 3 networks"
+        for number, kind in enumerate(("signatures", "densities", "distances"), 1)
     ]
     assert "distances.svg" in result.stderr
     assert "Written" not in result.stdout  # data only

@@ -33,7 +33,11 @@ def test_it_tells_the_finding(told: tuple[Result, Path], signatures: list[Signat
     assert result.stdout.count("19 activation calls seen, 19 scored.") == 2
     for one in signatures:
         for site in one.sites:
-            assert re.search(rf"^{re.escape(site.name)} +relu +{site.dim} +{site.score:.4f} ", result.stdout, re.MULTILINE)
+            assert re.search(
+                rf"^{re.escape(site.name)} +relu +{site.dim} +{site.score:.4f} ",
+                result.stdout,
+                re.MULTILINE,
+            )
     residual, plain = map(finding, signatures)
     assert f"inside a block {residual.inside:.3f}, at its end {residual.after:.3f}" in result.stdout
     assert f"inside a block {plain.inside:.3f}, at its end {plain.after:.3f}" in result.stdout
@@ -51,7 +55,9 @@ def test_it_ends_in_the_report(told: tuple[Result, Path]) -> None:
     assert "sigmascope/plain20" in page
 
 
-def test_the_document(tmp_path: Path, signatures: list[Signature], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_document(
+    tmp_path: Path, signatures: list[Signature], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sigmascope.demo.demo_signatures", lambda: signatures)
     kind, content = document(run("demo", "-o", tmp_path, "--json"))
     assert kind == "demo"
@@ -65,4 +71,7 @@ def test_it_says_at_once_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = run("demo", "-o", tmp_path / "file" / "out")
     assert result.exit_code == 1
-    assert re.search(r"Error: cannot write to .*: Not a directory\. Choose another folder with --out\.", result.stderr)
+    assert re.search(
+        r"Error: cannot write to .*: Not a directory\. Choose another folder with --out\.",
+        result.stderr,
+    )

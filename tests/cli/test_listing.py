@@ -10,7 +10,9 @@ from sigmascope.capture.activations import known_activations
 from sigmascope.catalog import data_names
 from tests.cli.running import document, run
 
-pytestmark = pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:torchvision was built for another torch:RuntimeWarning"
+)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,10 @@ def test_nothing_matches() -> None:
 
 
 def test_the_document() -> None:
-    assert document(run("list", "data", "--json")) == ("names", {"of": "data", "groups": {"data": data_names()}})
+    assert document(run("list", "data", "--json")) == (
+        "names",
+        {"of": "data", "groups": {"data": data_names()}},
+    )
     kind, content = document(run("list", "activations", "--json"))
     assert (kind, content["groups"]) == ("names", known_activations())
     assert document(run("list", "data", "zzz", "--json"))[1]["groups"] == {}

@@ -21,7 +21,9 @@ def test_one_network_is_a_table(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
     result = run("measure", name, *DATA, "-o", tmp_path / "conv.json")
     assert result.exit_code == 0
-    assert result.stdout == f"{sg.load(tmp_path / 'conv.json')!r}\n\nWritten: {tmp_path}/conv.json\n"
+    assert (
+        result.stdout == f"{sg.load(tmp_path / 'conv.json')!r}\n\nWritten: {tmp_path}/conv.json\n"
+    )
     assert re.fullmatch(rf"1/1 {re.escape(name)}: measured in \d+\.\d s\n", result.stderr)
     assert run("measure", name, *DATA).stdout == f"{sg.load(tmp_path / 'conv.json')!r}\n"
 
@@ -29,13 +31,16 @@ def test_one_network_is_a_table(tmp_path: Path) -> None:
 def test_a_file_has_its_facts_beside_it_and_replaces_no_other(tmp_path: Path) -> None:
     names = names_in(tmp_path, "conv", "wide")
     for name in names:
-        assert run("measure", name, *DATA, "-o", tmp_path / "new" / f"{name[-4:]}.json").exit_code == 0
+        assert (
+            run("measure", name, *DATA, "-o", tmp_path / "new" / f"{name[-4:]}.json").exit_code == 0
+        )
     assert "75.5000" in run("compare", tmp_path / "new").stdout
     (tmp_path / "mine.json").write_text("{}")
     result = run("measure", names[0], *DATA, "-o", tmp_path / "mine.json")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}/mine.json is there and holds no signature of sigmascope. Choose another name, or remove it first.\n"
+        f"Error: {tmp_path}/mine.json is there and holds no signature of sigmascope. Choose "
+        "another name, or remove it first.\n"
     )
     assert (tmp_path / "mine.json").read_text() == "{}"
     assert "measured anew" in run("measure", "--help").stdout
@@ -43,12 +48,29 @@ def test_a_file_has_its_facts_beside_it_and_replaces_no_other(tmp_path: Path) ->
 
 def test_options_reach_the_library(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
-    more = ["--metrics", "cka", "--metrics", "norm", "--covariance", "biased", "--pool", "sum", "--seed", "7"]
-    result = run("measure", name, *DATA, *more, "--max-batches", "2", "-o", tmp_path / "runs", "--json")
+    more = [
+        "--metrics",
+        "cka",
+        "--metrics",
+        "norm",
+        "--covariance",
+        "biased",
+        "--pool",
+        "sum",
+        "--seed",
+        "7",
+    ]
+    result = run(
+        "measure", name, *DATA, *more, "--max-batches", "2", "-o", tmp_path / "runs", "--json"
+    )
     kind, content = document(result)
     assert kind == "measurement"
     options = content["request"]["options"]
-    assert (options["metrics"], options["covariance"], options["pool"]) == (["cka", "norm"], "biased", "sum")
+    assert (options["metrics"], options["covariance"], options["pool"]) == (
+        ["cka", "norm"],
+        "biased",
+        "sum",
+    )
     assert (options["seed"], options["max_batches"]) == (7, 2)
     [network] = content["networks"]
     assert network["signature"] == encode(sg.load(network["path"]))
@@ -70,16 +92,22 @@ def test_several_networks_are_a_line_each(tmp_path: Path, monkeypatch: pytest.Mo
     result = run("measure", *names, *DATA, "-o", "runs")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == "network                sites  scored     min  median     max    mean     std"
+    assert (
+        lines[0] == "network                sites  scored     min  median     max    mean     std"
+    )
     number = r" +0\.\d{4}"
     assert re.fullmatch(rf"py:networks\.py:conv        2       2(?:{number}){{5}}", lines[1])
     assert re.fullmatch(rf"py:networks\.py:wide        2       2(?:{number}){{5}}", lines[2])
-    assert lines[3] == "py:networks.py:silent      1       0       –       –       –       –       –"
+    assert (
+        lines[3] == "py:networks.py:silent      1       0       –       –       –       –       –"
+    )
     assert {len(line) for line in lines[:4]} == {len(lines[0])}
     assert lines[4:] == ["", "Written: 3 signatures in runs"]
     again = run("measure", *names, *DATA, "-o", "runs")
     assert (again.exit_code, again.stdout.splitlines()) == (0, lines[:4])
-    assert again.stderr == "".join(f"{number}/3 {name}: already there\n" for number, name in enumerate(names, 1))
+    assert again.stderr == "".join(
+        f"{number}/3 {name}: already there\n" for number, name in enumerate(names, 1)
+    )
 
 
 def test_a_failing_network_does_not_stop_the_rest(tmp_path: Path) -> None:
@@ -110,7 +138,9 @@ def test_nothing_but_failures_is_an_error(tmp_path: Path) -> None:
     assert run("measure", *names, *DATA).exit_code == 1
     result = run("measure", names[0], *DATA, "-o", tmp_path / "x.json")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.splitlines()[1:] == [f"Error: {names[0]}: RuntimeError: the first line and the second"]
+    assert result.stderr.splitlines()[1:] == [
+        f"Error: {names[0]}: RuntimeError: the first line and the second"
+    ]
     assert not (tmp_path / "x.json").exists()
 
 
@@ -173,4 +203,15 @@ def test_a_table_of_several_batches_and_all_companions(tmp_path: Path) -> None:
     result = run("measure", name, *DATA, "--metrics", "all")
     assert result.exit_code == 0
     head = next(line for line in result.stdout.splitlines() if line.startswith("site"))
-    assert head.split() == ["site", "activation", "dim", "score", "std", "cka", "norm", "sparsity", "entropy", "r2"]
+    assert head.split() == [
+        "site",
+        "activation",
+        "dim",
+        "score",
+        "std",
+        "cka",
+        "norm",
+        "sparsity",
+        "entropy",
+        "r2",
+    ]

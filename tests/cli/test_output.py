@@ -1,4 +1,6 @@
-"""What reaches a terminal: colours only there, never against NO_COLOR, and nothing that a stranger wrote."""
+"""What reaches a terminal: colors only there, never against NO_COLOR, and nothing that a stranger
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,13 @@ def on_terminal(patch: pytest.MonkeyPatch) -> Terminal:
     return stream
 
 
-def test_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     output.complain("no such thing")
     assert "\x1b[1;31mError: \x1b[0m" in terminal.getvalue()
 
 
-def test_no_colours_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_colors_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
     output.complain("no such thing")
@@ -47,7 +49,7 @@ def test_no_colours_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -
     assert terminal.getvalue() == "Error: no such thing\ngoing on\n"
 
 
-def test_no_colours_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_colors_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     output.complain("no such thing")

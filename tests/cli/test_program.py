@@ -16,7 +16,17 @@ from sigmascope.cli import main
 from tests.cli.running import run, started
 from tests.compare.made import made
 
-COMMANDS = ("measure", "compare", "report", "show", "similarity", "stitch", "reproduce", "list", "demo")
+COMMANDS = (
+    "measure",
+    "compare",
+    "report",
+    "show",
+    "similarity",
+    "stitch",
+    "reproduce",
+    "list",
+    "demo",
+)
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -25,7 +35,9 @@ def test_help(flag: str) -> None:
     assert result.exit_code == 0
     assert result.output.startswith("Usage: sigmascope [OPTIONS] COMMAND [ARGS]...")
     assert "Look at σ, the activation function, inside real networks." in result.output
-    listed = re.findall(r"^  (\w+)  +\S.*[.]$", result.output.partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(
+        r"^  (\w+)  +\S.*[.]$", result.output.partition("Commands:")[2], re.MULTILINE
+    )
     assert listed == list(COMMANDS)
 
 
@@ -42,10 +54,19 @@ def test_version() -> None:
     assert (result.exit_code, result.output) == (0, f"sigmascope {sg.__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["measure", "--help"], ["compare", "--help"], ["similarity", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["measure", "--help"], ["compare", "--help"], ["similarity", "--help"]],
+)
 def test_help_is_light(arguments: list[str]) -> None:
-    heavy = "print({'torch', 'numpy', 'scipy', 'matplotlib', 'rich'} & set(sys.modules), time.process_time())"
-    code = f"import sys, time\nfrom sigmascope.cli import main\ntry:\n    main({arguments})\nfinally:\n    {heavy}"
+    heavy = (
+        "print({'torch', 'numpy', 'scipy', 'matplotlib', 'rich'} & set(sys.modules), "
+        "time.process_time())"
+    )
+    code = (
+        "import sys, time\nfrom sigmascope.cli import main\ntry:\n    "
+        f"main({arguments})\nfinally:\n    {heavy}"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("Usage:")
     loaded, seconds = done.stdout.splitlines()[-1].split()
@@ -54,7 +75,12 @@ def test_help_is_light(arguments: list[str]) -> None:
 
 
 def test_the_package_runs_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "sigmascope", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "sigmascope", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == f"sigmascope {sg.__version__}\n"
 
 
@@ -64,7 +90,7 @@ def test_the_package_runs_as_a_module() -> None:
         (["demo", "--samples", "1"], "No such option.*--samples"),
         (["list", "networks"], "'networks' is not one of 'models', 'data', 'activations'"),
         (["dmeo"], "No such command 'dmeo'"),
-        (["--colour"], "No such option.*--colour"),
+        (["--color"], "No such option.*--color"),
         (["show"], "Missing argument"),
         (["compare"], "Missing argument"),
         (["report"], "Missing argument"),
@@ -72,14 +98,26 @@ def test_the_package_runs_as_a_module() -> None:
         (["compare", "x", "--groups", "0"], "0 is not in the range"),
         (["measure", "sigmascope/resnet20"], "Missing option '--data'"),
         (["measure", "--data", "embedded"], "Missing argument"),
-        (["measure", "a/b", "--data", "embedded", "--covariance", "best"], "'best' is not one of 'ledoit-wolf'"),
+        (
+            ["measure", "a/b", "--data", "embedded", "--covariance", "best"],
+            "'best' is not one of 'ledoit-wolf'",
+        ),
         (["measure", "a/b", "--data", "embedded", "--batch-size", "0"], "0 is not in the range"),
-        (["measure", "a/b", "--data", "embedded", "--shard", "3/2", "-o", "r"], "'3/2' is no shard. Write I/N"),
+        (
+            ["measure", "a/b", "--data", "embedded", "--shard", "3/2", "-o", "r"],
+            "'3/2' is no shard. Write I/N",
+        ),
         (["measure", "a/b", "--data", "embedded", "--shard", "1", "-o", "r"], "'1' is no shard"),
         (["measure", "a/b", "--data", "embedded", "--shard", "1/2"], "--shard needs a folder"),
         (["measure", "a/b", "a/b", "--data", "embedded"], "a/b is named twice"),
-        (["measure", "a/b", "a/c", "--data", "embedded", "-o", "x.json"], "there are 2 networks. Give a folder"),
-        (["measure", "a/b", "a/c", "--data", "embedded", "--weights", "w.pt"], "--weights FILE fits one network"),
+        (
+            ["measure", "a/b", "a/c", "--data", "embedded", "-o", "x.json"],
+            "there are 2 networks. Give a folder",
+        ),
+        (
+            ["measure", "a/b", "a/c", "--data", "embedded", "--weights", "w.pt"],
+            "--weights FILE fits one network",
+        ),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
@@ -94,10 +132,22 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
     ("arguments", "message"),
     [
         (["show", "nowhere.json"], "nowhere.json: No such file or directory"),
-        (["measure", "sigmascope/resnet20", "--data", "embeded"], "there is no data 'embeded'. Did you mean 'embedded'?"),
-        (["measure", "sigmascope/resnet20", "--data", "cifar10", "--data-root", "none"], "or pass --data-root FOLDER or set"),
-        (["measure", "sigmascope/resnet20", "--data", "embedded", "--device", "abacus"], "device='abacus' cannot be used here"),
-        (["measure", "sigmascope/resnet20", "--data", "embedded", "--weights", "w.pt"], "weights='w.pt' is no file"),
+        (
+            ["measure", "sigmascope/resnet20", "--data", "embeded"],
+            "there is no data 'embeded'. Did you mean 'embedded'?",
+        ),
+        (
+            ["measure", "sigmascope/resnet20", "--data", "cifar10", "--data-root", "none"],
+            "or pass --data-root FOLDER or set",
+        ),
+        (
+            ["measure", "sigmascope/resnet20", "--data", "embedded", "--device", "abacus"],
+            "device='abacus' cannot be used here",
+        ),
+        (
+            ["measure", "sigmascope/resnet20", "--data", "embedded", "--weights", "w.pt"],
+            "weights='w.pt' is no file",
+        ),
     ],
 )
 def test_an_error_is_one_line(arguments: list[str], message: str) -> None:
@@ -123,7 +173,10 @@ def test_an_error_that_nobody_thought_of_is_one_line_too(monkeypatch: pytest.Mon
     monkeypatch.setitem(main.commands, "surprise", click.Command("surprise", callback=surprise))
     result = run("surprise")
     assert (result.exit_code, result.stdout) == (1, "")
-    expected = "Error: ZeroDivisionError: division by zero. To see where it comes from: sigmascope --debug …\n"
+    expected = (
+        "Error: ZeroDivisionError: division by zero. To see where it comes from: sigmascope "
+        "--debug …\n"
+    )
     assert result.stderr == expected
 
 
@@ -132,8 +185,12 @@ def test_a_command_may_return_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> N
     assert run("half").exit_code == 3
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["show", "made.json"], ["show", "made.json", "--json"]])
-def test_a_reader_may_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["show", "made.json"], ["show", "made.json", "--json"]]
+)
+def test_a_reader_may_go_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     made("many", [0.5] * 2000).save("made.json")
     process = started(*arguments)
@@ -163,6 +220,11 @@ def test_a_reader_may_have_enough(tmp_path: Path) -> None:
 def test_another_encoding_loses_no_line(tmp_path: Path) -> None:
     path = made("σ-network", [0.5, 0.6]).save(tmp_path / "made.json")
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-m", "sigmascope", "show", path], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-m", "sigmascope", "show", path],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Signature of ?-network: 2 activation calls")

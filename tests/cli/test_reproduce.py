@@ -48,17 +48,25 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_an_item_that_cannot_be_had_does_not_cost_the_others(tmp_path: Path) -> None:
-    result = run("reproduce", "fig10", "fig3", "-o", tmp_path, "--weights", "none", "--data", "random")
+    result = run(
+        "reproduce", "fig10", "fig3", "-o", tmp_path, "--weights", "none", "--data", "random"
+    )
     assert result.exit_code == 3
     assert "fig10: this item is about networks of the zoo only" in result.stderr
     assert "fig3: " in result.stdout
     assert (tmp_path / "index.html").exists()
-    assert run("reproduce", "fig10", "-o", tmp_path, "--weights", "none", "--data", "random").exit_code == 1
+    assert (
+        run("reproduce", "fig10", "-o", tmp_path, "--weights", "none", "--data", "random").exit_code
+        == 1
+    )
 
 
 def test_items_about_certain_networks_take_no_others(tmp_path: Path) -> None:
     for name in ("sym-fig1", "sym-fig2", "sym-table3"):
         result = run("reproduce", name, "-o", tmp_path, "--network", "sigmascope/resnet20:0")
         assert result.exit_code == 1
-        assert f"{name}: this item is about certain networks of the zoo only. Leave out --network." in result.stderr
+        assert (
+            f"{name}: this item is about certain networks of the zoo only. Leave out --network."
+            in result.stderr
+        )
     assert not list(tmp_path.iterdir())

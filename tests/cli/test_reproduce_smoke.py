@@ -21,25 +21,38 @@ SYMMETRY = list(PAPERS["symmetry"])
 TRIED = [name for name in SYMMETRY if name not in ARITHMETIC]
 
 
-@pytest.mark.parametrize("name", [name for name in TRIED if name != "sym-orderings"])  # which runs five of the others
+# which runs five of the others
+@pytest.mark.parametrize("name", [name for name in TRIED if name != "sym-orderings"])
 def test_every_item_runs_in_a_tiny_size(name: str, tmp_path: Path) -> None:
-    kind, content = document(run("reproduce", name, "--smoke", "-o", tmp_path, "--json", SIGMASCOPE_ZOO=str(ZOO)))
+    kind, content = document(
+        run("reproduce", name, "--smoke", "-o", tmp_path, "--json", SIGMASCOPE_ZOO=str(ZOO))
+    )
     (outcome,) = content["outcomes"]
     assert (kind, content["failures"]) == ("reproductions", {})
     assert (outcome["name"], outcome["verdict"], outcome["reason"]) == (name, UNTRIED, "")
     assert {check["verdict"] for check in outcome["checks"]} == {UNTRIED}
     assert "tiny size" in outcome["run"]
     assert outcome["figures"]
-    pictures = {f"{figure}.{ending}" for figure in outcome["figures"] for ending in ("svg", "png", "csv")}
-    assert {path.name for path in tmp_path.iterdir()} == {*pictures, f"{name}.json", "index.html", "index.md"}
-    assert min(path.stat().st_size for path in tmp_path.iterdir()) > 100  # and no folder: no results are kept
+    pictures = {
+        f"{figure}.{ending}" for figure in outcome["figures"] for ending in ("svg", "png", "csv")
+    }
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *pictures,
+        f"{name}.json",
+        "index.html",
+        "index.md",
+    }
+    # and no folder: no results are kept
+    assert min(path.stat().st_size for path in tmp_path.iterdir()) > 100
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_items_without_networks_run_in_full(name: str, tmp_path: Path) -> None:
     tried, plain = tmp_path / "tried", tmp_path / "plain"
     for out, options in ((tried, ("--smoke",)), (plain, ())):
-        (outcome,) = document(run("reproduce", name, *options, "-o", out, "--json", SIGMASCOPE_ZOO="no zoo"))[1]["outcomes"]
+        (outcome,) = document(
+            run("reproduce", name, *options, "-o", out, "--json", SIGMASCOPE_ZOO="no zoo")
+        )[1]["outcomes"]
         assert (outcome["name"], outcome["verdict"], outcome["run"]) == (name, HOLDS, "")
         assert {check["verdict"] for check in outcome["checks"]} == {HOLDS}
     for ending in ("svg", "png", "csv"):  # the document has the seconds too
@@ -64,19 +77,25 @@ def test_only_items_that_ask_for_nothing_run_in_full(name: str) -> None:
 
 def test_networks_without_weights_are_tried_too(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = run("reproduce", "sym-fig4", "--smoke", "-o", out, SIGMASCOPE_ZOO=str(tmp_path / "no zoo"))
+    result = run(
+        "reproduce", "sym-fig4", "--smoke", "-o", out, SIGMASCOPE_ZOO=str(tmp_path / "no zoo")
+    )
     assert (result.exit_code, result.stderr) == (0, "")
     first, *lines = result.stdout.splitlines()
     assert first.startswith("sym-fig4: ")
     assert first.endswith(f": {UNTRIED} (6 {UNTRIED})")
     assert sum(line.endswith(UNTRIED) for line in lines) == 6
-    assert "Run: a tiny size, which shows that everything runs and says nothing about the paper." in lines
+    assert (
+        "Run: a tiny size, which shows that everything runs and says nothing about the paper."
+        in lines
+    )
     page = (out / "index.md").read_text()
     for heading in ("Budget", "Exact", "Uncertainty"):  # which are about the run in full
         assert f"{heading}:" not in result.stdout + page
     assert lines[-1] == f"Written: {out}/index.html"
     files = {f"sym-fig4.{ending}" for ending in ("svg", "png", "csv", "json")}
-    assert {path.name for path in out.iterdir()} == {*files, "index.html", "index.md"}  # no results of the experiment
+    # no results of the experiment
+    assert {path.name for path in out.iterdir()} == {*files, "index.html", "index.md"}
     assert UNTRIED in (out / "index.md").read_text()
 
 
@@ -86,19 +105,31 @@ def test_a_result_in_full_is_not_replaced(tmp_path: Path) -> None:
     result = run("reproduce", "sym-fig2", "--smoke", "-o", tmp_path, SIGMASCOPE_ZOO=str(ZOO))
     assert result.exit_code == 1
     told = " ".join(result.stderr.split())
-    assert "sym-fig2.json is a result in full, which --smoke would replace. Choose another folder: -o DIR." in told
+    assert (
+        "sym-fig2.json is a result in full, which --smoke would replace. Choose another "
+        "folder: -o DIR." in told
+    )
     assert before == {path: path.read_bytes() for path in tmp_path.glob("sym-fig2*")}
 
 
 def test_a_tiny_result_is_replaced(tmp_path: Path) -> None:
     for options in (("--smoke",), ("--smoke",), ()):
-        assert run("reproduce", "sym-fig2", *options, "-o", tmp_path, SIGMASCOPE_ZOO=str(ZOO)).exit_code == 0
+        assert (
+            run(
+                "reproduce", "sym-fig2", *options, "-o", tmp_path, SIGMASCOPE_ZOO=str(ZOO)
+            ).exit_code
+            == 0
+        )
         outcome = load_outcome(tmp_path / "sym-fig2.json")
         assert (outcome.verdict == UNTRIED, outcome.budget == "") == (bool(options),) * 2
 
 
-@pytest.mark.parametrize(("names", "told"), [(("fig3",), "fig3"), (("sym-fig4", "fig3", "fig2a"), "fig3, fig2a")])
-def test_items_of_the_other_paper_are_not_tried(names: tuple[str, ...], told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "told"), [(("fig3",), "fig3"), (("sym-fig4", "fig3", "fig2a"), "fig3, fig2a")]
+)
+def test_items_of_the_other_paper_are_not_tried(
+    names: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
     result = run("reproduce", *names, "--smoke", "-o", tmp_path)
     assert result.exit_code == 2
     assert f"--smoke is for items sym-…; {told} takes seconds without it." in result.stderr
@@ -111,7 +142,9 @@ def test_an_unknown_name_is_told(tmp_path: Path) -> None:
     assert "sym-fig17" in result.stderr
 
 
-@pytest.mark.parametrize(("options", "items"), [(("--smoke",), SYMMETRY), ((), [*PAPERS["nonlinearity"], *SYMMETRY])])
+@pytest.mark.parametrize(
+    ("options", "items"), [(("--smoke",), SYMMETRY), ((), [*PAPERS["nonlinearity"], *SYMMETRY])]
+)
 def test_all_are_those_that_can_be_tried(
     options: tuple[str, ...], items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

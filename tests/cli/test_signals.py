@@ -1,4 +1,6 @@
-"""Runs that are stopped or killed: they say so, leave no torn file, and go on to the very same result."""
+"""Runs that are stopped or killed: they say so, leave no torn file, and go on to the very same
+result.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def wait_for_batches(journal: Path, count: int) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
 def test_a_run_that_is_stopped_goes_on_to_the_same_result(
     tmp_path: Path, forker: Forker, number: signal.Signals, code: int
 ) -> None:
@@ -50,7 +54,8 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(
     lines = errors.splitlines()
     assert lines[0].startswith(f"1/2 {names[0]}: measured in ")
     assert lines[1:] == ([] if number == signal.SIGKILL else [STOPPED])
-    assert journal.read_bytes().count(b"\n") >= 3  # the batch that is being written may be taken back
+    # the batch that is being written may be taken back
+    assert journal.read_bytes().count(b"\n") >= 3
     assert not place_of(tmp_path / "runs", names[1]).signature.exists()
 
     resumed = run(*command, tmp_path / "runs")
@@ -81,7 +86,9 @@ def test_one_file_goes_on_too(tmp_path: Path) -> None:
 def test_without_a_place_there_is_nothing_to_resume(tmp_path: Path, forker: Forker) -> None:
     """The file of networks is read when the work begins, and this one never ends."""
     path = tmp_path / "endless.py"
-    path.write_text("import pathlib, time\npathlib.Path(__file__).with_suffix('.on').touch()\ntime.sleep(99)")
+    path.write_text(
+        "import pathlib, time\npathlib.Path(__file__).with_suffix('.on').touch()\ntime.sleep(99)"
+    )
     process = forker.start(tmp_path / "streams", "measure", f"py:{path}:network", *DATA)
     deadline = time.monotonic() + 60
     while not path.with_suffix(".on").exists():
@@ -96,7 +103,9 @@ def test_processes_share_a_folder(tmp_path: Path, forker: Forker) -> None:
     names = names_in(tmp_path, "slow", "conv", "wide")
     command = ["measure", *names, *DATA, "-o", str(tmp_path / "runs")]
     orders = (["--shard", "1/2"], ["--shard", "2/2"], [])
-    processes = [forker.start(tmp_path / str(number), *command, *more) for number, more in enumerate(orders)]
+    processes = [
+        forker.start(tmp_path / str(number), *command, *more) for number, more in enumerate(orders)
+    ]
     for process in processes:
         code, output, errors = process.end()
         assert code in (0, 3), errors

@@ -1,4 +1,6 @@
-"""`similarity`: what is printed, written and returned, and that each network sees the samples as it takes them."""
+"""`similarity`: what is printed, written and returned, and that each network sees the samples as it
+takes them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ DATA = ("--data", "random:8", "--limit", "64", "--batch-size", "16")
 
 
 def test_choices_are_those_of_the_library() -> None:
-    choices = {option.name: option.type.choices for option in similarity.params if isinstance(option.type, click.Choice)}
+    choices = {
+        option.name: option.type.choices
+        for option in similarity.params
+        if isinstance(option.type, click.Choice)
+    }
     assert choices == {
         "measure": tuple(MEASURES),
         "group": GROUPS,
@@ -49,11 +55,15 @@ def test_choices_are_those_of_the_library() -> None:
         ("cka", {"kernel": "median", "normalise": "none", "centered": False, "dtype": "float64"}),
     ],
 )
-def test_options_of_a_measure_are_passed_on(tmp_path: Path, measure: str, options: dict[str, Any]) -> None:
+def test_options_of_a_measure_are_passed_on(
+    tmp_path: Path, measure: str, options: dict[str, Any]
+) -> None:
     [name] = names_in(tmp_path, "conv")
     flags = [f"--{key}={value}" for key, value in options.items() if key != "centered"]
     flags += ["--uncentered"] if "centered" in options else []
-    _, content = document(run("similarity", name, name, *DATA, "--measure", measure, *flags, "--json"))
+    _, content = document(
+        run("similarity", name, name, *DATA, "--measure", measure, *flags, "--json")
+    )
     assert content["similarity"]["settings"] == {key: str(value) for key, value in options.items()}
 
 
@@ -75,7 +85,9 @@ def test_data_is_that_of_the_package_by_default() -> None:
 def test_prints_and_writes_what_the_library_returns(tmp_path: Path, measure: str) -> None:
     one, other = names_in(tmp_path, "conv", "conv")[0], names_in(tmp_path, "wide")[0]
     out = tmp_path / "new" / "out"
-    result = run("similarity", one, other, *DATA, "--measure", measure, "--group", "orthogonal", "-o", out)
+    result = run(
+        "similarity", one, other, *DATA, "--measure", measure, "--group", "orthogonal", "-o", out
+    )
     batches = data("random:8", limit=64, batch_size=16)
     networks = [model(name).network for name in (one, other)]
     expected = compare(*networks, batches, measure=measure, group="orthogonal", names=(one, other))
@@ -94,14 +106,26 @@ def test_prints_and_writes_what_the_library_returns(tmp_path: Path, measure: str
 
 def test_a_network_is_like_itself_and_the_document_says_so(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
-    kind, content = document(run("similarity", name, name, *DATA, "--pairs", "diagonal", "--seed", "3", "--json"))
+    kind, content = document(
+        run("similarity", name, name, *DATA, "--pairs", "diagonal", "--seed", "3", "--json")
+    )
     assert kind == "similarity"
     assert content["request"]["networks"] == [name, name]
-    assert (content["request"]["data"], content["request"]["limit"], content["request"]["seed"]) == ("random:8", 64, 3)
+    assert (
+        content["request"]["data"],
+        content["request"]["limit"],
+        content["request"]["seed"],
+    ) == ("random:8", 64, 3)
     assert content["written"] == []
     assert content["similarity"]["similarities"] == [[1.0, None], [None, 1.0]]
     network = model(name, seed=3).network
-    found = compare(network, network, data("random:8", limit=64, batch_size=16, seed=3), pairs="diagonal", names=(name, name))
+    found = compare(
+        network,
+        network,
+        data("random:8", limit=64, batch_size=16, seed=3),
+        pairs="diagonal",
+        names=(name, name),
+    )
     assert content["similarity"] == encode(found)
 
 
@@ -126,7 +150,10 @@ def test_each_network_gets_the_samples_as_it_takes_them() -> None:
     pairs = Pairs(Batches(1.0), Batches(2.0))  # type: ignore[arg-type]
     [item] = pairs
     seen = {side: _run(torch.nn.Identity(), item, side) for side in ("one", "other")}
-    assert {side: float(values[0, 0]) for side, values in seen.items()} == {"one": 1.0, "other": 2.0}
+    assert {side: float(values[0, 0]) for side, values in seen.items()} == {
+        "one": 1.0,
+        "other": 2.0,
+    }
     assert len(pairs) == 1
 
 
@@ -146,15 +173,26 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "similarity.json").read_text() == "{}"
     (tmp_path / "similarity.json").unlink()
     for _ in range(2):  # its own is replaced
-        assert run("similarity", name, name, *DATA, "--pairs", "diagonal", "-o", tmp_path).exit_code == 0
+        assert (
+            run("similarity", name, name, *DATA, "--pairs", "diagonal", "-o", tmp_path).exit_code
+            == 0
+        )
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["a/b"], 2, "Missing argument 'B'"),
-        (["a/b", "a/c", "--data", "embedded", "--measure", "mse"], 2, "'mse' is not one of 'procrustes', 'cka'"),
-        (["sigmascope/resnt20", "sigmascope/resnet20", "--data", "embedded"], 1, "Did you mean 'sigmascope/resnet20'"),
+        (
+            ["a/b", "a/c", "--data", "embedded", "--measure", "mse"],
+            2,
+            "'mse' is not one of 'procrustes', 'cka'",
+        ),
+        (
+            ["sigmascope/resnt20", "sigmascope/resnet20", "--data", "embedded"],
+            1,
+            "Did you mean 'sigmascope/resnet20'",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(arguments: list[str], code: int, message: str) -> None:

@@ -20,21 +20,29 @@ from tests.cli.stitchable import NETWORKS, SHORT
 
 
 def test_the_choices_are_those_of_the_library() -> None:
-    command = importlib.import_module("sigmascope.cli.stitch")  # the package offers the command under this name
+    # the package offers the command under this name
+    command = importlib.import_module("sigmascope.cli.stitch")
     assert (*command.FAMILIES, "fixed") == tuple(FAMILIES)
     assert tuple(PRESETS) == command.PRESETS
     assert tuple(AUGMENTATIONS) == command.AUGMENT
     assert ("auto", *STYLES) == command.STYLES
     read = {setting: name for name, row in FAMILIES.items() for setting in row.options}
-    assert {option: read[option] for option in command.SETTINGS if option in read} == command.OF_FAMILY
+    assert {
+        option: read[option] for option in command.SETTINGS if option in read
+    } == command.OF_FAMILY
 
 
 def test_it_prints_and_writes(files: Path) -> None:
     result = run("stitch", *NETWORKS, *SHORT, "-o", "out/stitch.json")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("py:nets.py:one stitched to py:nets.py:two at 3: relu-group, alpha=0.1")
+    assert result.stdout.startswith(
+        "py:nets.py:one stitched to py:nets.py:two at 3: relu-group, alpha=0.1"
+    )
     assert result.stdout.endswith("Written: out/stitch.json, out/stitch.safetensors\n")
-    assert sorted(one.name for one in (files / "out").iterdir()) == ["stitch.json", "stitch.safetensors"]
+    assert sorted(one.name for one in (files / "out").iterdir()) == [
+        "stitch.json",
+        "stitch.safetensors",
+    ]
     stored = sg.StitchResult.load(files / "out" / "stitch.json")
     assert (stored.augment, stored.settings.batch, len(stored.history)) == ("flip-shift", 16, 2)
 
@@ -44,7 +52,10 @@ def test_the_style_is_passed_on(files: Path) -> None:
         document(run("stitch", *NETWORKS, *SHORT, "--family", "identity", "--json", *more))[1]
         for more in ([], ["--style", "linear"])
     )
-    assert [(one["style"], one["channels"]) for one in (auto, linear)] == [("conv", 6), ("linear", 4)]
+    assert [(one["style"], one["channels"]) for one in (auto, linear)] == [
+        ("conv", 6),
+        ("linear", 4),
+    ]
 
 
 def test_every_setting_can_be_reached(files: Path) -> None:
@@ -52,9 +63,13 @@ def test_every_setting_can_be_reached(files: Path) -> None:
     usual = {field.name: field.default for field in dataclasses.fields(Settings)}
     assert set(command.SETTINGS.values()) < usual.keys()
     others = {name: value for name, value in usual.items() if name not in command.SETTINGS.values()}
-    assert dict(command._setting(f"{name}={value}".lower()) for name, value in others.items()) == others
+    assert (
+        dict(command._setting(f"{name}={value}".lower()) for name, value in others.items())
+        == others
+    )
     assert command._setting("pass_batches=3") == ("pass_batches", 3)
-    assert command._setting("projection=none") == ("projection", "none")  # a name here, nothing there
+    # a name here, nothing there
+    assert command._setting("projection=none") == ("projection", "none")
     for none in ("none", "None"):
         assert command._setting(f"batch_norm_pass={none}") == ("batch_norm_pass", None)
         assert command._setting(f"pass_batches={none}") == ("pass_batches", None)
@@ -63,9 +78,21 @@ def test_every_setting_can_be_reached(files: Path) -> None:
 
 
 def test_other_settings_are_passed_on(files: Path) -> None:
-    given = ("--set", "momentum=0.5", "--set", "validation=0.25", "--set", "batch_norm_pass=false", "--set", "optimizer=sgd")
+    given = (
+        "--set",
+        "momentum=0.5",
+        "--set",
+        "validation=0.25",
+        "--set",
+        "batch_norm_pass=false",
+        "--set",
+        "optimizer=sgd",
+    )
     _, content = document(run("stitch", *NETWORKS, *SHORT, "--family", "full", *given, "--json"))
-    found = [content["settings"][name] for name in ("momentum", "validation", "batch_norm_pass", "optimizer")]
+    found = [
+        content["settings"][name]
+        for name in ("momentum", "validation", "batch_norm_pass", "optimizer")
+    ]
     assert found == [0.5, 0.25, False, "sgd"]
     assert content["samples"] == [60, 20, 30]
 
@@ -74,12 +101,24 @@ def test_networks_of_two_kinds_are_named(files: Path) -> None:
     result = run("stitch", "py:nets.py:one", "py:nets.py:other", *SHORT)
     assert result.exit_code == 1
     assert (
-        "the front py:nets.py:one and the back py:nets.py:other differ in structure: operation 2 is Conv2d 1" in result.stderr
+        "the front py:nets.py:one and the back py:nets.py:other differ in structure: "
+        "operation 2 is Conv2d 1" in result.stderr
     )
 
 
 def test_json(files: Path) -> None:
-    result = run("stitch", *NETWORKS, *SHORT, "--family", "low-rank", "--rank", "2", "--json", "--limit", "40")
+    result = run(
+        "stitch",
+        *NETWORKS,
+        *SHORT,
+        "--family",
+        "low-rank",
+        "--rank",
+        "2",
+        "--json",
+        "--limit",
+        "40",
+    )
     kind, content = document(result)
     assert kind == "stitch"
     assert content["samples"] == [36, 4, 30]
@@ -89,14 +128,29 @@ def test_json(files: Path) -> None:
 
 
 def test_a_training_that_diverges_is_told(files: Path) -> None:
-    given = ("--family", "lasso", "--rate", "10", "--strength", "1e38", "--set", "shrinkage=gradient")
+    given = (
+        "--family",
+        "lasso",
+        "--rate",
+        "10",
+        "--strength",
+        "1e38",
+        "--set",
+        "shrinkage=gradient",
+    )
     _, content = document(run("stitch", *NETWORKS, *SHORT, *given, "--json"))
-    assert (content["penalty"], content["sparsity"], content["stitched_accuracy"]) == (None, None, None)
+    assert (content["penalty"], content["sparsity"], content["stitched_accuracy"]) == (
+        None,
+        None,
+        None,
+    )
     assert "training diverged in epoch 1" in content["notes"][0]
 
 
 def test_a_cached_front(files: Path) -> None:
-    result = run("stitch", *NETWORKS, *SHORT, "--cache-front", "memory", "--front-mode", "eval", "--json")
+    result = run(
+        "stitch", *NETWORKS, *SHORT, "--cache-front", "memory", "--front-mode", "eval", "--json"
+    )
     assert document(result)[1]["augment"] == "none"
     refused = run("stitch", *NETWORKS, *SHORT, "--cache-front", "memory")
     assert refused.exit_code == 1
@@ -109,11 +163,18 @@ def test_a_cached_front(files: Path) -> None:
         (["--at", "relu"], "at='relu' is no site of this network. Activations: 3"),
         (
             ["--data", "embedded"],
-            "embedded has no split 'train'. Stitching needs data with the splits train and test, such as cifar10",
+            "embedded has no split 'train'. Stitching needs data with the splits train and "
+            "test, such as cifar10",
         ),
         (["--device", "abacus"], "device='abacus' cannot be used here"),
-        (["-o", "nets.json"], "nets.json is there and holds no stitch. Choose another name, or remove it first."),
-        (["-o", "weights.json"], "weights.safetensors is there and holds no stitch, whose tensors would replace it."),
+        (
+            ["-o", "nets.json"],
+            "nets.json is there and holds no stitch. Choose another name, or remove it first.",
+        ),
+        (
+            ["-o", "weights.json"],
+            "weights.safetensors is there and holds no stitch, whose tensors would replace it.",
+        ),
         (["-o", "folder.json"], "folder.json is a folder"),
         (["--set", "momentun=0.5"], "--set='momentun' is not known. Did you mean 'momentum'?"),
         (["--set", "momentum=much"], "momentum='much' cannot be. Pass a number"),
@@ -139,8 +200,14 @@ def test_errors(files: Path, arguments: list[str], message: str) -> None:
     [
         (["--family", "fixed"], "'fixed' is not one of"),
         (["--rank", "0"], "0 is not in the range"),
-        (["--rank", "3", "--family", "full"], "--rank belongs to --family low-rank, and the family is full."),
-        (["--strength", "3"], "--strength belongs to --family lasso, and the family is relu-group."),
+        (
+            ["--rank", "3", "--family", "full"],
+            "--rank belongs to --family low-rank, and the family is full.",
+        ),
+        (
+            ["--strength", "3"],
+            "--strength belongs to --family lasso, and the family is relu-group.",
+        ),
         (["--alpha", "3", "--family", "lasso"], "--alpha belongs to --family relu-group"),
         (["--style", "round"], "'round' is not one of"),
         (["-o", "stitch.txt"], "does not end in .json"),

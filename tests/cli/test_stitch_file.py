@@ -1,4 +1,6 @@
-"""`sigmascope stitch -o`: the same command shows a finished stitch again, and no other one replaces it."""
+"""`sigmascope stitch -o`: the same command shows a finished stitch again, and no other one replaces
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ COMMAND = ("stitch", *NETWORKS, *SHORT, "--family", "full", "--epochs", "1", "-o
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name.startswith(("kept", ".kept"))}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.name.startswith(("kept", ".kept"))
+    }
 
 
 @pytest.fixture
@@ -29,8 +35,12 @@ def finished(files: Path) -> dict[str, bytes]:
     return written
 
 
-@pytest.mark.parametrize("more", [(), ("--device", "auto"), ("--augment", "flip-shift"), ("--set", "optimizer=sgd")])
-def test_the_same_run_is_shown_again(files: Path, finished: dict[str, bytes], more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "more", [(), ("--device", "auto"), ("--augment", "flip-shift"), ("--set", "optimizer=sgd")]
+)
+def test_the_same_run_is_shown_again(
+    files: Path, finished: dict[str, bytes], more: tuple[str, ...]
+) -> None:
     shutil.rmtree(files / "data")  # nothing is trained or tested
     again = run(*COMMAND, *more)
     assert (again.exit_code, again.stderr) == (0, "kept.json: already there\n")
@@ -57,18 +67,24 @@ def test_the_same_run_is_shown_again(files: Path, finished: dict[str, bytes], mo
         (("--style", "conv"), "style is 'auto' there and 'conv' here"),
     ],
 )
-def test_another_run_is_refused(files: Path, finished: dict[str, bytes], more: tuple[str, ...], told: str) -> None:
+def test_another_run_is_refused(
+    files: Path, finished: dict[str, bytes], more: tuple[str, ...], told: str
+) -> None:
     result = run(*COMMAND, *more)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("Error: kept.json belongs to another run: ")
     assert told in result.stderr
     assert result.stderr.endswith(". Ask for the same, choose another name, or remove it first.\n")
     assert contents(files) == finished
-    assert run(*COMMAND, *more, "--json", "-o", "other.json").exit_code == (told.startswith("data is"))
+    assert run(*COMMAND, *more, "--json", "-o", "other.json").exit_code == (
+        told.startswith("data is")
+    )
 
 
 @pytest.mark.parametrize("networks", [("py:nets.py:two", "py:nets.py:two"), NETWORKS[::-1]])
-def test_other_networks_are_refused(files: Path, finished: dict[str, bytes], networks: tuple[str, str]) -> None:
+def test_other_networks_are_refused(
+    files: Path, finished: dict[str, bytes], networks: tuple[str, str]
+) -> None:
     result = run("stitch", *networks, *COMMAND[3:])
     assert result.exit_code == 1
     assert "front is 'py:nets.py:one' there and 'py:nets.py:two' here" in result.stderr
@@ -94,18 +110,24 @@ def test_a_file_that_was_removed_is_written_again(files: Path, finished: dict[st
     assert contents(files) == finished
 
 
-def test_tensors_alone_are_not_replaced_by_another_run(files: Path, finished: dict[str, bytes]) -> None:
+def test_tensors_alone_are_not_replaced_by_another_run(
+    files: Path, finished: dict[str, bytes]
+) -> None:
     (files / "kept.json").unlink()
     result = run(*COMMAND, "--seed", "1")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: kept.safetensors belongs to another run: seed is 0 there and 1 here. Ask")
+    assert result.stderr.startswith(
+        "Error: kept.safetensors belongs to another run: seed is 0 there and 1 here. Ask"
+    )
     assert contents(files) == {"kept.safetensors": finished["kept.safetensors"]}
     (files / "kept.safetensors").unlink()
     assert run(*COMMAND, "--seed", "1").exit_code == 0
     assert sg.StitchResult.load(files / "kept.json").seed == 1
 
 
-def test_tensors_of_unknown_origin_are_not_replaced(files: Path, finished: dict[str, bytes]) -> None:
+def test_tensors_of_unknown_origin_are_not_replaced(
+    files: Path, finished: dict[str, bytes]
+) -> None:
     sg.StitchResult.load(files / "kept.json").save(files / "kept.json")
     (files / "kept.json").unlink()
     before = contents(files)
@@ -119,19 +141,28 @@ def test_another_kind_of_device_is_another_run(
     files: Path, finished: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random numbers differ between them; which of several GPUs it is does not matter."""
-    monkeypatch.setattr("sigmascope.runs.survey.checked_device", lambda name: torch.device("cuda", 1))
+    monkeypatch.setattr(
+        "sigmascope.runs.survey.checked_device", lambda name: torch.device("cuda", 1)
+    )
     result = run(*COMMAND)
     assert result.exit_code == 1
-    assert "kept.json belongs to another run: device is 'cpu' there and 'cuda' here." in result.stderr
+    assert (
+        "kept.json belongs to another run: device is 'cpu' there and 'cuda' here." in result.stderr
+    )
     assert contents(files) == finished
 
 
-def test_a_stitch_of_unknown_origin_is_not_replaced(files: Path, finished: dict[str, bytes]) -> None:
+def test_a_stitch_of_unknown_origin_is_not_replaced(
+    files: Path, finished: dict[str, bytes]
+) -> None:
     sg.StitchResult.load(files / "kept.json").save(files / "kept.json")
     before = contents(files)
     result = run(*COMMAND)
     assert result.exit_code == 1
-    assert "holds a stitch that does not say which run it is of. Choose another name, or remove it first." in result.stderr
+    assert (
+        "holds a stitch that does not say which run it is of. Choose another name, or remove "
+        "it first." in result.stderr
+    )
     assert contents(files) == before
 
 
@@ -139,11 +170,15 @@ def test_tensors_that_are_missing_are_named(files: Path, finished: dict[str, byt
     (files / "kept.safetensors").unlink()
     result = run(*COMMAND)
     assert result.exit_code == 1
-    assert "kept.safetensors, which belongs to kept.json, is missing. Restore it, or remove kept.json first." in result.stderr
+    assert (
+        "kept.safetensors, which belongs to kept.json, is missing. Restore it, or remove "
+        "kept.json first." in result.stderr
+    )
 
 
 def test_what_a_stop_has_left_is_removed(files: Path, finished: dict[str, bytes]) -> None:
-    (files / ".kept.checkpoint").write_bytes(b"")  # killed after the files were written, before this one was removed
+    # killed after the files were written, before this one was removed
+    (files / ".kept.checkpoint").write_bytes(b"")
     assert run(*COMMAND).exit_code == 0
     assert contents(files) == finished
 
@@ -151,5 +186,7 @@ def test_what_a_stop_has_left_is_removed(files: Path, finished: dict[str, bytes]
 def test_the_error_has_a_name(files: Path, finished: dict[str, bytes]) -> None:
     from sigmascope.cli.stitch_file import finished_stitch
 
-    with pytest.raises(ResumeError, match=r"kept\.json belongs to another run: .*at is '3' there and None here"):
+    with pytest.raises(
+        ResumeError, match=r"kept\.json belongs to another run: .*at is '3' there and None here"
+    ):
         finished_stitch(files / "kept.json", {})

@@ -37,7 +37,8 @@ def made(
     parameters: int = 1000,
     paths: Sequence[str] | None = None,
 ) -> Signature:
-    """Return a signature with these scores, NaN for a site without one, and metric -> one value per site.
+    """Return a signature with these scores, NaN for a site without one, and metric -> one value per
+    site.
 
     By default the sites are pairs of ReLU calls, `layer0.relu`, `layer0.relu#1`, `layer1.relu`, …
     """
@@ -45,15 +46,31 @@ def made(
     sites = []
     for place, score in enumerate(numbers):
         values = {metric: float(column[place]) for metric, column in (metrics or {}).items()}
-        path, call = (paths[place], 0) if paths is not None else (f"layer{place // 2}.relu", place % 2)
+        path, call = (
+            (paths[place], 0) if paths is not None else (f"layer{place // 2}.relu", place % 2)
+        )
         sites.append(made_site(path, call, score, values, spread))
     scored = sum(map(math.isfinite, numbers))
     coverage = Coverage(len(sites), scored, len(sites) - scored, (), (), ())
     versions = {"python": "3.12.0", "sigmascope": "0.1.0", "torch": "2.6.0"}
-    return Signature(name, tuple(sites), coverage, OPTIONS, 3, 192, "weights", "data", parameters, "cpu", versions)
+    return Signature(
+        name,
+        tuple(sites),
+        coverage,
+        OPTIONS,
+        3,
+        192,
+        "weights",
+        "data",
+        parameters,
+        "cpu",
+        versions,
+    )
 
 
-def made_site(path: str, call: int, score: float, metrics: Mapping[str, float], spread: float) -> Site:
+def made_site(
+    path: str, call: int, score: float, metrics: Mapping[str, float], spread: float
+) -> Site:
     known = math.isfinite(score)
     return Site(
         path=path,
@@ -73,17 +90,33 @@ def made_site(path: str, call: int, score: float, metrics: Mapping[str, float], 
         axis_reason="follows linear",
         certified={"identity": 3} if known else {},
         metrics=dict(metrics),
-        metric_reasons={metric: "made without it" for metric, value in metrics.items() if not math.isfinite(value)},
+        metric_reasons={
+            metric: "made without it"
+            for metric, value in metrics.items()
+            if not math.isfinite(value)
+        },
         reason="" if known else "the output does not vary",
     )
 
 
-def many(count: int = 60, *, shortest: int = 50, longest: int = 260, seed: int = 0) -> list[Signature]:
+def many(
+    count: int = 60, *, shortest: int = 50, longest: int = 260, seed: int = 0
+) -> list[Signature]:
     """Return as many different networks as the scale test asks for: noisy random walks within [0, 1]."""
     generator = np.random.default_rng(seed)
     made_ones = []
     for number in range(count):
         length = int(generator.integers(shortest, longest + 1))
-        walk = 0.8 + 0.02 * generator.standard_normal(length).cumsum() + 0.03 * generator.standard_normal(length)
-        made_ones.append(made(f"network-{number:02d}", walk.clip(0, 1), parameters=int(generator.integers(10**5, 10**8))))
+        walk = (
+            0.8
+            + 0.02 * generator.standard_normal(length).cumsum()
+            + 0.03 * generator.standard_normal(length)
+        )
+        made_ones.append(
+            made(
+                f"network-{number:02d}",
+                walk.clip(0, 1),
+                parameters=int(generator.integers(10**5, 10**8)),
+            )
+        )
     return made_ones

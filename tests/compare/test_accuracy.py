@@ -19,11 +19,16 @@ NAMES = tuple("abcdefg")
 
 def networks(count: int = 7, seed: int = 0) -> list[Signature]:
     generator = np.random.default_rng(seed)
-    return [made(name, generator.random(9), parameters=10**6 * (place + 1)) for place, name in enumerate(NAMES[:count])]
+    return [
+        made(name, generator.random(9), parameters=10**6 * (place + 1))
+        for place, name in enumerate(NAMES[:count])
+    ]
 
 
 def accuracies(count: int = 7, seed: int = 1) -> dict[str, float]:
-    return dict(zip(NAMES, (70 + 10 * np.random.default_rng(seed).random(count)).tolist(), strict=False))
+    return dict(
+        zip(NAMES, (70 + 10 * np.random.default_rng(seed).random(count)).tolist(), strict=False)
+    )
 
 
 def only(signatures: list[Signature], facts: Any, **options: Any) -> AccuracyFit:
@@ -44,7 +49,10 @@ def test_r2_and_leave_one_out_are_those_of_explicit_fits(degree: int, scale: flo
     missed = 0.0
     for left_out in range(8):
         kept = np.arange(8) != left_out
-        missed += float(np.polynomial.Polynomial.fit(x[kept], y[kept], degree)(x[left_out]) - y[left_out]) ** 2
+        missed += (
+            float(np.polynomial.Polynomial.fit(x[kept], y[kept], degree)(x[left_out]) - y[left_out])
+            ** 2
+        )
     assert found.r2_loo == pytest.approx(1 - missed / total)
     assert found.r2_loo < found.r2
     assert found.reason == ""
@@ -64,11 +72,18 @@ def test_noise_is_predicted_worse_than_by_the_mean() -> None:
         ([], [], 1, "0 points; a fit of degree 1 needs at least 3"),
         ([1, 2, 3], [1, 3, 4], 2, "3 points; a fit of degree 2 needs at least 4"),
         ([0.3, 0.1 + 0.2, 0.3], [1, 3, 4], 1, "the predictor is the same for all"),
-        ([1, 1, 2, 2], [1, 3, 4, 5], 2, "the predictor takes 2 values; a fit of degree 2 needs at least 3"),
+        (
+            [1, 1, 2, 2],
+            [1, 3, 4, 5],
+            2,
+            "the predictor takes 2 values; a fit of degree 2 needs at least 3",
+        ),
         ([1, 2, 3], [4, 4, 4], 1, "the accuracy is the same for all"),
     ],
 )
-def test_too_few_points_give_a_reason(x: list[float], y: list[float], degree: int, reason: str) -> None:
+def test_too_few_points_give_a_reason(
+    x: list[float], y: list[float], degree: int, reason: str
+) -> None:
     found = regress(np.array(x, dtype=float), np.array(y, dtype=float), degree)
     assert (found.coefficients, found.reason) == ((), reason)
     assert math.isnan(found.r2)
@@ -106,14 +121,19 @@ def test_a_parabola_needs_degree_two() -> None:
 
 def test_the_best_has_the_highest_r2_of_six() -> None:
     signatures, facts = networks(), accuracies()
-    each = {on: only(signatures, facts, on=on).r2 for on in ("min", "max", "mean", "median", "std", "spread")}
+    each = {
+        on: only(signatures, facts, on=on).r2
+        for on in ("min", "max", "mean", "median", "std", "spread")
+    }
     best = only(signatures, facts)
     assert (best.on, best.r2) == (max(each, key=lambda on: each[on]), max(each.values()))
     assert best.tried == 6
 
 
 def test_predictors_that_cannot_be_fitted_were_not_tried() -> None:
-    signatures = [made(name, [0.1, 0.1 + 0.1 * place, 0.9]) for place, name in enumerate(NAMES[:5], 1)]
+    signatures = [
+        made(name, [0.1, 0.1 + 0.1 * place, 0.9]) for place, name in enumerate(NAMES[:5], 1)
+    ]
     best = only(signatures, accuracies())
     assert best.tried == 3  # mean, median and std; min, max and spread are constant
     assert best.on in ("mean", "median", "std")
@@ -122,7 +142,10 @@ def test_predictors_that_cannot_be_fitted_were_not_tried() -> None:
 @pytest.mark.parametrize("on", ["parameters", "flops", "depth"])
 def test_sizes_come_from_the_facts(on: str) -> None:
     signatures = networks()
-    facts = {name: {"accuracy": 60.0 + place, on: 1000 * place, "weights": "IMAGENET1K_V1"} for place, name in enumerate(NAMES)}
+    facts = {
+        name: {"accuracy": 60.0 + place, on: 1000 * place, "weights": "IMAGENET1K_V1"}
+        for place, name in enumerate(NAMES)
+    }
     fit = only(signatures, facts, on=on)
     assert fit.x.tolist() == [1000 * place for place in range(7)]
     assert fit.coefficients == pytest.approx((60, 1e-3))
@@ -130,12 +153,18 @@ def test_sizes_come_from_the_facts(on: str) -> None:
 
 def test_parameters_default_to_those_of_the_signature() -> None:
     facts = {name: {"accuracy": value, "parameters": None} for name, value in accuracies().items()}
-    assert only(networks(), facts, on="parameters").x.tolist() == [10**6 * place for place in range(1, 8)]
-    assert only(networks(), accuracies(), on="parameters").x.tolist() == [10**6 * place for place in range(1, 8)]
+    assert only(networks(), facts, on="parameters").x.tolist() == [
+        10**6 * place for place in range(1, 8)
+    ]
+    assert only(networks(), accuracies(), on="parameters").x.tolist() == [
+        10**6 * place for place in range(1, 8)
+    ]
 
 
 def test_networks_of_which_something_is_unknown_are_left_out_with_a_reason() -> None:
-    facts: dict[str, Any] = {name: {"accuracy": value, "flops": 1e9 * value} for name, value in accuracies().items()}
+    facts: dict[str, Any] = {
+        name: {"accuracy": value, "flops": 1e9 * value} for name, value in accuracies().items()
+    }
     facts["a"]["flops"] = None
     facts["b"] = {"flops": 3.0}
     facts["c"] = math.nan
@@ -161,23 +190,47 @@ def test_every_family_has_its_own_fit() -> None:
     assert (second.family, second.n, second.tried) == ("second", 2, 0)
     assert second.reason == "2 points; a fit of degree 1 needs at least 3"
     assert found.left_out == {"g": "it has no family"}
-    with pytest.raises(InputError, match=r"There is no fit for second: 2 points.*Draw its points alone"):
+    with pytest.raises(
+        InputError, match=r"There is no fit for second: 2 points.*Draw its points alone"
+    ):
         second.predict(np.array([0.5]))
 
 
 def test_it_prints_n_and_how_many_were_tried() -> None:
-    found = fit_accuracy(networks(), accuracies(), families=dict(zip(NAMES, ["first"] * 5 + ["second"] * 2, strict=True)))
+    found = fit_accuracy(
+        networks(),
+        accuracies(),
+        families=dict(zip(NAMES, ["first"] * 5 + ["second"] * 2, strict=True)),
+    )
     lines = repr(found).splitlines()
     assert lines[2].split() == ["family", "on", "degree", "n", "tried", "r2", "r2_loo"]
     fit = found.fits[0]
-    assert lines[3].split() == ["first", fit.on, "1", "5", "6", f"{fit.r2:.4f}", f"{fit.r2_loo:.4f}"]
+    assert lines[3].split() == [
+        "first",
+        fit.on,
+        "1",
+        "5",
+        "6",
+        f"{fit.r2:.4f}",
+        f"{fit.r2_loo:.4f}",
+    ]
     assert lines[4].split()[3:] == ["2", "0", "–", "–"]
     assert lines[-1] == "second: 2 points; a fit of degree 1 needs at least 3."
 
 
 def test_the_frame_holds_the_fits() -> None:
     frame = fit_accuracy(networks(), accuracies()).to_frame()
-    assert frame.columns.tolist() == ["family", "on", "degree", "n", "tried", "r2", "r2_loo", "coefficients", "reason"]
+    assert frame.columns.tolist() == [
+        "family",
+        "on",
+        "degree",
+        "n",
+        "tried",
+        "r2",
+        "r2_loo",
+        "coefficients",
+        "reason",
+    ]
     assert frame.loc[0, "n"] == 7
 
 
@@ -194,7 +247,10 @@ def test_repeated_names_share_their_facts() -> None:
         ([70.0], r"facts is a list\. Pass a mapping such as"),
         ({"a": "70"}, r"The accuracy of a is '70'\. Pass a number, or None"),
         ({"a": True}, r"The accuracy of a is True\. Pass a number, or None"),
-        ({"a": {"accuracy": 70, "depth": "deep"}}, r"The depth of a is 'deep'\. Pass a number, or None"),
+        (
+            {"a": {"accuracy": 70, "depth": "deep"}},
+            r"The depth of a is 'deep'\. Pass a number, or None",
+        ),
     ],
 )
 def test_other_facts_are_refused(facts: Any, message: str) -> None:
@@ -203,7 +259,9 @@ def test_other_facts_are_refused(facts: Any, message: str) -> None:
 
 
 def test_other_options_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"on='meen' is not known\. Did you mean 'mean'\?.*'flops', 'depth'"):
+    with pytest.raises(
+        OptionError, match=r"on='meen' is not known\. Did you mean 'mean'\?.*'flops', 'depth'"
+    ):
         fit_accuracy(networks(), accuracies(), on="meen")
     for degree in (0, 3, "1"):
         with pytest.raises(OptionError, match=r"degree=.* is not offered\. Choose 1 or 2"):

@@ -58,16 +58,27 @@ def correlated(scores: np.ndarray, wanted: float) -> np.ndarray:
     across = np.arange(len(scores)) ** 2.0
     across = across - across.mean()
     across -= along * (along @ across) / (along @ along)
-    return wanted * along / np.linalg.norm(along) + math.sqrt(1 - wanted**2) * across / np.linalg.norm(across)
+    return wanted * along / np.linalg.norm(along) + math.sqrt(
+        1 - wanted**2
+    ) * across / np.linalg.norm(across)
 
 
 @pytest.fixture(scope="module")
 def tables() -> Correlations:
     signatures = [
-        made(name, SCORES, {metric: 7 + 3 * correlated(SCORES, wanted) for metric, wanted in zip(METRICS, row, strict=True)})
+        made(
+            name,
+            SCORES,
+            {
+                metric: 7 + 3 * correlated(SCORES, wanted)
+                for metric, wanted in zip(METRICS, row, strict=True)
+            },
+        )
         for name, row in TABLE_2.items()
     ]
-    families = {name: next(family for family in TABLE_1 if name.startswith(family)) for name in TABLE_2}
+    families = {
+        name: next(family for family in TABLE_1 if name.startswith(family)) for name in TABLE_2
+    }
     return correlations(signatures, families=families)
 
 
@@ -131,19 +142,27 @@ def test_only_sites_with_both_count() -> None:
     scores, cka = [0.9, math.nan, 0.7, 0.3, 0.6], [0.1, 0.2, math.nan, 0.4, 0.3]
     found = correlations([made("a", [*scores, 0.2], {"cka": [*cka, 0.9]})])
     assert found.sites.tolist() == [[4]]
-    assert found.values[0, 0] == pytest.approx(np.corrcoef([0.9, 0.3, 0.6, 0.2], [0.1, 0.4, 0.3, 0.9])[0, 1])
+    assert found.values[0, 0] == pytest.approx(
+        np.corrcoef([0.9, 0.3, 0.6, 0.2], [0.1, 0.4, 0.3, 0.9])[0, 1]
+    )
 
 
 @pytest.mark.parametrize(
     ("scores", "cka", "reason"),
     [
         ([0.5, 0.6], [0.1, 0.2], "2 sites with both; at least 3 are needed"),
-        ([0.5, 0.6, 0.7], [0.1, math.nan, math.nan], "1 site with both; at least 3 are needed (made without it)"),
+        (
+            [0.5, 0.6, 0.7],
+            [0.1, math.nan, math.nan],
+            "1 site with both; at least 3 are needed (made without it)",
+        ),
         ([0.3, 0.1 + 0.2, 0.3], [0.1, 0.2, 0.4], "the score is the same at all 3 sites"),
         ([0.5, 0.6, 0.7], [0.0, 0.0, 0.0], "the metric is the same at all 3 sites"),
     ],
 )
-def test_without_a_correlation_there_is_a_reason(scores: list[float], cka: list[float], reason: str) -> None:
+def test_without_a_correlation_there_is_a_reason(
+    scores: list[float], cka: list[float], reason: str
+) -> None:
     good = made("good", SCORES, {"cka": correlated(SCORES, 0.5)})
     found = correlations([made("bad", scores, {"cka": cka}), good])
     assert math.isnan(found.values[0, 0])
@@ -155,7 +174,10 @@ def test_without_a_correlation_there_is_a_reason(scores: list[float], cka: list[
 
 
 def test_a_family_without_any_correlation_has_none() -> None:
-    signatures = [made("bad", [0.5], {"cka": [0.1]}), made("good", SCORES, {"cka": correlated(SCORES, 0.5)})]
+    signatures = [
+        made("bad", [0.5], {"cka": [0.1]}),
+        made("good", SCORES, {"cka": correlated(SCORES, 0.5)}),
+    ]
     found = correlations(signatures, families={"bad": "first", "good": "second"}).by_family()
     assert np.isnan([found.mean[0, 0], found.std[0, 0]]).all()
     assert found.counts.tolist() == [[0], [1]]
@@ -163,28 +185,46 @@ def test_a_family_without_any_correlation_has_none() -> None:
 
 
 def test_a_metric_that_one_network_lacks() -> None:
-    found = correlations([made("a", SCORES, {"cka": correlated(SCORES, 0.5)}), made("b", SCORES, {"r2": SCORES})])
+    found = correlations(
+        [made("a", SCORES, {"cka": correlated(SCORES, 0.5)}), made("b", SCORES, {"r2": SCORES})]
+    )
     assert found.metrics == ("cka", "r2")
     assert found.reasons["b"] == {"cka": "0 sites with both; at least 3 are needed"}
 
 
 def test_changes_are_taken_and_not_what_they_are_changes_of() -> None:
-    columns = dict.fromkeys(("sparsity_before", "sparsity_after", "sparsity", "norm", "norm_per_sample"), SCORES)
+    columns = dict.fromkeys(
+        ("sparsity_before", "sparsity_after", "sparsity", "norm", "norm_per_sample"), SCORES
+    )
     assert correlations([made("a", SCORES, columns)]).metrics == ("norm", "sparsity")
 
 
 def test_networks_without_a_family_are_in_no_mean() -> None:
-    signatures = [made(name, SCORES, {"cka": correlated(SCORES, r)}) for name, r in (("a", 0.1), ("b", 0.3), ("c", 0.9))]
+    signatures = [
+        made(name, SCORES, {"cka": correlated(SCORES, r)})
+        for name, r in (("a", 0.1), ("b", 0.3), ("c", 0.9))
+    ]
     found = correlations(signatures, families={"a": "few", "b": "few", "z": "other"})
     assert found.families == ("few", "few", "")
     family = found.by_family()
-    assert (family.mean.tolist(), family.std.tolist()) == ([[pytest.approx(0.2)]], [[pytest.approx(0.1)]])
+    assert (family.mean.tolist(), family.std.tolist()) == (
+        [[pytest.approx(0.2)]],
+        [[pytest.approx(0.1)]],
+    )
 
 
 def test_both_tables_are_printed(tables: Correlations) -> None:
     lines = repr(tables).splitlines()
     assert lines[2].split() == ["network", "family", "cka", "norm", "sparsity", "entropy", "r2"]
-    assert lines[3].split() == ["vgg11", "vgg", "-0.0700", "-0.7600", "-0.1500", "-0.9500", "-0.2700"]
+    assert lines[3].split() == [
+        "vgg11",
+        "vgg",
+        "-0.0700",
+        "-0.7600",
+        "-0.1500",
+        "-0.9500",
+        "-0.2700",
+    ]
     vgg = next(line for line in lines if line.startswith("vgg "))
     assert vgg.split()[:6] == ["vgg", "4", "0.00", "(0.05)", "-0.67", "(0.06)"]
 
@@ -199,5 +239,7 @@ def test_frames(tables: Correlations) -> None:
 
 
 def test_without_metrics_it_says_how_to_get_them() -> None:
-    with pytest.raises(InputError, match=r"No signature has companion metrics\. Measure again with .*metrics='all'"):
+    with pytest.raises(
+        InputError, match=r"No signature has companion metrics\. Measure again with .*metrics='all'"
+    ):
         correlations([made("a", SCORES)])

@@ -13,14 +13,18 @@ from sigmascope.compare.density import densities
 from sigmascope.errors import InputError
 from tests.compare.made import made
 
-GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "comparison.json").read_text())
+GOLDEN = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "comparison.json").read_text()
+)
 SCORES = np.array([0.2, 0.5, 0.55, 0.9, 0.4])
 
 
 def summed(scores: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, float]:
     """The definition: the mean of one Gaussian per score."""
     width = np.std(scores, ddof=1) * len(scores) ** -0.2
-    kernels = np.exp(-(((grid[:, None] - scores) / width) ** 2) / 2) / (width * math.sqrt(2 * math.pi))
+    kernels = np.exp(-(((grid[:, None] - scores) / width) ** 2) / 2) / (
+        width * math.sqrt(2 * math.pi)
+    )
     return kernels.mean(axis=1), float(width)
 
 
@@ -42,7 +46,9 @@ def test_golden_values() -> None:
     (curve,) = densities([made("a", scores)], points=4001).curves
     inside = (grid > curve.grid[0]) & (grid < curve.grid[-1])
     assert inside.sum() > 20
-    assert np.interp(grid[inside], curve.grid, curve.values) == pytest.approx(golden[inside], abs=1e-4)
+    assert np.interp(grid[inside], curve.grid, curve.values) == pytest.approx(
+        golden[inside], abs=1e-4
+    )
 
 
 def test_it_integrates_to_one_and_is_not_clipped() -> None:

@@ -16,7 +16,12 @@ from sigmascope.errors import InputError, MissingExtraError, OptionError
 from sigmascope.maths.warping import dtw
 from tests.compare.made import made, many
 
-CURVES = {"a": [0.9, 0.8, 0.9], "b": [0.2, 0.3], "c": [0.9, 0.8, 0.85, 0.9], "d": [0.5, np.nan, 0.4]}
+CURVES = {
+    "a": [0.9, 0.8, 0.9],
+    "b": [0.2, 0.3],
+    "c": [0.9, 0.8, 0.85, 0.9],
+    "d": [0.5, np.nan, 0.4],
+}
 SIGNATURES = [made(name, curve) for name, curve in CURVES.items()]
 
 
@@ -32,7 +37,9 @@ def test_every_distance_is_that_of_the_curves() -> None:
         found = distances(SIGNATURES, normalize=normalize)
         assert found.names == ("a", "b", "c", "d")
         curves = [one.scores[np.isfinite(one.scores)] for one in SIGNATURES]
-        assert found.matrix.tolist() == [[dtw(x, y, normalize=normalize) for y in curves] for x in curves]
+        assert found.matrix.tolist() == [
+            [dtw(x, y, normalize=normalize) for y in curves] for x in curves
+        ]
         assert found.normalize == normalize
 
 
@@ -40,7 +47,9 @@ def test_a_single_network_is_at_no_distance_from_itself() -> None:
     found = distances(SIGNATURES[:1])
     assert found.matrix.tolist() == [[0]]
     for wanted, what in ((found.cluster, "A clustering"), (found.embed, "An embedding")):
-        with pytest.raises(InputError, match=f"{what} needs at least two networks, and there is one: a"):
+        with pytest.raises(
+            InputError, match=f"{what} needs at least two networks, and there is one: a"
+        ):
             wanted()
 
 
@@ -52,16 +61,27 @@ def test_few_are_printed_as_a_matrix() -> None:
         "1 a      0.0000  1.0488",
         "2 b      1.0488  0.0000",
     ]
-    assert repr(distances(SIGNATURES, normalize="path")).startswith("Distances by dynamic time warping, per step of the path\n")
+    assert repr(distances(SIGNATURES, normalize="path")).startswith(
+        "Distances by dynamic time warping, per step of the path\n"
+    )
 
 
-def test_many_are_printed_with_their_neighbours() -> None:
+def test_many_are_printed_with_their_neighbors() -> None:
     points, found = plane(13)
     lines = repr(found).splitlines()
     assert len(lines) == 13 + 3
     apart = np.linalg.norm(points[0] - points[1:], axis=1)
     near, far = int(apart.argmin()) + 1, int(apart.argmax()) + 1
-    assert lines[3].split() == ["point", "0", "point", str(near), f"{apart.min():.4f}", "point", str(far), f"{apart.max():.4f}"]
+    assert lines[3].split() == [
+        "point",
+        "0",
+        "point",
+        str(near),
+        f"{apart.min():.4f}",
+        "point",
+        str(far),
+        f"{apart.max():.4f}",
+    ]
     assert max(map(len, repr(distances(many())).splitlines())) < 128
 
 
@@ -87,7 +107,7 @@ def test_the_tree_is_that_of_scipy(method: str) -> None:
     assert tree.method == method
 
 
-def test_the_leaves_are_so_turned_that_neighbours_are_near() -> None:
+def test_the_leaves_are_so_turned_that_neighbors_are_near() -> None:
     _, found = plane()
 
     def walked(order: list[int]) -> float:
@@ -98,7 +118,9 @@ def test_the_leaves_are_so_turned_that_neighbours_are_near() -> None:
 
 
 def test_single_linkage_is_the_minimax_path() -> None:
-    """The cophenetic distance of single linkage is the least largest hop on a way from one to the other."""
+    """The cophenetic distance of single linkage is the least largest hop on a way from one to the
+    other.
+    """
     _, found = plane()
     hops = found.matrix.copy()
     for middle in range(len(hops)):
@@ -165,7 +187,7 @@ def test_points_of_the_plane_are_found_again() -> None:
     assert map_.names == found.names
 
 
-def test_the_map_is_centred_turned_and_oriented() -> None:
+def test_the_map_is_centered_turned_and_oriented() -> None:
     _, found = plane()
     x, y = found.embed().points.T
     assert (x.mean(), y.mean(), x @ y) == pytest.approx((0, 0, 0), abs=1e-9)
@@ -198,15 +220,20 @@ def test_stress_is_what_the_plane_misses() -> None:
     found = Distances(("a", "b", "c", "d"), 5 * (1 - np.eye(4)), None).embed()
     apart = pdist(found.points)
     assert found.stress == pytest.approx(np.sqrt(np.square(apart - 5).sum() / (6 * 25)))
-    # The best flat solution is a square: stress² is the least over its side s of (4 (s - 1)² + 2 (s √2 - 1)²) / 6.
+    # The best flat solution is a square: stress² is the least over its side s of (4 (s - 1)² + 2 (s
+    # √2 - 1)²) / 6.
     side = (4 + 2 * np.sqrt(2)) / 8
-    assert found.stress == pytest.approx(np.sqrt((4 * (side - 1) ** 2 + 2 * (side * np.sqrt(2) - 1) ** 2) / 6), abs=1e-6)
+    assert found.stress == pytest.approx(
+        np.sqrt((4 * (side - 1) ** 2 + 2 * (side * np.sqrt(2) - 1) ** 2) / 6), abs=1e-6
+    )
 
 
 def test_two_networks_lie_on_a_line() -> None:
     found = distances(SIGNATURES[:2])
     map_ = found.embed()
-    assert np.abs(map_.points) == pytest.approx(np.array([[1, 0], [1, 0]]) * found.matrix[0, 1] / 2, abs=1e-6)
+    assert np.abs(map_.points) == pytest.approx(
+        np.array([[1, 0], [1, 0]]) * found.matrix[0, 1] / 2, abs=1e-6
+    )
     assert map_.stress == pytest.approx(0, abs=1e-6)
 
 
@@ -223,20 +250,30 @@ def test_equal_networks_lie_on_one_point() -> None:
 def test_cophenetic_maps_differ_from_others() -> None:
     _, found = plane()
     assert found.embed("cophenetic").stress > found.embed().stress + 0.01
-    assert found.embed("cophenetic", method="single").stress != found.embed("cophenetic", method="complete").stress
-    assert repr(found.embed("cophenetic")).startswith("Embedding of cophenetic distances, stress 0.")
+    assert (
+        found.embed("cophenetic", method="single").stress
+        != found.embed("cophenetic", method="complete").stress
+    )
+    assert repr(found.embed("cophenetic")).startswith(
+        "Embedding of cophenetic distances, stress 0."
+    )
     assert repr(found.embed()).startswith("Embedding of distances, stress 0.")
 
 
 def test_without_scikit_learn_there_is_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
-    with pytest.raises(MissingExtraError, match=r"An embedding needs scikit-learn: pip install 'sigmascope\[analysis\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=r"An embedding needs scikit-learn: pip install 'sigmascope\[analysis\]'",
+    ):
         distances(SIGNATURES).embed()
 
 
 def test_other_options_are_refused() -> None:
     found = distances(SIGNATURES)
-    with pytest.raises(OptionError, match=r"method='avrage' is not known\. Did you mean 'average'\?"):
+    with pytest.raises(
+        OptionError, match=r"method='avrage' is not known\. Did you mean 'average'\?"
+    ):
         found.cluster("avrage")
     with pytest.raises(OptionError, match=r"method='centroid' is not known.*'ward'"):
         found.embed(method="centroid")

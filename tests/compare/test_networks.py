@@ -40,7 +40,11 @@ def test_made_signatures_could_have_been_measured(tmp_path: Path) -> None:
     assert checked_options(dataclasses.asdict(OPTIONS)) == OPTIONS
     signature = made("made", [0.5, math.nan], {"cka": [0.5, math.nan]})
     assert repr(sg.load(signature.save(tmp_path / "made.json"))) == repr(signature)
-    assert [site.name for site in made("made", [0.5] * 3).sites] == ["layer0.relu", "layer0.relu#1", "layer1.relu"]
+    assert [site.name for site in made("made", [0.5] * 3).sites] == [
+        "layer0.relu",
+        "layer0.relu#1",
+        "layer1.relu",
+    ]
     assert made("named", [0.5], paths=["stem"]).sites[0].path == "stem"
 
 
@@ -49,18 +53,40 @@ def test_made_signatures_could_have_been_measured(tmp_path: Path) -> None:
     [
         (ONE, InputTypeError, r"signatures is a single Signature\. Pass a list: \[signature\]"),
         ({"one": ONE}, InputTypeError, r"signatures is a dict\. Pass a list or tuple"),
-        ((one for one in [ONE]), InputTypeError, r"signatures is a generator\. Pass a list or tuple"),
+        (
+            (one for one in [ONE]),
+            InputTypeError,
+            r"signatures is a generator\. Pass a list or tuple",
+        ),
         (None, InputTypeError, r"signatures is a NoneType\. Pass a list or tuple"),
-        ([ONE, "runs/two.json"], InputTypeError, r"Item 1 of signatures is a str, not a Signature.*sigmascope\.load"),
-        ([ONE.scores], InputTypeError, r"Item 0 of signatures is a ndarray, not a Signature.*sigmascope\.signature"),
+        (
+            [ONE, "runs/two.json"],
+            InputTypeError,
+            r"Item 1 of signatures is a str, not a Signature.*sigmascope\.load",
+        ),
+        (
+            [ONE.scores],
+            InputTypeError,
+            r"Item 0 of signatures is a ndarray, not a Signature.*sigmascope\.signature",
+        ),
         ("one", InputTypeError, r"Item 0 of signatures is a str"),
         ([], InputError, r"There are no signatures\. Pass at least one"),
-        ([ONE, made("dead", [math.nan] * 2)], InputError, r"The signature of dead has no score at all\. Leave it out"),
-        ([ONE, made("empty", [])], InputError, r"The signature of empty has no score at all\. Leave it out"),
+        (
+            [ONE, made("dead", [math.nan] * 2)],
+            InputError,
+            r"The signature of dead has no score at all\. Leave it out",
+        ),
+        (
+            [ONE, made("empty", [])],
+            InputError,
+            r"The signature of empty has no score at all\. Leave it out",
+        ),
     ],
 )
 @each_comparison
-def test_anything_else_is_refused(compare: Callable[..., Any], given: Any, error: type[Exception], message: str) -> None:
+def test_anything_else_is_refused(
+    compare: Callable[..., Any], given: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         compare(given)
 
@@ -98,7 +124,9 @@ def test_families() -> None:
     networks = checked_networks([made("a", [0.5]), made("b", [0.6])])
     assert families_of(networks, None) == ["all", "all"]
     assert families_of(networks, {"b": "second"}) == ["", "second"]
-    with pytest.raises(InputError, match=r"families names none of the networks: a, b\. Use their names as keys"):
+    with pytest.raises(
+        InputError, match=r"families names none of the networks: a, b\. Use their names as keys"
+    ):
         families_of(networks, {"c": "third"})
     with pytest.raises(InputTypeError, match=r"families is a list\. Pass a mapping"):
         families_of(networks, ["first", "second"])  # type: ignore[arg-type]
@@ -115,10 +143,14 @@ def test_every_result_prints_and_becomes_a_frame(compare: Callable[..., Any]) ->
 
 
 @each_comparison
-def test_without_pandas_there_is_no_frame(compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_there_is_no_frame(
+    compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = compare([ONE])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"to_frame needs pandas: pip install 'sigmascope\[analysis\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"to_frame needs pandas: pip install 'sigmascope\[analysis\]'"
+    ):
         result.to_frame()
 
 

@@ -33,7 +33,9 @@ def test_every_statistic_by_hand() -> None:
 
 
 def test_the_order_of_sites_does_not_matter_but_their_scores_do() -> None:
-    table = statistics([made("a", SCORES), made("b", SCORES[::-1]), made("c", [0.05, 0.3, 0.9, 0.95, 0.2])]).table
+    table = statistics(
+        [made("a", SCORES), made("b", SCORES[::-1]), made("c", [0.05, 0.3, 0.9, 0.95, 0.2])]
+    ).table
     for values in table.values():
         assert values[0] == pytest.approx(values[1])
         assert values[0] != pytest.approx(values[2])
@@ -49,7 +51,17 @@ def test_it_prints_one_row_per_network() -> None:
 
 def test_the_frame_holds_the_numbers() -> None:
     frame = statistics([made("a", SCORES), made("b", [0.5])]).to_frame()
-    assert frame.columns.tolist() == ["network", "sites", "min", "median", "max", "mean", "std", "spread", "iqr"]
+    assert frame.columns.tolist() == [
+        "network",
+        "sites",
+        "min",
+        "median",
+        "max",
+        "mean",
+        "std",
+        "spread",
+        "iqr",
+    ]
     assert frame["network"].tolist() == ["a", "b"]
     assert frame["sites"].tolist() == [4, 1]
     assert frame.loc[0, "max"] == np.max(SCORES)

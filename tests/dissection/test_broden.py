@@ -45,17 +45,22 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "label.csv").write_text(LABELS)
     (tmp_path / "index.csv").write_text(INDEX)
     names = ("color", "object", "part", "scene", "texture")
-    (tmp_path / "category.csv").write_text("name,first,last,count,frequency\n" + "".join(f"{name},1,9,1,1\n" for name in names))
+    (tmp_path / "category.csv").write_text(
+        "name,first,last,count,frequency\n" + "".join(f"{name},1,9,1,1\n" for name in names)
+    )
     draw = np.random.default_rng(0)
     images = tmp_path / "images" / "a"
     for number in range(3):
-        Image.fromarray(draw.integers(0, 255, (8, 12, 3), dtype=np.uint8)).save(images / f"{number}.jpg")
+        Image.fromarray(draw.integers(0, 255, (8, 12, 3), dtype=np.uint8)).save(
+            images / f"{number}.jpg"
+        )
         save_codes(images / f"{number}_color.png", draw.integers(1, 3, SIZE))
     for number in (0, 2):
         save_codes(images / f"{number}_object.png", 300 * draw.integers(0, 2, SIZE))
     first = np.array([0, 5, 300])[draw.integers(0, 3, SIZE)]
     save_codes(images / "0_part_1.png", first)
-    save_codes(images / "0_part_2.png", np.where(first == 300, 5, first))  # overlaps, and repeats what is there
+    # overlaps, and repeats what is there
+    save_codes(images / "0_part_2.png", np.where(first == 300, 5, first))
     return tmp_path
 
 
@@ -147,28 +152,50 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
     [
         (lambda folder: (folder / "index.csv").unlink(), InputError, "is not there"),
         (lambda folder: (folder / "label.csv").unlink(), InputError, "is not there"),
-        (lambda folder: (folder / "label.csv").write_text("number,name\n"), FileFormatError, "lists no labels"),
+        (
+            lambda folder: (folder / "label.csv").write_text("number,name\n"),
+            FileFormatError,
+            "lists no labels",
+        ),
         (edit("index.csv", ",sh,", ",hs,"), FileFormatError, "columns sh are missing"),
-        (edit("index.csv", "a/2.jpg,train", "a/2.jpg,train,1"), FileFormatError, "longer or shorter"),
+        (
+            edit("index.csv", "a/2.jpg,train", "a/2.jpg,train,1"),
+            FileFormatError,
+            "longer or shorter",
+        ),
         (edit("index.csv", "12,4,6,a/1", "12,4,7,a/1"), InputError, "differ in size"),
         (edit("index.csv", "12,4,6,a/1", "12,4,x,a/1"), FileFormatError, "sw is 'x'"),
-        (edit("index.csv", "a/0_color.png", "../0_color.png"), FileFormatError, "leads out of images"),
+        (
+            edit("index.csv", "a/0_color.png", "../0_color.png"),
+            FileFormatError,
+            "leads out of images",
+        ),
         (edit("index.csv", "a/0_color.png", "a/0.jpg"), FileFormatError, "where the index says"),
-        (edit("index.csv", "a/0_color.png", "a/none.png"), FileFormatError, "not a complete picture"),
+        (
+            edit("index.csv", "a/0_color.png", "a/none.png"),
+            FileFormatError,
+            "not a complete picture",
+        ),
         (edit("index.csv", ",700,", ",701,"), FileFormatError, "lists no label 701 of scene"),
         (edit("label.csv", "2,blue-c", "3,blue-c"), FileFormatError, "lists no label 2 of color"),
-        (edit("label.csv", "9,striped,texture", "9,striped,color"), FileFormatError, "lists no label 9 of texture"),
+        (
+            edit("label.csv", "9,striped,texture", "9,striped,color"),
+            FileFormatError,
+            "lists no label 9 of texture",
+        ),
     ],
 )
-def test_damage_is_named(folder: Path, change: Callable[[Path], None], error: type[Exception], message: str) -> None:
+def test_damage_is_named(
+    folder: Path, change: Callable[[Path], None], error: type[Exception], message: str
+) -> None:
     change(folder)
     with pytest.raises(error, match=message):
         read_broden(folder).masks.read(0, 3)
 
 
 def test_bad_choices_are_named(folder: Path) -> None:
-    with pytest.raises(OptionError, match="'colour' is not known"):
-        read_broden(folder, categories=["colour"])
+    with pytest.raises(OptionError, match="'color' is not known"):
+        read_broden(folder, categories=["color"])
     with pytest.raises(OptionError, match=r"split='test' is not known\. Choose one of train, val"):
         read_broden(folder, split="test")
     with pytest.raises(InputError, match="no row"):

@@ -1,4 +1,6 @@
-"""Intersection over union against brute force, planted detectors, and what must not change a result."""
+"""Intersection over union against brute force, planted detectors, and what must not change a
+result.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,28 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def some_masks(samples: int = 12, size: int = 6, seed: int = 1) -> tuple[Tensor, dict[str, Tensor], Masks]:
+def some_masks(
+    samples: int = 12, size: int = 6, seed: int = 1
+) -> tuple[Tensor, dict[str, Tensor], Masks]:
     masks = random(samples, 3, size, size, seed=seed) > 1.0
-    annotated = {"color": torch.ones(samples, dtype=torch.bool), "part": torch.arange(samples) % 3 > 0}
+    annotated = {
+        "color": torch.ones(samples, dtype=torch.bool),
+        "part": torch.arange(samples) % 3 > 0,
+    }
     return masks, annotated, pixel_masks(masks, CONCEPTS, annotated=annotated)
 
 
-def brute_force(maps: Tensor, masks: Tensor, annotated: dict[str, Tensor], quantile: float) -> np.ndarray[Any, Any]:
+def brute_force(
+    maps: Tensor, masks: Tensor, annotated: dict[str, Tensor], quantile: float
+) -> np.ndarray[Any, Any]:
     """One pixel at a time, in Python."""
     size = tuple(masks.shape[2:])
     found = np.zeros((maps.shape[1], masks.shape[1]))
     for unit in range(maps.shape[1]):
         threshold = np.quantile(maps[:, unit].numpy(), quantile)
-        resized = F.interpolate(maps[:, unit : unit + 1], size=size, mode="bilinear", align_corners=False)[:, 0]
+        resized = F.interpolate(
+            maps[:, unit : unit + 1], size=size, mode="bilinear", align_corners=False
+        )[:, 0]
         for concept in range(masks.shape[1]):
             both = either = 0
             for sample in range(len(maps)):
@@ -44,9 +55,12 @@ def brute_force(maps: Tensor, masks: Tensor, annotated: dict[str, Tensor], quant
                     continue
                 for y in range(size[0]):
                     for x in range(size[1]):
-                        active, labelled = bool(resized[sample, y, x] > threshold), bool(masks[sample, concept, y, x])
-                        both += active and labelled
-                        either += active or labelled
+                        active, labeled = (
+                            bool(resized[sample, y, x] > threshold),
+                            bool(masks[sample, concept, y, x]),
+                        )
+                        both += active and labeled
+                        either += active or labeled
             found[unit, concept] = both / either
     return found
 
@@ -56,8 +70,12 @@ def test_iou_by_brute_force(shape: tuple[int, int]) -> None:
     masks, annotated, concepts = some_masks()
     maps = random(12, 4, *shape)
     found = dissect(maps, concepts, quantile=0.9)
-    assert found.iou[0, 0].numpy() == pytest.approx(brute_force(maps, masks, annotated, 0.9), abs=1e-15)
-    assert found.thresholds[0, 0].numpy() == pytest.approx(np.quantile(maps.movedim(1, 0).flatten(1).numpy(), 0.9, axis=1))
+    assert found.iou[0, 0].numpy() == pytest.approx(
+        brute_force(maps, masks, annotated, 0.9), abs=1e-15
+    )
+    assert found.thresholds[0, 0].numpy() == pytest.approx(
+        np.quantile(maps.movedim(1, 0).flatten(1).numpy(), 0.9, axis=1)
+    )
 
 
 def test_annotation_matters() -> None:
@@ -73,7 +91,9 @@ def test_planted_detectors_have_iou_1() -> None:
     masks = random(40, 3, 8, 8) > 2.8  # sparser than 1 - quantile
     noise = random(40, 3, 8, 8, seed=5)
     planted = dissect(
-        torch.where(masks, 10 + noise, noise), pixel_masks(masks, CONCEPTS), quantile=float(1 - masks[:, 0].double().mean())
+        torch.where(masks, 10 + noise, noise),
+        pixel_masks(masks, CONCEPTS),
+        quantile=float(1 - masks[:, 0].double().mean()),
     )
     assert planted.iou[0, 0, 0, 0] == pytest.approx(1, abs=0.06)
     exact = dissect(masks.double(), pixel_masks(masks, CONCEPTS))
@@ -94,13 +114,22 @@ def test_noise_detects_nothing() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 12])
-def test_batches_memory_and_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_memory_and_chunks_change_nothing(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, _, concepts = some_masks()
     maps, Q = random(12, 4, 3, 3), random_rotation(4, 0)
     whole = dissect(maps, concepts, rotation=Q, powers=[0, 0.5, 1], quantile=0.9)
     monkeypatch.setattr("sigmascope.dissection.work.PIXELS", 4 * 36 * chunk)
     for memory in (1e9, 500.0, 1.0):
-        parts = dissect(list(maps.split(chunk)), concepts, rotation=Q, powers=[0, 0.5, 1], quantile=0.9, memory=memory)  # type: ignore[no-untyped-call]
+        parts = dissect(
+            list(maps.split(chunk)),
+            concepts,
+            rotation=Q,
+            powers=[0, 0.5, 1],
+            quantile=0.9,
+            memory=memory,
+        )  # type: ignore[no-untyped-call]
         assert torch.equal(parts.iou, whole.iou)
         assert float((parts.thresholds - whole.thresholds).abs().max()) < 1e-12
 
@@ -151,7 +180,12 @@ def test_seeds_are_rotations_beside_each_other() -> None:
     for place, seed in enumerate(both.seeds):
         one = dissect(maps, concepts, rotation=random_rotation(4, seed), powers=[0.5, 0, 1])
         assert torch.equal(one.iou[0], both.iou[place])
-    stacked = dissect(maps, concepts, rotation=torch.stack([random_rotation(4, seed) for seed in (3, 8)]), powers=[0.5, 0, 1])
+    stacked = dissect(
+        maps,
+        concepts,
+        rotation=torch.stack([random_rotation(4, seed) for seed in (3, 8)]),
+        powers=[0.5, 0, 1],
+    )
     assert torch.equal(stacked.iou, both.iou)
     assert len(dissect(maps, concepts, seeds=[3]).powers) == 11
 
@@ -159,8 +193,11 @@ def test_seeds_are_rotations_beside_each_other() -> None:
 def test_permuting_units_permutes_the_result() -> None:
     _, _, concepts = some_masks()
     maps, order = random(12, 4, 3, 3), [2, 0, 3, 1]
-    assert torch.equal(dissect(maps[:, order], concepts).iou, dissect(maps, concepts).iou[:, :, order])
-    assert torch.equal(dissect(7 * maps, concepts).iou, dissect(maps, concepts).iou)  # nor does a positive scale matter
+    assert torch.equal(
+        dissect(maps[:, order], concepts).iou, dissect(maps, concepts).iou[:, :, order]
+    )
+    # nor does a positive scale matter
+    assert torch.equal(dissect(7 * maps, concepts).iou, dissect(maps, concepts).iou)
 
 
 def test_whole_images_count_as_full_masks() -> None:
@@ -219,7 +256,9 @@ def test_half_precision_and_flat_features() -> None:
     assert torch.equal(dissect(half, concepts).iou, dissect(half.float(), concepts).iou)
     flat = random(12, 4)
     assert torch.equal(dissect(flat, concepts).iou, dissect(flat[:, :, None, None], concepts).iou)
-    assert torch.equal(dissect(half.float().numpy(), masks.numpy()).best_iou, dissect(half, masks).best_iou)
+    assert torch.equal(
+        dissect(half.float().numpy(), masks.numpy()).best_iou, dissect(half, masks).best_iou
+    )
 
 
 def test_inputs_are_not_changed() -> None:
@@ -236,10 +275,21 @@ def test_it_prints_itself() -> None:
     text = repr(dissect(random(12, 4, 3, 3), concepts, seeds=[0, 1], powers=[0, 1]))
     lines = text.splitlines()
     assert lines[0] == (
-        "Dissection of features: 4 units, 12 samples, 3 concepts, 2 rotations; active above the 99.5 % quantile, interpretable "
+        "Dissection of features: 4 units, 12 samples, 3 concepts, 2 rotations; active above "
+        "the 99.5 % quantile, interpretable "
         "if IoU > 0.04"
     )
-    assert lines[1].split() == ["power", "interpretable", "spread", "concepts", "mean", "best", "IoU", "color", "part"]
+    assert lines[1].split() == [
+        "power",
+        "interpretable",
+        "spread",
+        "concepts",
+        "mean",
+        "best",
+        "IoU",
+        "color",
+        "part",
+    ]
     assert [line.split()[0] for line in lines[2:4]] == ["0.0000", "1.0000"]
     assert "rotation" not in repr(dissect(random(12, 4, 3, 3), concepts))
 
@@ -262,7 +312,11 @@ def test_files_come_back_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"features": random(11, 4, 3, 3)}, InputError, "features are of 11 samples and masks of 12"),
+        (
+            {"features": random(11, 4, 3, 3)},
+            InputError,
+            "features are of 11 samples and masks of 12",
+        ),
         ({"features": random(13, 4, 3, 3)}, InputError, "go on after the 12 samples"),
         ({"features": random(12, 4, 3)}, InputError, "Pass maps"),
         ({"features": random(12, 4, 3, 3).long()}, InputTypeError, "floating"),
@@ -285,6 +339,9 @@ def test_files_come_back_unchanged(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_named(change: dict[str, Any], error: type[Exception], message: str) -> None:
-    given: dict[str, Any] = {"features": random(12, 4, 3, 3), "masks": random(12, 2, 6, 6) > 0} | change
+    given: dict[str, Any] = {
+        "features": random(12, 4, 3, 3),
+        "masks": random(12, 2, 6, 6) > 0,
+    } | change
     with pytest.raises(error, match=message):
         dissect(given.pop("features"), given.pop("masks"), **given)

@@ -104,7 +104,9 @@ def test_dissecting_a_network_is_dissecting_its_features(net: Net) -> None:
 def test_shuffled_data_are_refused(net: Net) -> None:
     loader = DataLoader(TensorDataset(images(40)), batch_size=20, shuffle=True)
     with pytest.raises(InputError, match="batch 0 is another one each time"):
-        dissect(network_features(net, "block.act", loader), torch.zeros(40, 1, 6, 6, dtype=torch.bool))
+        dissect(
+            network_features(net, "block.act", loader), torch.zeros(40, 1, 6, 6, dtype=torch.bool)
+        )
 
 
 def test_the_experiment_compares_both_sides(net: Net) -> None:
@@ -113,8 +115,12 @@ def test_the_experiment_compares_both_sides(net: Net) -> None:
     found = rotation_experiment(net, sites, images(), masks, seeds=[0, 1], powers=[0, 1])
     assert list(found) == ["block.act", "block.act (input)"]
     for side in ("input", "output"):
-        by_hand = dissect(read(net, "block.act", images(), side=side), masks, seeds=[0, 1], powers=[0, 1])
-        assert torch.equal(found["block.act (input)" if side == "input" else "block.act"].iou, by_hand.iou)
+        by_hand = dissect(
+            read(net, "block.act", images(), side=side), masks, seeds=[0, 1], powers=[0, 1]
+        )
+        assert torch.equal(
+            found["block.act (input)" if side == "input" else "block.act"].iou, by_hand.iou
+        )
     assert found["block.act"].fraction.shape == (2, 2)
     with pytest.raises(InputError, match="no list of names"):
         rotation_experiment(net, [], images(), masks)
@@ -139,7 +145,8 @@ def test_channels_last_and_max_batches() -> None:
 
 def test_bad_sites_are_named(net: Net) -> None:
     with pytest.raises(
-        NoActivationError, match=r"nothing called 'blok' gives output features\. Activation calls: \(network\), block"
+        NoActivationError,
+        match=r"nothing called 'blok' gives output features\. Activation calls: \(network\), block",
     ):
         read(net, "blok", images())
     with pytest.raises(NoActivationError, match="gives input features"):

@@ -28,7 +28,13 @@ NOISE = 2.0
 
 def conv_net(width: int = 8) -> nn.Sequential:
     return nn.Sequential(
-        *(nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(
+            nn.Conv2d(1, width, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ),
         *(nn.Flatten(), nn.Linear(9 * width, 4)),
     )
 
@@ -66,7 +72,9 @@ def trained() -> nn.Sequential:
 @pytest.mark.parametrize("kind", ["Grelu", "orthogonal"])
 def test_golden_layer(kind: str) -> None:
     conv = nn.Conv2d(3, 5, 3, padding=1).double()
-    given = {name: torch.from_numpy(GOLDEN[f"rotlayer__{name}"]) for name in ("weight", "bias", "x")}
+    given = {
+        name: torch.from_numpy(GOLDEN[f"rotlayer__{name}"]) for name in ("weight", "bias", "x")
+    }
     conv.load_state_dict({"weight": given["weight"], "bias": given["bias"]})
     expected = GOLDEN[f"rotlayer__y_{kind}"]
     rotated = rotate_layer(nn.Sequential(conv), "0", GOLDEN[f"rotlayer__M_{kind}"])
@@ -95,7 +103,9 @@ def test_nothing_is_changed_and_only_the_rest_is_trained() -> None:
     before = copy.deepcopy(network.state_dict())
     network.train()
     state = torch.random.get_rng_state()
-    found = rotation_penalty(network, "2", random_rotation(8, 0), data(), settings=FineTuning(epochs=1, batch=64))
+    found = rotation_penalty(
+        network, "2", random_rotation(8, 0), data(), settings=FineTuning(epochs=1, batch=64)
+    )
     assert network.training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -119,7 +129,9 @@ def test_a_rotation_costs_more_than_a_group_element() -> None:
 
 def test_a_run_repeats_itself_and_its_seed_matters() -> None:
     runs = [
-        rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=QUICK, seed=seed, progress=False)
+        rotation_penalty(
+            trained(), "0", random_rotation(8, 0), data(), settings=QUICK, seed=seed, progress=False
+        )
         for seed in (0, 0, 1)
     ]
     assert runs[0] == runs[1]
@@ -130,7 +142,11 @@ def test_a_run_repeats_itself_and_its_seed_matters() -> None:
 
 def test_selection_on_the_test_data_is_as_published() -> None:
     found = rotation_penalty(
-        trained(), "0", random_rotation(8, 0), data(), settings=FineTuning(epochs=2, batch=64, select_on="test")
+        trained(),
+        "0",
+        random_rotation(8, 0),
+        data(),
+        settings=FineTuning(epochs=2, batch=64, select_on="test"),
     )
     assert found.samples == (512, 256, 256)
     assert found.accuracy == max(found.history)
@@ -138,7 +154,8 @@ def test_selection_on_the_test_data_is_as_published() -> None:
 
 def test_the_beginning_may_be_left_out_of_the_choice() -> None:
     def identity(least: int) -> RotationPenalty:
-        changes = FineTuning(epochs=2, batch=64, rate=0.3, least_epoch=least)  # a rate that spoils the network
+        # a rate that spoils the network
+        changes = FineTuning(epochs=2, batch=64, rate=0.3, least_epoch=least)
         return rotation_penalty(trained(), "0", torch.eye(8), data(), settings=changes)
 
     assert identity(0).best_epoch == 0
@@ -151,7 +168,14 @@ def test_the_beginning_may_be_left_out_of_the_choice() -> None:
 
 def test_frozen_batch_norms_keep_their_statistics() -> None:
     network = nn.Sequential(
-        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
+        *(
+            nn.Conv2d(1, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Conv2d(4, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+        ),
         *(nn.Flatten(), nn.Linear(16, 4)),
     )
     x = torch.randn(2, 1, 6, 6)
@@ -159,7 +183,9 @@ def test_frozen_batch_norms_keep_their_statistics() -> None:
     assert network[4] in behind
     assert network[1] not in behind
     assert network not in behind
-    found = rotation_penalty(network, "3", torch.eye(4), data(), settings=FineTuning(epochs=1, batch=64))
+    found = rotation_penalty(
+        network, "3", torch.eye(4), data(), settings=FineTuning(epochs=1, batch=64)
+    )
     assert found.frozen == 4 * 9 + 4 + 8 + 16 * 9 + 4
 
 
@@ -167,7 +193,10 @@ def test_weights_that_are_used_without_a_call_are_trained_too() -> None:
     class Attending(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.attention = nn.Linear(4, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+            self.first, self.attention = (
+                nn.Linear(4, 8),
+                nn.MultiheadAttention(8, 2, batch_first=True),
+            )
 
         def forward(self, x: Tensor) -> Tensor:
             y = self.first(x)
@@ -189,7 +218,9 @@ def test_the_published_schedule() -> None:
 
 
 def test_it_prints_and_comes_back(tmp_path: Path) -> None:
-    found = rotation_penalty(trained(), "2", random_rotation(8, 0), data(), settings=FineTuning(epochs=1, batch=64))
+    found = rotation_penalty(
+        trained(), "2", random_rotation(8, 0), data(), settings=FineTuning(epochs=1, batch=64)
+    )
     assert repr(found).startswith("Rotation of 8 channels behind 2 (off the identity by ")
     assert f"penalty {found.penalty:.2f} points" in repr(found)
     assert RotationPenalty.load(found.save(tmp_path / "a.json")) == found
@@ -215,8 +246,13 @@ def test_bad_input_is_named() -> None:
 @pytest.mark.parametrize(("shift", "range_"), [(4, "4 to 7"), (-1, "-1 to 2")])
 def test_labels_outside_the_classes_are_refused(shift: int, range_: str) -> None:
     inputs, labels = samples(64, 1)
-    for given in (((inputs, labels + shift), (inputs, labels)), ((inputs, labels), (inputs, labels + shift))):
-        with pytest.raises(InputError, match=f"labels go from {range_}, and there are 4 classes, from 0 to 3"):
+    for given in (
+        ((inputs, labels + shift), (inputs, labels)),
+        ((inputs, labels), (inputs, labels + shift)),
+    ):
+        with pytest.raises(
+            InputError, match=f"labels go from {range_}, and there are 4 classes, from 0 to 3"
+        ):
             rotation_penalty(trained(), "0", torch.eye(8), given)
 
 
@@ -227,8 +263,12 @@ def test_a_network_without_logits_is_refused() -> None:
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_gradients_that_are_switched_off(mode: type[torch.no_grad] | type[torch.inference_mode]) -> None:
-    """The penalty does not depend on the mode of its caller, also where data and matrix were made in that mode."""
+def test_gradients_that_are_switched_off(
+    mode: type[torch.no_grad] | type[torch.inference_mode],
+) -> None:
+    """The penalty does not depend on the mode of its caller, also where data and matrix were made
+    in that mode.
+    """
     changes = FineTuning(epochs=1, batch=64)
     expected = rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
     with mode():
@@ -239,7 +279,9 @@ def test_gradients_that_are_switched_off(mode: type[torch.no_grad] | type[torch.
 
 def test_training_that_diverges_is_named() -> None:
     changes = FineTuning(epochs=2, batch=64, rate=1e20)
-    with pytest.raises(InputError, match=r"training diverged in epoch 1: .* infinite or NaN\. .* rate=1e\+20"):
+    with pytest.raises(
+        InputError, match=r"training diverged in epoch 1: .* infinite or NaN\. .* rate=1e\+20"
+    ):
         rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
     with pytest.raises(InputError, match=r"training diverged in epoch 1: .*a network in float32"):
         rotation_penalty(trained().half(), "0", random_rotation(8, 0), data(), settings=QUICK)
@@ -249,20 +291,25 @@ def test_training_that_diverges_is_named() -> None:
 def test_a_captured_step_is_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> RotationPenalty:
         settings = FineTuning(epochs=6, batch=32, rate=1e-2, drops=2)
-        return rotation_penalty(trained().cuda(), "0", random_rotation(8, 0), data(), settings=settings, progress=False)
+        return rotation_penalty(
+            trained().cuda(), "0", random_rotation(8, 0), data(), settings=settings, progress=False
+        )
 
     captured = run()
     monkeypatch.setattr(Step, "__call__", lambda self, *inputs: self._run(*inputs))
     plain = run()
     assert captured.base_accuracy == plain.base_accuracy
-    assert captured.history == pytest.approx(plain.history, abs=4)  # of 51 samples, after atomics that round at random
+    # of 51 samples, after atomics that round at random
+    assert captured.history == pytest.approx(plain.history, abs=4)
     assert captured.accuracy == pytest.approx(plain.accuracy, abs=2)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_ends_where_the_cpu_does() -> None:
     runs = [
-        rotation_penalty(trained().to(device), "0", random_rotation(8, 0), data(), settings=QUICK, progress=False)
+        rotation_penalty(
+            trained().to(device), "0", random_rotation(8, 0), data(), settings=QUICK, progress=False
+        )
         for device in ("cpu", "cuda")
     ]
     assert runs[0].start_accuracy == pytest.approx(runs[1].start_accuracy, abs=1)

@@ -7,10 +7,17 @@ import torch
 from matplotlib import colors
 from torch import Tensor
 
-from sigmascope.dissection.pictures import COLORS, EDGES, cielab, color_masks, edge_masks, silhouette_masks
+from sigmascope.dissection.pictures import (
+    COLORS,
+    EDGES,
+    cielab,
+    color_masks,
+    edge_masks,
+    silhouette_masks,
+)
 from sigmascope.errors import InputError, InputTypeError
 
-# Published CIELab values of sRGB colours under D65.
+# Published CIELab values of sRGB colors under D65.
 LAB = {
     (255, 255, 255): (100.0, 0.0, 0.0),
     (0, 0, 0): (0.0, 0.0, 0.0),
@@ -22,25 +29,37 @@ LAB = {
 
 
 def picture(rgb: tuple[int, int, int], size: int = 2) -> Tensor:
-    return torch.tensor(rgb, dtype=torch.uint8)[None, :, None, None].expand(1, 3, size, size).contiguous()
+    return (
+        torch.tensor(rgb, dtype=torch.uint8)[None, :, None, None]
+        .expand(1, 3, size, size)
+        .contiguous()
+    )
 
 
 @pytest.mark.parametrize(("rgb", "lab"), LAB.items())
-def test_cielab_of_known_colours(rgb: tuple[int, int, int], lab: tuple[float, float, float]) -> None:
-    assert cielab(torch.tensor([rgb], dtype=torch.uint8))[0].tolist() == pytest.approx(lab, abs=0.02)
-    assert torch.allclose(cielab(torch.tensor([rgb], dtype=torch.float64)), cielab(torch.tensor([rgb], dtype=torch.uint8)))
+def test_cielab_of_known_colors(rgb: tuple[int, int, int], lab: tuple[float, float, float]) -> None:
+    assert cielab(torch.tensor([rgb], dtype=torch.uint8))[0].tolist() == pytest.approx(
+        lab, abs=0.02
+    )
+    assert torch.allclose(
+        cielab(torch.tensor([rgb], dtype=torch.float64)),
+        cielab(torch.tensor([rgb], dtype=torch.uint8)),
+    )
 
 
-def test_colours_are_those_of_the_survey() -> None:
+def test_colors_are_those_of_the_survey() -> None:
     for name, code in COLORS.items():
-        assert colors.XKCD_COLORS[f"xkcd:{'grey' if name == 'gray' else name}"] == code
+        assert colors.XKCD_COLORS[f"xkcd:{'gray' if name == 'gray' else name}"] == code
     assert len(COLORS) == 11
 
 
 @pytest.mark.parametrize(
     ("rgb", "name"),
     [
-        *[(tuple(int(code[i : i + 2], 16) for i in (1, 3, 5)), name) for name, code in COLORS.items()],
+        *[
+            (tuple(int(code[i : i + 2], 16) for i in (1, 3, 5)), name)
+            for name, code in COLORS.items()
+        ],
         ((30, 30, 30), "black"),
         ((240, 245, 240), "white"),
         ((200, 20, 30), "red"),
@@ -57,11 +76,15 @@ def test_pixels_are_named(rgb: tuple[int, int, int], name: str) -> None:
     assert found.annotated.tolist() == [True]
 
 
-def test_colours_depend_on_their_own_image_only() -> None:
-    images = torch.randint(256, (5, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+def test_colors_depend_on_their_own_image_only() -> None:
+    images = torch.randint(
+        256, (5, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     masks = color_masks(images)
     together = masks.read(0, 5)["color"].labels
-    assert torch.equal(torch.cat([masks.read(k, k + 1)["color"].labels for k in range(5)]), together)
+    assert torch.equal(
+        torch.cat([masks.read(k, k + 1)["color"].labels for k in range(5)]), together
+    )
     assert together.unique().numel() > 3  # type: ignore[no-untyped-call]
 
 
@@ -79,7 +102,9 @@ def test_silhouettes_are_bright_pixels_of_a_class() -> None:
     images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
     images[0, :, 1] = 200
     images[1, :, :, 2] = 200
-    labels = silhouette_masks(images, torch.tensor([1, 0]), ["shirt", "boot"]).read(0, 2)["shape"].labels
+    labels = (
+        silhouette_masks(images, torch.tensor([1, 0]), ["shirt", "boot"]).read(0, 2)["shape"].labels
+    )
     assert labels[0, 0, 1].tolist() == [1] * 4
     assert labels[1, 0, :, 2].tolist() == [0] * 4
     assert int((labels >= 0).sum()) == 8

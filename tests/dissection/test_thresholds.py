@@ -18,7 +18,9 @@ def test_quantiles_are_those_of_numpy(total: int, part: int, quantile: float, se
     tops = Tops(total, quantile)
     for start in range(0, total, part):
         tops.add(torch.from_numpy(values[:, start : start + part]))
-    assert tops.quantiles().numpy() == pytest.approx(np.quantile(values, quantile, axis=1), rel=1e-12, abs=1e-12)
+    assert tops.quantiles().numpy() == pytest.approx(
+        np.quantile(values, quantile, axis=1), rel=1e-12, abs=1e-12
+    )
 
 
 def test_memory_holds_the_tail_only() -> None:

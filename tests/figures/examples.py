@@ -30,7 +30,8 @@ from sigmascope.measure.signature import Signature
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from tests.compare.made import made
 
-# Formulas of spreadsheets and of matplotlib, broken ones too, markup, controls, letters that no font has, emptiness.
+# Formulas of spreadsheets and of matplotlib, broken ones too, markup, controls, letters that no
+# font has, emptiness.
 HOSTILE = (
     "=HYPERLINK(1)",
     "$\\frac{1}{",
@@ -49,7 +50,10 @@ HOSTILE = (
 
 def networks(names: Sequence[str], seed: int = 0) -> list[Signature]:
     generator = np.random.default_rng(seed)
-    return [made(name, generator.random(7), parameters=10**6 * (1 + place)) for place, name in enumerate(names)]
+    return [
+        made(name, generator.random(7), parameters=10**6 * (1 + place))
+        for place, name in enumerate(names)
+    ]
 
 
 def of_accuracy(names: Sequence[str]) -> Drawn:
@@ -60,7 +64,9 @@ def of_accuracy(names: Sequence[str]) -> Drawn:
 
 def of_correlations(names: Sequence[str]) -> Drawn:
     obtained = {name: [place / len(names), -0.9, math.nan] for place, name in enumerate(names)}
-    return draw_correlations({names[0]: obtained, names[1]: {names[-1]: [0.5, -0.5, 0.0]}}, names[:3])
+    return draw_correlations(
+        {names[0]: obtained, names[1]: {names[-1]: [0.5, -0.5, 0.0]}}, names[:3]
+    )
 
 
 def of_images(names: Sequence[str]) -> Drawn:
@@ -69,11 +75,16 @@ def of_images(names: Sequence[str]) -> Drawn:
 
 
 def of_ranges(names: Sequence[str]) -> Drawn:
-    return draw_ranges([-1.0, 0.0, 2.0], {name: np.array([[0.1, 0.5], [0.7, math.nan], [math.nan] * 2]) for name in names})
+    return draw_ranges(
+        [-1.0, 0.0, 2.0],
+        {name: np.array([[0.1, 0.5], [0.7, math.nan], [math.nan] * 2]) for name in names},
+    )
 
 
 def of_tree(names: Sequence[str]) -> Drawn:
-    return draw_tree(distances(networks(names)).cluster(), families={name: name or "(none)" for name in names})
+    return draw_tree(
+        distances(networks(names)).cluster(), families={name: name or "(none)" for name in names}
+    )
 
 
 def of_similarity(names: Sequence[str]) -> Drawn:
@@ -109,13 +120,19 @@ def of_years(names: Sequence[str]) -> Drawn:
 EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "accuracy": of_accuracy,
     "correlations": of_correlations,
-    "curves": lambda names: draw_curves([1, 2], {name: [[0.1, 0.2], [0.3, 0.5]] for name in names}, over="batch size"),
+    "curves": lambda names: draw_curves(
+        [1, 2], {name: [[0.1, 0.2], [0.3, 0.5]] for name in names}, over="batch size"
+    ),
     "densities": lambda names: draw_densities(networks(names)),
     "distances": lambda names: draw_distances(distances(networks(names))),
-    "embedding": lambda names: draw_embedding(distances(networks(names)).embed(), families={name: name for name in names}),
+    "embedding": lambda names: draw_embedding(
+        distances(networks(names)).embed(), families={name: name for name in names}
+    ),
     "images": of_images,
     "ranges": of_ranges,
-    "signature": lambda names: draw_signature(made(names[0], np.linspace(0, 1, len(names)), paths=names), groups=names),
+    "signature": lambda names: draw_signature(
+        made(names[0], np.linspace(0, 1, len(names)), paths=names), groups=names
+    ),
     "signatures": lambda names: draw_signatures(networks(names)),
     "similarity": of_similarity,
     "tree": of_tree,

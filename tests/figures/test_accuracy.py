@@ -16,7 +16,10 @@ NAMES = tuple("abcdefg")
 
 def fits(**options: object) -> AccuracyFits:
     generator = np.random.default_rng(0)
-    networks = [made(name, generator.random(9), parameters=10**6 * (place + 1)) for place, name in enumerate(NAMES)]
+    networks = [
+        made(name, generator.random(9), parameters=10**6 * (place + 1))
+        for place, name in enumerate(NAMES)
+    ]
     facts = {name: 70 + 10 * float(generator.random()) for name in NAMES[:6]} | {"g": None}
     families = {name: "small" if name in "ab" else "large" for name in NAMES}
     return fit_accuracy(networks, facts, families=families, **options)  # type: ignore[arg-type]
@@ -45,7 +48,9 @@ def test_it_says_what_the_fit_is_worth() -> None:
 def test_a_family_without_a_fit_has_points_and_the_reason() -> None:
     axes = draw_accuracy(fits()).axes[0]
     assert len(axes.get_lines()) == 1
-    assert any(text.get_text().startswith("no fit: 2 points; a fit of degree 1") for text in axes.texts)
+    assert any(
+        text.get_text().startswith("no fit: 2 points; a fit of degree 1") for text in axes.texts
+    )
 
 
 def test_the_table_holds_points_fits_and_those_left_out() -> None:
@@ -69,11 +74,15 @@ def test_those_left_out_are_named() -> None:
 def test_parameters_are_written_in_millions() -> None:
     drawn = draw_accuracy(fits(on="parameters"))
     drawn.figure.draw_without_rendering()
-    assert all(text.get_text().endswith("M") for text in drawn.axes[1].get_xticklabels() if text.get_text())
+    assert all(
+        text.get_text().endswith("M") for text in drawn.axes[1].get_xticklabels() if text.get_text()
+    )
 
 
 def test_sixty_networks_of_one_family_have_no_names() -> None:
     networks = many(60)
-    drawn = draw_accuracy(fit_accuracy(networks, {one.name: 70.0 + place % 7 for place, one in enumerate(networks)}))
+    drawn = draw_accuracy(
+        fit_accuracy(networks, {one.name: 70.0 + place % 7 for place, one in enumerate(networks)})
+    )
     assert len(drawn.axes[0].texts) == 1
     assert len(drawn.table) == 60

@@ -39,7 +39,9 @@ def test_the_scores_are_ticks() -> None:
 def test_equal_scores_have_ticks_and_a_reason(layout: str) -> None:
     drawn = draw_densities([made("a", SCORES), made("same", [0.5, 0.5])], layout=layout)
     own = [row for row in drawn.table if row["network"] == "same"]
-    assert [(row["drawn"], row["reason"]) for row in own] == [("score", "all 2 scores are equal, 0.5000")] * 2
+    assert [(row["drawn"], row["reason"]) for row in own] == [
+        ("score", "all 2 scores are equal, 0.5000")
+    ] * 2
     if layout == "overlaid":
         assert drawn.axes[0].get_legend_handles_labels()[1] == ["a", "same (no density)"]
 
@@ -63,7 +65,11 @@ def test_many_are_stacked_in_rows_of_one_height() -> None:
 
 def test_few_are_overlaid_with_different_lines() -> None:
     handles, labels = draw_densities(many(6)).axes[0].get_legend_handles_labels()
-    assert len({(str(handle.get_linestyle()), handle.get_color()) for handle in handles}) == len(labels) == 6
+    assert (
+        len({(str(handle.get_linestyle()), handle.get_color()) for handle in handles})
+        == len(labels)
+        == 6
+    )
 
 
 def test_the_parts_of_a_signature() -> None:

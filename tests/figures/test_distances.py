@@ -29,31 +29,50 @@ def test_the_cells_are_the_distances_in_the_order_of_the_tree() -> None:
     heat, _ = drawn.axes
     order = THREE.cluster().order
     assert cells(heat) == pytest.approx(APART[np.ix_(order, order)])
-    assert [text.get_text() for text in heat.get_yticklabels()] == [f"{n} {'abc'[leaf]}" for n, leaf in enumerate(order, 1)]
+    assert [text.get_text() for text in heat.get_yticklabels()] == [
+        f"{n} {'abc'[leaf]}" for n, leaf in enumerate(order, 1)
+    ]
     assert heat.get_ylim() == (2.5, -0.5)
-    assert [text.get_text() for text in heat.texts] == [f"{value:.2f}" for value in APART[np.ix_(order, order)].ravel()]
+    assert [text.get_text() for text in heat.texts] == [
+        f"{value:.2f}" for value in APART[np.ix_(order, order)].ravel()
+    ]
 
 
 def test_the_tree_has_the_heights_of_the_merges() -> None:
     _, branches = draw_distances(THREE).axes
     merges = THREE.cluster().linkage
-    assert sorted(line.get_xdata().max() for line in branches.get_lines()) == pytest.approx(merges[:, 2].tolist())
-    heat_leaves = {round(float(y)) for line in branches.get_lines() for x, y in line.get_xydata() if x == 0}
+    assert sorted(line.get_xdata().max() for line in branches.get_lines()) == pytest.approx(
+        merges[:, 2].tolist()
+    )
+    heat_leaves = {
+        round(float(y)) for line in branches.get_lines() for x, y in line.get_xydata() if x == 0
+    }
     assert heat_leaves == {0, 1, 2}
     assert branches.get_xlabel() == "average\nlinkage"
 
 
 def test_the_method_changes_the_tree() -> None:
-    single, complete = (draw_distances(THREE, method=method).table[-1] for method in ("single", "complete"))
+    single, complete = (
+        draw_distances(THREE, method=method).table[-1] for method in ("single", "complete")
+    )
     assert (single["value"], complete["value"]) == (2.5, 3.0)
 
 
 def test_the_table_holds_distances_and_merges() -> None:
     table = draw_distances(THREE).table
-    found = {(row["network"], row["other"]): row["value"] for row in table if row["drawn"] == "distance"}
-    assert found == {(one, other): APART["abc".index(one), "abc".index(other)] for one in "abc" for other in "abc"}
+    found = {
+        (row["network"], row["other"]): row["value"] for row in table if row["drawn"] == "distance"
+    }
+    assert found == {
+        (one, other): APART["abc".index(one), "abc".index(other)]
+        for one in "abc"
+        for other in "abc"
+    }
     merges = [row for row in table if row["drawn"] == "merge"]
-    assert [({row["network"], row["other"]}, row["value"]) for row in merges] == [({"a", "c"}, 1.0), ({"b", "merge 1"}, 2.75)]
+    assert [({row["network"], row["other"]}, row["value"]) for row in merges] == [
+        ({"a", "c"}, 1.0),
+        ({"b", "merge 1"}, 2.75),
+    ]
 
 
 def test_a_single_network_has_no_tree() -> None:
@@ -63,12 +82,18 @@ def test_a_single_network_has_no_tree() -> None:
 
 
 def test_equal_networks_are_drawn() -> None:
-    assert cells(draw_distances(Distances(("a", "b"), np.zeros((2, 2)), None)).axes[0]).tolist() == [[0, 0], [0, 0]]
+    assert cells(
+        draw_distances(Distances(("a", "b"), np.zeros((2, 2)), None)).axes[0]
+    ).tolist() == [[0, 0], [0, 0]]
 
 
 def test_sixty_names_do_not_overlap() -> None:
     found = distances(many(60))
-    long = Distances(tuple(f"library/some_very_long_name_of_a_network_{name}" for name in found.names), found.matrix, None)
+    long = Distances(
+        tuple(f"library/some_very_long_name_of_a_network_{name}" for name in found.names),
+        found.matrix,
+        None,
+    )
     drawn = draw_distances(long)
     drawn.figure.draw_without_rendering()
     labels = drawn.axes[0].get_yticklabels()
@@ -98,7 +123,9 @@ def test_another_linkage_is_refused() -> None:
 
 
 def test_the_points_are_those_of_the_embedding() -> None:
-    embedding = Embedding(("a", "b", "c"), np.array([[0.0, 1.0], [2.0, 0.0], [-2.0, -1.0]]), 0.125, "cophenetic")
+    embedding = Embedding(
+        ("a", "b", "c"), np.array([[0.0, 1.0], [2.0, 0.0], [-2.0, -1.0]]), 0.125, "cophenetic"
+    )
     drawn = draw_embedding(embedding, families={"a": "x", "c": "x"})
     handles, labels = drawn.axes[0].get_legend_handles_labels()
     assert labels == ["x", "other"]
@@ -110,7 +137,10 @@ def test_the_points_are_those_of_the_embedding() -> None:
     assert drawn.axes[0].get_aspect() == 1
 
 
-@pytest.mark.parametrize("points", [np.zeros((2, 2)), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [0.0, 1.0]])])
+@pytest.mark.parametrize(
+    "points",
+    [np.zeros((2, 2)), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [0.0, 1.0]])],
+)
 def test_points_on_a_line_or_on_one_spot(points: np.ndarray) -> None:
     drawn = draw_embedding(Embedding(("a", "b"), points, 0.0, "distances"))
     drawn.figure.draw_without_rendering()
@@ -124,9 +154,13 @@ def test_sixty_networks_have_numbers_and_a_key() -> None:
     names = tuple(f"library/some_very_long_name_of_a_network_{n:02d}" for n in range(60))
     drawn = draw_embedding(Embedding(names, generator.standard_normal((60, 2)), 0.1, "distances"))
     drawn.figure.draw_without_rendering()
-    assert {text.get_text() for text in drawn.axes[0].texts} - {""} == {str(n) for n in range(1, 61)}
+    assert {text.get_text() for text in drawn.axes[0].texts} - {""} == {
+        str(n) for n in range(1, 61)
+    }
     (key,) = drawn.figure.legends
-    assert [text.get_text().split()[0] for text in key.get_texts()] == [str(n) for n in range(1, 61)]
+    assert [text.get_text().split()[0] for text in key.get_texts()] == [
+        str(n) for n in range(1, 61)
+    ]
     assert key.get_window_extent().x1 <= drawn.figure.bbox.x1
     assert key.get_window_extent().y1 <= drawn.axes[0].get_window_extent().y0
 
@@ -134,7 +168,9 @@ def test_sixty_networks_have_numbers_and_a_key() -> None:
 def overlaps(axes: Axes) -> int:
     axes.figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
-    return sum(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[place + 1 :])
+    return sum(
+        one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[place + 1 :]
+    )
 
 
 def test_labels_make_way_for_each_other() -> None:

@@ -36,7 +36,9 @@ def test_without_a_table_there_is_no_csv(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["figure", "figure.jpg", "figure.csv"])
 def test_other_endings_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"ending=.* is not known.* Choose one of 'pdf', 'png', 'svg'"):
+    with pytest.raises(
+        OptionError, match=r"ending=.* is not known.* Choose one of 'pdf', 'png', 'svg'"
+    ):
         save(new_figure(1, 1), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
@@ -61,12 +63,19 @@ def test_a_figure_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 
 def test_the_table_has_all_columns_in_order() -> None:
     table = [{"b": 1, "a": 0.1}, {"c": None, "a": math.nan}, {"c": "x", "b": -2.5}]
-    assert read(table_bytes(table)) == [["b", "a", "c"], ["1", "0.1", ""], ["", "", ""], ["-2.5", "", "x"]]
+    assert read(table_bytes(table)) == [
+        ["b", "a", "c"],
+        ["1", "0.1", ""],
+        ["", "", ""],
+        ["-2.5", "", "x"],
+    ]
 
 
 def test_numbers_survive_to_the_last_digit() -> None:
     values = [0.1 + 0.2, 1e-300, -1 / 3, math.inf]
-    assert [float(line[0]) for line in read(table_bytes([{"v": value} for value in values]))[1:]] == values
+    assert [
+        float(line[0]) for line in read(table_bytes([{"v": value} for value in values]))[1:]
+    ] == values
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"])
@@ -74,7 +83,9 @@ def test_formulas_become_text(text: str) -> None:
     assert read(table_bytes([{"v": text}]))[1] == [f"'{text}"]
 
 
-@pytest.mark.parametrize("text", ["1=1", "a-b", "comma, and\nline", 'a "quoted" word', "'=1", "  =1", ""])
+@pytest.mark.parametrize(
+    "text", ["1=1", "a-b", "comma, and\nline", 'a "quoted" word', "'=1", "  =1", ""]
+)
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert read(table_bytes([{"v": text, "w": "."}]))[1] == [text, "."]
 

@@ -24,7 +24,9 @@ PLAIN = ("alpha", "beta", "gamma")
 
 def test_every_figure_has_an_example() -> None:
     assert list(EXAMPLES) == KINDS
-    assert [function.__name__ for function in FIGURES.values()] == [f"draw_{kind}" for kind in KINDS]
+    assert [function.__name__ for function in FIGURES.values()] == [
+        f"draw_{kind}" for kind in KINDS
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,13 +50,23 @@ def test_every_name_is_in_the_table(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_that_mean_harm_are_only_names(kind: str, tmp_path: Path) -> None:
     drawn = EXAMPLES[kind](HOSTILE)
-    for ending in ("png", "pdf", "svg"):  # warnings are errors: no missing letter, no broken formula
+    # warnings are errors: no missing letter, no broken formula
+    for ending in ("png", "pdf", "svg"):
         drawn.save(tmp_path / f"figure.{ending}")
     root = ElementTree.parse(tmp_path / "figure.svg").getroot()
-    assert not [element for element in root.iter() if element.tag.endswith(("script", "foreignObject"))]
-    lines = list(csv.reader(io.StringIO((tmp_path / "figure.csv").read_bytes().decode(), newline="")))
+    assert not [
+        element for element in root.iter() if element.tag.endswith(("script", "foreignObject"))
+    ]
+    lines = list(
+        csv.reader(io.StringIO((tmp_path / "figure.csv").read_bytes().decode(), newline=""))
+    )
     assert len(lines) == len(drawn.table) + 1
-    assert not [cell for line in lines for cell in line if cell.startswith(("=", "@", "+")) or cell == "-1+1"]
+    assert not [
+        cell
+        for line in lines
+        for cell in line
+        if cell.startswith(("=", "@", "+")) or cell == "-1+1"
+    ]
     assert "'-1+1" in {cell for line in lines for cell in line}
 
 
@@ -72,7 +84,9 @@ def test_long_names_stay_inside_the_figure(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_figure_is_the_same_file(kind: str, tmp_path: Path) -> None:
     for ending in ("pdf", "png", "svg"):
-        first, second = (EXAMPLES[kind](PLAIN).save(tmp_path / f"{name}.{ending}") for name in ("one", "two"))
+        first, second = (
+            EXAMPLES[kind](PLAIN).save(tmp_path / f"{name}.{ending}") for name in ("one", "two")
+        )
         assert first.read_bytes() == second.read_bytes()
     assert (tmp_path / "one.csv").read_bytes() == table_bytes(EXAMPLES[kind](PLAIN).table)
 
@@ -84,7 +98,9 @@ def test_the_settings_of_matplotlib_stay_as_they_were(kind: str) -> None:
         drawn = EXAMPLES[kind](PLAIN)
         drawn._repr_png_()
         assert dict(mpl.rcParams) == before
-        sizes = [text.get_fontsize() for text in drawn.figure.findobj(mpl.text.Text) if text.get_text()]
+        sizes = [
+            text.get_fontsize() for text in drawn.figure.findobj(mpl.text.Text) if text.get_text()
+        ]
     assert max(sizes) < 10
     assert min(sizes) >= 6
 
@@ -92,20 +108,31 @@ def test_the_settings_of_matplotlib_stay_as_they_were(kind: str) -> None:
 def test_no_window_is_opened() -> None:
     code = (
         "import sys; from sigmascope.figures import draw_curves; "
-        "draw_curves([1, 2], {'a': [0.1, 0.2]})._repr_png_(); print('matplotlib.pyplot' in sys.modules)"
+        "draw_curves([1, 2], {'a': [0.1, 0.2]})._repr_png_(); print('matplotlib.pyplot' in "
+        "sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120
+    )
     assert run.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_two_things_differ_by_colour_alone(kind: str) -> None:
+def test_no_two_things_differ_by_color_alone(kind: str) -> None:
     """Whatever a legend names differs in its marker, its kind of line, or its kind at all."""
     drawn = EXAMPLES[kind](PLAIN)
     handles = [handle for legend in drawn.figure.legends for handle in legend.legend_handles]
     looks = [
-        (type(handle).__name__, str(getattr(handle, "get_marker", str)()), str(handle.get_linestyle())) for handle in handles
+        (
+            type(handle).__name__,
+            str(getattr(handle, "get_marker", str)()),
+            str(handle.get_linestyle()),
+        )
+        for handle in handles
     ]
-    colours = [str(np.round(mpl.colors.to_rgba(getattr(handle, "get_color", lambda: "k")()), 3)) for handle in handles]
-    apart = {look for look, _ in set(zip(looks, colours, strict=True))}
-    assert len(apart) == len(set(zip(looks, colours, strict=True)))
+    colors = [
+        str(np.round(mpl.colors.to_rgba(getattr(handle, "get_color", lambda: "k")()), 3))
+        for handle in handles
+    ]
+    apart = {look for look, _ in set(zip(looks, colors, strict=True))}
+    assert len(apart) == len(set(zip(looks, colors, strict=True)))

@@ -1,4 +1,4 @@
-"""What boxes over the input range, grey images and curves hold."""
+"""What boxes over the input range, gray images and curves hold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def test_a_box_is_median_quartiles_and_whole_range() -> None:
     assert len(boxes) == 2
     assert (boxes[0][:, 1].min(), boxes[0][:, 1].max()) == pytest.approx((0.2, 0.4))
     assert boxes[0][:, 0].mean() == pytest.approx(-2, abs=0.5)
-    upright = [line for line in axes.get_lines() if len(line.get_xdata()) == 2 and np.ptp(line.get_xdata()) == 0]
+    upright = [
+        line
+        for line in axes.get_lines()
+        if len(line.get_xdata()) == 2 and np.ptp(line.get_xdata()) == 0
+    ]
     whiskers = np.concatenate([line.get_ydata() for line in upright])
     assert (whiskers.min(), whiskers.max()) == pytest.approx((0.1, 1.0))
 
@@ -66,14 +70,21 @@ def test_every_function_has_a_panel_on_one_scale(count: int) -> None:
         ([1.0, 2.0], {"a": np.zeros((3, 2))}, r"The scores of a have shape \(3, 2\)"),
     ],
 )
-def test_ranges_that_do_not_fit_are_refused(means: list[float], scores: dict[str, np.ndarray], message: str) -> None:
+def test_ranges_that_do_not_fit_are_refused(
+    means: list[float], scores: dict[str, np.ndarray], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         draw_ranges(means, scores)
 
 
 def test_images_are_drawn_as_they_are() -> None:
     first, second = np.array([[0.0, 0.5, 1.0], [0.25, math.nan, 0.75]]), np.ones((4, 4))
-    drawn = draw_images([[first, second]], titles=[["0.86 ± 0.03", "=1"]], rows=["relu"], columns=["seed 1", "seed 2"])
+    drawn = draw_images(
+        [[first, second]],
+        titles=[["0.86 ± 0.03", "=1"]],
+        rows=["relu"],
+        columns=["seed 1", "seed 2"],
+    )
     shown = [axes.get_images()[0] for axes in drawn.axes]
     assert np.ma.filled(shown[0].get_array(), math.nan) == pytest.approx(first, nan_ok=True)
     assert [image.get_clim() for image in shown] == [(0, 1)] * 2
@@ -100,25 +111,38 @@ def test_the_table_holds_every_pixel() -> None:
         ([[np.array([[1.5]])]], {}, r"Image 0 of row 0 has values outside \[0, 1\]"),
         ([[np.array([[-0.1]])]], {}, r"Image 0 of row 0 has values outside \[0, 1\]"),
         ([[np.zeros((2, 2))]], {"titles": [["a", "b"]]}, "The titles are not 1 rows of 1"),
-        ([[np.zeros((2, 2))]], {"rows": ["a", "b"]}, "There are 1 rows and 1 columns, but 2 and 0 names"),
+        (
+            [[np.zeros((2, 2))]],
+            {"rows": ["a", "b"]},
+            "There are 1 rows and 1 columns, but 2 and 0 names",
+        ),
     ],
 )
-def test_images_that_do_not_fit_are_refused(images: list[list[np.ndarray]], options: dict[str, list], message: str) -> None:
+def test_images_that_do_not_fit_are_refused(
+    images: list[list[np.ndarray]], options: dict[str, list], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         draw_images(images, **options)
 
 
 def test_the_line_is_the_mean_and_the_band_its_spread() -> None:
     values = np.array([[0.1, 0.2, math.nan], [0.3, 0.6, math.nan], [0.5, 0.7, 0.9]])
-    drawn = draw_curves([128, 256, 512], {"seeds": values, "single": [0.5, 0.6, 0.7]}, over="batch size")
+    drawn = draw_curves(
+        [128, 256, 512], {"seeds": values, "single": [0.5, 0.6, 0.7]}, over="batch size"
+    )
     handles, labels = drawn.axes[0].get_legend_handles_labels()
     assert labels == ["seeds", "single"]
     assert handles[0].get_xydata() == pytest.approx(np.array([[128, 0.3], [256, 0.5], [512, 0.9]]))
     (band,) = drawn.axes[0].collections
     heights = band.get_paths()[0].vertices
     assert heights[heights[:, 0] == 128][:, 1].min() == pytest.approx(0.3 - 0.2)
-    assert heights[heights[:, 0] == 256][:, 1].max() == pytest.approx(0.5 + np.std([0.2, 0.6, 0.7], ddof=1))
-    assert (handles[0].get_marker(), handles[0].get_linestyle()) != (handles[1].get_marker(), handles[1].get_linestyle())
+    assert heights[heights[:, 0] == 256][:, 1].max() == pytest.approx(
+        0.5 + np.std([0.2, 0.6, 0.7], ddof=1)
+    )
+    assert (handles[0].get_marker(), handles[0].get_linestyle()) != (
+        handles[1].get_marker(),
+        handles[1].get_linestyle(),
+    )
     assert drawn.axes[0].get_xlabel() == "batch size"
     row = drawn.table[2]
     assert (row["curve"], row["at"], row["mean"], row["repetitions"]) == ("seeds", 512, 0.9, 1)
@@ -157,7 +181,9 @@ def test_curves_in_axes_of_ones_own() -> None:
         ([1], {"a": np.zeros((2, 2, 1))}, "The curve a has shape"),
     ],
 )
-def test_curves_that_do_not_fit_are_refused(at: list[float], curves: dict[str, list[float]], message: str) -> None:
+def test_curves_that_do_not_fit_are_refused(
+    at: list[float], curves: dict[str, list[float]], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         draw_curves(at, curves)
 

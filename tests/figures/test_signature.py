@@ -14,26 +14,31 @@ from torch import nn
 import sigmascope as sg
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.figures import draw_signature, draw_signatures, new_figure
-from sigmascope.figures.style import COLOURS
+from sigmascope.figures.style import COLORS
 from tests.compare.made import made, many
 
 
 @pytest.fixture(scope="module")
 def signature() -> sg.Signature:
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU())
+    network = nn.Sequential(
+        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU()
+    )
     return sg.signature(network, [torch.randn(40, 6) for _ in range(3)], name="toy")
 
 
-def labelled(axes: Axes) -> dict[str, np.ndarray]:
+def labeled(axes: Axes) -> dict[str, np.ndarray]:
     """The points of each label, (k, 2)."""
     handles, labels = axes.get_legend_handles_labels()
-    return {label: np.asarray(handle.get_xydata()) for handle, label in zip(handles, labels, strict=True)}
+    return {
+        label: np.asarray(handle.get_xydata())
+        for handle, label in zip(handles, labels, strict=True)
+    }
 
 
 def test_every_score_is_a_point_of_its_group(signature: sg.Signature) -> None:
     drawn = draw_signature(signature)
-    points = labelled(drawn.axes[0])
+    points = labeled(drawn.axes[0])
     assert points["relu"].tolist() == [[1, signature.scores[0]], [3, signature.scores[2]]]
     assert points["tanh"].tolist() == [[2, signature.scores[1]]]
     assert drawn.axes[0].get_title() == "toy"
@@ -50,7 +55,9 @@ def test_the_spread_over_batches_is_drawn(signature: sg.Signature) -> None:
     drawn = draw_signature(signature, groups=["all"] * 3)
     (bars,) = drawn.axes[0].collections
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
-    assert ends == pytest.approx(np.array([(site.score - site.std, site.score + site.std) for site in signature.sites]))
+    assert ends == pytest.approx(
+        np.array([(site.score - site.std, site.score + site.std) for site in signature.sites])
+    )
     assert drawn.axes[0].get_ylabel() == "affinity score ± std"
 
 
@@ -69,15 +76,17 @@ def test_the_places_of_a_block_have_looks_of_their_own() -> None:
     assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == labels
 
 
-def test_the_order_gives_the_colours(signature: sg.Signature) -> None:
-    handles, labels = draw_signature(signature, order=["tanh", "relu"]).axes[0].get_legend_handles_labels()
+def test_the_order_gives_the_colors(signature: sg.Signature) -> None:
+    handles, labels = (
+        draw_signature(signature, order=["tanh", "relu"]).axes[0].get_legend_handles_labels()
+    )
     assert labels == ["tanh", "relu"]
-    assert tuple(to_hex(handle.get_color()).upper() for handle in handles) == COLOURS[:2]
+    assert tuple(to_hex(handle.get_color()).upper() for handle in handles) == COLORS[:2]
 
 
 def test_a_call_without_a_score_is_a_gap_and_a_cross() -> None:
     drawn = draw_signature(made("gap", [0.5, math.nan, 0.7]))
-    points = labelled(drawn.axes[0])
+    points = labeled(drawn.axes[0])
     assert points["no score"][:, 0].tolist() == [2]
     connecting = drawn.axes[0].get_lines()[1].get_ydata()
     assert np.isnan(connecting).tolist() == [False, True, False]
@@ -85,7 +94,7 @@ def test_a_call_without_a_score_is_a_gap_and_a_cross() -> None:
 
 
 def test_a_network_without_any_score_is_all_crosses() -> None:
-    points = labelled(draw_signature(made("dead", [math.nan] * 3)).axes[0])
+    points = labeled(draw_signature(made("dead", [math.nan] * 3)).axes[0])
     assert list(points) == ["no score"]
     assert len(points["no score"]) == 3
 
@@ -94,7 +103,7 @@ def test_250_sites_are_all_there_and_apart() -> None:
     (one,) = many(1, shortest=250, longest=250)
     drawn = draw_signature(one)
     axes = drawn.axes[0]
-    assert sum(len(points) for points in labelled(axes).values()) == 250
+    assert sum(len(points) for points in labeled(axes).values()) == 250
     drawn.figure.draw_without_rendering()
     step = np.diff(axes.transData.transform([(1, 0), (2, 0)])[:, 0])[0] * 72 / drawn.figure.dpi
     assert axes.get_legend_handles_labels()[0][0].get_markersize() <= 1.2 * step
@@ -125,7 +134,7 @@ def test_stacked_every_network_has_a_panel(count: int) -> None:
     assert len(drawn.axes) == count
     assert [axes.get_title() for axes in drawn.axes] == [one.name for one in networks]
     for axes, one in zip(drawn.axes, networks, strict=True):
-        points = np.vstack(list(labelled(axes).values()))
+        points = np.vstack(list(labeled(axes).values()))
         assert points[points[:, 0].argsort(), 1].tolist() == one.scores.tolist()
         assert axes.get_ylim() == drawn.axes[0].get_ylim()
         assert axes.get_ylim()[0] < min(one.scores.min() for one in networks)
@@ -136,14 +145,23 @@ def test_stacked_every_network_has_a_panel(count: int) -> None:
 def test_stacked_a_place_has_one_look_in_all_panels() -> None:
     one, other = made("a", [0.5, 0.6, 0.7]), made("b", [0.5, 0.6], paths=["other", "layer1.relu"])
     first, second = draw_signatures([one, other]).axes
-    looks = [dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True)) for axes in (first, second)]
+    looks = [
+        dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        for axes in (first, second)
+    ]
     assert looks[0]["relu"].get_color() == looks[1]["relu"].get_color()
-    assert looks[1]["outside the blocks"].get_color() not in {handle.get_color() for handle in looks[0].values()}
+    assert looks[1]["outside the blocks"].get_color() not in {
+        handle.get_color() for handle in looks[0].values()
+    }
 
 
 def test_stacked_rare_places_become_one() -> None:
-    networks = [made(f"n{n}", [0.5] * 6, paths=[f"b0.place{n}{k}" for k in range(6)]) for n in range(5)]
-    drawn = draw_signatures([*networks, made("common", [0.5] * 6, paths=[f"b{k}.common" for k in range(6)])])
+    networks = [
+        made(f"n{n}", [0.5] * 6, paths=[f"b0.place{n}{k}" for k in range(6)]) for n in range(5)
+    ]
+    drawn = draw_signatures(
+        [*networks, made("common", [0.5] * 6, paths=[f"b{k}.common" for k in range(6)])]
+    )
     groups = {row["group"] for row in drawn.table}
     assert len(groups) == 16
     assert {"common", "elsewhere"} <= groups
@@ -152,7 +170,7 @@ def test_stacked_rare_places_become_one() -> None:
 def test_overlaid_every_network_is_a_line_with_its_band() -> None:
     networks = [made("zoo/a", [0.5, math.nan, 0.7], spread=0.1), made("zoo/b", [0.2, 0.3])]
     drawn = draw_signatures(networks, layout="overlaid")
-    points = labelled(drawn.axes[0])
+    points = labeled(drawn.axes[0])
     assert list(points) == ["a", "b"]
     assert points["b"].tolist() == [[1, 0.2], [2, 0.3]]
     heights = drawn.axes[0].collections[0].get_paths()[0].vertices[:, 1]

@@ -31,7 +31,9 @@ def made(values: list[list[float]], measure: str = "cka") -> LayerSimilarity:
     )
 
 
-@pytest.mark.parametrize(("measure", "title"), [("cka", "CKA similarity"), ("procrustes", "Procrustes similarity")])
+@pytest.mark.parametrize(
+    ("measure", "title"), [("cka", "CKA similarity"), ("procrustes", "Procrustes similarity")]
+)
 def test_shows_similarities_and_says_so(measure: str, title: str) -> None:
     drawn = draw_similarity(made([[0.9, math.nan, -0.2], [0.3, 0.5, 1.0]], measure))
     [axes], [image] = drawn.axes, drawn.axes[0].images
@@ -84,5 +86,7 @@ def test_draws_in_a_panel_of_another_figure_and_refuses_other_things() -> None:
     assert drawn.figure is figure
     assert drawn.axes == (panels[1],)
     assert not panels[0].images
-    with pytest.raises(InputTypeError, match=r"result is of type list.*sigmascope\.symmetry\.compare"):
+    with pytest.raises(
+        InputTypeError, match=r"result is of type list.*sigmascope\.symmetry\.compare"
+    ):
         draw_similarity([[0.5]])  # type: ignore[arg-type]

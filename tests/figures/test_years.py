@@ -14,7 +14,12 @@ from sigmascope.figures import draw_years
 from tests.compare.made import made, many
 
 FOUND = statistics(
-    [made("new", [0.3, 0.4, 0.9]), made("old", [0.1, 0.2, 0.6]), made("undated", [0.5]), made("newer", [0.5, 0.7])]
+    [
+        made("new", [0.3, 0.4, 0.9]),
+        made("old", [0.1, 0.2, 0.6]),
+        made("undated", [0.5]),
+        made("newer", [0.5, 0.7]),
+    ]
 )
 YEARS = {"new": 2015, "old": 2012, "newer": 2015}
 
@@ -23,14 +28,22 @@ def test_networks_stand_in_the_order_of_their_years() -> None:
     axes = draw_years(FOUND, YEARS).axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["old", "new", "newer"]
     (bars,) = axes.collections
-    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[0.1, 0.6], [0.3, 0.9], [0.5, 0.7]]
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [
+        [0.1, 0.6],
+        [0.3, 0.9],
+        [0.5, 0.7],
+    ]
     (medians,) = [line for line in axes.get_lines() if line.get_marker() == "o"]
     assert medians.get_ydata().tolist() == [0.2, 0.4, pytest.approx(0.6)]
     assert [text.get_text() for text in axes.texts] == ["2012", "2015"]
 
 
 def test_the_line_of_a_year_is_the_median_of_its_medians() -> None:
-    lines = [line for line in draw_years(FOUND, YEARS).axes[0].get_lines() if line.get_linestyle() == "--"]
+    lines = [
+        line
+        for line in draw_years(FOUND, YEARS).axes[0].get_lines()
+        if line.get_linestyle() == "--"
+    ]
     assert [line.get_ydata().tolist() for line in lines] == [[0.2] * 2, [pytest.approx(0.5)] * 2]
     assert [line.get_xdata().tolist() for line in lines] == [[-0.5, 0.5], [0.5, 2.5]]
 
@@ -48,8 +61,10 @@ def test_the_table_names_also_those_without_a_year() -> None:
     assert (rows[1]["min"], rows[1]["median"], rows[1]["max"]) == (0.3, 0.4, 0.9)
 
 
-def test_families_have_colours_and_markers() -> None:
-    handles, labels = draw_years(FOUND, YEARS, families={"old": "convnets"}).axes[0].get_legend_handles_labels()
+def test_families_have_colors_and_markers() -> None:
+    handles, labels = (
+        draw_years(FOUND, YEARS, families={"old": "convnets"}).axes[0].get_legend_handles_labels()
+    )
     assert labels == ["convnets", "other", "median of the year"]
     assert [handle.get_marker() for handle in handles[:2]] == ["o", "s"]
 

@@ -14,7 +14,8 @@ from scipy.optimize import linear_sum_assignment
 from sigmascope.maths import assignment
 from sigmascope.maths.assignment import assign, prove, solve
 
-SIZES = (129, 257, 300, 601)  # each crosses another threshold: cold, smoothed, in parts, in parts of parts
+# each crosses another threshold: cold, smoothed, in parts, in parts of parts
+SIZES = (129, 257, 300, 601)
 
 
 def squared_distances(x, y):
@@ -22,9 +23,13 @@ def squared_distances(x, y):
 
 
 def thin_cloud(n, seed=0, rank=1):
-    """Points near a line or plane against their positive parts, turned: hard, and the identity is far from optimal."""
+    """Points near a line or plane against their positive parts, turned: hard, and the identity is
+    far from optimal.
+    """
     random = np.random.default_rng(seed)
-    x = random.standard_normal((n, rank)) @ random.standard_normal((rank, 8)) + 0.05 * random.standard_normal((n, 8))
+    x = random.standard_normal((n, rank)) @ random.standard_normal(
+        (rank, 8)
+    ) + 0.05 * random.standard_normal((n, 8))
     y = np.maximum(x, 0)[:, ::-1]
     return squared_distances(x - x.mean(axis=0), y - y.mean(axis=0))
 
@@ -73,7 +78,18 @@ def steep(n, seed=0):
     return np.outer(np.arange(n, dtype=float), np.arange(n, dtype=float)) + 1e-3 * uniform(n, seed)
 
 
-FAMILIES = [thin_cloud, small_shift, uniform, tied, two_values, duplicated, mostly_one_point, negative, one_cheap_column, steep]
+FAMILIES = [
+    thin_cloud,
+    small_shift,
+    uniform,
+    tied,
+    two_values,
+    duplicated,
+    mostly_one_point,
+    negative,
+    one_cheap_column,
+    steep,
+]
 
 
 def check_proof(cost, found):
@@ -90,22 +106,32 @@ def total(cost, columns):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, n), elements=st.integers(-3, 3).map(float))))
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: arrays(np.float64, (n, n), elements=st.integers(-3, 3).map(float))
+    )
+)
 def test_small_integers_against_all_permutations(cost):
     found = assign(cost)
     assert found.certified != "no"
     check_proof(cost, found)
-    assert total(cost, found.columns) == min(total(cost, list(p)) for p in permutations(range(len(cost))))
+    assert total(cost, found.columns) == min(
+        total(cost, list(p)) for p in permutations(range(len(cost)))
+    )
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, n), elements=st.floats(-1e6, 1e6))))
+@given(
+    st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, n), elements=st.floats(-1e6, 1e6)))
+)
 def test_small_floats_against_all_permutations(cost):
     found = assign(cost)
     assert found.certified != "no"
     check_proof(cost, found)
     best = min(total(cost, list(p)) for p in permutations(range(len(cost))))
-    assert total(cost, found.columns) == pytest.approx(best, rel=0, abs=1e-12 * max(abs(cost).max(), 1e-300))
+    assert total(cost, found.columns) == pytest.approx(
+        best, rel=0, abs=1e-12 * max(abs(cost).max(), 1e-300)
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -125,13 +151,17 @@ def test_optimal_and_proved(family, n):
     reference = cost[linear_sum_assignment(cost)].sum()
     scale = abs(cost).max() * n
     assert total(cost, found.columns) == pytest.approx(reference, rel=0, abs=1e-14 * scale)
-    assert found.row_potentials.sum() + found.column_potentials.sum() == pytest.approx(reference, rel=0, abs=1e-13 * scale)
+    assert found.row_potentials.sum() + found.column_potentials.sum() == pytest.approx(
+        reference, rel=0, abs=1e-13 * scale
+    )
 
 
 @pytest.mark.parametrize("family", [thin_cloud, small_shift, uniform, duplicated])
 def test_agrees_with_an_independent_solver(family):
     cost = family(300)
-    assert total(cost, assign(cost).columns) / 300 == pytest.approx(ot.emd2([], [], cost, numItermax=10**7), rel=1e-10)
+    assert total(cost, assign(cost).columns) / 300 == pytest.approx(
+        ot.emd2([], [], cost, numItermax=10**7), rel=1e-10
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -141,7 +171,9 @@ def test_any_size_and_seed(family, n, seed):
     found = assign(cost)
     assert found.certified != "no"
     check_proof(cost, found)
-    assert total(cost, found.columns) == pytest.approx(cost[linear_sum_assignment(cost)].sum(), rel=1e-12, abs=1e-9)
+    assert total(cost, found.columns) == pytest.approx(
+        cost[linear_sum_assignment(cost)].sum(), rel=1e-12, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 300])
@@ -153,7 +185,8 @@ def test_constant(n, value):
 
 
 def test_stage_diagonal_by_rows_and_by_columns():
-    # One cheap row: the minima of the other columns leave the diagonal, those of the rows do not, and vice versa.
+    # One cheap row: the minima of the other columns leave the diagonal, those of the rows do not,
+    # and vice versa.
     cost = 1 + uniform(40)
     np.fill_diagonal(cost, 0.5)
     cost[0] -= 0.9
@@ -200,7 +233,9 @@ def test_a_wrong_permutation_has_no_proof(family, n, margin):
     columns = linear_sum_assignment(cost)[1]
     nothing = np.array([], dtype=int)
     assert prove(cost, columns, nothing, margin=margin, tolerance=1e-12) is not None
-    first, second = next((i, j) for i in range(n) for j in range(i) if exchange_costs(cost, columns, i, j) > 1e-6)
+    first, second = next(
+        (i, j) for i in range(n) for j in range(i) if exchange_costs(cost, columns, i, j) > 1e-6
+    )
     columns[[first, second]] = columns[[second, first]]
     assert prove(cost, columns, nothing, margin=margin, tolerance=1e-12) is None
 
@@ -210,7 +245,9 @@ def exchange_costs(cost, columns, i, j):
 
 
 def test_a_failed_proof_is_told(monkeypatch):
-    monkeypatch.setattr(assignment, "linear_sum_assignment", lambda cost: (None, np.arange(len(cost))))
+    monkeypatch.setattr(
+        assignment, "linear_sum_assignment", lambda cost: (None, np.arange(len(cost)))
+    )
     assert assign(thin_cloud(20)).certified == "no"
 
 

@@ -16,8 +16,12 @@ LAWS = {
     "gaussian": lambda rng, shape: rng.standard_normal(shape),
     "heavy tails": lambda rng, shape: rng.standard_t(2, shape),
     "unequal": lambda rng, shape: 3 + rng.standard_normal(shape) * np.logspace(-2, 2, shape[1]),
-    "rank one": lambda rng, shape: rng.standard_normal((shape[0], 1)) * rng.standard_normal(shape[1]),
-    "dead columns": lambda rng, shape: rng.standard_normal(shape) * (np.arange(1, shape[1] + 1) % 2),
+    "rank one": lambda rng, shape: (
+        rng.standard_normal((shape[0], 1)) * rng.standard_normal(shape[1])
+    ),
+    "dead columns": lambda rng, shape: (
+        rng.standard_normal(shape) * (np.arange(1, shape[1] + 1) % 2)
+    ),
 }
 
 
@@ -28,11 +32,11 @@ def sample(law: str, shape: tuple[int, int]) -> Array:
 def by_definition(x: Array) -> tuple[Array, float]:
     """Ledoit and Wolf's estimate, one observation at a time."""
     n, d = x.shape
-    centred = x - x.mean(0)
-    biased = centred.T @ centred / n
+    centered = x - x.mean(0)
+    biased = centered.T @ centered / n
     target = np.trace(biased) / d * np.eye(d)
     distance = ((biased - target) ** 2).sum()
-    noise = sum(((np.outer(row, row) - biased) ** 2).sum() for row in centred) / n**2
+    noise = sum(((np.outer(row, row) - biased) ** 2).sum() for row in centered) / n**2
     shrinkage = min(noise, distance) / distance if distance > 0 and d > 1 else 0.0
     return (1 - shrinkage) * biased + shrinkage * target, shrinkage
 
@@ -55,7 +59,8 @@ def test_shrinkage_takes_every_value_from_none_to_full() -> None:
     corners = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
     assert sg.ledoit_wolf(line)[1] < 0.05
     assert sg.ledoit_wolf(cloud)[1] > 0.7
-    assert sg.ledoit_wolf(corners)[1] == 0  # already a multiple of the identity: nothing to draw it to
+    # already a multiple of the identity: nothing to draw it to
+    assert sg.ledoit_wolf(corners)[1] == 0
     assert sg.ledoit_wolf(np.concatenate([corners, 2 * np.eye(2), -2 * np.eye(2)]))[1] in (0, 1)
 
 
@@ -87,7 +92,9 @@ def test_ledoit_wolf_of_tensors() -> None:
     x = torch.from_numpy(sample("gaussian", (7, 4))).requires_grad_()
     covariance, shrinkage = sg.ledoit_wolf(x)
     assert (covariance.shape, covariance.dtype, shrinkage.ndim) == ((4, 4), torch.float64, 0)
-    np.testing.assert_allclose(covariance.detach().numpy(), sg.ledoit_wolf(x.detach().numpy())[0], atol=1e-15)
+    np.testing.assert_allclose(
+        covariance.detach().numpy(), sg.ledoit_wolf(x.detach().numpy())[0], atol=1e-15
+    )
     assert torch.autograd.gradcheck(lambda a: sg.ledoit_wolf(a), (x,), eps=1e-6, atol=1e-7)
 
 
@@ -96,8 +103,17 @@ def test_ledoit_wolf_of_tensors() -> None:
 def test_estimate_is_a_weighted_scatter_over_a_floor(shape: tuple[int, int], method: str) -> None:
     d = shape[1]
     x = sample("gaussian", shape)
-    found = estimate(torch.from_numpy(x - x.mean(0)), width=d, method=method, eps=torch.tensor(0.01, dtype=torch.float64))
-    expected = by_definition(x)[0] if method == "ledoit-wolf" else np.cov(x.T, bias=method == "biased").reshape(d, d)
+    found = estimate(
+        torch.from_numpy(x - x.mean(0)),
+        width=d,
+        method=method,
+        eps=torch.tensor(0.01, dtype=torch.float64),
+    )
+    expected = (
+        by_definition(x)[0]
+        if method == "ledoit-wolf"
+        else np.cov(x.T, bias=method == "biased").reshape(d, d)
+    )
     expected = expected + 0.01 * np.eye(d)
     np.testing.assert_allclose(found.matrix().numpy(), expected, atol=1e-12)
     assert float(found.trace) == pytest.approx(np.trace(expected), rel=1e-12)
@@ -110,7 +126,12 @@ def test_estimate_in_fewer_coordinates_knows_the_others(method: str) -> None:
     x = sample("gaussian", (12, 4))
     x = torch.from_numpy(x - x.mean(0))
     eps = torch.tensor(0.01, dtype=torch.float64)
-    full = estimate(torch.cat([x, torch.zeros(12, 5, dtype=torch.float64)], dim=1), width=9, method=method, eps=eps)
+    full = estimate(
+        torch.cat([x, torch.zeros(12, 5, dtype=torch.float64)], dim=1),
+        width=9,
+        method=method,
+        eps=eps,
+    )
     short = estimate(x, width=9, method=method, eps=eps)
     for name in ("trace", "shrinkage", "weight", "floor"):
         assert float(getattr(short, name)) == pytest.approx(float(getattr(full, name)), rel=1e-12)

@@ -1,4 +1,6 @@
-"""Tests for kernels between samples: against the (n, n, c) tensor that the code never makes, and laws of HSIC."""
+"""Tests for kernels between samples: against the (n, n, c) tensor that the code never makes, and
+laws of HSIC.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 from sigmascope.maths import kernels
-from sigmascope.maths.kernels import Scaling, accumulate_kernel, empty_kernel, hsic, hsic_products, scaling_of
+from sigmascope.maths.kernels import (
+    Scaling,
+    accumulate_kernel,
+    empty_kernel,
+    hsic,
+    hsic_products,
+    scaling_of,
+)
 
 REDUCE = {
     "max": lambda products: products.amax(dim=2),
@@ -21,7 +30,9 @@ REDUCE = {
 
 
 def features(n: int, c: int, h: int, w: int, seed: int = 0) -> Tensor:
-    return torch.randn(n, c, h, w, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        n, c, h, w, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def naive(x: Tensor, reduction: str) -> Tensor:
@@ -37,7 +48,9 @@ def unscaled(c: int) -> Scaling:
 @pytest.mark.parametrize("reduction", ["max", "median", "sum"])
 @pytest.mark.parametrize("shape", [(9, 1, 1, 1), (23, 6, 3, 2), (40, 7, 1, 1), (17, 5, 4, 4)])
 @pytest.mark.parametrize("tile", [None, 1, 5, 16])
-def test_equals_the_whole_tensor(reduction: str, shape: tuple[int, int, int, int], tile: int | None) -> None:
+def test_equals_the_whole_tensor(
+    reduction: str, shape: tuple[int, int, int, int], tile: int | None
+) -> None:
     x = features(*shape)
     kernel = empty_kernel(len(x), reduction, torch.float64)
     accumulate_kernel(kernel, x, unscaled(shape[1]), reduction=reduction, tile=tile)
@@ -46,7 +59,9 @@ def test_equals_the_whole_tensor(reduction: str, shape: tuple[int, int, int, int
 
 
 @pytest.mark.parametrize("reduction", ["max", "sum"])
-def test_how_work_is_cut_up_changes_nothing(reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_work_is_cut_up_changes_nothing(
+    reduction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = features(37, 6, 3, 3)
     monkeypatch.setattr(kernels, "SCALED_BYTES", 37 * 9 * 8 * 2)  # two channels
     monkeypatch.setattr(kernels, "CACHE_BYTES", 9 * 8 * 2 * 5)  # of five samples at a time
@@ -70,15 +85,21 @@ def test_max_kernel_is_not_positive_semi_definite() -> None:
     kernel = empty_kernel(3, "max", torch.float64)
     accumulate_kernel(kernel, x, unscaled(2), reduction="max")
     values = torch.linalg.eigvalsh(kernel + torch.eye(3, dtype=torch.float64))
-    torch.testing.assert_close(values, torch.tensor([1 - math.sqrt(2), 1, 1 + math.sqrt(2)], dtype=torch.float64))
+    torch.testing.assert_close(
+        values, torch.tensor([1 - math.sqrt(2), 1, 1 + math.sqrt(2)], dtype=torch.float64)
+    )
 
 
 def test_scaling_centres_and_normalises() -> None:
     x = features(50, 4, 3, 3) * torch.tensor([1.0, 1e-3, 50.0, 2.0])[:, None, None].double() + 7
     scaling = scaling_of(x, centered=True, normalise="channels")
     scaled = (x - scaling.shift[:, None, None]) * scaling.factor[:, None, None]
-    torch.testing.assert_close(scaled.sum(dim=(0, 2, 3)), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-9)
-    torch.testing.assert_close(scaled.square().sum(dim=(0, 2, 3)), torch.ones(4, dtype=torch.float64))
+    torch.testing.assert_close(
+        scaled.sum(dim=(0, 2, 3)), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-9
+    )
+    torch.testing.assert_close(
+        scaled.square().sum(dim=(0, 2, 3)), torch.ones(4, dtype=torch.float64)
+    )
     plain = scaling_of(x, centered=False, normalise="none")
     assert torch.equal(plain.shift, torch.zeros(4).double())
     assert torch.equal(plain.factor, torch.ones(4).double())
@@ -110,7 +131,9 @@ def test_hsic_is_the_formula_with_sums() -> None:
     n = len(one)
     rows = one.sum(dim=1), other.sum(dim=1)
     expected = (
-        (one * other).sum() + one.sum() * other.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (rows[0] * rows[1]).sum()
+        (one * other).sum()
+        + one.sum() * other.sum() / ((n - 1) * (n - 2))
+        - 2 / (n - 2) * (rows[0] * rows[1]).sum()
     ) / (n * (n - 3))
     assert hsic(one, other) == pytest.approx(float(expected), abs=1e-13)
     assert hsic(one, other) == pytest.approx(hsic(other, one), abs=1e-15)
@@ -141,7 +164,10 @@ def test_large_and_small_kernels_have_the_same_cosine(size: float) -> None:
     """Where squares of entries overflow or vanish, and exactly, since powers of two round nothing."""
     one, other = kernel_of(0), kernel_of(1)
     plain, scaled = hsic_products([one], [other]), hsic_products([one * size], [other])
-    cosines = [cross / math.sqrt(x) / math.sqrt(y) for cross, x, y in (plain.divided(0, 0), scaled.divided(0, 0))]
+    cosines = [
+        cross / math.sqrt(x) / math.sqrt(y)
+        for cross, x, y in (plain.divided(0, 0), scaled.divided(0, 0))
+    ]
     assert cosines[0] == pytest.approx(cosines[1], rel=1e-12)
     assert hsic(one * size, other) == pytest.approx(hsic(one, other) * size, rel=1e-12)
 
@@ -151,7 +177,12 @@ def test_a_mean_far_from_zero_is_taken_off_before_rounding() -> None:
     found = []
     for shifted in (x, x + 1e6):
         kernel = empty_kernel(40, "max", torch.float32)
-        accumulate_kernel(kernel, shifted, scaling_of(shifted, centered=True, normalise="channels"), reduction="max")
+        accumulate_kernel(
+            kernel,
+            shifted,
+            scaling_of(shifted, centered=True, normalise="channels"),
+            reduction="max",
+        )
         found.append(kernel)
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-6)
 
@@ -159,9 +190,13 @@ def test_a_mean_far_from_zero_is_taken_off_before_rounding() -> None:
 def test_memory_for_products_is_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *args, **options: taken.append(args[0]) or empty(*args, **options))
+    monkeypatch.setattr(
+        torch, "empty", lambda *args, **options: taken.append(args[0]) or empty(*args, **options)
+    )
     for dtype in (torch.float32, torch.float64):
-        accumulate_kernel(empty_kernel(9, "max", dtype), features(9, 2, 1, 1), unscaled(2), reduction="max")
+        accumulate_kernel(
+            empty_kernel(9, "max", dtype), features(9, 2, 1, 1), unscaled(2), reduction="max"
+        )
     sizes = [one for one in taken if isinstance(one, int)]
     assert sizes == [kernels.PRODUCT["cpu"] // 4, kernels.PRODUCT["cpu"] // 8]
 

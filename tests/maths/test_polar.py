@@ -1,4 +1,6 @@
-"""The polar factor by polynomials: what they do to an interval, and the factor against a singular value decomposition."""
+"""The polar factor by polynomials: what they do to an interval, and the factor against a singular
+value decomposition.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,13 @@ def test_a_value_below_the_interval_is_not_carried_to_one() -> None:
 @pytest.mark.parametrize("size", [1, 2, 7, 40])
 def test_polar_factor_is_that_of_the_decomposition(size: int, smallest: float) -> None:
     generator = torch.Generator().manual_seed(size)
-    left, right = (torch.linalg.qr(torch.randn(3, size, size, generator=generator, dtype=torch.float64)).Q for _ in range(2))
+    left, right = (
+        torch.linalg.qr(torch.randn(3, size, size, generator=generator, dtype=torch.float64)).Q
+        for _ in range(2)
+    )
     stretch = torch.linspace(float(np.log(smallest)), 0, size, dtype=torch.float64).exp()
     factor = polar_factor((left * stretch) @ right.mT, smallest=smallest)
     assert torch.allclose(factor, left @ right.mT, rtol=0, atol=1e-15 / smallest + 1e-14)
-    assert torch.allclose(factor.mT @ factor, torch.eye(size, dtype=torch.float64), rtol=0, atol=1e-13)
+    assert torch.allclose(
+        factor.mT @ factor, torch.eye(size, dtype=torch.float64), rtol=0, atol=1e-13
+    )

@@ -1,4 +1,6 @@
-"""Tests for the alignment of channels: brute force over permutations, random rotations, closed forms."""
+"""Tests for the alignment of channels: brute force over permutations, random rotations, closed
+forms.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def sums(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def test_no_permutation_is_better(seed: int) -> None:
     x, y = np.random.default_rng(seed).standard_normal((2, 4, 30))
     unit_x, unit_y = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (x, y))
-    best = min(((unit_x[list(order)] - unit_y) ** 2).sum() for order in itertools.permutations(range(4)))
+    best = min(
+        ((unit_x[list(order)] - unit_y) ** 2).sum() for order in itertools.permutations(range(4))
+    )
     found = align_by_permutation(*sums(x, y))
     assert found.squared == pytest.approx(best, abs=1e-12)
     assert ((found.matrix @ unit_x - unit_y) ** 2).sum() == pytest.approx(best, abs=1e-12)

@@ -70,14 +70,22 @@ def test_every_kind_of_proof_is_reached() -> None:
     easy, hard = (pair(64, 60)[0], torch.tanh(0.1 * pair(64, 60)[0])), pair(128, 16, rank=1)
     between = [pair(128, d, seed) for d in (4, 8, 12) for seed in range(6)]
     found = fit_stack([easy, hard, *between], covariance="unbiased", eps=1e-6)
-    assert {one.certified for one in found if one is not None} == {"diagonal", "potentials", "solver"}
+    assert {one.certified for one in found if one is not None} == {
+        "diagonal",
+        "potentials",
+        "solver",
+    }
 
 
 def test_more_rounds_on_the_host_than_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [pair(128, d, seed) for d in (4, 8, 12) for seed in range(6)]
-    expected = [one.score for one in fit_stack(pairs, covariance="unbiased", eps=1e-6) if one is not None]
+    expected = [
+        one.score for one in fit_stack(pairs, covariance="unbiased", eps=1e-6) if one is not None
+    ]
     monkeypatch.setattr(potentials, "ROUNDS", 1)
-    scores = [one.score for one in fit_stack(pairs, covariance="unbiased", eps=1e-6) if one is not None]
+    scores = [
+        one.score for one in fit_stack(pairs, covariance="unbiased", eps=1e-6) if one is not None
+    ]
     assert torch.allclose(torch.stack(scores), torch.stack(expected), rtol=0, atol=1e-13)
 
 
@@ -86,7 +94,9 @@ def test_bad_values_are_handed_back_and_spare_the_others(bad: float) -> None:
     x, y = pair(30, 6)
     broken = x.clone()
     broken[3, 2] = bad
-    first, second, third = fit_stack([(broken, y), (x, y), (x, broken)], covariance="ledoit-wolf", eps=1e-6)
+    first, second, third = fit_stack(
+        [(broken, y), (x, y), (x, broken)], covariance="ledoit-wolf", eps=1e-6
+    )
     assert first is None
     assert third is None
     assert second is not None
@@ -96,12 +106,16 @@ def test_bad_values_are_handed_back_and_spare_the_others(bad: float) -> None:
 def test_what_needs_care_is_handed_back() -> None:
     x, y = pair(30, 6)
     thin = x @ torch.from_numpy(np.diag([1e9, 1, 1, 1, 1, 1.0]))
-    assert fit_stack([(x, 0 * y), (thin, y), (1e-5 * x, 1e-5 * y)], covariance="unbiased", eps=1e-6) == [None, None, None]
+    assert fit_stack(
+        [(x, 0 * y), (thin, y), (1e-5 * x, 1e-5 * y)], covariance="unbiased", eps=1e-6
+    ) == [None, None, None]
 
 
 def test_half_types_and_no_pairs() -> None:
     x, y = pair(30, 6)
-    halves = [(x.to(dtype), y.to(dtype)) for dtype in (torch.float16, torch.bfloat16, torch.float32)]
+    halves = [
+        (x.to(dtype), y.to(dtype)) for dtype in (torch.float16, torch.bfloat16, torch.float32)
+    ]
     for found, (a, b) in zip(fit_stack(halves, covariance="biased", eps=1e-6), halves, strict=True):
         single = fit(a.double(), b.double(), covariance="biased", eps=1e-6, coupling="optimal")
         assert found is not None

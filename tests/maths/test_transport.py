@@ -28,7 +28,18 @@ def by_pot(x: Array, y: Array) -> float:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "size", [(2, 2, 1), (30, 30, 1), (30, 30, 4), (12, 12, 60), (50, 80, 3), (7, 2, 5), (20, 33, 1), (6, 5, 40)], ids=str
+    "size",
+    [
+        (2, 2, 1),
+        (30, 30, 1),
+        (30, 30, 4),
+        (12, 12, 60),
+        (50, 80, 3),
+        (7, 2, 5),
+        (20, 33, 1),
+        (6, 5, 40),
+    ],
+    ids=str,
 )
 def test_w2_exact_is_that_of_pot(size: tuple[int, int, int], seed: int) -> None:
     n, m, d = size
@@ -72,7 +83,12 @@ triples = st.tuples(st.integers(2, 6), st.integers(1, 4)).flatmap(
 @given(triples)
 def test_metric_axioms(triple: tuple[Array, Array, Array]) -> None:
     x, y, z = triple
-    there, back, on, along = sg.w2_exact(x, y), sg.w2_exact(y, x), sg.w2_exact(y, z), sg.w2_exact(x, z)
+    there, back, on, along = (
+        sg.w2_exact(x, y),
+        sg.w2_exact(y, x),
+        sg.w2_exact(y, z),
+        sg.w2_exact(x, z),
+    )
     rounding = 1e-6  # the square root of the rounding of squares of 100
     assert there >= 0
     assert there == pytest.approx(back, abs=rounding)
@@ -80,11 +96,17 @@ def test_metric_axioms(triple: tuple[Array, Array, Array]) -> None:
     assert sg.w2_exact(x, x[::-1]) == pytest.approx(0, abs=rounding)
 
 
-few_values = hnp.arrays(np.int64, st.tuples(st.just(3), st.integers(1, 2)), elements=st.integers(0, 1))
+few_values = hnp.arrays(
+    np.int64, st.tuples(st.just(3), st.integers(1, 2)), elements=st.integers(0, 1)
+)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(few_values.flatmap(lambda x: st.tuples(st.just(x), hnp.arrays(np.int64, x.shape, elements=st.integers(0, 1)))))
+@given(
+    few_values.flatmap(
+        lambda x: st.tuples(st.just(x), hnp.arrays(np.int64, x.shape, elements=st.integers(0, 1)))
+    )
+)
 def test_distance_is_zero_only_between_equal_samples(pair: tuple[Array, Array]) -> None:
     x, y = (sample.astype(float) for sample in pair)
     distance = sg.w2_exact(x, y)
@@ -96,12 +118,16 @@ def test_distance_is_zero_only_between_equal_samples(pair: tuple[Array, Array]) 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(triples, st.floats(-50, 50), st.floats(0.01, 100), st.randoms(use_true_random=False))
-def test_moves_of_the_space(triple: tuple[Array, Array, Array], shift: float, scale: float, random: object) -> None:
+def test_moves_of_the_space(
+    triple: tuple[Array, Array, Array], shift: float, scale: float, random: object
+) -> None:
     x, y, z = triple
     distance = sg.w2_exact(x, y)
     apart = np.linalg.norm(x.mean(0) - y.mean(0))
     assert sg.w2_exact(x + shift, y + shift) == pytest.approx(distance, abs=1e-6)
-    assert sg.w2_exact(scale * x, scale * y) == pytest.approx(scale * distance, rel=1e-9, abs=1e-6 * scale)
+    assert sg.w2_exact(scale * x, scale * y) == pytest.approx(
+        scale * distance, rel=1e-9, abs=1e-6 * scale
+    )
     order = random.sample(range(len(y)), len(y))
     assert sg.w2_exact(x, y[order]) == pytest.approx(distance, abs=1e-6)
     # The means alone cost what they are apart, and a pure translation costs nothing else.
@@ -117,13 +143,18 @@ def test_far_from_the_origin() -> None:
 def test_tiny_and_huge_samples() -> None:
     x, y = sample(20, 3), sample(20, 3, seed=1)
     for scale in (1e-138, 1e-100, 1e100, 1e138):
-        assert sg.w2_exact(scale * x, scale * y) == pytest.approx(scale * sg.w2_exact(x, y), rel=1e-9, abs=0)
+        assert sg.w2_exact(scale * x, scale * y) == pytest.approx(
+            scale * sg.w2_exact(x, y), rel=1e-9, abs=0
+        )
 
 
 @pytest.mark.parametrize("size", [(6, 6, 3), (5, 5, 12), (7, 7, 1), (4, 6, 2)], ids=str)
 def test_gradient(size: tuple[int, int, int]) -> None:
     n, m, d = size
-    x, y = torch.from_numpy(sample(n, d)).requires_grad_(), torch.from_numpy(sample(m, d, seed=1)).requires_grad_()
+    x, y = (
+        torch.from_numpy(sample(n, d)).requires_grad_(),
+        torch.from_numpy(sample(m, d, seed=1)).requires_grad_(),
+    )
     assert torch.autograd.gradcheck(sg.w2_exact, (x, y), eps=1e-6, atol=1e-7)
 
 
@@ -135,15 +166,22 @@ def test_gradient_at_distance_zero_is_zero() -> None:
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-@pytest.mark.parametrize("size", [(8, 8, 3), (4, 4, 30), (3, 5, 9), (3, 5, 10), (3, 5, 11), (2, 2, 8)], ids=str)
+@pytest.mark.parametrize(
+    "size", [(8, 8, 3), (4, 4, 30), (3, 5, 9), (3, 5, 10), (3, 5, 11), (2, 2, 8)], ids=str
+)
 def test_span_coordinates_keep_every_distance(size: tuple[int, int, int], tracked: bool) -> None:
     n, m, d = size
-    x, y = (torch.from_numpy(sample(k, d, seed)).requires_grad_(tracked) for seed, k in enumerate((n, m)))
+    x, y = (
+        torch.from_numpy(sample(k, d, seed)).requires_grad_(tracked)
+        for seed, k in enumerate((n, m))
+    )
     a, b = (part.detach() for part in span_coordinates(x, y))
     assert a.shape[1] == b.shape[1] <= d
     assert a.shape[1] == n + m or d < 2 * (n + m)
     before, after = torch.cat([x, y]).detach(), torch.cat([a, b])
-    torch.testing.assert_close(torch.cdist(after, after), torch.cdist(before, before), atol=1e-7, rtol=1e-9)
+    torch.testing.assert_close(
+        torch.cdist(after, after), torch.cdist(before, before), atol=1e-7, rtol=1e-9
+    )
     torch.testing.assert_close(after @ after.mT, before @ before.mT, atol=1e-12, rtol=1e-12)
 
 

@@ -1,4 +1,6 @@
-"""Dynamic time warping against the enumeration of all paths, golden values, other libraries, and its laws."""
+"""Dynamic time warping against the enumeration of all paths, golden values, other libraries, and
+its laws.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from hypothesis import given, settings, strategies as st
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.warping import TOGETHER, dtw, dtw_matrix
 
-GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "comparison.json").read_text())["dtw"]
+GOLDEN = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "comparison.json").read_text()
+)["dtw"]
 NUMBERS = st.floats(-3, 3, allow_subnormal=False).map(lambda value: round(value, 6))
 CURVES = st.lists(NUMBERS, min_size=1, max_size=6).map(np.array)
 # On so few values there are ties between paths, and sums are exact.
@@ -39,7 +43,9 @@ def paths(n: int, m: int) -> Iterator[tuple[tuple[int, int], ...]]:
 
 
 def enumerated(x: np.ndarray, y: np.ndarray, normalize: str | None) -> float:
-    found = [(sum((x[i] - y[j]) ** 2 for i, j in path), len(path)) for path in paths(len(x), len(y))]
+    found = [
+        (sum((x[i] - y[j]) ** 2 for i, j in path), len(path)) for path in paths(len(x), len(y))
+    ]
     total, length = min(found)
     return math.sqrt(total / length if normalize else total)
 
@@ -62,7 +68,9 @@ def test_it_is_the_least_over_all_paths(x: np.ndarray, y: np.ndarray) -> None:
 @pytest.mark.parametrize("normalize", MODES)
 @settings(max_examples=80, deadline=None)
 @given(STEPS, STEPS)
-def test_of_several_best_paths_the_shortest_counts(normalize: str | None, x: np.ndarray, y: np.ndarray) -> None:
+def test_of_several_best_paths_the_shortest_counts(
+    normalize: str | None, x: np.ndarray, y: np.ndarray
+) -> None:
     assert dtw(x, y, normalize=normalize) == enumerated(x, y, normalize)
 
 
@@ -123,7 +131,9 @@ def test_it_is_no_metric() -> None:
 
 def test_per_step_it_does_not_grow_with_the_length() -> None:
     short, long = np.zeros(10), np.zeros(1000)
-    assert dtw(short, short + 0.5, normalize="path") == dtw(long, long + 0.5, normalize="path") == 0.5
+    assert (
+        dtw(short, short + 0.5, normalize="path") == dtw(long, long + 0.5, normalize="path") == 0.5
+    )
     assert dtw(long, long + 0.5) == pytest.approx(10 * dtw(short, short + 0.5))
 
 
@@ -153,7 +163,11 @@ def test_sixty_deep_networks_take_no_time() -> None:
         (np.array(1.0), InputError, r"y has shape \(\)\. Pass one axis"),
         (np.array([1.0, math.nan]), InputError, "y contains NaN or an infinite value. Drop"),
         (np.array([1.0, math.inf]), InputError, "y contains NaN or an infinite value. Drop"),
-        (np.array([1e200]), InputError, r"y reaches 1\.0e\+200: squares of it overflow.*Divide both"),
+        (
+            np.array([1e200]),
+            InputError,
+            r"y reaches 1\.0e\+200: squares of it overflow.*Divide both",
+        ),
         (np.array([1j]), InputTypeError, "y has dtype complex128. Pass an array of real numbers"),
         (np.array(["a"]), InputTypeError, "y has dtype <U1. Pass an array of real numbers"),
         (None, InputTypeError, "y has dtype object. Pass an array of real numbers"),

@@ -42,7 +42,9 @@ def test_the_golden_files_are_complete() -> None:
     assert sizes == {(n, d) for n in (64, 128, 256) for d in (1, 3, 16, 64, 300)}
     assert sum(len(case[estimator]) for case in GRID["draws"] for estimator in ESTIMATORS) == 1440
     assert len(VALUES["edge"]) == 35
-    assert set(PAIRS.files) == {f"{name}/{side}" for name in (*VALUES["edge"], "steps") for side in "xy"}
+    assert set(PAIRS.files) == {
+        f"{name}/{side}" for name in (*VALUES["edge"], "steps") for side in "xy"
+    }
 
 
 @pytest.mark.parametrize("case", GRID["draws"], ids=name_of)
@@ -71,7 +73,14 @@ def test_edge(name: str, estimator: str) -> None:
 
 
 def test_edge_cases_without_variance_are_flagged() -> None:
-    dead = {"tiny_n2_d1_relu", "const_output", "scaled_0.0001", "scaled_0.001", "all_dead_relu", "all_rows_equal"}
+    dead = {
+        "tiny_n2_d1_relu",
+        "const_output",
+        "scaled_0.0001",
+        "scaled_0.001",
+        "all_dead_relu",
+        "all_rows_equal",
+    }
     assert {name for name in VALUES["edge"] if sg.affinity(*pair(name)).degenerate} == dead
     assert all(math.isnan(float(sg.affinity(*pair(name)))) for name in dead)
 
@@ -109,6 +118,7 @@ def test_relu_on_uniform_quantiles(upper: float, lower: float, expected: float) 
 
 @pytest.mark.parametrize(("mean", "std", "expected"), VALUES["analytic"]["relu_gauss_mean_std"])
 def test_relu_on_gaussian_quantiles(mean: float, std: float, expected: float) -> None:
-    # The tails beyond the last quantile are cut off, which costs more than the step of the grid does.
+    # The tails beyond the last quantile are cut off, which costs more than the step of the grid
+    # does.
     score = relu_score_on_quantiles(lambda level: norm.ppf(level, mean, std), n=400_001)
     assert score == pytest.approx(expected, abs=1e-5)

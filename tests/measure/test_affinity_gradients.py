@@ -14,7 +14,8 @@ from torch.autograd import gradcheck
 import sigmascope as sg
 
 ESTIMATORS = ("ledoit-wolf", "unbiased", "biased")
-# (rows, columns): more rows than columns, fewer, so few that the joint span is smaller than the space, one column.
+# (rows, columns): more rows than columns, fewer, so few that the joint span is smaller than the
+# space, one column.
 SHAPES = {"d<n": (9, 3), "d>n": (5, 7), "d>2n-2": (4, 9), "d=1": (8, 1), "two rows": (2, 4)}
 
 
@@ -33,7 +34,9 @@ def leaves(x: Tensor, y: Tensor, which: str) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("coupling", ["optimal", "paired"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_gradient_is_that_of_finite_differences(shape: str, estimator: str, coupling: str, which: str) -> None:
+def test_gradient_is_that_of_finite_differences(
+    shape: str, estimator: str, coupling: str, which: str
+) -> None:
     def score(x: Tensor, y: Tensor) -> Tensor:
         return sg.affinity(x, y, covariance=estimator, coupling=coupling, eps=1e-3).score
 
@@ -55,18 +58,27 @@ def test_distance_and_bound_have_gradients_too(estimator: str, attribute: str) -
 def test_gradient_through_unequal_sizes(shape: tuple[int, int, int], estimator: str) -> None:
     n, m, d = shape
     x, y = leaves(sample(n, d)[0], sample(m, d, seed=1)[1], "xy")
-    assert gradcheck(lambda a, b: sg.affinity(a, b, covariance=estimator, eps=1e-3).score, (x, y), atol=1e-6, rtol=1e-5)
+    assert gradcheck(
+        lambda a, b: sg.affinity(a, b, covariance=estimator, eps=1e-3).score,
+        (x, y),
+        atol=1e-6,
+        rtol=1e-5,
+    )
 
 
 def test_gradient_of_default_settings_on_a_layer() -> None:
     x, _ = sample(24, 10)
     weight = torch.eye(10, dtype=torch.float64).requires_grad_()
-    assert gradcheck(lambda w: sg.affinity(x @ w, F.gelu(x @ w)).score, (weight,), eps=1e-6, atol=1e-6, rtol=1e-5)
+    assert gradcheck(
+        lambda w: sg.affinity(x @ w, F.gelu(x @ w)).score, (weight,), eps=1e-6, atol=1e-6, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("shape", [(12, 3), (4, 10), (8, 1)], ids=str)
-def test_gradient_is_finite_at_a_perfectly_affine_pair(shape: tuple[int, int], estimator: str) -> None:
+def test_gradient_is_finite_at_a_perfectly_affine_pair(
+    shape: tuple[int, int], estimator: str
+) -> None:
     for y in (lambda x: x, lambda x: 2 * x + 1):
         x = sample(*shape)[0].requires_grad_()
         result = sg.affinity(x, y(x), covariance=estimator, eps=0)
@@ -77,7 +89,8 @@ def test_gradient_is_finite_at_a_perfectly_affine_pair(shape: tuple[int, int], e
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_gradient_is_finite_with_equal_eigenvalues_and_dead_channels(estimator: str) -> None:
-    # All eight corners of a cube: the covariance is a multiple of the identity, with one dead channel besides.
+    # All eight corners of a cube: the covariance is a multiple of the identity, with one dead
+    # channel besides.
     corners = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=3)), dtype=torch.float64)
     x = torch.cat([corners, torch.zeros(8, 1, dtype=torch.float64)], dim=1).requires_grad_()
     sg.affinity(x, F.relu(x), covariance=estimator).score.backward()
@@ -94,7 +107,9 @@ def test_gradient_is_finite_where_there_is_no_score(degenerate: str) -> None:
     assert torch.isfinite(y.grad).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str
+)
 def test_gradient_has_the_type_of_its_leaf(dtype: torch.dtype) -> None:
     x, y = leaves(*(half.to(dtype) for half in sample(9, 3)), "xy")
     result = sg.affinity(x, y)
@@ -107,7 +122,9 @@ def test_gradient_has_the_type_of_its_leaf(dtype: torch.dtype) -> None:
     assert torch.equal(y.grad, exact_y.grad.to(dtype))
 
 
-@pytest.mark.parametrize("shapes", [[(9, 3)] * 3, [(9, 3), (4, 9), (9, 3), (8, 1)]], ids=["one shape", "many shapes"])
+@pytest.mark.parametrize(
+    "shapes", [[(9, 3)] * 3, [(9, 3), (4, 9), (9, 3), (8, 1)]], ids=["one shape", "many shapes"]
+)
 def test_gradients_of_many_pairs_are_those_of_each(shapes: list[tuple[int, int]]) -> None:
     def gradients(together: bool) -> list[Tensor]:
         pairs = [leaves(*sample(*shape, seed=seed), "xy") for seed, shape in enumerate(shapes)]
@@ -171,9 +188,16 @@ def test_kind_of_the_numbers_follows_the_input() -> None:
     for name in ("score", "w2", "bound"):
         value = getattr(tensors, name)
         assert type(getattr(arrays, name)) is float
-        assert (type(value), value.dtype, value.ndim, value.requires_grad) == (Tensor, torch.float64, 0, False)
+        assert (type(value), value.dtype, value.ndim, value.requires_grad) == (
+            Tensor,
+            torch.float64,
+            0,
+            False,
+        )
         assert float(value) == pytest.approx(getattr(arrays, name), abs=1e-12)
-        assert float(getattr(tracked, name).detach()) == pytest.approx(getattr(arrays, name), abs=1e-12)
+        assert float(getattr(tracked, name).detach()) == pytest.approx(
+            getattr(arrays, name), abs=1e-12
+        )
     assert tracked.score.requires_grad
     for name in ("shrinkage_x", "shrinkage_y"):
         assert type(getattr(arrays, name)) is type(getattr(tracked, name)) is float

@@ -30,7 +30,9 @@ def gaussian(n: int, d: int, seed: int = 0) -> Array:
 def covariance_of(x: Array, estimator: str, eps: float) -> Array:
     if estimator == "ledoit-wolf":
         return ledoit_wolf(x)[0] + eps * np.eye(x.shape[1])
-    return np.cov(x.T, bias=estimator == "biased").reshape(x.shape[1], -1) + eps * np.eye(x.shape[1])
+    return np.cov(x.T, bias=estimator == "biased").reshape(x.shape[1], -1) + eps * np.eye(
+        x.shape[1]
+    )
 
 
 def best_by_trying_all(cost: Array) -> float:
@@ -42,7 +44,9 @@ def best_by_scipy(cost: Array) -> float:
     return cost[linear_sum_assignment(cost)].mean()
 
 
-def by_definition(x: Array, y: Array, estimator: str, eps: float, best: Callable[[Array], float]) -> float:
+def by_definition(
+    x: Array, y: Array, estimator: str, eps: float, best: Callable[[Array], float]
+) -> float:
     """The score as it is defined, dense and slow: matrix square roots and every distance."""
     first, second = covariance_of(x, estimator, eps), covariance_of(y, estimator, eps)
     root = sqrtm(second)
@@ -60,16 +64,25 @@ def test_brute_force_over_all_permutations(n: int, d: int, estimator: str) -> No
         x = gaussian(n, d, seed)
         for y in (function(x), gaussian(n, d, seed + 100)):
             score = sg.affinity(x, y, covariance=estimator, eps=1e-3).score
-            assert score == pytest.approx(by_definition(x, y, estimator, 1e-3, best_by_trying_all), abs=1e-9)
+            assert score == pytest.approx(
+                by_definition(x, y, estimator, 1e-3, best_by_trying_all), abs=1e-9
+            )
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("shape", [(40, 10), (20, 38), (20, 40), (20, 49), (20, 50), (20, 51), (16, 120)], ids=str)
-def test_reduction_to_the_joint_span_changes_nothing(shape: tuple[int, int], estimator: str) -> None:
-    # Columns far beyond twice the rows never enter the arithmetic; the dense formula keeps them all.
+@pytest.mark.parametrize(
+    "shape", [(40, 10), (20, 38), (20, 40), (20, 49), (20, 50), (20, 51), (16, 120)], ids=str
+)
+def test_reduction_to_the_joint_span_changes_nothing(
+    shape: tuple[int, int], estimator: str
+) -> None:
+    # Columns far beyond twice the rows never enter the arithmetic; the dense formula keeps them
+    # all.
     x = gaussian(*shape) * np.linspace(0.5, 2, shape[1])
     score = sg.affinity(x, relu(x), covariance=estimator, eps=1e-4).score
-    assert score == pytest.approx(by_definition(x, relu(x), estimator, 1e-4, best_by_scipy), abs=1e-9)
+    assert score == pytest.approx(
+        by_definition(x, relu(x), estimator, 1e-4, best_by_scipy), abs=1e-9
+    )
 
 
 def midpoints(low: float, high: float, n: int) -> Array:
@@ -77,11 +90,17 @@ def midpoints(low: float, high: float, n: int) -> Array:
 
 
 def relu_uniform(a: float, b: float) -> tuple[float, float, float, float]:
-    """Variance of the output, slope and shift of the map, squared distance, X uniform on [b, a] (the paper, appendix A.2)."""
+    """Variance of the output, slope and shift of the map, squared distance, X uniform on [b, a]
+    (the paper, appendix A.2).
+    """
     variance = a**3 * (a - 4 * b) / (12 * (a - b) ** 2)
     slope = math.sqrt(a**3 * (a - 4 * b)) / (a - b) ** 2
     shift = a / (2 * (a - b)) * (a - (a + b) / (a - b) * math.sqrt(a * (a - 4 * b)))
-    w2_squared = a**3 / (6 * (a - b) ** 2) * ((a - 4 * b) + math.sqrt(a * (a - 4 * b)) * (3 * b - a) / (a - b))
+    w2_squared = (
+        a**3
+        / (6 * (a - b) ** 2)
+        * ((a - 4 * b) + math.sqrt(a * (a - 4 * b)) * (3 * b - a) / (a - b))
+    )
     return variance, slope, shift, w2_squared
 
 
@@ -89,10 +108,15 @@ def relu_uniform_score(a: float, b: float) -> float:
     return 1 - math.sqrt(1 - (a - 3 * b) / (a - b) * math.sqrt(a / (a - 4 * b)))
 
 
-@pytest.mark.parametrize(("a", "b"), [(1, -1), (3, -1), (1, -3), (0.05, -4), (4.5, -0.5), (4, -1), (1, -4), (1e-3, -2e-3)])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(1, -1), (3, -1), (1, -3), (0.05, -4), (4.5, -0.5), (4, -1), (1, -4), (1e-3, -2e-3)],
+)
 def test_relu_on_a_uniform_input(a: float, b: float) -> None:
     variance, slope, shift, w2_squared = relu_uniform(a, b)
-    assert 1 - math.sqrt(w2_squared / (2 * variance)) == pytest.approx(relu_uniform_score(a, b), abs=1e-12)
+    assert 1 - math.sqrt(w2_squared / (2 * variance)) == pytest.approx(
+        relu_uniform_score(a, b), abs=1e-12
+    )
     x = midpoints(b, a, 40_000)
     result = sg.affinity(x, relu(x), covariance="biased", eps=0)
     best = sg.affine_map(x, relu(x), covariance="biased", eps=0)
@@ -106,19 +130,25 @@ def test_relu_on_a_uniform_input(a: float, b: float) -> None:
 def test_relu_on_a_uniform_input_that_is_nearly_dead() -> None:
     for a in (1e-2, 1e-3):
         x = midpoints(-1, a, 400_000)
-        assert sg.affinity(x, relu(x), covariance="biased", eps=0).score == pytest.approx(0.75 * math.sqrt(a), rel=0.06)
+        assert sg.affinity(x, relu(x), covariance="biased", eps=0).score == pytest.approx(
+            0.75 * math.sqrt(a), rel=0.06
+        )
     dead = sg.affinity(midpoints(-1, 0, 100), relu(midpoints(-1, 0, 100)))
     assert (dead.degenerate, math.isnan(float(dead))) == (True, True)
 
 
-@pytest.mark.parametrize(("mean", "std", "rounded"), [(0, 1, 0.6211), (-1, 2, 0.4972), (1, 1, 0.8291), (-2, 1, 0.1642)])
+@pytest.mark.parametrize(
+    ("mean", "std", "rounded"), [(0, 1, 0.6211), (-1, 2, 0.4972), (1, 1, 0.8291), (-2, 1, 0.1642)]
+)
 def test_relu_on_a_gaussian_input(mean: float, std: float, rounded: float) -> None:
     below, density = norm.cdf(mean / std), norm.pdf(mean / std)
     first = mean * below + std * density
     variance = (mean**2 + std**2) * below + mean * std * density - first**2
     expected = 1 - math.sqrt(max(0, 1 - std * below / math.sqrt(variance)))
     x = norm.ppf(midpoints(0, 1, 400_000), mean, std)
-    assert sg.affinity(x, relu(x), covariance="biased", eps=0).score == pytest.approx(expected, abs=1e-5)
+    assert sg.affinity(x, relu(x), covariance="biased", eps=0).score == pytest.approx(
+        expected, abs=1e-5
+    )
     assert expected == pytest.approx(rounded, abs=1e-4)
 
 
@@ -135,12 +165,17 @@ def test_increasing_functions_of_one_variable(n: int, eps: float) -> None:
         result = sg.affinity(x, y, covariance="unbiased", eps=eps, degenerate="released")
         if not result.degenerate:
             assert result.w2**2 == pytest.approx(w2_squared, abs=1e-12 * s_y)
-            assert result.score == pytest.approx(1 - math.sqrt(w2_squared / (2 * (scale * s_y + eps))), abs=1e-7)
+            assert result.score == pytest.approx(
+                1 - math.sqrt(w2_squared / (2 * (scale * s_y + eps))), abs=1e-7
+            )
 
 
 def test_independent_coordinates() -> None:
-    # A full grid: the sample covariances are exactly diagonal, and the best map acts on each coordinate by itself.
-    x = np.stack(np.meshgrid(np.linspace(-1, 2, 12), np.linspace(-3, 3, 11), np.linspace(0, 1, 3)), -1).reshape(-1, 3)
+    # A full grid: the sample covariances are exactly diagonal, and the best map acts on each
+    # coordinate by itself.
+    x = np.stack(
+        np.meshgrid(np.linspace(-1, 2, 12), np.linspace(-3, 3, 11), np.linspace(0, 1, 3)), -1
+    ).reshape(-1, 3)
     y = np.stack([relu(x[:, 0]), np.tanh(x[:, 1]), np.exp(3 * x[:, 2])], axis=1)
     variance = y.var(axis=0)
     correlation = np.array([np.corrcoef(x[:, k], y[:, k])[0, 1] for k in range(3)])
@@ -154,7 +189,9 @@ POWERS = {1: 1.0, 3: 0.71121, 5: 0.57672, 11: 0.39946, 21: 0.28892, 41: 0.20484}
 @pytest.mark.parametrize("power", POWERS)
 def test_figure_2c(power: int) -> None:
     x = np.linspace(-1, 1, 1000)[:, None]
-    assert sg.affinity(x, x**power, covariance="unbiased").score == pytest.approx(POWERS[power], abs=1e-5)
+    assert sg.affinity(x, x**power, covariance="unbiased").score == pytest.approx(
+        POWERS[power], abs=1e-5
+    )
     # On [-1, 1] itself the correlation of x and x^k is sqrt(3 (2k + 1)) / (k + 2).
     population = 1 - math.sqrt(1 - math.sqrt(3 * (2 * power + 1)) / (power + 2))
     assert POWERS[power] == pytest.approx(population, abs=2e-3)
@@ -165,7 +202,9 @@ def test_figures_2b_and_2a() -> None:
     functions = [relu, np.tanh, lambda x: 1 / (1 + np.exp(-x))]
     for function, printed in zip(functions, [0.48742, 0.66975, 0.77486], strict=True):
         x = generator.normal(-1, 2, (1000, 1))
-        assert sg.affinity(x, function(x), covariance="unbiased").score == pytest.approx(printed, abs=1e-5)
+        assert sg.affinity(x, function(x), covariance="unbiased").score == pytest.approx(
+            printed, abs=1e-5
+        )
     scores = []
     for mean in np.linspace(-4, 4, 20):
         x = generator.uniform(mean - 2, mean + 2, (1000, 1))

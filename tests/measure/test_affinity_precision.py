@@ -1,4 +1,6 @@
-"""How many digits of the score are right: against 60 digits of mpmath, and on a GPU against the CPU."""
+"""How many digits of the score are right: against 60 digits of mpmath, and on a GPU against the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ Array = np.ndarray
 
 
 def exact(x: Array, y: Array, estimator: str, eps: str = "1e-6") -> float:
-    """The score by its definition in 60 digits. Only the permutation is found in float64; its cost is exact."""
+    """The score by its definition in 60 digits. Only the permutation is found in float64; its cost
+    is exact.
+    """
     with mp.workdps(60):
-        first, second = (_centred(sample) for sample in (x, y))
+        first, second = (_centered(sample) for sample in (x, y))
         source, target = (_covariance(sample, estimator, mp.mpf(eps)) for sample in (first, second))
         inverse = _of_eigenvalues(source, lambda value: 1 / mp.sqrt(value))
         root = _of_eigenvalues(source, mp.sqrt)
@@ -30,25 +34,34 @@ def exact(x: Array, y: Array, estimator: str, eps: str = "1e-6") -> float:
             return mp.fsum((mapped[i, k] - second[j, k]) ** 2 for k in range(x.shape[1]))
 
         n = len(x)
-        rows, columns = linear_sum_assignment([[float(squared(i, j)) for j in range(n)] for i in range(n)])
-        w2_squared = mp.fsum(squared(int(i), int(j)) for i, j in zip(rows, columns, strict=True)) / n
+        rows, columns = linear_sum_assignment(
+            [[float(squared(i, j)) for j in range(n)] for i in range(n)]
+        )
+        w2_squared = (
+            mp.fsum(squared(int(i), int(j)) for i, j in zip(rows, columns, strict=True)) / n
+        )
         return float(1 - mp.sqrt(w2_squared / (2 * _trace(target))))
 
 
-def _centred(sample: Array) -> mp.matrix:
+def _centered(sample: Array) -> mp.matrix:
     means = [sum(map(Fraction, column)) / len(column) for column in sample.T.tolist()]
-    rows = [[Fraction(value) - mean for value, mean in zip(row, means, strict=True)] for row in sample.tolist()]
-    return mp.matrix([[mp.mpf(value.numerator) / value.denominator for value in row] for row in rows])
+    rows = [
+        [Fraction(value) - mean for value, mean in zip(row, means, strict=True)]
+        for row in sample.tolist()
+    ]
+    return mp.matrix(
+        [[mp.mpf(value.numerator) / value.denominator for value in row] for row in rows]
+    )
 
 
-def _covariance(centred: mp.matrix, estimator: str, eps: mp.mpf) -> mp.matrix:
-    n, d = centred.rows, centred.cols
-    scatter = centred.T * centred
+def _covariance(centered: mp.matrix, estimator: str, eps: mp.mpf) -> mp.matrix:
+    n, d = centered.rows, centered.cols
+    scatter = centered.T * centered
     if estimator == "unbiased":
         return scatter / (n - 1) + eps * mp.eye(d)
     biased = scatter / n
     target = _trace(biased) / d * mp.eye(d)
-    norms = [mp.fsum(centred[i, k] ** 2 for k in range(d)) ** 2 for i in range(n)]
+    norms = [mp.fsum(centered[i, k] ** 2 for k in range(d)) ** 2 for i in range(n)]
     noise = (mp.fsum(norms) / n - _squares(biased)) / n
     distance = _squares(biased - target)
     shrinkage = min(noise, distance) / distance if distance > 0 and d > 1 else mp.mpf(0)
@@ -79,11 +92,18 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 @pytest.mark.parametrize("noise", [0, 1e-10, 1e-6, 1e-3])
 @pytest.mark.parametrize(("rank", "n", "d"), [(2, 9, 5), (1, 7, 3), (2, 5, 9)])
 @pytest.mark.parametrize("scale", [1, 1e2, 1e4, 1e6])
-def test_nearly_rank_deficient(scale: float, rank: int, n: int, d: int, noise: float, estimator: str) -> None:
+def test_nearly_rank_deficient(
+    scale: float, rank: int, n: int, d: int, noise: float, estimator: str
+) -> None:
     rng = np.random.default_rng(n)
-    x = scale * (rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) + noise * rng.standard_normal((n, d)))
+    x = scale * (
+        rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d))
+        + noise * rng.standard_normal((n, d))
+    )
     y = list(FUNCTIONS.values())[round(math.log10(scale)) % 3](x)
-    assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(exact(x, y, estimator), abs=1e-7)
+    assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(
+        exact(x, y, estimator), abs=1e-7
+    )
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -92,7 +112,9 @@ def test_in_general_position(shape: tuple[int, int], function: str) -> None:
     x = np.random.default_rng(1).standard_normal(shape)
     y = FUNCTIONS[function](x)
     for estimator in ("unbiased", "ledoit-wolf"):
-        assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(exact(x, y, estimator), abs=1e-12)
+        assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(
+            exact(x, y, estimator), abs=1e-12
+        )
 
 
 def deficient() -> dict[str, Array]:
@@ -122,7 +144,9 @@ def test_exactly_rank_deficient(case: str, estimator: str) -> None:
 @pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
 @pytest.mark.parametrize("case", deficient())
 def test_exactly_rank_deficient_without_eps(case: str, estimator: str) -> None:
-    """What rounding leaves in directions without variance is magnified by all that eps does not hold down."""
+    """What rounding leaves in directions without variance is magnified by all that eps does not
+    hold down.
+    """
     x = deficient()[case]
     y = np.maximum(x, 0)
     score = sg.affinity(x, y, covariance=estimator, eps=0).score
@@ -132,11 +156,16 @@ def test_exactly_rank_deficient_without_eps(case: str, estimator: str) -> None:
 @pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
 @pytest.mark.parametrize("offset", [1e3, 1e6, 1e8, 1e12])
 def test_far_from_the_origin(offset: float, estimator: str) -> None:
-    x = np.round(np.random.default_rng(3).standard_normal((64, 3)) * 1024) / 1024  # so that adding the offset loses nothing
+    # so that adding the offset loses nothing
+    x = np.round(np.random.default_rng(3).standard_normal((64, 3)) * 1024) / 1024
     y = np.maximum(x, 0)
     near = sg.affinity(x, y, covariance=estimator).score
-    assert sg.affinity(x + offset, y - offset, covariance=estimator).score == pytest.approx(near, abs=1e-10)
-    assert sg.affinity(x + offset, x - offset, covariance=estimator).score == pytest.approx(1, abs=1e-10)
+    assert sg.affinity(x + offset, y - offset, covariance=estimator).score == pytest.approx(
+        near, abs=1e-10
+    )
+    assert sg.affinity(x + offset, x - offset, covariance=estimator).score == pytest.approx(
+        1, abs=1e-10
+    )
 
 
 @pytest.mark.parametrize("estimator", ["unbiased", "ledoit-wolf"])
@@ -158,7 +187,9 @@ def test_outputs_too_small_for_float64_say_so() -> None:
         assert "hardly varies" in result.reason
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here"
+)
 class TestCuda:
     """A GPU gives the CPU's float64 result, whatever the type of its input."""
 
@@ -181,9 +212,17 @@ class TestCuda:
 
     @pytest.mark.parametrize("estimator", ["ledoit-wolf", "unbiased"])
     def test_many_pairs_of_mixed_widths(self, estimator: str) -> None:
-        pairs = [self.pair(d, seed) for seed, d in enumerate((*self.WIDTHS, *reversed(self.WIDTHS), 1, 3, 1))]
+        pairs = [
+            self.pair(d, seed)
+            for seed, d in enumerate((*self.WIDTHS, *reversed(self.WIDTHS), 1, 3, 1))
+        ]
         pairs.append((pairs[0][0], torch.zeros_like(pairs[0][0])))
-        pairs.append((pairs[0][0], pairs[0][1][torch.randperm(512, generator=torch.Generator().manual_seed(0))]))
+        pairs.append(
+            (
+                pairs[0][0],
+                pairs[0][1][torch.randperm(512, generator=torch.Generator().manual_seed(0))],
+            )
+        )
         on_gpu = sg.affinities([(x.cuda(), y.cuda()) for x, y in pairs], covariance=estimator)
         on_cpu = sg.affinities(pairs, covariance=estimator)
         for result, expected in zip(on_gpu, on_cpu, strict=True):
@@ -199,11 +238,15 @@ class TestCuda:
             sg.affinity(x, y).score.backward()
             gradients[device] = torch.cat([x.grad, y.grad]).cpu()
         largest = gradients["cpu"].abs().max()
-        torch.testing.assert_close(gradients["cuda"], gradients["cpu"], atol=1e-5 * float(largest), rtol=1e-4)
+        torch.testing.assert_close(
+            gradients["cuda"], gradients["cpu"], atol=1e-5 * float(largest), rtol=1e-4
+        )
 
     def test_devices_are_not_mixed(self) -> None:
         x, y = self.pair(3)
-        with pytest.raises(sg.InputTypeError, match=r"x is on cuda:0 and y on cpu\. Move one with \.to"):
+        with pytest.raises(
+            sg.InputTypeError, match=r"x is on cuda:0 and y on cpu\. Move one with \.to"
+        ):
             sg.affinity(x.cuda(), y)
 
     def test_together_and_one_by_one(self) -> None:

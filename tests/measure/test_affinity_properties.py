@@ -1,4 +1,6 @@
-"""What holds of every affinity score: bounds, invariances, and indifference to how the numbers are stored."""
+"""What holds of every affinity score: bounds, invariances, and indifference to how the numbers are
+stored.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ import sigmascope as sg
 Array = np.ndarray
 Pair = tuple[Array, Array]
 ESTIMATORS = ("ledoit-wolf", "unbiased", "biased")
-# Between the score and its bound, or between two ways to write one pair, lies only the rounding of float64. It enters
-# with the condition of the covariances, at most 1e3 with eps = 1e-6 of data of unit scale, and comes out below this.
+# Between the score and its bound, or between two ways to write one pair, lies only the rounding of
+# float64. It enters with the condition of the covariances, at most 1e3 with eps = 1e-6 of data of
+# unit scale, and comes out below this.
 ROUNDING = 1e-9
 
 LAWS: dict[str, Callable[[np.random.Generator, int, int], Array]] = {
@@ -56,7 +59,12 @@ def drawn(laws: list[str] | None = None) -> st.SearchStrategy[Pair]:
 
     names = st.sampled_from([*FUNCTIONS, "independent"])
     return st.builds(
-        make, st.sampled_from(laws or list(LAWS)), names, st.integers(2, 24), st.integers(1, 12), st.integers(0, 2**32)
+        make,
+        st.sampled_from(laws or list(LAWS)),
+        names,
+        st.integers(2, 24),
+        st.integers(1, 12),
+        st.integers(0, 2**32),
     )
 
 
@@ -66,25 +74,38 @@ def written(draw: st.DrawFn) -> Pair:
     d = draw(st.integers(1, 4))
     elements = st.floats(-100, 100, width=32, allow_subnormal=False)
     n, m = draw(st.integers(2, 6)), draw(st.integers(2, 6))
-    return draw(hnp.arrays(np.float64, (n, d), elements=elements)), draw(hnp.arrays(np.float64, (m, d), elements=elements))
+    return draw(hnp.arrays(np.float64, (n, d), elements=elements)), draw(
+        hnp.arrays(np.float64, (m, d), elements=elements)
+    )
 
 
 pairs = st.one_of(drawn(), written())
 
 
 @examples(400)
-@given(pairs, st.sampled_from(ESTIMATORS), st.sampled_from(["optimal", "paired"]), st.sampled_from([0.0, 1e-6, 1e-2]))
-def test_score_is_at_most_one_and_explains_itself(pair: Pair, estimator: str, coupling: str, eps: float) -> None:
+@given(
+    pairs,
+    st.sampled_from(ESTIMATORS),
+    st.sampled_from(["optimal", "paired"]),
+    st.sampled_from([0.0, 1e-6, 1e-2]),
+)
+def test_score_is_at_most_one_and_explains_itself(
+    pair: Pair, estimator: str, coupling: str, eps: float
+) -> None:
     if coupling == "paired":
         pair = tuple(sample[: min(map(len, pair))] for sample in pair)
     result = sg.affinity(*pair, covariance=estimator, coupling=coupling, eps=eps)
     assert math.isnan(result.score) == bool(result.reason) == result.degenerate
     assert result.certified != "no"
     assert result.degenerate or result.score <= 1
-    assert result.degenerate or result.score == pytest.approx(1 - result.w2 / result.bound, abs=1e-12)
+    assert result.degenerate or result.score == pytest.approx(
+        1 - result.w2 / result.bound, abs=1e-12
+    )
     assert math.isnan(float(result)) if result.reason else float(result) == result.score
     assert (result.n, result.dim, result.covariance) == (*pair[0].shape, estimator)
-    released = sg.affinity(*pair, covariance=estimator, coupling=coupling, eps=eps, degenerate="released")
+    released = sg.affinity(
+        *pair, covariance=estimator, coupling=coupling, eps=eps, degenerate="released"
+    )
     assert released.score <= 1
     assert released.reason == ""
     assert result.degenerate or released.score == result.score
@@ -141,7 +162,9 @@ def same(first: sg.Affinity, second: sg.Affinity, tolerance: float = ROUNDING) -
 
 @examples(200)
 @given(drawn(), st.sampled_from(ESTIMATORS), st.floats(-100, 100), st.floats(-100, 100))
-def test_translation_changes_nothing(pair: Pair, estimator: str, shift_x: float, shift_y: float) -> None:
+def test_translation_changes_nothing(
+    pair: Pair, estimator: str, shift_x: float, shift_y: float
+) -> None:
     (x, y), still = pair, sg.affinity(*pair, covariance=estimator)
     assert same(sg.affinity(x + shift_x, y, covariance=estimator), still)
     assert same(sg.affinity(x, y + shift_y, covariance=estimator), still)
@@ -167,7 +190,9 @@ def test_order_of_rows_changes_nothing(pair: Pair, estimator: str, seed: int) ->
 
 @examples(200)
 @given(drawn(), st.sampled_from(ESTIMATORS), st.floats(-8, 8))
-def test_common_scale_changes_nothing_if_eps_follows(pair: Pair, estimator: str, exponent: float) -> None:
+def test_common_scale_changes_nothing_if_eps_follows(
+    pair: Pair, estimator: str, exponent: float
+) -> None:
     (x, y), scale = pair, 10**exponent
     still = sg.affinity(x, y, covariance=estimator, eps=1e-6)
     assert same(sg.affinity(scale * x, scale * y, covariance=estimator, eps=1e-6 * scale**2), still)
@@ -175,7 +200,9 @@ def test_common_scale_changes_nothing_if_eps_follows(pair: Pair, estimator: str,
 
 @examples(200)
 @given(drawn(["gaussian"]), st.sampled_from(ESTIMATORS), st.floats(-8, 8))
-def test_scale_of_the_output_changes_nothing_without_eps(pair: Pair, estimator: str, exponent: float) -> None:
+def test_scale_of_the_output_changes_nothing_without_eps(
+    pair: Pair, estimator: str, exponent: float
+) -> None:
     x, y = pair
     still = sg.affinity(x, y, covariance=estimator, eps=0)
     assert same(sg.affinity(x, 10**exponent * y, covariance=estimator, eps=0), still)
@@ -194,7 +221,8 @@ def test_many_pairs_score_as_one_by_one(many: list[Pair], estimator: str, as_ten
         assert type(result.score) is type(alone.score)
 
 
-# Ways to store the numbers of a matrix that hold them exactly, once they are representable in bfloat16 and float16.
+# Ways to store the numbers of a matrix that hold them exactly, once they are representable in
+# bfloat16 and float16.
 STORAGE: dict[str, Callable[[Array], Array | torch.Tensor]] = {
     "fortran": np.asfortranarray,
     "every second row": lambda x: np.repeat(x, 2, axis=0)[::2],
@@ -219,6 +247,13 @@ STORAGE: dict[str, Callable[[Array], Array | torch.Tensor]] = {
 @examples(300)
 @given(drawn(), st.sampled_from(ESTIMATORS), st.sampled_from(list(STORAGE)))
 def test_storage_changes_nothing(pair: Pair, estimator: str, storage: str) -> None:
-    x, y = (torch.from_numpy(sample.clip(-1000, 1000)).bfloat16().half().double().numpy() for sample in pair)
+    x, y = (
+        torch.from_numpy(sample.clip(-1000, 1000)).bfloat16().half().double().numpy()
+        for sample in pair
+    )
     stored = STORAGE[storage](x), STORAGE[storage](y)
-    assert same(sg.affinity(*stored, covariance=estimator), sg.affinity(x, y, covariance=estimator), tolerance=1e-12)
+    assert same(
+        sg.affinity(*stored, covariance=estimator),
+        sg.affinity(x, y, covariance=estimator),
+        tolerance=1e-12,
+    )

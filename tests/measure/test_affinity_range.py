@@ -1,4 +1,6 @@
-"""Where the score lies: its limits, what it is blind to, and how it behaves when samples are few or outputs small."""
+"""Where the score lies: its limits, what it is blind to, and how it behaves when samples are few or
+outputs small.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def plain(x: Array, y: Array, **options: float | str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("d", "unbiased", "shrunk"), [(8, 0.617, 0.611), (128, 0.709, 0.622), (512, 0.853, 0.634), (1024, 0.895, 0.641)]
+    ("d", "unbiased", "shrunk"),
+    [(8, 0.617, 0.611), (128, 0.709, 0.622), (512, 0.853, 0.634), (1024, 0.895, 0.641)],
 )
 def test_wide_relu(d: int, unbiased: float, shrunk: float) -> None:
     """The plain estimator climbs to 1 with the number of columns; the shrunk one stays at its plateau."""
@@ -46,11 +49,14 @@ def test_two_rows_are_always_affine(d: int, estimator: str) -> None:
 def test_two_rows_with_orthogonal_differences_are_half_affine(estimator: str) -> None:
     x, y = np.zeros((2, 4)), np.zeros((2, 4))
     x[0, 0], y[0, 1] = 1.0, 2.0
-    assert sg.affinity(x, y, covariance=estimator, eps=1e-12).score == pytest.approx(expected_half(estimator), abs=1e-4)
+    assert sg.affinity(x, y, covariance=estimator, eps=1e-12).score == pytest.approx(
+        expected_half(estimator), abs=1e-4
+    )
 
 
 def expected_half(estimator: str) -> float:
-    # Nothing of x reaches the direction of y: the distance is the biased standard deviation of y, the bound sqrt(2 tr).
+    # Nothing of x reaches the direction of y: the distance is the biased standard deviation of y,
+    # the bound sqrt(2 tr).
     return 1 - math.sqrt((1.0 if estimator == "ledoit-wolf" else 0.5) / 2)
 
 
@@ -61,7 +67,9 @@ def test_heavy_tails_bring_the_shrunk_score_below_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [relu, np.tanh, np.exp, lambda x: x**3, lambda x: x**5], ids=["relu", "tanh", "exp", "x^3", "x^5"]
+    "function",
+    [relu, np.tanh, np.exp, lambda x: x**3, lambda x: x**5],
+    ids=["relu", "tanh", "exp", "x^3", "x^5"],
 )
 def test_increasing_functions_keep_the_shrunk_score_inside(function: object) -> None:
     for n, d in [(8, 30), (64, 64), (200, 3)]:
@@ -85,7 +93,7 @@ def test_independent_clouds_do_not_score_zero() -> None:
     assert scores[1] == pytest.approx(0.46, abs=0.03)
 
 
-def test_linear_maps_that_are_not_positive_are_penalised() -> None:
+def test_linear_maps_that_are_not_positive_are_penalized() -> None:
     x = gaussian(64, 8)
     turn = np.linalg.qr(gaussian(8, 8, seed=1))[0]
     assert plain(x, -x) == pytest.approx(0.44, abs=0.04)
@@ -112,14 +120,17 @@ TINY = {1e-4: 0.932, 1e-3: 0.509, 1.2e-3: 0.828, 3e-3: 0.961, 1e-2: 0.996}
 @pytest.mark.parametrize("slope", TINY)
 def test_tiny_linear_outputs(slope: float) -> None:
     x = gaussian(64, 8)
-    x = (x - x.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T, bias=True))).T  # exactly white
+    # exactly white
+    x = (x - x.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T, bias=True))).T
     result = sg.affinity(x, slope * x, covariance="biased", degenerate="released")
     assert result.score == pytest.approx(TINY[slope], abs=0.02)
     assert result.degenerate == (slope <= 1e-3)
     # White data make it a computation with three numbers: the variance of y, that of x, and eps.
     variance, eps = slope**2, 1e-6
     reached = 0 if result.degenerate else math.sqrt((variance + eps) / (1 + eps))
-    assert result.score == pytest.approx(1 - abs(reached - slope) / math.sqrt(2 * (variance + eps)), abs=1e-9)
+    assert result.score == pytest.approx(
+        1 - abs(reached - slope) / math.sqrt(2 * (variance + eps)), abs=1e-9
+    )
     refused = sg.affinity(x, slope * x, covariance="biased")
     assert math.isnan(refused.score) == result.degenerate
 
@@ -148,7 +159,9 @@ def test_result_prints_what_is_needed_to_trust_it() -> None:
     assert shown.endswith("n=64, dim=200, covariance='ledoit-wolf', certified='diagonal')")
     dead = repr(sg.affinity(x, 0 * x))
     assert "score=nan" in dead
-    assert dead.endswith("reason='the output hardly varies: its mean variance 0 is not above eps 1e-06')")
+    assert dead.endswith(
+        "reason='the output hardly varies: its mean variance 0 is not above eps 1e-06')"
+    )
 
 
 def test_options_are_keywords_and_results_are_frozen() -> None:

@@ -21,8 +21,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GRID = json.loads((GOLDEN / "affinity_grid.json").read_text())
 PUBLISHED = json.loads((GOLDEN / "companions.json").read_text())
 PAIRS = np.load(GOLDEN / "affinity_pairs.npz")
-# The published code works in float32. The norm is compared relatively. What leaves an activation may differ in its last bit
-# from one processor to another, and then change its bin.
+# The published code works in float32. The norm is compared relatively. What leaves an activation
+# may differ in its last bit from one processor to another, and then change its bin.
 TOLERANCE = {"norm": 1e-4, "cka": 1e-4, "entropy_before": 1e-5, "entropy_after": 1e-3}
 KEYS = ("cka", "norm", "sparsity_before", "sparsity_after", "entropy_before", "entropy_after", "r2")
 ALL_KEYS = {*KEYS, "norm_per_sample", "sparsity", "entropy"}
@@ -80,8 +80,11 @@ def test_published_grid(case: dict, expected: dict) -> None:
             wanted = expected[key] if key.endswith("_before") else expected[key][position]
             if not agrees(key, found.values[key], wanted):
                 off[name, key] = found.values[key]
-    # Where hardly anything varies next to a large mean, the kernel of the published CKA drowns in the rounding of float32.
-    drowned = {key for key in off if key in {("hardtanh", "cka"), ("tanh", "cka")} and case["mean"] == 3}
+    # Where hardly anything varies next to a large mean, the kernel of the published CKA drowns in
+    # the rounding of float32.
+    drowned = {
+        key for key in off if key in {("hardtanh", "cka"), ("tanh", "cka")} and case["mean"] == 3
+    }
     assert set(off) == drowned
     for name, key in drowned:
         assert off[name, key] == pytest.approx(textbook_cka(x, ACTIVATIONS[name](x)), abs=1e-9)
@@ -91,9 +94,12 @@ def test_published_grid(case: dict, expected: dict) -> None:
 def test_published_edge_cases(name: str) -> None:
     x, y = (torch.from_numpy(PAIRS[f"{name}/{side}"]) for side in "xy")
     found = companions(x, y, compat=True)
-    # The published R² of outputs that are all constant compares one rounding error with another; it should be 1.
+    # The published R² of outputs that are all constant compares one rounding error with another; it
+    # should be 1.
     expected = PUBLISHED["edge"][name] | ({"r2": 1.0} if name == "all_rows_equal" else {})
-    assert {key: found.values[key] for key in KEYS if not agrees(key, found.values[key], expected[key])} == {}
+    assert {
+        key: found.values[key] for key in KEYS if not agrees(key, found.values[key], expected[key])
+    } == {}
     assert set(found.reasons) == {key for key in KEYS if expected[key] is None}
 
 
@@ -101,13 +107,19 @@ def test_published_values_can_be_missed() -> None:
     case, expected = GRID["draws"][9], PUBLISHED["draws"][9]
     x = draw(case)
     found = companions(x, 1.1 * F.relu(x), compat=False).values
-    assert [key for key in ("norm", "entropy_before", "r2") if agrees(key, found[key], np.ravel(expected[key])[0])] == []
+    assert [
+        key
+        for key in ("norm", "entropy_before", "r2")
+        if agrees(key, found[key], np.ravel(expected[key])[0])
+    ] == []
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 3), (40, 40), (7, 30), (2, 1)])
 def test_cka_is_the_textbook_formula(n: int, d: int) -> None:
     x = normal(n, d) + 3
-    assert companions(x, x.tanh(), metrics="cka").values["cka"] == pytest.approx(textbook_cka(x, x.tanh()), abs=1e-12)
+    assert companions(x, x.tanh(), metrics="cka").values["cka"] == pytest.approx(
+        textbook_cka(x, x.tanh()), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("n", "d"), [(50, 6), (9, 20)])
@@ -115,11 +127,14 @@ def test_cka_ignores_rotation_scale_and_shift(n: int, d: int) -> None:
     x, y = normal(n, d), normal(n, d).abs()
     rotation = torch.linalg.qr(normal(d, d, seed=1)).Q
     plain = companions(x, y, metrics="cka").values["cka"]
-    assert companions(-1e-60 * x @ rotation + 2e-60, 1e90 * y + 1e90, metrics="cka").values["cka"] == pytest.approx(plain)
+    assert companions(-1e-60 * x @ rotation + 2e-60, 1e90 * y + 1e90, metrics="cka").values[
+        "cka"
+    ] == pytest.approx(plain)
     assert companions(x, 3 * x @ rotation, metrics="cka").values["cka"] == pytest.approx(1)
     skewed = companions(x * torch.arange(1, d + 1), y, metrics="cka").values["cka"]
     assert abs(skewed - plain) > 1e-3
-    assert companions(x, y.flip(0), metrics="cka").values["cka"] < 0.9 * plain  # rows belong together
+    # rows belong together
+    assert companions(x, y.flip(0), metrics="cka").values["cka"] < 0.9 * plain
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -127,17 +142,30 @@ def test_cka_ignores_rotation_scale_and_shift(n: int, d: int) -> None:
 def test_compat_entropy_bins_as_histc_does(d: int, dtype: torch.dtype) -> None:
     x = normal(60, d).to(dtype)
     # Rounded values fall on the edges of bins; the first rows are constant.
-    for sample in (x, (4 * x).round() / 4, x.relu(), torch.cat([torch.full((5, d), 0.1, dtype=dtype), x])):
-        found = companions(sample, sample + 1, metrics="entropy", compat=True).values["entropy_before"]
+    for sample in (
+        x,
+        (4 * x).round() / 4,
+        x.relu(),
+        torch.cat([torch.full((5, d), 0.1, dtype=dtype), x]),
+    ):
+        found = companions(sample, sample + 1, metrics="entropy", compat=True).values[
+            "entropy_before"
+        ]
         assert found == pytest.approx(textbook_entropy(sample) + math.log(d), abs=1e-7)
 
 
 def test_the_compat_offset_of_the_entropy_is_ln_d() -> None:
     x = normal(30, 17)
-    ours, theirs = (companions(x, x.relu(), metrics="entropy", compat=compat).values for compat in (False, True))
+    ours, theirs = (
+        companions(x, x.relu(), metrics="entropy", compat=compat).values for compat in (False, True)
+    )
     for key in ("entropy_before", "entropy_after"):
         assert theirs[key] - ours[key] == pytest.approx(math.log(17), abs=1e-14)
-    assert theirs["entropy"] == ours["entropy"] == pytest.approx(ours["entropy_after"] - ours["entropy_before"])
+    assert (
+        theirs["entropy"]
+        == ours["entropy"]
+        == pytest.approx(ours["entropy_after"] - ours["entropy_before"])
+    )
 
 
 def test_entropy_of_known_histograms() -> None:
@@ -186,7 +214,9 @@ def test_compat_r2_of_dead_and_repeated_channels_is_that_of_scikit_learn() -> No
     found = companions(x, y, metrics="r2", compat=True).values["r2"]
     assert found == pytest.approx(sklearn_r2(x, y), abs=1e-10)
     assert found > 2 / 6  # two constant outputs count as 1
-    assert companions(torch.ones_like(x), y, metrics="r2", compat=True).values["r2"] == pytest.approx(2 / 6)
+    assert companions(torch.ones_like(x), y, metrics="r2", compat=True).values[
+        "r2"
+    ] == pytest.approx(2 / 6)
 
 
 def test_r2_is_scored_on_rows_that_were_not_fitted() -> None:
@@ -196,7 +226,9 @@ def test_r2_is_scored_on_rows_that_were_not_fitted() -> None:
     assert expected < 0
     assert companions(x, noise, metrics="r2").values["r2"] == pytest.approx(expected, abs=1e-10)
     assert companions(x, noise, metrics="r2", compat=True).values["r2"] > 0
-    assert companions(x, x @ normal(8, 8, seed=2) - 3, metrics="r2").values["r2"] == pytest.approx(1)
+    assert companions(x, x @ normal(8, 8, seed=2) - 3, metrics="r2").values["r2"] == pytest.approx(
+        1
+    )
 
 
 def test_r2_leaves_out_dead_outputs() -> None:
@@ -229,7 +261,11 @@ def test_bad_numbers_are_reasons(bad: float, side: int, compat: bool) -> None:
     pair = [normal(50, 4), normal(50, 4, seed=1)]
     pair[side][3, 2] = bad
     found = companions(*pair, compat=compat, density=(0.5, 0.5))
-    assert set(found.values) == set(found.reasons) == ALL_KEYS - ({"norm_per_sample"} if compat else set())
+    assert (
+        set(found.values)
+        == set(found.reasons)
+        == ALL_KEYS - ({"norm_per_sample"} if compat else set())
+    )
     assert all(map(math.isnan, found.values.values()))
     assert all(reason.startswith("xy"[side]) for reason in found.reasons.values())
 
@@ -273,7 +309,10 @@ def test_any_floating_type_is_measured_in_float64(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(("n", "d"), [(200, 30), (50, 300)])
 def test_a_gpu_measures_the_same(n: int, d: int, compat: bool) -> None:
     x = normal(n, d).float()
-    here, there = companions(x, x.relu(), compat=compat), companions(x.cuda(), x.relu().cuda(), compat=compat)
+    here, there = (
+        companions(x, x.relu(), compat=compat),
+        companions(x.cuda(), x.relu().cuda(), compat=compat),
+    )
     assert there.values == pytest.approx(here.values, abs=1e-9, nan_ok=True)
     assert there.reasons == here.reasons
 

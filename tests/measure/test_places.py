@@ -23,7 +23,8 @@ def places(*paths: str) -> list[str]:
         ("features.2.conv.1.2", "conv.1.2"),
         ("features.denseblock1.denselayer6.relu2", "relu2"),  # DenseNet
         ("inception3a.branch2.0", "branch2.0"),  # GoogLeNet
-        ("encoder.layer.7.intermediate.intermediate_act_fn", "intermediate.intermediate_act_fn"),  # BERT
+        # BERT
+        ("encoder.layer.7.intermediate.intermediate_act_fn", "intermediate.intermediate_act_fn"),
         ("features.3", OUTSIDE),  # VGG: layers in a row are no blocks
         ("relu", OUTSIDE),
         ("", OUTSIDE),

@@ -1,4 +1,6 @@
-"""Kept features, scored again: the same bits for the same options, a direct run's numbers for others."""
+"""Kept features, scored again: the same bits for the same options, a direct run's numbers for
+others.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ class Toy(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.relu, self.linear = nn.Conv2d(3, 6, 3), nn.ReLU(inplace=True), nn.Linear(6, 5)
+        self.conv, self.relu, self.linear = (
+            nn.Conv2d(3, 6, 3),
+            nn.ReLU(inplace=True),
+            nn.Linear(6, 5),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.relu(self.conv(x))
@@ -41,7 +47,10 @@ def network(seed: int = 0) -> Toy:
 
 
 def images(count: int = 3, first: int = 0) -> list[Tensor]:
-    return [torch.randn(20, 3, 6, 6, generator=torch.Generator().manual_seed(first + seed)) for seed in range(count)]
+    return [
+        torch.randn(20, 3, 6, 6, generator=torch.Generator().manual_seed(first + seed))
+        for seed in range(count)
+    ]
 
 
 def sites(signature: sg.Signature) -> object:
@@ -68,7 +77,12 @@ def test_the_same_options_give_the_same_bits(case: str, tmp_path: Path) -> None:
     again = sg.rescore(tmp_path)
     assert sites(again) == sites(direct)
     assert again.options == direct.options
-    assert (again.model, again.data, again.batches, again.samples) == (direct.model, direct.data, 3, 60)
+    assert (again.model, again.data, again.batches, again.samples) == (
+        direct.model,
+        direct.data,
+        3,
+        60,
+    )
     assert again.coverage.skipped == direct.coverage.skipped
     assert again.coverage.notes == (*direct.coverage.notes, "scored again from kept features")
 
@@ -98,12 +112,16 @@ def test_other_options_give_what_a_direct_run_gives(case: str, tmp_path: Path) -
 
 def test_sparsity_of_the_pooled_matrices_where_nothing_else_is_known(tmp_path: Path) -> None:
     sg.signature(network(), images(), keep=tmp_path)
-    direct = sg.signature(network(), images(), metrics="sparsity").sites[0].metrics["sparsity_after"]
+    direct = (
+        sg.signature(network(), images(), metrics="sparsity").sites[0].metrics["sparsity_after"]
+    )
     again = sg.rescore(tmp_path, metrics="sparsity").sites[0].metrics["sparsity_after"]
     assert 0 == again < 0.1 < direct
 
 
-def test_activations_that_this_process_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_activations_that_this_process_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(activations, "_registered_functions", {})
     square = sg.register_activation(lambda x: x.square(), "squared")
 
@@ -127,7 +145,9 @@ def test_a_folder_of_another_run(tmp_path: Path) -> None:
     sg.signature(network(), images(), keep=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for model, batches in ((network(), images()), (network(1), images())):
-        with pytest.raises(sg.InputError, match=r"keep=.* holds batches of another run\. Pass an empty folder"):
+        with pytest.raises(
+            sg.InputError, match=r"keep=.* holds batches of another run\. Pass an empty folder"
+        ):
             sg.signature(model, batches, keep=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -172,12 +192,22 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: sg.signature(network(), images(2), keep=folder, eps=1e-3),
         r"holds batches of another run",
     ),
-    "another network": (lambda folder: sg.signature(network(1), images(2), keep=folder), r"holds batches of another run"),
-    "other data": (lambda folder: sg.signature(network(), images(2, first=7), keep=folder), r"holds batches of another run"),
-    "another name": (lambda folder: sg.signature(network(), images(2), keep=folder, name="x"), r"holds batches of another run"),
+    "another network": (
+        lambda folder: sg.signature(network(1), images(2), keep=folder),
+        r"holds batches of another run",
+    ),
+    "other data": (
+        lambda folder: sg.signature(network(), images(2, first=7), keep=folder),
+        r"holds batches of another run",
+    ),
+    "another name": (
+        lambda folder: sg.signature(network(), images(2), keep=folder, name="x"),
+        r"holds batches of another run",
+    ),
     "too few": (
         lambda folder: sg.signature(network(), images(1), keep=folder),
-        r"lacks batches that the run to be continued has scored\. Pass the folder of that run, or none",
+        r"lacks batches that the run to be continued has scored\. Pass the folder of that "
+        r"run, or none",
     ),
     "none": (lambda folder: None, r"lacks batches that the run to be continued has scored"),
 }
@@ -190,7 +220,12 @@ def test_a_run_does_not_go_on_in_the_folder_of_another(case: str, tmp_path: Path
     fill(tmp_path / "other")
     with pytest.raises(sg.InputError, match=match):
         sg.signature(network(), images(), keep=tmp_path / "other", resume=tmp_path / "run.jsonl")
-    assert sg.signature(network(), images(), keep=tmp_path / "own", resume=tmp_path / "run.jsonl").batches == 3
+    assert (
+        sg.signature(
+            network(), images(), keep=tmp_path / "own", resume=tmp_path / "run.jsonl"
+        ).batches
+        == 3
+    )
 
 
 def kept(folder: Path) -> list[Path]:
@@ -200,14 +235,20 @@ def kept(folder: Path) -> list[Path]:
 
 def test_nothing_kept(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(sg.InputError, match=r"holds no kept batches \(batch-\*\.safetensors\)\. Run signature\(.*keep="):
+        with pytest.raises(
+            sg.InputError,
+            match=r"holds no kept batches \(batch-\*\.safetensors\)\. Run signature\(.*keep=",
+        ):
             sg.rescore(folder)
 
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_missing_batch(missing: int, tmp_path: Path) -> None:
     kept(tmp_path)[missing].unlink()
-    match = rf"does not hold the batches of one run from the first on: see batch-00000{missing + 1}\.safetensors"
+    match = (
+        r"does not hold the batches of one run from the first on: see "
+        rf"batch-00000{missing + 1}\.safetensors"
+    )
     with pytest.raises(sg.InputError, match=match):
         sg.rescore(tmp_path)
 
@@ -216,7 +257,9 @@ def test_batches_of_two_runs(tmp_path: Path) -> None:
     first = kept(tmp_path / "a")
     sg.signature(network(), images(), keep=tmp_path / "b", eps=1e-3)
     shutil.copy(tmp_path / "b" / first[1].name, first[1])
-    with pytest.raises(sg.InputError, match=r"does not hold the batches of one run.*: see batch-000001"):
+    with pytest.raises(
+        sg.InputError, match=r"does not hold the batches of one run.*: see batch-000001"
+    ):
         sg.rescore(tmp_path / "a")
 
 
@@ -226,7 +269,9 @@ def test_a_truncated_batch(number: int, tmp_path: Path) -> None:
     whole = path.read_bytes()
     for end in (0, 4, 8, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:end])
-        with pytest.raises(sg.FileFormatError, match=rf"batch-00000{number}\.safetensors is truncated, damaged"):
+        with pytest.raises(
+            sg.FileFormatError, match=rf"batch-00000{number}\.safetensors is truncated, damaged"
+        ):
             sg.rescore(tmp_path)
 
 
@@ -241,9 +286,18 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Tensor], dict[str, Any]], object], s
         lambda t, i: t.pop("0.x"),
         r"batch-000001\.safetensors: call 0 has no two matrices\. Run the network",
     ),
-    "no matrix": (lambda t, i: t.update({"0.y": torch.zeros(3)}), r"batch-000001\.safetensors: call 0 has no two matrices"),
-    "foreign": (lambda t, i: i.clear(), r"batch-000001\.safetensors: kept: expected the fields of _Kept, found None"),
-    "hostile": (lambda t, i: i["kept"].update(size="x"), r"batch-000001\.safetensors: kept\.size: expected a whole number"),
+    "no matrix": (
+        lambda t, i: t.update({"0.y": torch.zeros(3)}),
+        r"batch-000001\.safetensors: call 0 has no two matrices",
+    ),
+    "foreign": (
+        lambda t, i: i.clear(),
+        r"batch-000001\.safetensors: kept: expected the fields of _Kept, found None",
+    ),
+    "hostile": (
+        lambda t, i: i["kept"].update(size="x"),
+        r"batch-000001\.safetensors: kept\.size: expected a whole number",
+    ),
     "deep": (
         lambda t, i: i["kept"]["calls"][0].update(shape=[1, "x"]),
         r"kept\.calls\[0\]\.shape\[1\]: expected a whole number, found 'x'",
@@ -261,7 +315,12 @@ def test_a_spoilt_batch_is_named(case: str, tmp_path: Path) -> None:
 
 def test_matrices_that_fit_no_longer_are_a_reason(tmp_path: Path) -> None:
     paths = kept(tmp_path)
-    spoil(paths[0], lambda tensors, _: tensors.update({"0.x": torch.zeros(3, 3), "0.y": torch.zeros(2, 2, dtype=torch.long)}))
+    spoil(
+        paths[0],
+        lambda tensors, _: tensors.update(
+            {"0.x": torch.zeros(3, 3), "0.y": torch.zeros(2, 2, dtype=torch.long)}
+        ),
+    )
     site = sg.rescore(tmp_path, metrics="all").sites[0]
     assert site.batches == 2
     assert "(1 of 3 batches)" in site.reason
@@ -276,7 +335,9 @@ def test_matrices_that_fit_no_longer_are_a_reason(tmp_path: Path) -> None:
         ({"eps": math.nan}, sg.InputError, r"eps=nan cannot be added to a variance"),
     ],
 )
-def test_a_bad_option(options: dict[str, Any], error: type[Exception], match: str, tmp_path: Path) -> None:
+def test_a_bad_option(
+    options: dict[str, Any], error: type[Exception], match: str, tmp_path: Path
+) -> None:
     kept(tmp_path)
     with pytest.raises(error, match=match):
         sg.rescore(tmp_path, **options)

@@ -122,10 +122,16 @@ def test_two_images_are_not_inputs_and_labels() -> None:
     assert sg.signature(network, [images[:1], images[1:]]).batches == 2
 
 
-@pytest.mark.parametrize("extra", [{}, {"labels": LABELS}, {"label": LABELS, "targets": LABELS}, {"identity": LABELS}])
+@pytest.mark.parametrize(
+    "extra", [{}, {"labels": LABELS}, {"label": LABELS, "targets": LABELS}, {"identity": LABELS}]
+)
 def test_a_mapping_gives_arguments_by_name(extra: dict[str, Tensor]) -> None:
     """Labels and what the network does not take are left out, wherever they stand."""
-    for content in ({"pixels": X, **extra}, {**extra, "pixels": X}, {"step": torch.tensor(3), **extra, "pixels": X}):
+    for content in (
+        {"pixels": X, **extra},
+        {**extra, "pixels": X},
+        {"step": torch.tensor(3), **extra, "pixels": X},
+    ):
         result = sg.signature(Named(), [content])
         assert [scores for _, scores in rows(result)] == [scores for _, scores in WHOLE]
         assert result.samples == 32
@@ -142,22 +148,39 @@ def test_labels_are_left_out_where_the_network_takes_anything() -> None:
 
 
 def test_a_mapping_without_any_argument() -> None:
-    with pytest.raises(sg.InputError, match=r"keys image, labels has none of the network's arguments pixels\. Pass forward="):
+    with pytest.raises(
+        sg.InputError,
+        match=r"keys image, labels has none of the network's arguments pixels\. Pass forward=",
+    ):
         sg.signature(Named(), {"image": X, "labels": LABELS})
 
 
 def test_forward_runs_the_network_on_batches_of_any_form() -> None:
     batches = [{"deep": {"x": half}, "word": "ignored"} for half in HALVES]
-    result = sg.signature(perceptron(), batches, forward=lambda network, batch: network(batch["deep"]["x"]))
+    result = sg.signature(
+        perceptron(), batches, forward=lambda network, batch: network(batch["deep"]["x"])
+    )
     assert rows(result) == IN_HALVES
 
 
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
-    "nothing": ([], sg.InputError, r"batches is empty\. Pass a loader or a list with at least one batch"),
+    "nothing": (
+        [],
+        sg.InputError,
+        r"batches is empty\. Pass a loader or a list with at least one batch",
+    ),
     "an empty generator": (iter(()), sg.InputError, r"batches is empty"),
-    "a number": (3, sg.InputTypeError, r"batches is a int\. Pass a DataLoader, a list of batches, or one batch"),
+    "a number": (
+        3,
+        sg.InputTypeError,
+        r"batches is a int\. Pass a DataLoader, a list of batches, or one batch",
+    ),
     "a word": ("cifar10", sg.InputTypeError, r"batches is a str\. Pass a DataLoader"),
-    "words": (["a", "b"], sg.InputError, r"a batch of type str holds no tensor\. Yield tensors, tuples .*, or pass forward="),
+    "words": (
+        ["a", "b"],
+        sg.InputError,
+        r"a batch of type str holds no tensor\. Yield tensors, tuples .*, or pass forward=",
+    ),
 }
 
 
@@ -186,7 +209,9 @@ def test_autocast_is_respected_and_does_not_reach_the_scores() -> None:
     assert [site.dtype for site in lowered.sites] == ["bfloat16", "bfloat16"]
     assert [site.dtype for site in plain.sites] == ["float32", "float32"]
     assert lowered.scores == pytest.approx(plain.scores, abs=0.02)
-    assert lowered.sites[0].metrics["norm_per_sample"] == pytest.approx(plain.sites[0].metrics["norm_per_sample"], rel=0.01)
+    assert lowered.sites[0].metrics["norm_per_sample"] == pytest.approx(
+        plain.sites[0].metrics["norm_per_sample"], rel=0.01
+    )
     assert not np.array_equal(lowered.scores, plain.scores)
 
 
@@ -258,7 +283,8 @@ def test_batch_axis() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.layers(x)
 
-    x = torch.randn(6, 20, 4, generator=torch.Generator().manual_seed(0))  # (time, samples, channels)
+    # (time, samples, channels)
+    x = torch.randn(6, 20, 4, generator=torch.Generator().manual_seed(0))
     result = sg.signature(TimeFirst(), x, batch_axis=1)
     assert (result.samples, [site.n for site in result.sites]) == (20, [20, 20])
     moved = sg.signature(TimeFirst(), x.transpose(0, 1))
@@ -272,27 +298,40 @@ def test_the_fingerprint_of_the_data() -> None:
     first = sg.signature(network, list(HALVES))
     assert first.data == sg.signature(perceptron(1), DataLoader(X, batch_size=16)).data
     assert first.model != sg.signature(perceptron(1), X).model
-    others = {sg.signature(network, batches).data for batches in (HALVES[::-1], [X], [X[:16], X[16:] + 1], [X[:16].double()])}
+    others = {
+        sg.signature(network, batches).data
+        for batches in (HALVES[::-1], [X], [X[:16], X[16:] + 1], [X[:16].double()])
+    }
     assert len(others | {first.data}) == 5
 
 
 def test_the_fingerprint_of_the_network() -> None:
     """It depends on weights, kinds of layers and their settings."""
     linear = perceptron()[0]
-    networks = [nn.Sequential(linear, last) for last in (nn.ReLU(), nn.Tanh(), nn.LeakyReLU(0.1), nn.LeakyReLU(0.2))]
+    networks = [
+        nn.Sequential(linear, last)
+        for last in (nn.ReLU(), nn.Tanh(), nn.LeakyReLU(0.1), nn.LeakyReLU(0.2))
+    ]
     assert len({sg.signature(network, X).model for network in networks}) == 4
     assert sg.signature(perceptron(), X).model == sg.signature(perceptron(), X).model
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here"
+)
 class TestCuda:
     """A GPU gives the CPU's scores, and the batches follow the network there."""
 
     @pytest.mark.parametrize("covariance", ["ledoit-wolf", "unbiased"])
     def test_the_same_scores(self, covariance: str) -> None:
         # In float64, so that the two forward passes agree.
-        network = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(inplace=True), nn.Conv2d(16, 24, 3), nn.GELU()).double()
-        batches = [torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+        network = nn.Sequential(
+            nn.Conv2d(3, 16, 3), nn.ReLU(inplace=True), nn.Conv2d(16, 24, 3), nn.GELU()
+        ).double()
+        batches = [
+            torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+            for seed in range(3)
+        ]
         on_cpu = sg.signature(network, batches, covariance=covariance, metrics="all")
         on_gpu = sg.signature(network.cuda(), batches, covariance=covariance, metrics="all")
         assert on_gpu.scores == pytest.approx(on_cpu.scores, abs=1e-5)

@@ -40,7 +40,9 @@ def network() -> nn.Module:
 
 
 def batches(count: int = 2) -> list[Tensor]:
-    return [torch.randn(24, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(count)]
+    return [
+        torch.randn(24, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(count)
+    ]
 
 
 RESULT = sg.signature(network(), [*batches(), batches()[0][:3]], metrics=["r2", "cka"], name="toy")
@@ -116,7 +118,18 @@ def test_html_escapes_hostile_names() -> None:
     coverage = replace(RESULT.coverage, notes=(hostile,))
     page = Tags()
     page.feed(replace(RESULT, name=hostile, sites=(site, failed), coverage=coverage)._repr_html_())
-    assert {*page.tags} == {"table", "caption", "thead", "tr", "th", "tbody", "td", "div", "p", "br"}
+    assert {*page.tags} == {
+        "table",
+        "caption",
+        "thead",
+        "tr",
+        "th",
+        "tbody",
+        "td",
+        "div",
+        "p",
+        "br",
+    }
     assert page.text.count(hostile) == 6
     assert page.tags.count("td") == 2 * (5 + 3)  # the metrics of all sites are columns of each
 
@@ -124,7 +137,14 @@ def test_html_escapes_hostile_names() -> None:
 def test_html_holds_what_the_table_holds() -> None:
     page = Tags()
     page.feed(RESULT._repr_html_())
-    for text in ("relu", "(network)#2", f"{RESULT.scores[0]:.4f}", "x contains NaN", "the last batch of 3 samples", "r2"):
+    for text in (
+        "relu",
+        "(network)#2",
+        f"{RESULT.scores[0]:.4f}",
+        "x contains NaN",
+        "the last batch of 3 samples",
+        "r2",
+    ):
         assert text in page.text
 
 
@@ -157,15 +177,21 @@ def test_the_frame() -> None:
     assert frame["site"].tolist() == ["relu", "(network)#1", "(network)#2"]
     assert frame["score"].to_numpy() == pytest.approx(RESULT.scores, nan_ok=True)
     assert frame["score"].dtype == frame["r2"].dtype == np.float64
-    assert frame["r2"].tolist() == pytest.approx([site.metrics["r2"] for site in RESULT.sites], nan_ok=True)
+    assert frame["r2"].tolist() == pytest.approx(
+        [site.metrics["r2"] for site in RESULT.sites], nan_ok=True
+    )
     assert frame["batches"].tolist() == [2, 0, 2]
-    assert {"path", "call", "kind", "std", "low", "high", "n", "dim", "reason", "channel_axis"} <= {*frame.columns}
+    assert {"path", "call", "kind", "std", "low", "high", "n", "dim", "reason", "channel_axis"} <= {
+        *frame.columns
+    }
     assert "metrics" not in frame.columns
 
 
 def test_the_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(sg.MissingExtraError, match=r"to_frame needs pandas: pip install 'sigmascope\[analysis\]'"):
+    with pytest.raises(
+        sg.MissingExtraError, match=r"to_frame needs pandas: pip install 'sigmascope\[analysis\]'"
+    ):
         RESULT.to_frame()
 
 
@@ -200,8 +226,14 @@ def test_the_file_is_strict_json(tmp_path: Path) -> None:
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is no JSON")
 
-    document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"), parse_constant=refuse)
-    assert (document["format"], document["kind"], document["version"]) == ("sigmascope", "signature", 1)
+    document = json.loads(
+        RESULT.save(tmp_path / "toy.json").read_text("utf-8"), parse_constant=refuse
+    )
+    assert (document["format"], document["kind"], document["version"]) == (
+        "sigmascope",
+        "signature",
+        1,
+    )
     assert document["content"]["sites"][1]["score"] is None
     assert document["content"]["sites"][0]["score"] == RESULT.scores[0]
 
@@ -211,7 +243,10 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     cut = tmp_path / "cut.json"
     for end in [0, 1, 2, 10, *range(50, len(whole) - 2, 97), len(whole) - 2]:
         cut.write_bytes(whole[:end])
-        with pytest.raises(sg.FileFormatError, match=r"cut\.json is truncated, damaged or not a JSON file of sigmascope"):
+        with pytest.raises(
+            sg.FileFormatError,
+            match=r"cut\.json is truncated, damaged or not a JSON file of sigmascope",
+        ):
             sg.load(cut)
     cut.write_bytes(whole)
     assert len(sg.load(cut)) == 3
@@ -232,7 +267,11 @@ def into(content: Any, *path: Any, value: Any) -> None:
 HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
     "foreign": (("format",), "other", r"was not written by sigmascope\. Give a signature file"),
     "another kind": (("kind",), "atlas", r"is of kind 'atlas'\. Give a file of kind 'signature'"),
-    "newer": (("version",), 2, r"was written by a newer sigmascope: signature version 2, this one reads 1\. Upgrade"),
+    "newer": (
+        ("version",),
+        2,
+        r"was written by a newer sigmascope: signature version 2, this one reads 1\. Upgrade",
+    ),
     "no version": (("version",), "1", r"has signature version '1', this sigmascope reads 1"),
     "no content": (("content",), None, r"content: expected the fields of Signature, found None"),
     "a word as score": (
@@ -240,17 +279,53 @@ HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
         "0.9",
         r"content\.sites\[2\]\.score: expected a number, found '0\.9'",
     ),
-    "true as score": (("content", "sites", 0, "score"), True, r"content\.sites\[0\]\.score: expected a number, found True"),
-    "a deep list": (("content", "sites", 0, "shape", 1), [6], r"content\.sites\[0\]\.shape\[1\]: expected a whole number"),
-    "half a sample": (("content", "sites", 0, "n"), 0.5, r"content\.sites\[0\]\.n: expected a whole number, found 0\.5"),
-    "a number as metric": (("content", "sites", 1, "metrics"), 3, r"content\.sites\[1\]\.metrics: expected a dict"),
-    "a word as metric": (("content", "sites", 1, "metrics", "cka"), "a", r"sites\[1\]\.metrics\.cka: expected a number"),
+    "true as score": (
+        ("content", "sites", 0, "score"),
+        True,
+        r"content\.sites\[0\]\.score: expected a number, found True",
+    ),
+    "a deep list": (
+        ("content", "sites", 0, "shape", 1),
+        [6],
+        r"content\.sites\[0\]\.shape\[1\]: expected a whole number",
+    ),
+    "half a sample": (
+        ("content", "sites", 0, "n"),
+        0.5,
+        r"content\.sites\[0\]\.n: expected a whole number, found 0\.5",
+    ),
+    "a number as metric": (
+        ("content", "sites", 1, "metrics"),
+        3,
+        r"content\.sites\[1\]\.metrics: expected a dict",
+    ),
+    "a word as metric": (
+        ("content", "sites", 1, "metrics", "cka"),
+        "a",
+        r"sites\[1\]\.metrics\.cka: expected a number",
+    ),
     "a dict as sites": (("content", "sites"), {}, r"content\.sites: expected a list, found \{\}"),
-    "a missing field": (("content", "sites", 0, "kind"), ..., r"content\.sites\[0\]: missing 'kind'"),
+    "a missing field": (
+        ("content", "sites", 0, "kind"),
+        ...,
+        r"content\.sites\[0\]: missing 'kind'",
+    ),
     "an unknown field": (("content", "options", "rm"), "-rf", r"content\.options: unknown 'rm'"),
-    "a site as coverage": (("content", "coverage"), [], r"content\.coverage: expected the fields of Coverage, found \[\]"),
-    "skipped": (("content", "coverage", "skipped", 0, "call"), None, r"coverage\.skipped\[0\]\.call: expected a whole number"),
-    "huge": (("content", "parameters"), 10**400, r"truncated, damaged or not a JSON file of sigmascope"),
+    "a site as coverage": (
+        ("content", "coverage"),
+        [],
+        r"content\.coverage: expected the fields of Coverage, found \[\]",
+    ),
+    "skipped": (
+        ("content", "coverage", "skipped", 0, "call"),
+        None,
+        r"coverage\.skipped\[0\]\.call: expected a whole number",
+    ),
+    "huge": (
+        ("content", "parameters"),
+        10**400,
+        r"truncated, damaged or not a JSON file of sigmascope",
+    ),
 }
 
 
@@ -266,12 +341,20 @@ def test_a_hostile_file_is_refused_by_place(case: str, tmp_path: Path) -> None:
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(leaf for key, one in inner for leaf in leaves(one, (*path, key)))]
 
 
 def test_no_wrong_type_anywhere_raises_anything_else(tmp_path: Path) -> None:
-    """Every value of the file is replaced in turn; what still fits its place is read, all else is refused by name."""
+    """Every value of the file is replaced in turn; what still fits its place is read, all else is
+    refused by name.
+    """
     document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"))
     refused = 0
     for path in leaves(document)[1:]:

@@ -1,4 +1,6 @@
-"""Signatures of whole networks against an independent float64 implementation, and their companions against published ones."""
+"""Signatures of whole networks against an independent float64 implementation, and their companions
+against published ones.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,17 @@ import sigmascope as sg
 from tests.networks import torchvision_models
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "networks.json").read_text())
-# That of the golden values. The forward pass is float32 on both sides; here the worst difference is 1.4e-7.
+# That of the golden values. The forward pass is float32 on both sides; here the worst difference is
+# 1.4e-7.
 TOLERANCE = 5e-6
 # The published code works in float32, and what lies next to the edge of a bin may change sides.
-PUBLISHED_TOLERANCE = {"norm": 1e-4, "cka": 1e-4, "r2": 2e-4, "entropy_before": 5e-3, "entropy_after": 5e-3}
+PUBLISHED_TOLERANCE = {
+    "norm": 1e-4,
+    "cka": 1e-4,
+    "r2": 2e-4,
+    "entropy_before": 5e-3,
+    "entropy_after": 5e-3,
+}
 
 
 class Reuse(nn.Module):
@@ -74,7 +83,15 @@ class Pitfalls(nn.Module):
 
 
 def perceptron() -> nn.Module:
-    layers = [nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 24), nn.GELU(), nn.Linear(24, 6)]
+    layers = [
+        nn.Linear(10, 32),
+        nn.ReLU(),
+        nn.Linear(32, 32),
+        nn.Tanh(),
+        nn.Linear(32, 24),
+        nn.GELU(),
+        nn.Linear(24, 6),
+    ]
     return nn.Sequential(*layers, nn.Sigmoid())
 
 
@@ -90,15 +107,24 @@ BUILD: dict[str, Callable[[], nn.Module]] = {
 
 @functools.lru_cache(maxsize=1)
 def built(name: str) -> tuple[nn.Module, Tensor]:
-    """Build a network and its input from their seeds, and make sure that they are those of the golden values."""
+    """Build a network and its input from their seeds, and make sure that they are those of the
+    golden values.
+    """
     golden = GOLDEN[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = BUILD[name]()
-    x = torch.randn(*golden["input_shape"], generator=torch.Generator().manual_seed(golden["input_seed"]))
-    sums = [float(sum(p.detach().double().abs().sum() for p in network.parameters())), float(x.double().abs().sum())]
+    x = torch.randn(
+        *golden["input_shape"], generator=torch.Generator().manual_seed(golden["input_seed"])
+    )
+    sums = [
+        float(sum(p.detach().double().abs().sum() for p in network.parameters())),
+        float(x.double().abs().sum()),
+    ]
     expected = [golden["parameters_abs_sum"], golden["input_abs_sum"]]
-    assert sums == pytest.approx(expected, rel=1e-6), "torch draws other numbers here: the golden values do not apply"
+    assert sums == pytest.approx(expected, rel=1e-6), (
+        "torch draws other numbers here: the golden values do not apply"
+    )
     return network, x
 
 
@@ -122,12 +148,18 @@ def test_scores_of_both_poolings_and_estimators(name: str, pool: str, tmp_path: 
     network, x = built(name)
     run = sg.signature(network, x, pool=pool, metrics="sparsity", keep=tmp_path)
     sites = golden_sites(run, name)
-    assert [site.score for site in sites] == pytest.approx(expected(name, "ledoit-wolf", pool), abs=TOLERANCE)
+    assert [site.score for site in sites] == pytest.approx(
+        expected(name, "ledoit-wolf", pool), abs=TOLERANCE
+    )
     again = golden_sites(sg.rescore(tmp_path, covariance="unbiased"), name)
-    assert [site.score for site in again] == pytest.approx(expected(name, "unbiased", pool), abs=TOLERANCE)
+    assert [site.score for site in again] == pytest.approx(
+        expected(name, "unbiased", pool), abs=TOLERANCE
+    )
     for key in ("sparsity_before", "sparsity_after"):
         # Values next to the threshold may change sides with the last bit of a convolution.
-        assert [site.metrics[key] for site in sites] == pytest.approx([c[key] for c in GOLDEN[name]["calls"]], abs=1e-4)
+        assert [site.metrics[key] for site in sites] == pytest.approx(
+            [c[key] for c in GOLDEN[name]["calls"]], abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("name", ["mlp_a", "conv_a", "pitfalls_a"])
@@ -135,13 +167,19 @@ def test_scores_without_the_way_through_a_file(name: str) -> None:
     network, x = built(name)
     for pool in ("channels", "released"):
         sites = golden_sites(sg.signature(network, x, pool=pool, covariance="unbiased"), name)
-        assert [site.score for site in sites] == pytest.approx(expected(name, "unbiased", pool), abs=TOLERANCE)
+        assert [site.score for site in sites] == pytest.approx(
+            expected(name, "unbiased", pool), abs=TOLERANCE
+        )
 
 
 def test_the_poolings_and_estimators_are_told_apart() -> None:
     """Negative control: where channels are last, the other pooling or estimator is far off."""
     for name in ("pitfalls_a", "vit_b_32"):
-        scores = {(c, p): expected(name, c, p)[-1] for c in ("ledoit-wolf", "unbiased") for p in ("channels", "released")}
+        scores = {
+            (c, p): expected(name, c, p)[-1]
+            for c in ("ledoit-wolf", "unbiased")
+            for p in ("channels", "released")
+        }
         values = sorted(scores.values())
         assert min(b - a for a, b in itertools.pairwise(values)) > 100 * TOLERANCE
 

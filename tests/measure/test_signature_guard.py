@@ -1,4 +1,6 @@
-"""A measurement leaves no trace: network, random states, memory and terminal are as before, however it ends."""
+"""A measurement leaves no trace: network, random states, memory and terminal are as before, however
+it ends.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ class Mixed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.norm, self.frozen = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.BatchNorm1d(6)
-        self.relu, self.dropout, self.last, self.tanh = nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(6, 5), nn.Tanh()
+        self.relu, self.dropout, self.last, self.tanh = (
+            nn.ReLU(inplace=True),
+            nn.Dropout(0.5),
+            nn.Linear(6, 5),
+            nn.Tanh(),
+        )
         self.frozen.eval()
         self.tanh.eval()
         self.seen = 0
@@ -49,7 +56,9 @@ def mixed() -> Mixed:
 
 
 def batches(count: int = 3) -> list[Tensor]:
-    return [torch.randn(12, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(count)]
+    return [
+        torch.randn(12, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(count)
+    ]
 
 
 def state(network: nn.Module) -> dict[str, Any]:
@@ -93,14 +102,29 @@ def failing_inside(network: nn.Module, batch: Tensor) -> Tensor:
 
 ENDINGS: dict[str, Callable[[nn.Module, str], object]] = {
     "success": lambda network, mode: sg.signature(network, batches(), mode=mode, metrics="all"),
-    "shuffled": lambda network, mode: sg.signature(network, DataLoader(batches(1)[0], batch_size=4, shuffle=True), mode=mode),
-    "error in forward": lambda network, mode: sg.signature(network, batches(), mode=mode, forward=failing),
-    "error inside a layer": lambda network, mode: sg.signature(network, batches(), mode=mode, forward=failing_inside),
-    "error in the loader": lambda network, mode: sg.signature(network, interrupted(OSError("the disk")), mode=mode),
-    "interrupt": lambda network, mode: sg.signature(network, interrupted(KeyboardInterrupt()), mode=mode),
+    "shuffled": lambda network, mode: sg.signature(
+        network, DataLoader(batches(1)[0], batch_size=4, shuffle=True), mode=mode
+    ),
+    "error in forward": lambda network, mode: sg.signature(
+        network, batches(), mode=mode, forward=failing
+    ),
+    "error inside a layer": lambda network, mode: sg.signature(
+        network, batches(), mode=mode, forward=failing_inside
+    ),
+    "error in the loader": lambda network, mode: sg.signature(
+        network, interrupted(OSError("the disk")), mode=mode
+    ),
+    "interrupt": lambda network, mode: sg.signature(
+        network, interrupted(KeyboardInterrupt()), mode=mode
+    ),
     "no batches": lambda network, mode: sg.signature(network, [], mode=mode),
-    "no activation": lambda network, mode: sg.signature(network, batches(), mode=mode, activations=["mish"]),
-    "bad pooling": lambda network, mode: sg.signature(network, batches(), mode=mode, pool=lambda t: 1 / 0),  # costs scores only
+    "no activation": lambda network, mode: sg.signature(
+        network, batches(), mode=mode, activations=["mish"]
+    ),
+    # costs scores only
+    "bad pooling": lambda network, mode: sg.signature(
+        network, batches(), mode=mode, pool=lambda t: 1 / 0
+    ),
 }
 RAISED = {
     "error in forward": (ZeroDivisionError, r"in the forward pass"),
@@ -146,7 +170,10 @@ def test_hooks_of_the_user_run() -> None:
 def test_modes() -> None:
     """As it is, dropout draws and the norm uses the batch; both modes repeat themselves."""
     network = mixed()
-    runs = {mode: [sg.signature(network, batches(), mode=mode).scores for _ in range(2)] for mode in ("eval", "as-is")}
+    runs = {
+        mode: [sg.signature(network, batches(), mode=mode).scores for _ in range(2)]
+        for mode in ("eval", "as-is")
+    }
     for first, second in runs.values():
         assert np.array_equal(first, second)
     assert not np.array_equal(runs["eval"][0], runs["as-is"][0])
@@ -209,7 +236,9 @@ def test_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) ->
 
 
 def faked(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Make standard error a terminal of known width that is not a dumb one; inside a test, as pytest sets it before."""
+    """Make standard error a terminal of known width that is not a dumb one; inside a test, as
+    pytest sets it before.
+    """
     for name, value in {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "20"}.items():
         monkeypatch.setenv(name, value)
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
@@ -219,7 +248,9 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return found
 
 
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     terminal = faked(monkeypatch)
     sg.signature(NETWORK, batches(), name="toy")
     shown = terminal.getvalue()
@@ -244,9 +275,16 @@ def test_no_bar_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("items", "limit", "total"),
-    [(batches(5), None, "5/5"), (batches(5), 3, "3/3"), (iter(batches(5)), 4, "4/4"), (iter(batches(5)), None, "5/?")],
+    [
+        (batches(5), None, "5/5"),
+        (batches(5), 3, "3/3"),
+        (iter(batches(5)), 4, "4/4"),
+        (iter(batches(5)), None, "5/?"),
+    ],
 )
-def test_the_bar_knows_how_many(items: Any, limit: int | None, total: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_knows_how_many(
+    items: Any, limit: int | None, total: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = faked(monkeypatch)
     sg.signature(NETWORK, items, max_batches=limit)
     assert total in terminal.getvalue().replace(" ", "")
@@ -263,5 +301,8 @@ def test_the_bar_goes_when_a_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_network_without_numbers_is_refused() -> None:
     with torch.device("meta"):
         network = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
-    with pytest.raises(sg.InputError, match=r"the network is on the meta device, without numbers\. Build it on a real device"):
+    with pytest.raises(
+        sg.InputError,
+        match=r"the network is on the meta device, without numbers\. Build it on a real device",
+    ):
         sg.signature(network, batches())

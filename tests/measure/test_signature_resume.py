@@ -19,8 +19,9 @@ from torch.utils.data import DataLoader
 import sigmascope as sg
 from sigmascope.store import encode
 
-# Noise in evaluation mode and a loader that shuffles: everything that a run draws must be drawn again in the same way. Each
-# attempt is a process of its own, forked to be spared the import of torch, and killed once it has noted a batch.
+# Noise in evaluation mode and a loader that shuffles: everything that a run draws must be drawn
+# again in the same way. Each attempt is a process of its own, forked to be spared the import of
+# torch, and killed once it has noted a batch.
 SCRIPT = """
 import json, os, random, signal, sys, time, torch
 from pathlib import Path
@@ -74,14 +75,23 @@ def test_killed_at_random_moments_and_continued(tmp_path: Path) -> None:
     script.write_text(SCRIPT)
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [sys.executable, str(script), str(tmp_path / "run.jsonl")]
-    done = subprocess.run(command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **threads},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["killed"].count(True) >= 2
     assert 3 <= found["noted"] <= 9
     assert found["continued"] == found["whole"]
     assert found["whole"]["batches"] == 8
-    assert found["whole"]["coverage"]["notes"] == ["the last batch of 5 samples was left out, the first has 12"]
+    assert found["whole"]["coverage"]["notes"] == [
+        "the last batch of 5 samples was left out, the first has 12"
+    ]
 
 
 def network(seed: int = 0) -> nn.Sequential:
@@ -91,7 +101,10 @@ def network(seed: int = 0) -> nn.Sequential:
 
 
 def batches(count: int = 5, first: int = 0) -> list[Tensor]:
-    return [torch.randn(10, 4, generator=torch.Generator().manual_seed(first + seed)) for seed in range(count)]
+    return [
+        torch.randn(10, 4, generator=torch.Generator().manual_seed(first + seed))
+        for seed in range(count)
+    ]
 
 
 def stopping(items: list[Tensor], after: int) -> Iterator[Tensor]:
@@ -114,7 +127,9 @@ def test_continued_after_any_batch(after: int, metrics: Any, tmp_path: Path) -> 
         runs.append(len(batch))
         return model(batch)
 
-    continued = sg.signature(network(), batches(), resume=tmp_path / "run.jsonl", metrics=metrics, forward=forward)
+    continued = sg.signature(
+        network(), batches(), resume=tmp_path / "run.jsonl", metrics=metrics, forward=forward
+    )
     assert encode(continued) == encode(sg.signature(network(), batches(), metrics=metrics))
     assert len(runs) == 5 - after
 
@@ -132,7 +147,9 @@ def test_torn_anywhere(tmp_path: Path) -> None:
 
 def test_a_finished_run_needs_the_network_no_more(tmp_path: Path) -> None:
     first = sg.signature(network(), batches(), resume=tmp_path / "run.jsonl")
-    again = sg.signature(network(), batches(), resume=tmp_path / "run.jsonl", forward=lambda model, batch: 1 / 0)
+    again = sg.signature(
+        network(), batches(), resume=tmp_path / "run.jsonl", forward=lambda model, batch: 1 / 0
+    )
     assert encode(again) == encode(first)
 
 
@@ -180,9 +197,13 @@ def test_noise_differs_between_batches() -> None:
 OTHER: dict[str, tuple[Callable[[Path], object], str]] = {
     "data": (
         lambda path: sg.signature(network(), batches(first=50), resume=path),
-        r"batch 0 is not the one that the earlier run scored\. Use the same data in the same order, or a new file",
+        r"batch 0 is not the one that the earlier run scored\. Use the same data in the same "
+        r"order, or a new file",
     ),
-    "data in another order": (lambda path: sg.signature(network(), batches()[::-1], resume=path), r"batch 0 is not the one"),
+    "data in another order": (
+        lambda path: sg.signature(network(), batches()[::-1], resume=path),
+        r"batch 0 is not the one",
+    ),
     "data that differ later": (
         lambda path: sg.signature(network(), [*batches(2), *batches(3, first=9)], resume=path),
         r"batch 2 is not the one that the earlier run scored",
@@ -196,15 +217,23 @@ OTHER: dict[str, tuple[Callable[[Path], object], str]] = {
         r"belongs to another run: model is '.*' there and",
     ),
     "layers": (
-        lambda path: sg.signature(nn.Sequential(*network()[:3], nn.Sigmoid()), batches(), resume=path),
+        lambda path: sg.signature(
+            nn.Sequential(*network()[:3], nn.Sigmoid()), batches(), resume=path
+        ),
         r"belongs to another run: model is ",
     ),
     "covariance": (
         lambda path: sg.signature(network(), batches(), resume=path, covariance="unbiased"),
         r"options\.covariance is 'ledoit-wolf' there and 'unbiased' here",
     ),
-    "metrics": (lambda path: sg.signature(network(), batches(), resume=path, metrics="cka"), r"options\.metrics is \[\] there"),
-    "seed": (lambda path: sg.signature(network(), batches(), resume=path, seed=1), r"options\.seed is 0 there and 1 here"),
+    "metrics": (
+        lambda path: sg.signature(network(), batches(), resume=path, metrics="cka"),
+        r"options\.metrics is \[\] there",
+    ),
+    "seed": (
+        lambda path: sg.signature(network(), batches(), resume=path, seed=1),
+        r"options\.seed is 0 there and 1 here",
+    ),
     "max_batches": (
         lambda path: sg.signature(network(), batches(), resume=path, max_batches=4),
         r"options\.max_batches is None",
@@ -226,19 +255,32 @@ def test_another_run_is_refused(case: str, tmp_path: Path) -> None:
 def test_the_order_of_a_set_has_no_influence(tmp_path: Path) -> None:
     """Sets of words have another order in every process."""
     cut_off(tmp_path / "run.jsonl", activations={"relu": 0, "tanh": 0}.keys())
-    continued = sg.signature(network(), batches(), resume=tmp_path / "run.jsonl", activations={"tanh": 0, "relu": 0}.keys())
+    continued = sg.signature(
+        network(),
+        batches(),
+        resume=tmp_path / "run.jsonl",
+        activations={"tanh": 0, "relu": 0}.keys(),
+    )
     assert continued.batches == 5
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda record: record.update(size="ten"), r"run\.jsonl: line 3\.size: expected a whole number, found 'ten'"),
-        (lambda record: record["readings"][1].update(score=[]), r"run\.jsonl: line 3\.readings\[1\]\.score: expected a number"),
+        (
+            lambda record: record.update(size="ten"),
+            r"run\.jsonl: line 3\.size: expected a whole number, found 'ten'",
+        ),
+        (
+            lambda record: record["readings"][1].update(score=[]),
+            r"run\.jsonl: line 3\.readings\[1\]\.score: expected a number",
+        ),
         (lambda record: record.pop("fingerprint"), r"run\.jsonl: line 3: missing 'fingerprint'"),
     ],
 )
-def test_a_hostile_record_is_named(change: Callable[[Any], object], match: str, tmp_path: Path) -> None:
+def test_a_hostile_record_is_named(
+    change: Callable[[Any], object], match: str, tmp_path: Path
+) -> None:
     path = tmp_path / "run.jsonl"
     cut_off(path)
     lines = path.read_text("utf-8").splitlines()

@@ -1,4 +1,6 @@
-"""Which rows are samples: views, flattened tokens, decoders, experts, weights; each against matrices made by hand."""
+"""Which rows are samples: views, flattened tokens, decoders, experts, weights; each against
+matrices made by hand.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def perceptron() -> nn.Sequential:
 
 def test_two_views_of_a_sample_are_averaged_with_each_other(perceptron: nn.Sequential) -> None:
     first, second = normal(64, 6), normal(64, 6, seed=1) + 3
-    found = sg.signature(perceptron, [(first, second)], forward=lambda model, views: model(torch.cat(views)))
+    found = sg.signature(
+        perceptron, [(first, second)], forward=lambda model, views: model(torch.cat(views))
+    )
     hidden = torch.stack([perceptron[0](first), perceptron[0](second)], dim=1)
     assert found.scores == pytest.approx([mean_by_hand(hidden)], abs=1e-6)
     consecutive = perceptron[0](torch.cat([first, second])).reshape(64, 2, 8)
@@ -77,10 +81,14 @@ def test_rows_in_another_order_are_not_averaged() -> None:
     model = FlatTokens(shuffled=True)
     batch = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS)}
     found = sg.signature(model, [batch])
-    assert found.sites[0].reason.startswith("the rows of [160, 16] are no longer in the order of the samples")
+    assert found.sites[0].reason.startswith(
+        "the rows of [160, 16] are no longer in the order of the samples"
+    )
     rows = sg.signature(model, [batch], samples="tokens")
     assert rows.sites[0].n == 160
-    assert rows.scores == pytest.approx([by_hand(model.linear(F.one_hot(IDS, 8).float()).view(-1, 16))], abs=1e-6)
+    assert rows.scores == pytest.approx(
+        [by_hand(model.linear(F.one_hot(IDS, 8).float()).view(-1, 16))], abs=1e-6
+    )
 
 
 class Gated(nn.Module):
@@ -88,7 +96,11 @@ class Gated(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.linear, self.out, self.gate = nn.Linear(8, 16), nn.Linear(16, 24), nn.Parameter(normal(24, 16))
+        self.linear, self.out, self.gate = (
+            nn.Linear(8, 16),
+            nn.Linear(16, 24),
+            nn.Parameter(normal(24, 16)),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(F.relu(self.linear(x)), self.out.weight * torch.sigmoid(2 * self.gate))
@@ -134,12 +146,20 @@ class EncoderDecoder(nn.Module):
 @pytest.mark.parametrize("given", [True, False])
 def test_encoder_and_decoder_have_masks_of_their_own(given: bool) -> None:
     torch.manual_seed(0)
-    model, ids = EncoderDecoder(), torch.randint(0, 9, (12, 10), generator=torch.Generator().manual_seed(0))
+    model, ids = (
+        EncoderDecoder(),
+        torch.randint(0, 9, (12, 10), generator=torch.Generator().manual_seed(0)),
+    )
     masks = {"attention_mask": (torch.arange(10) < 7).long().repeat(12, 1)}
     if given:
         masks["decoder_attention_mask"] = (torch.arange(10) < 5).long().repeat(12, 1)
-    found = sg.signature(model, [{"input_ids": ids, "decoder_input_ids": ids, **masks}], samples="tokens")
-    assert {site.path: site.n for site in found.sites} == {"encoder.1": 84, "decoder.1": 60 if given else 120}
+    found = sg.signature(
+        model, [{"input_ids": ids, "decoder_input_ids": ids, **masks}], samples="tokens"
+    )
+    assert {site.path: site.n for site in found.sites} == {
+        "encoder.1": 84,
+        "decoder.1": 60 if given else 120,
+    }
 
 
 @dataclass
@@ -150,13 +170,15 @@ class Thing:
 
 
 @pytest.mark.parametrize("item", [Thing(normal(64, 6)), "a word", 5, None])
-def test_batches_of_any_form_with_a_forward_of_the_user(perceptron: nn.Sequential, item: object) -> None:
+def test_batches_of_any_form_with_a_forward_of_the_user(
+    perceptron: nn.Sequential, item: object
+) -> None:
     found = sg.signature(perceptron, [item], forward=lambda model, batch: model(normal(64, 6)))
     assert found.samples == 64
     assert found.scores == pytest.approx([by_hand(perceptron[0](normal(64, 6)))], abs=1e-6)
 
 
-class Vectorised(nn.Module):
+class Vectorized(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.block = nn.Sequential(nn.Linear(5, 6), nn.ReLU())
@@ -167,7 +189,7 @@ class Vectorised(nn.Module):
 
 @pytest.mark.parametrize("metrics", [(), "all"])
 def test_a_transformed_layer_has_a_reason(metrics: Any, tmp_path: Any) -> None:
-    found = sg.signature(Vectorised(), normal(32, 3, 5), metrics=metrics, keep=tmp_path)
+    found = sg.signature(Vectorized(), normal(32, 3, 5), metrics=metrics, keep=tmp_path)
     assert found.sites[0].reason.startswith("inside a transformation of torch.func")
 
 
@@ -218,5 +240,11 @@ def test_samples_written_into_a_tensor_stay_samples_where_all_are_written_in_ord
     x, model = normal(16, 5), Written(every=True)
     rows = torch.zeros(16, 4, 5)
     rows[:, 0] = x
-    assert sg.signature(model, x).scores == pytest.approx([mean_by_hand(model.linear(rows))], abs=1e-6)
-    assert sg.signature(Written(every=False), x).sites[0].reason.startswith("the rows of [16, 4, 6] are no longer in the order")
+    assert sg.signature(model, x).scores == pytest.approx(
+        [mean_by_hand(model.linear(rows))], abs=1e-6
+    )
+    assert (
+        sg.signature(Written(every=False), x)
+        .sites[0]
+        .reason.startswith("the rows of [16, 4, 6] are no longer in the order")
+    )

@@ -1,4 +1,6 @@
-"""What becomes of each activation call: scored, failed with a reason, skipped with a reason, or silent."""
+"""What becomes of each activation call: scored, failed with a reason, skipped with a reason, or
+silent.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ class Around(nn.Module):
 
     def __init__(self, between: Callable[[Tensor], object]) -> None:
         super().__init__()
-        self.first, self.relu, self.last, self.tanh = linear(4, 6), nn.ReLU(), linear(6, 5, 2), nn.Tanh()
+        self.first, self.relu, self.last, self.tanh = (
+            linear(4, 6),
+            nn.ReLU(),
+            linear(6, 5, 2),
+            nn.Tanh(),
+        )
         self.between = between
 
     def forward(self, x: Tensor) -> Tensor:
@@ -54,16 +61,52 @@ FINE = sg.signature(around(), X)
 
 # What happens between -> a pattern of the reason, and whether the call is a site at all.
 BETWEEN: dict[str, tuple[Callable[[Tensor], object], str, bool]] = {
-    "NaN": (lambda x: F.silu(x * math.nan), r"^x contains NaN at row 0, column 0 .* \(1 of 1 batches\)$", True),
-    "infinite": (lambda x: F.silu(x + math.inf), r"^x contains an infinite value at row 0, column 0", True),
-    "infinite output": (lambda x: F.threshold(x, 0.5, math.inf), r"^y contains an infinite value at row", True),
-    "dead output": (lambda x: F.relu(-1 - x.abs()), r"^the output hardly varies: its mean variance 0 is not above eps", True),
-    "unknown axis": (lambda x: F.silu(normal(40, 3, 7)), r"^nothing is known of .*; pass channel_axis=\{pattern: axis\}", True),
-    "no sample": (lambda x: F.silu(x[0, :5]), r"^a tensor of shape \[5\] that has no axis of samples any more$", False),
+    "NaN": (
+        lambda x: F.silu(x * math.nan),
+        r"^x contains NaN at row 0, column 0 .* \(1 of 1 batches\)$",
+        True,
+    ),
+    "infinite": (
+        lambda x: F.silu(x + math.inf),
+        r"^x contains an infinite value at row 0, column 0",
+        True,
+    ),
+    "infinite output": (
+        lambda x: F.threshold(x, 0.5, math.inf),
+        r"^y contains an infinite value at row",
+        True,
+    ),
+    "dead output": (
+        lambda x: F.relu(-1 - x.abs()),
+        r"^the output hardly varies: its mean variance 0 is not above eps",
+        True,
+    ),
+    "unknown axis": (
+        lambda x: F.silu(normal(40, 3, 7)),
+        r"^nothing is known of .*; pass channel_axis=\{pattern: axis\}",
+        True,
+    ),
+    "no sample": (
+        lambda x: F.silu(x[0, :5]),
+        r"^a tensor of shape \[5\] that has no axis of samples any more$",
+        False,
+    ),
     "a number": (lambda x: F.silu(x.mean()), r"^a single number, not samples$", False),
-    "gated": (lambda x: F.glu(x), r"^input \[40, 6\] and output \[40, 3\] differ in shape, so no affine map compares", False),
-    "sparse": (lambda x: F.relu(x.to_sparse()), r"^a float32 tensor of layout torch.sparse_coo, which no score is", False),
-    "whole numbers": (lambda x: F.relu(x.long()), r"^a int64 tensor of layout torch.strided", False),
+    "gated": (
+        lambda x: F.glu(x),
+        r"^input \[40, 6\] and output \[40, 3\] differ in shape, so no affine map compares",
+        False,
+    ),
+    "sparse": (
+        lambda x: F.relu(x.to_sparse()),
+        r"^a float32 tensor of layout torch.sparse_coo, which no score is",
+        False,
+    ),
+    "whole numbers": (
+        lambda x: F.relu(x.long()),
+        r"^a int64 tensor of layout torch.strided",
+        False,
+    ),
 }
 
 
@@ -76,7 +119,12 @@ def test_a_bad_call_costs_the_others_nothing(case: str, metrics: Any) -> None:
     assert [site.name for site in good] == ["relu", "tanh"]
     assert [site.score for site in good] == pytest.approx(FINE.scores, abs=1e-12)
     coverage = result.coverage
-    assert (coverage.seen, coverage.scored, coverage.failed, len(coverage.skipped)) == (3, 2, int(is_site), int(not is_site))
+    assert (coverage.seen, coverage.scored, coverage.failed, len(coverage.skipped)) == (
+        3,
+        2,
+        int(is_site),
+        int(not is_site),
+    )
     bad = result.sites[1] if is_site else coverage.skipped[0]
     assert (bad.path, bad.call) == ("", 0)
     assert re.search(pattern, bad.reason)
@@ -90,7 +138,13 @@ def test_a_bad_call_costs_the_others_nothing(case: str, metrics: Any) -> None:
 def test_all_is_well_without_them() -> None:
     """Negative control."""
     coverage = FINE.coverage
-    assert (coverage.seen, coverage.scored, coverage.failed, coverage.skipped, coverage.silent) == (2, 2, 0, (), ())
+    assert (coverage.seen, coverage.scored, coverage.failed, coverage.skipped, coverage.silent) == (
+        2,
+        2,
+        0,
+        (),
+        (),
+    )
     assert str(coverage) == "2 activation calls seen, 2 scored"
     assert [site.reason for site in FINE.sites] == ["", ""]
 
@@ -106,13 +160,17 @@ def test_a_bad_batch_costs_the_others_nothing() -> None:
     """The mean is that of the good batches, and the reason says how many were not."""
     spoilt = X.clone()
     spoilt[3, 2] = math.nan
-    result = sg.signature(around(), [X, spoilt, X[torch.arange(39, -1, -1)], spoilt[:, [1, 0, 2, 3]]], metrics="cka")
+    result = sg.signature(
+        around(), [X, spoilt, X[torch.arange(39, -1, -1)], spoilt[:, [1, 0, 2, 3]]], metrics="cka"
+    )
     for site, fine in zip(result.sites, FINE.sites, strict=True):
         assert (site.batches, len(site.scores)) == (2, 4)
         assert [math.isnan(score) for score in site.scores] == [False, True, False, True]
         assert site.score == pytest.approx(fine.score)
         assert re.search(r"^x contains NaN at row 3, column 0 .* \(2 of 4 batches\)$", site.reason)
-        assert re.search(r"^x contains NaN at row 3, column 0 .* \(2 of 4 batches\)$", site.metric_reasons["cka"])
+        assert re.search(
+            r"^x contains NaN at row 3, column 0 .* \(2 of 4 batches\)$", site.metric_reasons["cka"]
+        )
         assert math.isfinite(site.metrics["cka"])
         assert sum(site.certified.values()) == 2
     assert (result.coverage.scored, result.coverage.failed) == (2, 0)
@@ -125,7 +183,9 @@ def test_a_site_is_described_by_the_first_batch_that_can_be_read() -> None:
             self.flat = linear(4, 4)
 
         def forward(self, x: Tensor) -> Tensor:
-            return F.relu(self.flat(x)[:, :, None].expand(-1, -1, 3) if x[0, 0] > 0 else x[:, :, None] + 0)
+            return F.relu(
+                self.flat(x)[:, :, None].expand(-1, -1, 3) if x[0, 0] > 0 else x[:, :, None] + 0
+            )
 
     batches = [normal(9, 4).abs() * sign for sign in (-1, 1)]
     (site,) = sg.signature(Late(), batches).sites
@@ -149,14 +209,22 @@ def test_too_few_samples(count: int) -> None:
     ("pool", "pattern"),
     [
         (lambda t: t.long(), r"x has dtype int64, not a floating type"),
-        (lambda t: t.mean(1), r"the function given as pool returned a tensor of shape \(40,\), not a matrix \(n, d\)"),
+        (
+            lambda t: t.mean(1),
+            r"the function given as pool returned a tensor of shape \(40,\), not a matrix \(n, d\)",
+        ),
         (lambda t: [t], r"the function given as pool returned a list, not a matrix"),
         (lambda t: t[:1], r"x has 1 row"),
         (lambda t: t[:0], r"x has 0 rows"),
-        (lambda t: t if t.amin() < 0 else t[:, 0], r"returned a tensor of shape \(40,\), not a matrix"),
+        (
+            lambda t: t if t.amin() < 0 else t[:, 0],
+            r"returned a tensor of shape \(40,\), not a matrix",
+        ),
     ],
 )
-def test_a_pooling_of_the_user_that_gives_no_samples(pool: Callable[[Tensor], Any], pattern: str) -> None:
+def test_a_pooling_of_the_user_that_gives_no_samples(
+    pool: Callable[[Tensor], Any], pattern: str
+) -> None:
     """Whether it fails on the input or on the output, with companions or without."""
     for metrics in ((), "all"):
         site = sg.signature(around(), X, pool=pool, metrics=metrics).sites[0]
@@ -177,7 +245,9 @@ def test_metrics_are_means_over_batches() -> None:
     for place, site in enumerate(together.sites):
         assert list(site.metrics) == [key for metric in METRICS.values() for key in metric.keys]
         for key, value in site.metrics.items():
-            assert value == pytest.approx(np.mean([one.sites[place].metrics[key] for one in alone]), abs=1e-12)
+            assert value == pytest.approx(
+                np.mean([one.sites[place].metrics[key] for one in alone]), abs=1e-12
+            )
         assert site.metric_reasons == {}
 
 
@@ -187,11 +257,16 @@ def test_a_metric_without_a_value_has_a_reason() -> None:
     assert math.isfinite(site.metrics["cka"])
     assert math.isnan(site.metrics["r2"])
     assert list(site.metric_reasons) == ["r2"]
-    assert site.metric_reasons["r2"].endswith("at least 16 are needed for 6 channels, and there are 10 (1 of 1 batches)")
+    assert site.metric_reasons["r2"].endswith(
+        "at least 16 are needed for 6 channels, and there are 10 (1 of 1 batches)"
+    )
 
 
 def test_compat_metrics_differ() -> None:
-    plain, compat = (sg.signature(around(), X, metrics="all", compat=flag).sites[0].metrics for flag in (False, True))
+    plain, compat = (
+        sg.signature(around(), X, metrics="all", compat=flag).sites[0].metrics
+        for flag in (False, True)
+    )
     assert set(plain) - set(compat) == {"norm_per_sample"}
     assert compat["entropy_before"] == pytest.approx(plain["entropy_before"] + math.log(6))
     assert compat["r2"] > plain["r2"]
@@ -205,7 +280,9 @@ def test_sparsity_is_that_of_the_whole_feature_maps() -> None:
     with torch.no_grad():
         before = network[0](images)
     shares = [float((values.abs() <= 1e-3).double().mean()) for values in (before, before.relu())]
-    assert (site.metrics["sparsity_before"], site.metrics["sparsity_after"]) == pytest.approx(shares)
+    assert (site.metrics["sparsity_before"], site.metrics["sparsity_after"]) == pytest.approx(
+        shares
+    )
     assert site.metrics["sparsity"] == pytest.approx(shares[1] - shares[0])
 
 
@@ -247,7 +324,9 @@ def way(number: int, seed: int = 0) -> Tensor:
     ],
 )
 def test_branches_between_batches(ways: list[int], expected: list[tuple[str, int]]) -> None:
-    """Each site counts its own batches, and stands where it ran. A batch that exits early is a batch all the same."""
+    """Each site counts its own batches, and stands where it ran. A batch that exits early is a
+    batch all the same.
+    """
     result = sg.signature(Branches(), [way(number, seed) for seed, number in enumerate(ways)])
     assert sorted((site.kind, site.batches) for site in result.sites) == sorted(expected)
     kinds = [site.kind for site in result.sites]
@@ -282,8 +361,10 @@ def test_nothing_to_be_seen() -> None:
             return x.softmax(-1) + x.exp()
 
     match = (
-        r"^Net made no activation call that could be seen\. Looked for functions and modules of the kinds .*\bgelu, .*\brelu, "
-        r".*Make an activation of another name known with sigmascope\.register_activation; softmax is found with "
+        r"^Net made no activation call that could be seen\. Looked for functions and modules "
+        r"of the kinds .*\bgelu, .*\brelu, "
+        r".*Make an activation of another name known with sigmascope\.register_activation; "
+        r"softmax is found with "
         r"activations='all'\.$"
     )
     with pytest.raises(sg.NoActivationError, match=match):
@@ -300,22 +381,62 @@ def test_only_some_kinds() -> None:
 
 
 OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "covariance": ({"covariance": "ledoit"}, sg.OptionError, r"covariance='ledoit' is not known\. Did you mean 'ledoit-wolf'"),
-    "pool": ({"pool": "chanels"}, sg.OptionError, r"pool='chanels' is not known\. Did you mean 'channels'"),
-    "samples": ({"samples": "token"}, sg.OptionError, r"samples='token' is not known\. Did you mean 'tokens'"),
+    "covariance": (
+        {"covariance": "ledoit"},
+        sg.OptionError,
+        r"covariance='ledoit' is not known\. Did you mean 'ledoit-wolf'",
+    ),
+    "pool": (
+        {"pool": "chanels"},
+        sg.OptionError,
+        r"pool='chanels' is not known\. Did you mean 'channels'",
+    ),
+    "samples": (
+        {"samples": "token"},
+        sg.OptionError,
+        r"samples='token' is not known\. Did you mean 'tokens'",
+    ),
     "metrics": ({"metrics": "CKA"}, sg.OptionError, r"metrics='CKA' is not known.*'cka'"),
-    "one metric": ({"metrics": ["cka", "r3"]}, sg.OptionError, r"metrics='r3' is not known\. Choose one of 'cka'"),
-    "activations": ({"activations": "rlu"}, sg.OptionError, r"activations='rlu' is not known\. Choose 'all', a family"),
+    "one metric": (
+        {"metrics": ["cka", "r3"]},
+        sg.OptionError,
+        r"metrics='r3' is not known\. Choose one of 'cka'",
+    ),
+    "activations": (
+        {"activations": "rlu"},
+        sg.OptionError,
+        r"activations='rlu' is not known\. Choose 'all', a family",
+    ),
     "degenerate": ({"degenerate": "zero"}, sg.OptionError, r"degenerate='zero' is not known"),
     "mode": ({"mode": "train"}, sg.OptionError, r"mode='train' is not known.*'eval', 'as-is'"),
     "eps": ({"eps": -1}, sg.InputError, r"eps=-1 cannot be added to a variance"),
     "seed": ({"seed": -1}, sg.InputError, r"seed=-1 is not a whole number of at least 0"),
-    "max_batches": ({"max_batches": 0}, sg.InputError, r"max_batches=0 is not a whole number of at least 1"),
-    "max_batches true": ({"max_batches": True}, sg.InputError, r"max_batches=True is not a whole number"),
+    "max_batches": (
+        {"max_batches": 0},
+        sg.InputError,
+        r"max_batches=0 is not a whole number of at least 1",
+    ),
+    "max_batches true": (
+        {"max_batches": True},
+        sg.InputError,
+        r"max_batches=True is not a whole number",
+    ),
     "max_tokens": ({"max_tokens": 1}, sg.InputError, r"max_tokens=1 is not a number of rows"),
-    "batch_axis": ({"batch_axis": -1}, sg.InputError, r"batch_axis=-1 is not a whole number of at least 0"),
-    "channel_axis": ({"channel_axis": {"relu": "1"}}, sg.InputTypeError, r"channel_axis=.* is not a mapping from patterns"),
-    "tokens pooled": ({"samples": "tokens", "pool": "sum"}, sg.InputError, r"pool='sum' has nothing to do\. Leave pool out"),
+    "batch_axis": (
+        {"batch_axis": -1},
+        sg.InputError,
+        r"batch_axis=-1 is not a whole number of at least 0",
+    ),
+    "channel_axis": (
+        {"channel_axis": {"relu": "1"}},
+        sg.InputTypeError,
+        r"channel_axis=.* is not a mapping from patterns",
+    ),
+    "tokens pooled": (
+        {"samples": "tokens", "pool": "sum"},
+        sg.InputError,
+        r"pool='sum' has nothing to do\. Leave pool out",
+    ),
 }
 
 
@@ -327,7 +448,10 @@ def test_a_bad_option_is_named(case: str) -> None:
 
 
 def test_no_network() -> None:
-    with pytest.raises(sg.InputTypeError, match=r"model is a type, not a torch\.nn\.Module\. Pass the network itself"):
+    with pytest.raises(
+        sg.InputTypeError,
+        match=r"model is a type, not a torch\.nn\.Module\. Pass the network itself",
+    ):
         sg.signature(nn.ReLU, X)
 
 
@@ -341,5 +465,7 @@ def test_what_cannot_be_seen_is_noted() -> None:
             return self.act(self.rnn(x)[0])
 
     result = sg.signature(Recurrent(), normal(8, 3, 4))
-    assert result.coverage.notes == ("the gates of rnn (LSTM) run in one fused kernel and are not seen",)
+    assert result.coverage.notes == (
+        "the gates of rnn (LSTM) run in one fused kernel and are not seen",
+    )
     assert result.coverage.scored == 1

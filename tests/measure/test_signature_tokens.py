@@ -50,25 +50,36 @@ def built(kind: type[Transformer]) -> Transformer:
 
 def sentences(padding: int = 0, *, seed: int = 0) -> dict[str, Tensor]:
     """Six sentences, filled up with `padding`, and the mask that says so."""
-    ids = torch.randint(1, 50, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(seed))
+    ids = torch.randint(
+        1, 50, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(seed)
+    )
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     return {"input_ids": ids.where(mask, torch.tensor(padding)), "attention_mask": mask.long()}
 
 
-@pytest.mark.parametrize("options", [{"samples": "tokens"}, {"samples": "batch"}, {"pool": "sum"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"samples": "tokens"}, {"samples": "batch"}, {"pool": "sum"}], ids=str
+)
 @pytest.mark.parametrize("kind", [Transformer, Positionwise])
 def test_padding_changes_nothing(kind: type[Transformer], options: dict[str, Any]) -> None:
     network = built(kind)
-    scores = [sg.signature(network, sentences(padding), **options).scores for padding in (0, 17, 49)]
+    scores = [
+        sg.signature(network, sentences(padding), **options).scores for padding in (0, 17, 49)
+    ]
     for other in scores[1:]:
         assert other == pytest.approx(scores[0], abs=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"samples": "tokens"}, {"samples": "batch"}, {"pool": "sum"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"samples": "tokens"}, {"samples": "batch"}, {"pool": "sum"}], ids=str
+)
 def test_padding_changes_scores_without_a_mask(options: dict[str, Any]) -> None:
     """Negative control."""
     network = built(Positionwise)
-    one, other = (sg.signature(network, {"input_ids": sentences(padding)["input_ids"]}, **options) for padding in (0, 17))
+    one, other = (
+        sg.signature(network, {"input_ids": sentences(padding)["input_ids"]}, **options)
+        for padding in (0, 17)
+    )
     assert abs(one.scores[0] - other.scores[0]) > 1e-3
 
 
@@ -101,7 +112,9 @@ def test_averages_are_those_of_the_mask() -> None:
 def test_what_has_no_tokens_is_left_alone() -> None:
     """The head sees one token of each sentence: six samples, with or without the mask."""
     network, batch = built(Positionwise), sentences()
-    by_token, by_sentence = (sg.signature(network, batch, samples=samples).sites[1] for samples in ("tokens", "batch"))
+    by_token, by_sentence = (
+        sg.signature(network, batch, samples=samples).sites[1] for samples in ("tokens", "batch")
+    )
     assert (by_token.n, by_token.path) == (6, "tanh")
     assert by_token.scores == by_sentence.scores
 
@@ -109,7 +122,9 @@ def test_what_has_no_tokens_is_left_alone() -> None:
 def test_masks_of_booleans_and_of_one_sentence_without_any_token() -> None:
     network, batch = built(Positionwise), sentences()
     plain = sg.signature(network, batch, samples="tokens")
-    as_bool = sg.signature(network, {**batch, "attention_mask": batch["attention_mask"].bool()}, samples="tokens")
+    as_bool = sg.signature(
+        network, {**batch, "attention_mask": batch["attention_mask"].bool()}, samples="tokens"
+    )
     assert np.array_equal(plain.scores, as_bool.scores)
     batch["attention_mask"][2] = 0
     emptied = sg.signature(network, batch, samples="tokens")
@@ -119,29 +134,42 @@ def test_masks_of_booleans_and_of_one_sentence_without_any_token() -> None:
 
 def test_no_more_tokens_than_asked_for() -> None:
     network = built(Positionwise)
-    batch = {"input_ids": torch.randint(1, 50, (20, 30), generator=torch.Generator().manual_seed(0))}
+    batch = {
+        "input_ids": torch.randint(1, 50, (20, 30), generator=torch.Generator().manual_seed(0))
+    }
     whole = sg.signature(network, batch, samples="tokens")
     capped = sg.signature(network, batch, samples="tokens", max_tokens=100)
     assert [site.n for site in whole.sites] == [600, 20]
     assert [site.n for site in capped.sites] == [100, 20]
     assert capped.scores[0] == pytest.approx(whole.scores[0], abs=0.1)
-    assert np.array_equal(capped.scores, sg.signature(network, batch, samples="tokens", max_tokens=100).scores)
+    assert np.array_equal(
+        capped.scores, sg.signature(network, batch, samples="tokens", max_tokens=100).scores
+    )
     other = sg.signature(network, batch, samples="tokens", max_tokens=100, seed=1)
     assert other.scores[0] != capped.scores[0]
     assert other.scores[1] == capped.scores[1]
-    assert sg.signature(network, batch, samples="tokens", max_tokens=600).scores[0] == whole.scores[0]
+    assert (
+        sg.signature(network, batch, samples="tokens", max_tokens=600).scores[0] == whole.scores[0]
+    )
 
 
 def test_every_batch_draws_its_own_tokens() -> None:
     network = built(Positionwise)
-    batch = {"input_ids": torch.randint(1, 50, (20, 30), generator=torch.Generator().manual_seed(0))}
-    first, second = sg.signature(network, [batch, batch], samples="tokens", max_tokens=50).sites[0].scores
+    batch = {
+        "input_ids": torch.randint(1, 50, (20, 30), generator=torch.Generator().manual_seed(0))
+    }
+    first, second = (
+        sg.signature(network, [batch, batch], samples="tokens", max_tokens=50).sites[0].scores
+    )
     assert first != second
 
 
 def test_the_tokens_that_are_drawn_are_not_padding() -> None:
     network = built(Positionwise)
-    results = [sg.signature(network, sentences(padding), samples="tokens", max_tokens=10) for padding in (0, 17)]
+    results = [
+        sg.signature(network, sentences(padding), samples="tokens", max_tokens=10)
+        for padding in (0, 17)
+    ]
     assert [result.sites[0].n for result in results] == [10, 10]
     assert results[0].scores == pytest.approx(results[1].scores, abs=1e-6)
 

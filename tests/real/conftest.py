@@ -1,4 +1,6 @@
-"""Without a network a test that needs a download is skipped; `make test-real` sets SIGMASCOPE_REQUIRE_REAL=1, and it fails."""
+"""Without a network a test that needs a download is skipped; `make test-real` sets
+SIGMASCOPE_REQUIRE_REAL=1, and it fails.
+"""
 
 from __future__ import annotations
 

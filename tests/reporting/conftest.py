@@ -80,7 +80,9 @@ def open_file(browser: Any) -> Iterator[Callable[..., Opened]]:
         context.set_default_timeout(10_000)
         context.add_init_script(WATCH)
         found = Opened(context.new_page())
-        found.page.on("console", lambda message: found.messages.append(f"{message.type}: {message.text}"))
+        found.page.on(
+            "console", lambda message: found.messages.append(f"{message.type}: {message.text}")
+        )
         found.page.on("pageerror", lambda error: found.messages.append(f"error: {error}"))
 
         def watch(route: Any) -> None:
@@ -102,10 +104,14 @@ def open_file(browser: Any) -> Iterator[Callable[..., Opened]]:
 
 @pytest.fixture
 def open_report(open_file: Callable[..., Opened], tmp_path: Path) -> Iterator[Open]:
-    """Give a function that writes the report of signatures and opens it; in the end, no page may have complained."""
+    """Give a function that writes the report of signatures and opens it; in the end, no page may
+    have complained.
+    """
     pages = []
 
-    def opened(signatures: list[Signature], *, told: dict[str, Any] | None = None, **options: Any) -> Any:
+    def opened(
+        signatures: list[Signature], *, told: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
         found = open_file(report(signatures, tmp_path / "report.html", **(told or {})), **options)
         pages.append(found)
         return found.page
@@ -123,6 +129,9 @@ def axe() -> Callable[[Any], list[str]]:
     def asked(page: Any) -> list[str]:
         page.evaluate(source)
         found = page.evaluate("async () => (await axe.run()).violations")
-        return [f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}" for one in found]
+        return [
+            f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
+            for one in found
+        ]
 
     return asked

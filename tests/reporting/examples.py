@@ -1,4 +1,6 @@
-"""Signatures for the report: many of them, with the paths of real networks, and some that mean harm."""
+"""Signatures for the report: many of them, with the paths of real networks, and some that mean
+harm.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import numpy as np
 from sigmascope.measure.signature import Coverage, Signature, Skipped
 from tests.compare.made import made
 
-METRICS = ("cka", "norm", "norm_per_sample", "sparsity_before", "sparsity_after", "sparsity", "entropy", "r2")
+METRICS = (
+    "cka",
+    "norm",
+    "norm_per_sample",
+    "sparsity_before",
+    "sparsity_after",
+    "sparsity",
+    "entropy",
+    "r2",
+)
 
 # Each sets window.harmed, or fetches, if it is ever read as anything but text.
 HOSTILE = (
@@ -38,10 +49,16 @@ HOSTILE = (
 
 
 def residual_paths(blocks: int) -> list[tuple[str, int]]:
-    """The calls of a residual network as torchvision names them: three calls of one module in every block."""
+    """The calls of a residual network as torchvision names them: three calls of one module in every
+    block.
+    """
     return [
         ("relu", 0),
-        *((f"layer{1 + 4 * block // blocks}.{block}.relu", call) for block in range(blocks) for call in range(3)),
+        *(
+            (f"layer{1 + 4 * block // blocks}.{block}.relu", call)
+            for block in range(blocks)
+            for call in range(3)
+        ),
     ]
 
 
@@ -50,9 +67,16 @@ def transformer_paths(layers: int) -> list[tuple[str, int]]:
 
 
 def example(
-    name: str, calls: Sequence[tuple[str, int]], *, kind: str = "relu", seed: int = 0, metrics: bool = True
+    name: str,
+    calls: Sequence[tuple[str, int]],
+    *,
+    kind: str = "relu",
+    seed: int = 0,
+    metrics: bool = True,
 ) -> Signature:
-    """A signature whose scores alternate within a block and drift with depth, as those of real networks do."""
+    """A signature whose scores alternate within a block and drift with depth, as those of real
+    networks do.
+    """
     generator = np.random.default_rng(seed)
     depth = np.linspace(0, 1, len(calls))
     scores = (
@@ -61,9 +85,20 @@ def example(
         - 0.22 * np.array([call % 3 == 1 for _, call in calls])
         + 0.03 * generator.standard_normal(len(calls))
     )
-    columns = {metric: generator.random(len(calls)) * (40 if metric == "norm" else 1) for metric in METRICS} if metrics else {}
+    columns = (
+        {
+            metric: generator.random(len(calls)) * (40 if metric == "norm" else 1)
+            for metric in METRICS
+        }
+        if metrics
+        else {}
+    )
     plain = made(
-        name, scores.clip(0, 1), columns, paths=[path for path, _ in calls], parameters=int(generator.integers(10**6, 10**8))
+        name,
+        scores.clip(0, 1),
+        columns,
+        paths=[path for path, _ in calls],
+        parameters=int(generator.integers(10**6, 10**8)),
     )
     sites = tuple(
         replace(
@@ -82,9 +117,21 @@ def example(
 def gapped() -> Signature:
     """A network of which some calls have no score, some are skipped and some modules never ran."""
     found = example("gapped", residual_paths(6), seed=5)
-    lost = replace(found.sites[4], score=math.nan, std=math.nan, reason="the output does not vary (3 of 3 batches)")
+    lost = replace(
+        found.sites[4],
+        score=math.nan,
+        std=math.nan,
+        reason="the output does not vary (3 of 3 batches)",
+    )
     skipped = (Skipped("mask", 1, "dropout", "no score is defined for it"),)
-    coverage = Coverage(len(found) + 1, len(found) - 1, 1, skipped, ("classifier.unused",), ("the gates of lstm are not seen",))
+    coverage = Coverage(
+        len(found) + 1,
+        len(found) - 1,
+        1,
+        skipped,
+        ("classifier.unused",),
+        ("the gates of lstm are not seen",),
+    )
     return replace(found, sites=(*found.sites[:4], lost, *found.sites[5:]), coverage=coverage)
 
 
@@ -101,7 +148,9 @@ def survey(count: int = 60, *, metrics: bool = True, longest: int = 260) -> list
         residual = bool(generator.integers(2))
         calls = residual_paths(sites // 3) if residual else transformer_paths(sites)
         name = f"torchvision/{'resnet' if residual else 'vit_b'}{sites}-trained-on-imagenet1k-v{number % 3}"
-        found.append(example(name, calls, kind="relu" if residual else "gelu", seed=number, metrics=metrics))
+        found.append(
+            example(name, calls, kind="relu" if residual else "gelu", seed=number, metrics=metrics)
+        )
     return found
 
 
@@ -109,16 +158,29 @@ def hostile() -> list[Signature]:
     """Networks that carry a hostile text wherever a file can carry one."""
     found = []
     for number, text in enumerate(HOSTILE):
-        base = example(text, [(text, 0), (f"block.0.{text}", 0), (f"block.1.{text}", 1)], kind=text, seed=number)
+        base = example(
+            text,
+            [(text, 0), (f"block.0.{text}", 0), (f"block.1.{text}", 1)],
+            kind=text,
+            seed=number,
+        )
         sites = tuple(
-            replace(site, reason=text, certified={text: 1}, metrics=site.metrics | {text: 0.5}) for site in base.sites
+            replace(site, reason=text, certified={text: 1}, metrics=site.metrics | {text: 0.5})
+            for site in base.sites
         )
         coverage = Coverage(4, 3, 0, (Skipped(text, 0, text, text),), (text,), (text,))
         options = replace(base.options, pool=text, channel_axis={text: 1}, activations=(text,))
         versions = base.versions | {text: text}
         found.append(
             replace(
-                base, sites=sites, coverage=coverage, options=options, device=text, versions=versions, data=text, model=text
+                base,
+                sites=sites,
+                coverage=coverage,
+                options=options,
+                device=text,
+                versions=versions,
+                data=text,
+                model=text,
             )
         )
     return found

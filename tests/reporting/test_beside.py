@@ -17,7 +17,10 @@ from sigmascope.reporting.page import report
 from tests.reporting.conftest import Open
 from tests.reporting.examples import HOSTILE, example, residual_paths, without_scores
 
-THREE = [example(name, residual_paths(blocks), seed=blocks) for name, blocks in (("a", 3), ("b", 4), ("c", 5))]
+THREE = [
+    example(name, residual_paths(blocks), seed=blocks)
+    for name, blocks in (("a", 3), ("b", 4), ("c", 5))
+]
 FACTS = {
     "a": SimpleNamespace(accuracy=69.758, depth=18, flops=1_814_073_344),
     "b": SimpleNamespace(accuracy=None, depth=1234, flops=None),
@@ -70,7 +73,9 @@ def test_numbers_of_numpy_are_numbers_and_nan_is_not_known() -> None:
     ],
     ids=str,
 )
-def test_what_is_of_a_wrong_type_is_refused(told: dict[str, Any], match: str, tmp_path: Path) -> None:
+def test_what_is_of_a_wrong_type_is_refused(
+    told: dict[str, Any], match: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputTypeError, match=match):
         report(THREE, tmp_path / "report.html", **told)
     assert not list(tmp_path.iterdir())
@@ -111,7 +116,10 @@ def test_data_and_missing_networks_are_told(open_report: Open, axe: Any) -> None
     page = open_report(THREE, told={"facts": FACTS, "data": DATA, "missing": missing})
     [card] = [text for text in page.locator(".card").all_inner_texts() if text.startswith("Data")]
     assert card.split("\n")[1:] == [DATA, "192 samples for each network"]
-    assert page.locator("#missing li").all_inner_texts() == ["vit: out of memory", "swin: it is not finished"]
+    assert page.locator("#missing li").all_inner_texts() == [
+        "vit: out of memory",
+        "swin: it is not finished",
+    ]
     assert axe(page) == []
     page = open_report(THREE)
     assert any(text.startswith("Samples") for text in page.locator(".card").all_inner_texts())
@@ -122,8 +130,13 @@ def test_hostile_texts_stay_texts(open_report: Open) -> None:
     expected = open_report(THREE).evaluate(parts)
     missing = [(text, text) for text in HOSTILE]
     for text in ("".join(HOSTILE), HOSTILE[1]):
-        page = open_report(THREE, told={"data": text, "missing": missing, "facts": dict.fromkeys(HOSTILE, FACTS["a"])})
+        page = open_report(
+            THREE,
+            told={"data": text, "missing": missing, "facts": dict.fromkeys(HOSTILE, FACTS["a"])},
+        )
         assert page.evaluate("window.harmed") is None
         assert page.evaluate(parts) == expected
-        assert page.locator("#missing li").all_text_contents() == [f"{one or '(no name)'}: {one}" for one in HOSTILE]
+        assert page.locator("#missing li").all_text_contents() == [
+            f"{one or '(no name)'}: {one}" for one in HOSTILE
+        ]
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0

@@ -1,4 +1,6 @@
-"""The page in Chromium: what it shows, what it says, and that hands and eyes of all kinds can use it."""
+"""The page in Chromium: what it shows, what it says, and that hands and eyes of all kinds can use
+it.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,18 @@ import pytest
 from sigmascope.compare.distances import distances
 from sigmascope.measure.signature import Signature
 from tests.reporting.conftest import Open
-from tests.reporting.examples import example, gapped, residual_paths, transformer_paths, without_scores
+from tests.reporting.examples import (
+    example,
+    gapped,
+    residual_paths,
+    transformer_paths,
+    without_scores,
+)
 
-PAIR = [example("resnet50", residual_paths(16), seed=1), example("vit_b_16", transformer_paths(12), kind="gelu", seed=2)]
+PAIR = [
+    example("resnet50", residual_paths(16), seed=1),
+    example("vit_b_16", transformer_paths(12), kind="gelu", seed=2),
+]
 FEW = [*PAIR, example("resnet9", residual_paths(4), seed=3), gapped(), without_scores()]
 NINE = [example(f"net{number}", residual_paths(5), seed=number) for number in range(9)]
 SETS = {"one": PAIR[:1], "pair": PAIR, "few": FEW, "nine": NINE, "no scores": [without_scores()]}
@@ -48,7 +59,9 @@ def tip_of(page: Any, chart: str) -> str:
 
 @pytest.mark.parametrize("chosen", SETS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_and_the_page_is_quiet(chosen: str, theme: str, open_report: Open, axe: Any) -> None:
+def test_axe_finds_nothing_and_the_page_is_quiet(
+    chosen: str, theme: str, open_report: Open, axe: Any
+) -> None:
     page = open_report(SETS[chosen], color_scheme=theme, reduced_motion="reduce")
     for number in range(page.locator("details").count()):
         unfold(page, f"details >> nth={number}")
@@ -57,9 +70,14 @@ def test_axe_finds_nothing_and_the_page_is_quiet(chosen: str, theme: str, open_r
 
 def test_axe_finds_something_where_something_is_wrong(open_report: Open, axe: Any) -> None:
     page = open_report(PAIR)
-    page.evaluate("document.querySelector('#signature-chart svg.plot').removeAttribute('aria-label')")
+    page.evaluate(
+        "document.querySelector('#signature-chart svg.plot').removeAttribute('aria-label')"
+    )
     page.evaluate("document.querySelector('.explain').style.color = '#cccccc'")
-    assert {complaint.partition(":")[0] for complaint in axe(page)} == {"svg-img-alt", "color-contrast"}
+    assert {complaint.partition(":")[0] for complaint in axe(page)} == {
+        "svg-img-alt",
+        "color-contrast",
+    }
 
 
 def test_axe_finds_nothing_on_a_telephone(open_report: Open, axe: Any) -> None:
@@ -96,8 +114,12 @@ def test_hover_works_in_shares_of_the_network(open_report: Open) -> None:
     page.locator("#walk-network").select_option("vit_b_16")
     page.locator("#walk-site").fill("11")
     box = page.locator("#signature-chart svg.plot").bounding_box()
-    assert ring_position(page)[0] > box["x"] + box["width"] - 30  # the last call lies at the right end
-    assert tip_of(page, "#signature-chart").splitlines()[:2] == [PAIR[1].sites[11].name, "vit_b_16, call 12 of 12"]
+    # the last call lies at the right end
+    assert ring_position(page)[0] > box["x"] + box["width"] - 30
+    assert tip_of(page, "#signature-chart").splitlines()[:2] == [
+        PAIR[1].sites[11].name,
+        "vit_b_16, call 12 of 12",
+    ]
 
 
 def test_keyboard_walks_through_the_sites(open_report: Open) -> None:
@@ -111,7 +133,8 @@ def test_keyboard_walks_through_the_sites(open_report: Open) -> None:
     assert tip_of(page, "#signature-chart").splitlines()[0] == site.name == "layer1.0.relu#1"
     said = slider.get_attribute("aria-valuetext")
     assert said.startswith(
-        f"{site.name} · resnet50, call 3 of 49 · relu, width {site.dim} · score {site.score:.4f} ± {site.std:.4f}"
+        f"{site.name} · resnet50, call 3 of 49 · relu, width {site.dim} · score "
+        f"{site.score:.4f} ± {site.std:.4f}"
     )
     assert page.locator("#readout").inner_text() == said
     page.keyboard.press("Tab")
@@ -121,7 +144,11 @@ def test_keyboard_walks_through_the_sites(open_report: Open) -> None:
 def test_a_site_without_a_score_says_why(open_report: Open) -> None:
     page = open_report([gapped()])
     page.locator("#walk-site").fill("4")
-    assert page.locator("#readout").inner_text().endswith("score – · the output does not vary (3 of 3 batches)")
+    assert (
+        page.locator("#readout")
+        .inner_text()
+        .endswith("score – · the output does not vary (3 of 3 batches)")
+    )
     assert page.locator("#signature-chart .ring.shown").count() == 0
     # The line has a gap there: it is drawn in two parts.
     drawn = page.locator("#signature-chart svg.plot [data-mark=line] path").first.get_attribute("d")
@@ -133,11 +160,15 @@ def test_no_line_hides_a_gap(open_report: Open) -> None:
     lines = page.locator("#signature-chart svg.plot [data-mark=line] path")
 
     def parts() -> list[int]:
-        return [drawn.count("M") for drawn in lines.evaluate_all("all => all.map((one) => one.getAttribute('d'))")]
+        return [
+            drawn.count("M")
+            for drawn in lines.evaluate_all("all => all.map((one) => one.getAttribute('d'))")
+        ]
 
-    assert parts() == [2, 1]  # in colour
+    assert parts() == [2, 1]  # in color
     page.locator("#walk-site").fill("7")
-    assert page.locator("#signature-chart .trace").get_attribute("d").count("M") == 2  # under the pointer
+    # under the pointer
+    assert page.locator("#signature-chart .trace").get_attribute("d").count("M") == 2
     page.get_by_role("button", name="Clear").click()
     assert page.locator("#signature-chart [data-mark=dot]").count() == 0
     assert parts() == [2, 1]  # faint
@@ -160,7 +191,9 @@ def test_table_sorts(how: str, open_report: Open) -> None:
 
     scored, rest = FEW[:-1], [FEW[-1].name]
     for statistic in ("min", "median", "max", "mean", "std", "spread"):
-        expected = [one.name for one in sorted(scored, key=lambda one, key=statistic: one.summary()[key])]
+        expected = [
+            one.name for one in sorted(scored, key=lambda one, key=statistic: one.summary()[key])
+        ]
         assert sort(statistic) == "ascending"
         assert names_in_table(page) == expected + rest
         assert sort(statistic) == "descending"
@@ -176,8 +209,13 @@ def test_table_sorts(how: str, open_report: Open) -> None:
 
 def test_table_tells_the_numbers(open_report: Open) -> None:
     page = open_report(FEW)
-    cells = page.locator("#network-table tbody tr").first.locator("td:not(.ranged)").all_inner_texts()
-    summary = [f"{PAIR[0].summary()[name]:.3f}" for name in ("min", "median", "max", "mean", "std", "spread")]
+    cells = (
+        page.locator("#network-table tbody tr").first.locator("td:not(.ranged)").all_inner_texts()
+    )
+    summary = [
+        f"{PAIR[0].summary()[name]:.3f}"
+        for name in ("min", "median", "max", "mean", "std", "spread")
+    ]
     assert cells[:-2] == ["49", *summary]
     assert cells[-1] == "192"
     last = page.locator("#network-table tbody tr").last.locator("td:not(.ranged)").all_inner_texts()
@@ -189,7 +227,10 @@ def test_theme_follows_the_system_and_the_button(open_report: Open) -> None:
     page = open_report(PAIR, color_scheme="dark")
     button = page.locator("#theme")
     dark = page.evaluate(background)
-    line = "getComputedStyle(document.querySelector('#signature-chart [data-mark=line] path').parentNode).stroke"
+    line = (
+        "getComputedStyle(document.querySelector('#signature-chart [data-mark=line] "
+        "path').parentNode).stroke"
+    )
     dark_line = page.evaluate(line)
     assert button.inner_text() == "Light theme"
     button.click()
@@ -203,7 +244,7 @@ def test_theme_follows_the_system_and_the_button(open_report: Open) -> None:
     assert (page.evaluate(background), page.locator("#theme").inner_text()) == (dark, "Light theme")
 
 
-def test_at_most_eight_networks_have_a_colour(open_report: Open) -> None:
+def test_at_most_eight_networks_have_a_color(open_report: Open) -> None:
     page = open_report(NINE)
     boxes = page.locator(".pick input")
     assert boxes.count() == 9
@@ -213,7 +254,9 @@ def test_at_most_eight_networks_have_a_colour(open_report: Open) -> None:
             box.check()
     assert page.locator(".pick.chosen").count() == 8
     assert page.locator(".pick input:disabled").count() == 1
-    strokes = page.locator("#signature-chart [data-mark=dot]").evaluate_all("all => all.map((one) => one.getAttribute('fill'))")
+    strokes = page.locator("#signature-chart [data-mark=dot]").evaluate_all(
+        "all => all.map((one) => one.getAttribute('fill'))"
+    )
     assert sorted(strokes) == [f"var(--slot-{slot})" for slot in range(8)]
     page.get_by_role("button", name="Clear").click()
     assert page.locator("#signature-chart [data-mark=dot]").count() == 0
@@ -221,17 +264,26 @@ def test_at_most_eight_networks_have_a_colour(open_report: Open) -> None:
     assert page.locator("#signature-chart [data-mark=dot]").count() == 3
 
 
-def test_a_single_network_has_a_colour_for_each_place_in_a_block(open_report: Open) -> None:
+def test_a_single_network_has_a_color_for_each_place_in_a_block(open_report: Open) -> None:
     page = open_report(PAIR)
     assert page.locator("#places .item").count() == 0
     page.locator(".pick", has_text="vit_b_16").locator("input").uncheck()
-    assert page.locator("#places .item").all_inner_texts() == ["outside the blocks", "relu", "relu#1", "relu#2"]
-    counts = page.locator("#signature-chart [data-mark=dot]").evaluate_all("all => all.map((one) => one.childElementCount)")
+    assert page.locator("#places .item").all_inner_texts() == [
+        "outside the blocks",
+        "relu",
+        "relu#1",
+        "relu#2",
+    ]
+    counts = page.locator("#signature-chart [data-mark=dot]").evaluate_all(
+        "all => all.map((one) => one.childElementCount)"
+    )
     assert counts == [1, 16, 16, 16]
 
 
 def test_many_networks_can_be_filtered(open_report: Open) -> None:
-    page = open_report([*NINE, *(example(f"other{number}", residual_paths(3)) for number in range(4))])
+    page = open_report(
+        [*NINE, *(example(f"other{number}", residual_paths(3)) for number in range(4))]
+    )
     page.get_by_label("Filter networks").fill("OTHER")
     assert page.locator(".pick:visible").count() == 4
 
@@ -242,9 +294,14 @@ def test_heat_map_tells_both_names_and_their_distance(open_report: Open) -> None
     stage.scroll_into_view_if_needed()
     found = distances(FEW[:-1])
     order = found.cluster().order
-    cell = page.locator("#distance-chart [data-mark=cell] rect").nth(1).bounding_box()  # first row, second column
+    # first row, second column
+    cell = page.locator("#distance-chart [data-mark=cell] rect").nth(1).bounding_box()
     page.mouse.move(cell["x"] + cell["width"] / 2, cell["y"] + cell["height"] / 2)
-    expected = [found.names[order[0]], found.names[order[1]], f"distance {found.matrix[order[0], order[1]]:.4f}"]
+    expected = [
+        found.names[order[0]],
+        found.names[order[1]],
+        f"distance {found.matrix[order[0], order[1]]:.4f}",
+    ]
     assert tip_of(page, "#distance-chart").splitlines() == expected
     page.mouse.move(5, 5)
     assert page.locator(".tip.shown").count() == 0
@@ -284,7 +341,15 @@ def test_densities_are_drawn_and_read(open_report: Open) -> None:
 
 def rows_of(signature: Signature) -> list[list[str]]:
     return [
-        [site.name, str(place), site.kind, str(site.dim), str(site.n), f"{site.score:.4f}", f"{site.std:.4f}"]
+        [
+            site.name,
+            str(place),
+            site.kind,
+            str(site.dim),
+            str(site.n),
+            f"{site.score:.4f}",
+            f"{site.std:.4f}",
+        ]
         for place, site in enumerate(signature.sites, 1)
     ]
 
@@ -295,7 +360,9 @@ def test_site_tables_are_built_when_they_are_opened(open_report: Open) -> None:
     assert page.locator("#site-tables table").count() == 0
     page.get_by_role("link", name="resnet50").click()
     details.locator("table").wait_for()
-    rows = details.locator("tbody tr").evaluate_all("rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))")
+    rows = details.locator("tbody tr").evaluate_all(
+        "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
     assert [row[:7] for row in rows] == rows_of(PAIR[0])
     heads = details.locator("thead th").all_inner_texts()
     assert heads == [
@@ -337,7 +404,11 @@ def test_settings_and_remarks_are_told(open_report: Open) -> None:
     assert "nothing measured" in page.locator("#remarks").inner_text()
     shared = page.locator(".pairs div").all_inner_texts()
     assert "covariance\nledoit-wolf" in [re.sub(r"\s+", "\n", text) for text in shared]
-    assert page.locator("#setting-tables thead th").all_inner_texts() == ["network", "data", "model"]
+    assert page.locator("#setting-tables thead th").all_inner_texts() == [
+        "network",
+        "data",
+        "model",
+    ]
 
 
 def test_prints_in_light_without_controls(open_report: Open) -> None:
@@ -373,8 +444,13 @@ def test_headings_and_landmarks(open_report: Open) -> None:
         "Sites",
         "Settings and versions",
     ]
-    assert page.evaluate("[...document.querySelectorAll('table')].every((table) => table.caption?.textContent)")
-    assert page.evaluate("[...document.querySelectorAll('svg.plot')].every((one) => one.role === 'img' && one.ariaLabel)")
+    assert page.evaluate(
+        "[...document.querySelectorAll('table')].every((table) => table.caption?.textContent)"
+    )
+    assert page.evaluate(
+        "[...document.querySelectorAll('svg.plot')].every((one) => one.role === 'img' && "
+        "one.ariaLabel)"
+    )
 
 
 def test_first_stop_of_the_keyboard_skips_to_the_content(open_report: Open) -> None:
@@ -389,5 +465,7 @@ def test_charts_follow_the_width_of_the_window(open_report: Open) -> None:
     page = open_report(PAIR)
     before = page.locator("#signature-chart svg.plot").bounding_box()["width"]
     page.set_viewport_size({"width": 700, "height": 900})
-    page.wait_for_function(f"document.querySelector('#signature-chart svg.plot').clientWidth < {before - 100}")
+    page.wait_for_function(
+        f"document.querySelector('#signature-chart svg.plot').clientWidth < {before - 100}"
+    )
     assert page.locator("#signature-chart svg.plot").count() == 1

@@ -13,7 +13,14 @@ from sigmascope.compare.distances import distances
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.reporting.document import document_of
 from tests.compare.made import made
-from tests.reporting.examples import example, gapped, hostile, residual_paths, transformer_paths, without_scores
+from tests.reporting.examples import (
+    example,
+    gapped,
+    hostile,
+    residual_paths,
+    transformer_paths,
+    without_scores,
+)
 
 FEW = [
     example("resnet", residual_paths(5), seed=1),
@@ -64,9 +71,14 @@ def test_statistics_are_not_rounded() -> None:
 def test_coverage_is_told_in_full() -> None:
     coverage = DOCUMENT["networks"][3]["coverage"]
     assert coverage["skipped"] == [["mask", 1, "dropout", "no score is defined for it"]]
-    assert (coverage["silent"], coverage["notes"]) == (["classifier.unused"], ["the gates of lstm are not seen"])
+    assert (coverage["silent"], coverage["notes"]) == (
+        ["classifier.unused"],
+        ["the gates of lstm are not seen"],
+    )
     assert coverage["text"] == str(FEW[3].coverage)
-    assert DOCUMENT["networks"][3]["sites"]["reasons"] == {"4": "the output does not vary (3 of 3 batches)"}
+    assert DOCUMENT["networks"][3]["sites"]["reasons"] == {
+        "4": "the output does not vary (3 of 3 batches)"
+    }
 
 
 def test_proofs_are_counted() -> None:
@@ -76,7 +88,9 @@ def test_proofs_are_counted() -> None:
 def test_distances_are_those_of_compare() -> None:
     found, expected = DOCUMENT["distances"], distances([FEW[0], FEW[1], FEW[3]])
     assert found["networks"] == [0, 1, 3]
-    assert found["rows"] == [list(row[:number]) for number, row in enumerate(expected.matrix.tolist())]
+    assert found["rows"] == [
+        list(row[:number]) for number, row in enumerate(expected.matrix.tolist())
+    ]
     clusters = expected.cluster()
     assert found["order"] == clusters.order
     assert np.array_equal(np.array(found["merges"]), clusters.linkage[:, :3])
@@ -102,15 +116,22 @@ def test_a_single_network_has_no_distances() -> None:
 
 
 def test_networks_of_one_name_are_told_apart() -> None:
-    assert [network["name"] for network in document_of([FEW[0], FEW[0]])["networks"]] == ["resnet", "resnet (2)"]
+    assert [network["name"] for network in document_of([FEW[0], FEW[0]])["networks"]] == [
+        "resnet",
+        "resnet (2)",
+    ]
 
 
 def test_companions_are_the_changes_and_one_norm() -> None:
     assert list(DOCUMENT["networks"][0]["metrics"]) == ["cka", "norm", "sparsity", "entropy", "r2"]
-    assert DOCUMENT["networks"][0]["metrics"]["cka"][0] == pytest.approx(FEW[0].sites[0].metrics["cka"], rel=1e-3)
+    assert DOCUMENT["networks"][0]["metrics"]["cka"][0] == pytest.approx(
+        FEW[0].sites[0].metrics["cka"], rel=1e-3
+    )
     without = document_of(FEW, companions=False)
     assert (without["networks"][0]["metrics"], without["companionsLeftOut"]) == ({}, True)
-    assert not document_of([example("plain", residual_paths(2), metrics=False)], companions=False)["companionsLeftOut"]
+    assert not document_of([example("plain", residual_paths(2), metrics=False)], companions=False)[
+        "companionsLeftOut"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,21 +144,29 @@ def test_companions_are_the_changes_and_one_norm() -> None:
     ],
     ids=["single", "path", "iterator", "empty"],
 )
-def test_what_is_no_list_of_signatures_is_refused(signatures: Any, error: type[Exception], match: str) -> None:
+def test_what_is_no_list_of_signatures_is_refused(
+    signatures: Any, error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         document_of(signatures)
 
 
 def test_settings_are_sorted_into_shared_and_different() -> None:
     other = replace(
-        FEW[0], name="other", options=replace(FEW[0].options, pool="tokens", metrics=()), versions={"torch": "2.7.0"}
+        FEW[0],
+        name="other",
+        options=replace(FEW[0].options, pool="tokens", metrics=()),
+        versions={"torch": "2.7.0"},
     )
     found = document_of([FEW[0], other])["settings"]
     assert ["covariance", "ledoit-wolf"] in found["shared"]
     assert ["max_batches", "no limit"] in found["shared"]
     assert ["compat", "no"] in found["shared"]
     assert found["columns"][:3] == ["pool", "metrics", "version of python"]
-    assert [row[:2] for row in found["rows"]] == [["channels", "cka, norm, sparsity, entropy, r2"], ["tokens", "none"]]
+    assert [row[:2] for row in found["rows"]] == [
+        ["channels", "cka, norm, sparsity, entropy, r2"],
+        ["tokens", "none"],
+    ]
     assert found["rows"][1][2] == "–"
     assert found["mixed"] == ["pool"]
     assert document_of(FEW[:1])["settings"]["columns"] == []

@@ -14,7 +14,8 @@ from tests.reporting.examples import HOSTILE, example, hostile
 ELEMENTS = "script, style, link, meta, img, iframe, object, embed, base, form"
 PARTS = f"[...document.querySelectorAll('{ELEMENTS}')].map((one) => one.tagName)"
 ATTRIBUTES = (
-    "[...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith('on'))"
+    "[...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) "
+    "=> name.startsWith('on'))"
 )
 
 
@@ -43,7 +44,9 @@ def test_hostile_names_do_nothing(open_report: Open) -> None:
 def test_hostile_names_are_shown_as_they_are(number: int, open_report: Open) -> None:
     found = hostile()[number]
     page = open_report([found, example("other", [("a", 0), ("b", 0)])])
-    assert page.locator("#network-table tbody th").first.text_content() == (found.name or "(no name)")
+    assert page.locator("#network-table tbody th").first.text_content() == (
+        found.name or "(no name)"
+    )
     page.locator("#sites-0 summary").click()
     table = page.locator("#sites-0 table").first
     table.wait_for()
@@ -51,18 +54,25 @@ def test_hostile_names_are_shown_as_they_are(number: int, open_report: Open) -> 
 
 
 @pytest.mark.parametrize("text", HOSTILE[:2])
-def test_the_same_names_do_harm_where_nothing_protects(text: str, open_file: Callable[..., Opened], tmp_path: Path) -> None:
+def test_the_same_names_do_harm_where_nothing_protects(
+    text: str, open_file: Callable[..., Opened], tmp_path: Path
+) -> None:
     """The negative control: data pasted into a page as it is, and set as markup."""
     path = tmp_path / "naive.html"
     data = f"<p id='name'></p><script type='application/json' id='data'>{json.dumps(text)}</script>"
-    script = "document.getElementById('name').innerHTML = JSON.parse(document.getElementById('data').textContent)"
+    script = (
+        "document.getElementById('name').innerHTML = "
+        "JSON.parse(document.getElementById('data').textContent)"
+    )
     path.write_text(f"<!doctype html>{data}<script>{script}</script>", encoding="utf-8")
     opened = open_file(path)
     opened.page.wait_for_function("window.harmed === 1")
     assert opened.requests or opened.messages
 
 
-def test_the_policy_refuses_what_is_added_later(open_file: Callable[..., Opened], tmp_path: Path) -> None:
+def test_the_policy_refuses_what_is_added_later(
+    open_file: Callable[..., Opened], tmp_path: Path
+) -> None:
     from sigmascope.reporting.page import report
 
     opened = open_file(report([example("a", [("b", 0), ("c", 0)])], tmp_path / "report.html"))
@@ -77,10 +87,14 @@ def test_the_policy_refuses_what_is_added_later(open_file: Callable[..., Opened]
     with pytest.raises(Exception, match="TrustedHTML"):
         opened.page.evaluate("document.body.innerHTML = '<p>'")
     with pytest.raises(Exception, match="TrustedScript"):
-        opened.page.evaluate("Object.assign(document.createElement('script'), { textContent: 'window.harmed = 1' })")
+        opened.page.evaluate(
+            "Object.assign(document.createElement('script'), { textContent: 'window.harmed = 1' })"
+        )
     with pytest.raises(Exception, match="Failed to fetch"):
         opened.page.evaluate("fetch('https://example.invalid/leak')")
     opened.page.wait_for_timeout(50)
     assert opened.requests == []
-    assert {"img-src", "style-src-elem", "connect-src"} <= set(opened.page.evaluate("window.violations"))
+    assert {"img-src", "style-src-elem", "connect-src"} <= set(
+        opened.page.evaluate("window.violations")
+    )
     assert opened.page.evaluate("window.harmed") is None

@@ -28,7 +28,8 @@ ROWS = """() => {
     unique(cells.map(({ top, height }) => top + height / 2)),
   ];
 }"""
-# Columns break like sheets do. Moves the section down step by step; tells in how many places its heading is left behind.
+# Columns break like sheets do. Moves the section down step by step; tells in how many places its
+# heading is left behind.
 LEFT_BEHIND = """([heading, chart]) => {
   const [section, main] = [document.getElementById(heading).parentElement, document.createElement("div")];
   Object.assign(main.style, { height: "960px", columns: "690px", columnGap: "40px", columnFill: "auto", width: "690px" });
@@ -72,13 +73,19 @@ def test_tree_and_map_shrink_together(width: int, open_report: Open) -> None:
 
 @pytest.mark.parametrize(
     ("heading", "chart"),
-    [("distances", "#distance-chart .stage"), ("densities", "#density-chart"), ("settings", "#setting-tables .pairs")],
+    [
+        ("distances", "#distance-chart .stage"),
+        ("densities", "#density-chart"),
+        ("settings", "#setting-tables .pairs"),
+    ],
 )
 def test_headings_stay_with_their_charts(heading: str, chart: str, open_report: Open) -> None:
     page = printed(open_report(MANY))
     assert page.evaluate(LEFT_BEHIND, [heading, chart]) == [0, 2]
     # The negative control: without the rules there are places where the heading stays alone.
-    page.evaluate("document.querySelectorAll('*').forEach((one) => (one.style.breakAfter = 'auto'))")
+    page.evaluate(
+        "document.querySelectorAll('*').forEach((one) => (one.style.breakAfter = 'auto'))"
+    )
     left, _ = page.evaluate(LEFT_BEHIND, [heading, chart])
     assert left > 0
 

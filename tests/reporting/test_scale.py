@@ -12,7 +12,8 @@ from tests.reporting.conftest import Open
 from tests.reporting.examples import example, residual_paths, survey
 
 SIXTY = survey()
-# Moves over the chart in steps that a hand makes. What it takes to answer and lay the answer out, and until it is painted.
+# Moves over the chart in steps that a hand makes. What it takes to answer and lay the answer out,
+# and until it is painted.
 HOVER = """async (selector) => {
   const stage = document.querySelector(selector), svg = stage.querySelector("svg"), box = svg.getBoundingClientRect();
   const painted = () => new Promise((done) => requestAnimationFrame(() => {

@@ -1,4 +1,4 @@
-"""The colours of the page, as people with every kind of colour vision see them."""
+"""The colors of the page, as people with every kind of color vision see them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ import pytest
 
 import sigmascope.reporting.page
 
-CSS = (Path(sigmascope.reporting.page.__file__).parent / "styles" / "theme.css").read_text(encoding="utf-8")
-COLOURS = {name: (light, dark) for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", CSS)}
+CSS = (Path(sigmascope.reporting.page.__file__).parent / "styles" / "theme.css").read_text(
+    encoding="utf-8"
+)
+COLORS = {
+    name: (light, dark)
+    for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", CSS)
+}
 SLOTS = [f"slot-{number}" for number in range(8)]
 THEMES = {"light": 0, "dark": 1}
 
-# Linear RGB to cones and back, and what each kind of dichromat sees instead (Viénot, Brettel and Mollon 1999).
-CONES = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
+# Linear RGB to cones and back, and what each kind of dichromat sees instead (Viénot, Brettel and
+# Mollon 1999).
+CONES = np.array(
+    [[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]]
+)
 VISION = {
     "trichromat": np.eye(3),
     "protanope": np.array([[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]]),
@@ -41,8 +49,8 @@ TO_LAB = np.array(
 )
 
 
-def linear(colour: str) -> np.ndarray:
-    values = np.array([int(colour[start : start + 2], 16) for start in (1, 3, 5)]) / 255
+def linear(color: str) -> np.ndarray:
+    values = np.array([int(color[start : start + 2], 16) for start in (1, 3, 5)]) / 255
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
@@ -58,13 +66,13 @@ def contrast(one: str, other: str) -> float:
     return ratio(luminance(linear(one)), luminance(linear(other)))
 
 
-def seen(colour: str, vision: str) -> np.ndarray:
-    received = np.clip(np.linalg.inv(CONES) @ VISION[vision] @ CONES @ linear(colour), 0, 1)
+def seen(color: str, vision: str) -> np.ndarray:
+    received = np.clip(np.linalg.inv(CONES) @ VISION[vision] @ CONES @ linear(color), 0, 1)
     return TO_LAB @ np.cbrt(TO_LMS @ received)
 
 
-def nearest(colours: list[str], vision: str) -> float:
-    lab = [seen(colour, vision) for colour in colours]
+def nearest(colors: list[str], vision: str) -> float:
+    lab = [seen(color, vision) for color in colors]
     return min(float(np.linalg.norm(one - other)) for one, other in itertools.combinations(lab, 2))
 
 
@@ -78,8 +86,8 @@ def test_contrast_and_vision_are_what_they_claim() -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("vision", VISION)
-def test_colours_of_networks_are_told_apart(vision: str, theme: str) -> None:
-    assert nearest([COLOURS[slot][THEMES[theme]] for slot in SLOTS], vision) > 0.08
+def test_colors_of_networks_are_told_apart(vision: str, theme: str) -> None:
+    assert nearest([COLORS[slot][THEMES[theme]] for slot in SLOTS], vision) > 0.08
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -87,18 +95,27 @@ def test_colours_of_networks_are_told_apart(vision: str, theme: str) -> None:
     ("ink", "paper", "least"),
     [
         *((slot, "surface", 3.0) for slot in SLOTS),
-        *((ink, paper, 4.5) for ink in ("ink", "muted", "accent", "warn") for paper in ("page", "surface", "raised")),
+        *(
+            (ink, paper, 4.5)
+            for ink in ("ink", "muted", "accent", "warn")
+            for paper in ("page", "surface", "raised")
+        ),
         ("control", "surface", 3.0),
     ],
 )
 def test_contrast(ink: str, paper: str, least: float, theme: str) -> None:
-    assert contrast(COLOURS[ink][THEMES[theme]], COLOURS[paper][THEMES[theme]]) >= least
+    assert contrast(COLORS[ink][THEMES[theme]], COLORS[paper][THEMES[theme]]) >= least
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("share", np.linspace(0, 1, 21))
 def test_numbers_on_the_heat_map_are_legible(share: float, theme: str) -> None:
-    ink = "on-near" if share < 0.35 else "on-middle" if share < 0.49 else "on-far"  # as inkOn in distances.js has it
-    near, far = (TO_LAB @ np.cbrt(TO_LMS @ linear(COLOURS[end][THEMES[theme]])) for end in ("near", "far"))
-    mixed = np.linalg.inv(TO_LMS) @ (np.linalg.inv(TO_LAB) @ ((1 - share) * near + share * far)) ** 3
-    assert ratio(luminance(mixed), luminance(linear(COLOURS[ink][THEMES[theme]]))) >= 4.45
+    # as inkOn in distances.js has it
+    ink = "on-near" if share < 0.35 else "on-middle" if share < 0.49 else "on-far"
+    near, far = (
+        TO_LAB @ np.cbrt(TO_LMS @ linear(COLORS[end][THEMES[theme]])) for end in ("near", "far")
+    )
+    mixed = (
+        np.linalg.inv(TO_LMS) @ (np.linalg.inv(TO_LAB) @ ((1 - share) * near + share * far)) ** 3
+    )
+    assert ratio(luminance(mixed), luminance(linear(COLORS[ink][THEMES[theme]]))) >= 4.45

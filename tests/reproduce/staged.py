@@ -24,7 +24,9 @@ def staged(
     metrics: dict[str, Any] | None = None,
 ) -> Run:
     """A network with facts; depth, parameters and FLOPs grow with `size`."""
-    facts = Facts(name, accuracy, int(1000 * size), int(10**6 * size), max(1, int(100 * size)), "made")
+    facts = Facts(
+        name, accuracy, int(1000 * size), int(10**6 * size), max(1, int(100 * size)), "made"
+    )
     return Run(made(name, scores, metrics, parameters=int(1000 * size)), Path(name), facts)
 
 

@@ -32,13 +32,17 @@ def staged(
 
     Args:
         plan: the experiment; labels without penalties are left out of its results.
-        penalties: label -> (k,), in the order of the plan's layers; NaN where the accuracy is not known.
+        penalties: label -> (k,), in the order of the plan's layers; NaN where the accuracy is not
+            known.
         noise: pairs are shifted evenly by -noise … noise, all labels and layers alike.
         accuracies: of front and back, in every pair.
         sparsities: label -> (k,); by default that of a permutation of 64 channels.
         chosen: label -> (k,), the accuracies on held-out data; by default those on the test data.
     """
-    settings = {label: settings_for(plan.preset, one.family, one.changes) for label, one in plan.trained(smoke=False).items()}
+    settings = {
+        label: settings_for(plan.preset, one.family, one.changes)
+        for label, one in plan.trained(smoke=False).items()
+    }
     shifts = np.linspace(-noise, noise, len(plan.pairs)) if len(plan.pairs) > 1 else np.zeros(1)
     pairs = []
     for pair, shift in zip(plan.pairs, shifts, strict=True):
@@ -47,8 +51,14 @@ def staged(
             found = np.mean(accuracies) - np.asarray(values, dtype=np.float64) - shift
             best = (chosen or {}).get(label, found)
             sparse = (sparsities or {}).get(label, np.full(len(found), 1 - 1 / 64))
-            for site, accuracy, held_out, sparsity in zip(plan.layers, found, best, sparse, strict=True):
-                rows.append(Stitched(site, label, 64, float(accuracy), float(held_out), 1, float(sparsity), ()))
+            for site, accuracy, held_out, sparsity in zip(
+                plan.layers, found, best, sparse, strict=True
+            ):
+                rows.append(
+                    Stitched(
+                        site, label, 64, float(accuracy), float(held_out), 1, float(sparsity), ()
+                    )
+                )
         pairs.append(
             PairStitches(
                 experiment=plan.name,

@@ -1,4 +1,6 @@
-"""Figures 10 and 18, and what goes beyond the paper: rules that can hold and can fail, and drawings that show the numbers."""
+"""Figures 10 and 18, and what goes beyond the paper: rules that can hold and can fail, and drawings
+that show the numbers.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,20 @@ from sigmascope.errors import InputError
 from sigmascope.measure.signature import Signature
 from sigmascope.reproduce.cast import FAMILIES, ZOO, Cast
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check
-from sigmascope.reproduce.nonlinearity import beyond_axes, beyond_covariance, beyond_images, fig10, fig18
+from sigmascope.reproduce.nonlinearity import (
+    beyond_axes,
+    beyond_covariance,
+    beyond_images,
+    fig10,
+    fig18,
+)
 from sigmascope.reproduce.nonlinearity.beyond_axes import AXES, CLEAN, PUBLISHED
-from sigmascope.reproduce.nonlinearity.published_capture import NOT_IDEMPOTENT, Twice, acting_twice, first_calls
+from sigmascope.reproduce.nonlinearity.published_capture import (
+    NOT_IDEMPOTENT,
+    Twice,
+    acting_twice,
+    first_calls,
+)
 from sigmascope.reproduce.setting import Setting
 from sigmascope.runs import Run
 from tests.compare.made import made
@@ -35,11 +48,20 @@ def verdicts(checks: Sequence[Check]) -> dict[str, str]:
     return {check.claim: check.verdict for check in checks}
 
 
-def with_batches(signature: Signature, scores: np.ndarray, *, n: int = 64, dims: Sequence[int] | None = None) -> Signature:
+def with_batches(
+    signature: Signature, scores: np.ndarray, *, n: int = 64, dims: Sequence[int] | None = None
+) -> Signature:
     """The same sites with scores (k, r) of r batches of n images."""
     widths = dims or [16] * len(scores)
     sites = [
-        replace(site, score=float(own.mean()), scores=tuple(map(float, own)), batches=len(own), n=n, dim=width)
+        replace(
+            site,
+            score=float(own.mean()),
+            scores=tuple(map(float, own)),
+            batches=len(own),
+            n=n,
+            dim=width,
+        )
         for site, own, width in zip(signature.sites, scores, widths, strict=True)
     ]
     return replace(signature, sites=tuple(sites), batches=scores.shape[1])
@@ -62,17 +84,27 @@ def test_the_items_run_from_stored_signatures(name: str) -> None:
 def test_the_items_say_what_was_known(name: str) -> None:
     item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
     assert item.rule
-    assert not any(text.endswith(".") for text in (item.rule, item.reason, item.uncertainty, item.exact))
+    assert not any(
+        text.endswith(".") for text in (item.rule, item.reason, item.uncertainty, item.exact)
+    )
 
 
 # Figure 10
 
 
 def repetitions(*, by_size: float = 0.0, noise: float = 0.0) -> fig10.Repetitions:
-    """A signature of 14 calls that falls a little with the batch size, wherever by so much more, and trainings with noise."""
+    """A signature of 14 calls that falls a little with the batch size, wherever by so much more,
+    and trainings with noise.
+    """
     shape = np.linspace(0.9, 0.5, 14)
-    sizes = {size: shape + (0.001 + by_size * (np.arange(14) == 5)) * 128 / size for size in fig10.BATCHES}
-    seeds = {seed: shape + noise * np.random.default_rng(seed).standard_normal(14) for seed in fig10.SEEDS}
+    sizes = {
+        size: shape + (0.001 + by_size * (np.arange(14) == 5)) * 128 / size
+        for size in fig10.BATCHES
+    }
+    seeds = {
+        seed: shape + noise * np.random.default_rng(seed).standard_normal(14)
+        for seed in fig10.SEEDS
+    }
     return fig10.Repetitions(sizes, seeds)
 
 
@@ -86,7 +118,10 @@ def test_figure_10_holds_and_fails() -> None:
     turned = repetitions()
     turned = replace(turned, batches=turned.batches | {128: turned.batches[128][::-1]})
     assert fig10.ITEM.judge(turned)[1].verdict == FAILS
-    rising = replace(repetitions(), batches={size: size / 1e6 + np.linspace(0.9, 0.5, 14) for size in fig10.BATCHES})
+    rising = replace(
+        repetitions(),
+        batches={size: size / 1e6 + np.linspace(0.9, 0.5, 14) for size in fig10.BATCHES},
+    )
     assert fig10.ITEM.judge(rising)[-1].verdict == FAILS
 
 
@@ -96,7 +131,11 @@ def test_figure_10_draws_both_panels() -> None:
     np.testing.assert_allclose(drawn.axes[0].lines[0].get_ydata(), found.batches[128])
     own = [row["mean"] for row in drawn.table if row["curve"] == "seed 3"]
     np.testing.assert_array_equal(own, found.seeds[3])
-    mean = [row["mean"] for row in drawn.table if row["panel"] == "right" and row["curve"].startswith("mean")]
+    mean = [
+        row["mean"]
+        for row in drawn.table
+        if row["panel"] == "right" and row["curve"].startswith("mean")
+    ]
     np.testing.assert_allclose(mean, np.mean(list(found.seeds.values()), axis=0))
 
 
@@ -110,11 +149,19 @@ class Shelf(Setting):
         super().__init__(**more)  # type: ignore[arg-type]
         object.__setattr__(self, "shift", shift)
 
-    def runs(self, names: Sequence[str], *, data: str | None = None, **options: object) -> list[Run]:
+    def runs(
+        self, names: Sequence[str], *, data: str | None = None, **options: object
+    ) -> list[Run]:
         if (data or "cifar10") not in self.shift:
             raise InputError(f"{data} is not here. Place it there.")
-        curves = [np.linspace(0.5, 0.8, 5 + place) + self.shift[data or "cifar10"] for place in range(len(names))]
-        return [Run(made(name, curve), Path(name), None) for name, curve in zip(names, curves, strict=True)]
+        curves = [
+            np.linspace(0.5, 0.8, 5 + place) + self.shift[data or "cifar10"]
+            for place in range(len(names))
+        ]
+        return [
+            Run(made(name, curve), Path(name), None)
+            for name, curve in zip(names, curves, strict=True)
+        ]
 
 
 OWN = {"cifar10": 0.0, "fashion-mnist": 0.02, "mnist": -0.03, "random": 0.1}
@@ -124,8 +171,12 @@ def test_figure_18_measures_both_distances() -> None:
     found = fig18.ITEM.measure(Shelf(OWN))
     assert len(found.names) == 9
     for place in range(9):
-        assert found.distances["Euclidean"]["random"][place] == pytest.approx(0.1 * math.sqrt(5 + place))
-        assert found.distances["DTW"]["random"][place] <= found.distances["Euclidean"]["random"][place]
+        assert found.distances["Euclidean"]["random"][place] == pytest.approx(
+            0.1 * math.sqrt(5 + place)
+        )
+        assert (
+            found.distances["DTW"]["random"][place] <= found.distances["Euclidean"]["random"][place]
+        )
     assert set(verdicts(fig18.ITEM.judge(found)).values()) == {HOLDS, UNTRIED}
     assert [check.claim for check in fig18.ITEM.judge(found) if check.verdict == UNTRIED] == [
         "cifar100 deviates less than noise"
@@ -141,28 +192,42 @@ def test_figure_18_can_fail() -> None:
         "fashion-mnist": np.where(np.arange(9) < 3, 1.01, 0.1) * found.distances["DTW"]["random"]
     }
     mixed = replace(found, distances={"DTW": distances})  # lower in six networks of nine
-    assert verdicts(fig18.ITEM.judge(mixed))["fashion-mnist deviates less than noise, DTW"] == DIRECTION
+    assert (
+        verdicts(fig18.ITEM.judge(mixed))["fashion-mnist deviates less than noise, DTW"]
+        == DIRECTION
+    )
 
 
 def test_figure_18_says_which_data_are_not_here() -> None:
-    paper = Shelf({"imagefolder:x": 0.0, "random": 0.1, "cifar10": 0.0}, weights="none", data="imagefolder:x")
+    paper = Shelf(
+        {"imagefolder:x": 0.0, "random": 0.1, "cifar10": 0.0}, weights="none", data="imagefolder:x"
+    )
     found = fig18.ITEM.measure(paper)
     checks = {check.claim: check for check in fig18.ITEM.judge(found)}
     assert checks["cifar10 deviates less than noise, DTW"].verdict == HOLDS
     assert checks["cifar100 deviates less than noise"].verdict == UNTRIED
-    assert checks["cifar100 deviates less than noise"].obtained == "cifar100 is not here. Place it there."
+    assert (
+        checks["cifar100 deviates less than noise"].obtained
+        == "cifar100 is not here. Place it there."
+    )
     with pytest.raises(InputError, match="mnist is not here"):
         fig18.ITEM.measure(Shelf({"cifar10": 0.0}))
 
 
 def test_figure_18_leaves_out_calls_without_a_score() -> None:
-    found = fig18._between(fig18._euclidean, made("a", [0.5, math.nan, 0.6]), made("b", [0.5, 0.1, 0.9]))
+    found = fig18._between(
+        fig18._euclidean, made("a", [0.5, math.nan, 0.6]), made("b", [0.5, 0.1, 0.9])
+    )
     assert found == pytest.approx(0.3)
-    assert math.isnan(fig18._between(fig18._euclidean, made("a", [math.nan, 0.5]), made("b", [0.5, math.nan])))
+    assert math.isnan(
+        fig18._between(fig18._euclidean, made("a", [math.nan, 0.5]), made("b", [0.5, math.nan]))
+    )
 
 
 def test_the_floor_of_figure_18_compares_two_parts() -> None:
-    one = with_batches(made("a", [0, 0]), np.array([[0.1, 0.1, 0.4, 0.4, 0.4], [0.5, 0.5, 0.1, 0.1, 0.1]]))
+    one = with_batches(
+        made("a", [0, 0]), np.array([[0.1, 0.1, 0.4, 0.4, 0.4], [0.5, 0.5, 0.1, 0.1, 0.1]])
+    )
     assert fig18.floor_of(one, fig18._euclidean) == pytest.approx(0.5)
     assert math.isnan(fig18.floor_of(with_batches(one, np.ones((2, 1))), fig18._euclidean))
 
@@ -170,7 +235,9 @@ def test_the_floor_of_figure_18_compares_two_parts() -> None:
 def test_figure_18_draws_every_distance() -> None:
     found = fig18.ITEM.measure(Shelf(OWN))
     drawn = fig18.ITEM.draw(found)[""]
-    own = [row["value"] for row in drawn.table if (row["distance"], row["data"]) == ("DTW", "mnist")]
+    own = [
+        row["value"] for row in drawn.table if (row["distance"], row["data"]) == ("DTW", "mnist")
+    ]
     np.testing.assert_array_equal(own, found.distances["DTW"]["mnist"])
     assert len(drawn.table) == 2 * 4 * 9
 
@@ -181,7 +248,12 @@ def test_figure_18_draws_every_distance() -> None:
 def in_place() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Linear(6, 8), nn.SiLU(inplace=True), nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 3), nn.SiLU()
+        nn.Linear(6, 8),
+        nn.SiLU(inplace=True),
+        nn.Linear(8, 8),
+        nn.ReLU(inplace=True),
+        nn.Linear(8, 3),
+        nn.SiLU(),
     )
 
 
@@ -212,7 +284,11 @@ def test_the_emulation_does_what_a_hook_does_that_calls_the_activation() -> None
 
 def test_what_does_not_overwrite_or_is_idempotent_is_left_alone() -> None:
     changed = acting_twice(in_place())
-    assert [type(one) for one in changed if not isinstance(one, nn.Linear)] == [Twice, nn.ReLU, nn.SiLU]
+    assert [type(one) for one in changed if not isinstance(one, nn.Linear)] == [
+        Twice,
+        nn.ReLU,
+        nn.SiLU,
+    ]
 
 
 def test_every_second_call_is_left_out() -> None:
@@ -254,19 +330,32 @@ def axes(cast: Cast = ZOO, **changed: dict[str, float]) -> beyond_axes.Axes:
     levels = {procedure: MEDIANS | changed.get(word, {}) for procedure, word in procedures.items()}
     groups = cast.groups()
     return beyond_axes.Axes(
-        cast, {procedure: {name: one(name, by[groups[name]]) for name in cast.names()} for procedure, by in levels.items()}
+        cast,
+        {
+            procedure: {name: one(name, by[groups[name]]) for name in cast.names()}
+            for procedure, by in levels.items()
+        },
     )
 
 
 def test_claims_survive_or_are_lost() -> None:
     assert set(verdicts(beyond_axes.ITEM.judge(axes())).values()) == {HOLDS}
-    lost = {check.claim: check for check in beyond_axes.ITEM.judge(axes(clean={"ViTs": 0.95, "Swins": 0.9, "EffNets": 0.75}))}
+    lost = {
+        check.claim: check
+        for check in beyond_axes.ITEM.judge(
+            axes(clean={"ViTs": 0.95, "Swins": 0.9, "EffNets": 0.75})
+        )
+    }
     assert lost["ViTs are the most non-linear"].verdict == FAILS
-    assert lost["ViTs are the most non-linear"].obtained.startswith("changes sign: corrected -0.250")
+    assert lost["ViTs are the most non-linear"].obtained.startswith(
+        "changes sign: corrected -0.250"
+    )
     assert lost["Swin is like the early convnets"].verdict == FAILS
     assert lost["EffNets are more linear than what came before"].verdict == FAILS
     assert lost["ConvNeXt is like the early convnets"].verdict == HOLDS
-    found = {check.claim: check for check in beyond_axes.ITEM.judge(axes(published={"ViTs": 0.695}))}
+    found = {
+        check.claim: check for check in beyond_axes.ITEM.judge(axes(published={"ViTs": 0.695}))
+    }
     assert found["ViTs are the most non-linear"].verdict == DIRECTION
     assert found["ViTs are the most non-linear"].obtained.startswith("appears")
 
@@ -274,11 +363,15 @@ def test_claims_survive_or_are_lost() -> None:
 def test_the_skew_can_be_lost() -> None:
     found = axes()
     turned = {
-        name: made(name, one.scores[0] + one.scores[0] - one.scores) if "efficientnet" in name else one
+        name: made(name, one.scores[0] + one.scores[0] - one.scores)
+        if "efficientnet" in name
+        else one
         for name, one in found.signatures[CLEAN].items()
     }
-    checks = verdicts(beyond_axes.ITEM.judge(replace(found, signatures=found.signatures | {CLEAN: turned})))
-    assert checks["EffNets are skewed towards linearity"] == FAILS
+    checks = verdicts(
+        beyond_axes.ITEM.judge(replace(found, signatures=found.signatures | {CLEAN: turned}))
+    )
+    assert checks["EffNets are skewed toward linearity"] == FAILS
 
 
 def test_claims_without_networks_are_untried() -> None:
@@ -286,7 +379,9 @@ def test_claims_without_networks_are_untried() -> None:
     found = axes(part)
     assert set(verdicts(beyond_axes.ITEM.judge(found)).values()) == {UNTRIED}
     assert set(beyond_axes.ITEM.draw(found)) == {"", "distances-corrected", "distances-published"}
-    assert set(verdicts(beyond_axes.ITEM.judge(axes(ZOO.only(["sigmascope/vit:0"])))).values()) == {UNTRIED}
+    assert set(verdicts(beyond_axes.ITEM.judge(axes(ZOO.only(["sigmascope/vit:0"])))).values()) == {
+        UNTRIED
+    }
 
 
 def test_the_drawings_of_the_procedures_hold_their_numbers() -> None:
@@ -299,7 +394,11 @@ def test_the_drawings_of_the_procedures_hold_their_numbers() -> None:
     rows = {(row["procedure"], row["network"]): row["median"] for row in drawn[""].table}
     assert rows[CLEAN, "sigmascope/vit:0"] == pytest.approx(0.9)
     assert rows[AXES, "sigmascope/vit:0"] == pytest.approx(0.5)
-    curves = {row["curve"] for row in drawn["signatures"].table if row["network"] == "sigmascope/vit-patch4:0"}
+    curves = {
+        row["curve"]
+        for row in drawn["signatures"].table
+        if row["network"] == "sigmascope/vit-patch4:0"
+    }
     assert curves == {CLEAN, AXES, PUBLISHED}
 
 
@@ -307,16 +406,20 @@ def test_a_procedure_looks_the_same_in_all_panels() -> None:
     found = axes(published={"EffNets": 0.95})
     same = dict(found.signatures[CLEAN])
     effnets = {name: found.signatures[PUBLISHED][name] for name in ZOO.names("EffNets")}
-    others = {name: found.signatures[AXES][name] for name in ZOO.names("ViTs", "Swins", "ConvNeXts")}
-    found = replace(found, signatures={CLEAN: same, AXES: same | others, PUBLISHED: same | others | effnets})
+    others = {
+        name: found.signatures[AXES][name] for name in ZOO.names("ViTs", "Swins", "ConvNeXts")
+    }
+    found = replace(
+        found, signatures={CLEAN: same, AXES: same | others, PUBLISHED: same | others | effnets}
+    )
     drawn = beyond_axes.ITEM.draw(found)["signatures"]
-    colours = {line.get_label(): set[str]() for panel in drawn.axes for line in panel.lines}
+    colors = {line.get_label(): set[str]() for panel in drawn.axes for line in panel.lines}
     for panel in drawn.axes:
         for line in panel.lines:
-            colours[line.get_label()].add(line.get_color())
-    assert set(colours) == {CLEAN, AXES, PUBLISHED}
-    assert [len(own) for own in colours.values()] == [1, 1, 1]
-    assert len(set.union(*colours.values())) == 3
+            colors[line.get_label()].add(line.get_color())
+    assert set(colors) == {CLEAN, AXES, PUBLISHED}
+    assert [len(own) for own in colors.values()] == [1, 1, 1]
+    assert len(set.union(*colors.values())) == 3
 
 
 def test_only_what_is_concerned_is_measured_again(tmp_path: Path) -> None:
@@ -333,25 +436,43 @@ def test_only_what_is_concerned_is_measured_again(tmp_path: Path) -> None:
 
     found = beyond_axes.ITEM.measure(Counting({"cifar10": 0.0}))
     assert asked[0] == (ZOO.names(), {})
-    assert asked[1] == (ZOO.names("ViTs", "Swins", "ConvNeXts"), {"pool": "released", "metrics": ()})
-    assert asked[2:] == [([name], {"kind": "cifar10 published capture"}) for name in ZOO.names("EffNets")]
+    assert asked[1] == (
+        ZOO.names("ViTs", "Swins", "ConvNeXts"),
+        {"pool": "released", "metrics": ()},
+    )
+    assert asked[2:] == [
+        ([name], {"kind": "cifar10 published capture"}) for name in ZOO.names("EffNets")
+    ]
     effnet, vit = "sigmascope/efficientnet:0", "sigmascope/vit:0"
-    assert found.signatures[CLEAN][effnet] is found.signatures[AXES][effnet] is not found.signatures[PUBLISHED][effnet]
-    assert found.signatures[CLEAN][vit] is not found.signatures[AXES][vit] is found.signatures[PUBLISHED][vit]
+    assert (
+        found.signatures[CLEAN][effnet]
+        is found.signatures[AXES][effnet]
+        is not found.signatures[PUBLISHED][effnet]
+    )
+    assert (
+        found.signatures[CLEAN][vit]
+        is not found.signatures[AXES][vit]
+        is found.signatures[PUBLISHED][vit]
+    )
 
 
 # Covariance
 
 
-def estimates(levels: Sequence[float], unbiased: Sequence[float], *, slope: float = 0.05) -> beyond_covariance.Estimates:
-    """Networks with seven calls of 4 to 256 channels; unbiased scores are also higher by a slope times d / n."""
+def estimates(
+    levels: Sequence[float], unbiased: Sequence[float], *, slope: float = 0.05
+) -> beyond_covariance.Estimates:
+    """Networks with seven calls of 4 to 256 channels; unbiased scores are also higher by a slope
+    times d / n.
+    """
     widths = [2**power for power in range(2, 9)]
     noise = 1e-3 * np.random.default_rng(0).standard_normal((7, 4))
     shape = np.linspace(-0.1, 0.1, 7)[:, None] + noise
     extra = slope * (np.array(widths)[:, None] / 64 - widths[3] / 64)  # none at the median
     shrunk, others = (
         tuple(
-            with_batches(made(f"n{place}", shape[:, 0]), shape + level + more, dims=widths) for place, level in enumerate(ones)
+            with_batches(made(f"n{place}", shape[:, 0]), shape + level + more, dims=widths)
+            for place, level in enumerate(ones)
         )
         for ones, more in ((levels, 0.0), (unbiased, extra))
     )
@@ -362,14 +483,18 @@ LEVELS = [0.5, 0.54, 0.6, 0.64, 0.7, 0.71, 0.8, 0.85]
 
 
 def test_the_ranking_stays_or_changes() -> None:
-    assert set(verdicts(beyond_covariance.ITEM.judge(estimates(LEVELS, LEVELS))).values()) == {HOLDS}
+    assert set(verdicts(beyond_covariance.ITEM.judge(estimates(LEVELS, LEVELS))).values()) == {
+        HOLDS
+    }
     near = [*LEVELS[:4], 0.71, 0.70, *LEVELS[6:]]
     checks = beyond_covariance.ITEM.judge(estimates(LEVELS, near))
     assert checks[0].verdict == HOLDS
     assert "1 of 28 pairs swap" in checks[0].obtained
     assert "other images alone: τ 1.000" in checks[0].obtained
     assert "0.010 at most, n4 and n5" in checks[2].obtained
-    turned = [check.verdict for check in beyond_covariance.ITEM.judge(estimates(LEVELS, LEVELS[::-1]))]
+    turned = [
+        check.verdict for check in beyond_covariance.ITEM.judge(estimates(LEVELS, LEVELS[::-1]))
+    ]
     assert turned[:3] == [FAILS] * 3
     some = [*LEVELS[4:6], *LEVELS[2:4], *LEVELS[:2], *LEVELS[6:]]
     assert beyond_covariance.ITEM.judge(estimates(LEVELS, some))[0].verdict == FAILS
@@ -387,12 +512,17 @@ def test_the_shift_follows_the_channels_or_not() -> None:
 
 def test_few_networks_have_no_ranking() -> None:
     found = estimates([0.5, 0.6], [0.5, 0.6])
-    assert [check.verdict for check in beyond_covariance.ITEM.judge(found)] == [UNTRIED] * 3 + [HOLDS]
+    assert [check.verdict for check in beyond_covariance.ITEM.judge(found)] == [UNTRIED] * 3 + [
+        HOLDS
+    ]
     assert beyond_covariance.ITEM.draw(found)[""].table
 
 
 def test_swaps_are_counted_as_pairs() -> None:
-    assert beyond_covariance.swaps(np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])) == [(0, 1), (0, 2)]
+    assert beyond_covariance.swaps(np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])) == [
+        (0, 1),
+        (0, 2),
+    ]
 
 
 def test_the_estimators_are_drawn() -> None:
@@ -409,8 +539,12 @@ def test_the_estimators_are_drawn() -> None:
 # Images
 
 
-def converging(bias: float, *, power: float = 1.0, noise: float = 0.01, calls: int = 6) -> beyond_images.Convergence:
-    """Scores with a bias of `bias` at n = 64 that falls as a power of n, and noise that falls as 1 / √n."""
+def converging(
+    bias: float, *, power: float = 1.0, noise: float = 0.01, calls: int = 6
+) -> beyond_images.Convergence:
+    """Scores with a bias of `bias` at n = 64 that falls as a power of n, and noise that falls as 1
+    / √n.
+    """
     generator = np.random.default_rng(0)
     limits = np.linspace(0.5, 0.9, calls)
     scores = {}
@@ -430,7 +564,8 @@ def test_the_form_and_the_limit_of_a_bias_are_found(power: float, form: str) -> 
 
 def test_the_images_that_are_needed() -> None:
     exact = converging(0.1, noise=1e-9)
-    assert exact.needed(batch=False) == exact.needed(batch=True) == 1024  # 0.1 · 64 / n ≤ 0.01 from n = 640 on
+    # 0.1 · 64 / n ≤ 0.01 from n = 640 on
+    assert exact.needed(batch=False) == exact.needed(batch=True) == 1024
     assert exact.unbiased_from() in (640, 641)
     noisy = converging(0.0, noise=0.008)
     # The noise of one batch is four times that of the mean of sixteen, and falls as 1 / √n.
@@ -443,24 +578,49 @@ def test_the_images_that_are_needed() -> None:
 
 def test_512_images_are_enough_or_not() -> None:
     judged = beyond_images.ITEM.judge(
-        beyond_images.Images({"a/good": converging(0.02, noise=0.002), "a/bad": converging(0.8), "a/one": converging(0.02)})
+        beyond_images.Images(
+            {
+                "a/good": converging(0.02, noise=0.002),
+                "a/bad": converging(0.8),
+                "a/one": converging(0.02),
+            }
+        )
     )
     rules = verdicts(judged)
     assert rules["good: 512 images give every score to 0.01"] == HOLDS
     assert rules["good: the distance shrinks with every doubling"] == HOLDS
     assert rules["bad: 512 images give every score to 0.01"] == FAILS
     mixed = converging(0.0, noise=1e-6)
-    mixed.scores.update({n: one + (np.arange(6) == 2) * 2 / n**0.5 for n, one in mixed.scores.items()})
-    (check, _) = beyond_images.ITEM.judge(beyond_images.Images({"mixed": beyond_images.Convergence(mixed.scores)}))
+    mixed.scores.update(
+        {n: one + (np.arange(6) == 2) * 2 / n**0.5 for n, one in mixed.scores.items()}
+    )
+    (check, _) = beyond_images.ITEM.judge(
+        beyond_images.Images({"mixed": beyond_images.Convergence(mixed.scores)})
+    )
     assert check.verdict == FAILS  # 0.088 at one call of six is 0.0147 in the mean
-    mild = {n: converging(0.0, noise=1e-6).scores[n] + (np.arange(6) == 2) / n**0.5 for n in beyond_images.SIZES}
-    assert beyond_images.ITEM.judge(beyond_images.Images({"mild": beyond_images.Convergence(mild)}))[0].verdict == DIRECTION
+    mild = {
+        n: converging(0.0, noise=1e-6).scores[n] + (np.arange(6) == 2) / n**0.5
+        for n in beyond_images.SIZES
+    }
+    assert (
+        beyond_images.ITEM.judge(beyond_images.Images({"mild": beyond_images.Convergence(mild)}))[
+            0
+        ].verdict
+        == DIRECTION
+    )
 
 
 def test_a_distance_that_grows_is_noticed() -> None:
     good = converging(0.1).scores
-    grown = dict(zip(good, [good[1024], *list(good.values())[1:4], good[64], good[2048]], strict=True))
-    assert beyond_images.ITEM.judge(beyond_images.Images({"grown": beyond_images.Convergence(grown)}))[1].verdict == FAILS
+    grown = dict(
+        zip(good, [good[1024], *list(good.values())[1:4], good[64], good[2048]], strict=True)
+    )
+    assert (
+        beyond_images.ITEM.judge(beyond_images.Images({"grown": beyond_images.Convergence(grown)}))[
+            1
+        ].verdict
+        == FAILS
+    )
 
 
 def test_few_images_show_no_convergence() -> None:
@@ -474,18 +634,24 @@ def test_few_images_show_no_convergence() -> None:
 
 def test_convergence_is_drawn() -> None:
     one = converging(0.1)
-    parts = beyond_images.ITEM.draw(beyond_images.Images({"a": one, "b": converging(0.05, power=0.5)}))
+    parts = beyond_images.ITEM.draw(
+        beyond_images.Images({"a": one, "b": converging(0.05, power=0.5)})
+    )
     drawn = parts[""]
     rows = [row for row in drawn.table if row["network"] == "a"]
     assert [row["n"] for row in rows] == list(beyond_images.SIZES)
     assert rows[0]["distance"] == pytest.approx(float(one.apart(64).mean()))
-    assert rows[0]["score ±"] == pytest.approx(student.ppf(0.975, 15) * one.scores[64].mean(axis=1).std(ddof=1) / 4)
+    assert rows[0]["score ±"] == pytest.approx(
+        student.ppf(0.975, 15) * one.scores[64].mean(axis=1).std(ddof=1) / 4
+    )
     np.testing.assert_allclose(drawn.axes[1].lines[0].get_ydata(), [row["score"] for row in rows])
 
 
 def test_every_call_is_drawn_for_itself() -> None:
     one = replace(converging(0.1), calls=tuple("abcdef"))
-    drawn = beyond_images.ITEM.draw(beyond_images.Images({"x/one": one, "x/two": converging(0.05, calls=3)}))["calls"]
+    drawn = beyond_images.ITEM.draw(
+        beyond_images.Images({"x/one": one, "x/two": converging(0.05, calls=3)})
+    )["calls"]
     assert [len(panel.lines) for panel in drawn.axes] == [6, 3]
     np.testing.assert_allclose(drawn.axes[0].lines[2].get_ydata(), one.means[:, 2] - one.limits[2])
     assert len(drawn.table) == (6 + 3) * len(beyond_images.SIZES)
@@ -499,19 +665,24 @@ def test_every_call_is_drawn_for_itself() -> None:
 def test_bands_are_wider_where_there_are_fewer_batches() -> None:
     one = converging(0.1)
     np.testing.assert_allclose(one.quantiles[:, 0], student.ppf(0.975, [15, 15, 15, 15, 7, 3]))
-    alone = beyond_images.Convergence({64: one.scores[64], 128: one.scores[128][:1]})  # as uncertain as what it is taken from
+    # as uncertain as what it is taken from
+    alone = beyond_images.Convergence({64: one.scores[64], 128: one.scores[128][:1]})
     np.testing.assert_allclose(alone.quantiles[:, 0], student.ppf(0.975, [15, 15]))
 
 
 def test_biases_that_cancel_are_told() -> None:
-    """The mean falls as 1 / n, while all calls but one have larger biases of both signs that fall as 1 / √n."""
+    """The mean falls as 1 / n, while all calls but one have larger biases of both signs that fall
+    as 1 / √n.
+    """
     signs, wide, plain = (
         np.array([1, -1, 1, -1, 0]),
         converging(0.1, power=0.5, noise=1e-4, calls=5),
         converging(0, noise=1e-4, calls=5),
     )
     scores = {
-        n: plain.scores[n] + signs * (wide.scores[n] - plain.scores[n]) + np.array([0, 0, 0, 0, 1.0]) / n
+        n: plain.scores[n]
+        + signs * (wide.scores[n] - plain.scores[n])
+        + np.array([0, 0, 0, 0, 1.0]) / n
         for n in beyond_images.SIZES
     }
     one = beyond_images.Convergence(scores)

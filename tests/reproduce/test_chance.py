@@ -13,7 +13,7 @@ from sigmascope.reproduce.chance import (
     adjusted_rand,
     correlation_p,
     group_gap,
-    neighbour_share,
+    neighbor_share,
     numbered,
     p_value,
     shuffles,
@@ -42,7 +42,10 @@ def test_the_p_value_is_the_share_of_orders() -> None:
 
 def test_p_values_of_chance_are_uniform() -> None:
     generator = np.random.default_rng(0)
-    found = [correlation_p(generator.normal(size=(6, 12)), generator.normal(size=12), draws=99)[1] for _ in range(200)]
+    found = [
+        correlation_p(generator.normal(size=(6, 12)), generator.normal(size=12), draws=99)[1]
+        for _ in range(200)
+    ]
     assert np.mean(np.array(found) <= 0.05) < 0.1
     assert np.mean(found) == pytest.approx(0.5, abs=0.08)
 
@@ -66,11 +69,11 @@ def test_exact_p_of_four_points() -> None:
 
 def test_groups_on_a_line() -> None:
     assert group_gap(LINE, PAIRS) == pytest.approx(np.mean([10, 11, 20, 9, 10, 19, 10, 9]) - 1)
-    assert neighbour_share(LINE, PAIRS) == 1
-    assert neighbour_share(LINE, numbered(list("abacc"))) == pytest.approx(1 / 4)
+    assert neighbor_share(LINE, PAIRS) == 1
+    assert neighbor_share(LINE, numbered(list("abacc"))) == pytest.approx(1 / 4)
     assert math.isnan(group_gap(LINE, numbered(list("abcde"))))
     assert math.isnan(group_gap(LINE, numbered(list("aaaaa"))))
-    assert math.isnan(neighbour_share(LINE, numbered(list("abcde"))))
+    assert math.isnan(neighbor_share(LINE, numbered(list("abcde"))))
 
 
 def test_silhouette_and_rand_index_are_those_of_scikit_learn() -> None:
@@ -80,8 +83,12 @@ def test_silhouette_and_rand_index_are_those_of_scikit_learn() -> None:
     for seed in range(5):
         one, other = np.random.default_rng(seed).integers(0, 4, (2, 30))
         one[:4] = range(4)
-        assert silhouette(apart, one) == pytest.approx(silhouette_score(apart, one, metric="precomputed"))
+        assert silhouette(apart, one) == pytest.approx(
+            silhouette_score(apart, one, metric="precomputed")
+        )
         assert adjusted_rand(one, other) == pytest.approx(adjusted_rand_score(one, other))
     alone = np.array([0] * 29 + [1])
-    assert silhouette(apart, alone) == pytest.approx(silhouette_score(apart, alone, metric="precomputed"))
+    assert silhouette(apart, alone) == pytest.approx(
+        silhouette_score(apart, alone, metric="precomputed")
+    )
     assert adjusted_rand(PAIRS, PAIRS) == 1

@@ -1,4 +1,6 @@
-"""The items on a decade of networks, by rules that can fail: Figures 5 and 11 to 15, on signatures made up for the purpose."""
+"""The items on a decade of networks, by rules that can fail: Figures 5 and 11 to 15, on signatures
+made up for the purpose.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,17 @@ from sigmascope.measure.signature import Signature, Site
 from sigmascope.reproduce.cast import PAPER, ZOO, Cast
 from sigmascope.reproduce.chance import trend
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check, overall
-from sigmascope.reproduce.nonlinearity import fig5a, fig5b, fig5c, fig11, fig12, fig13, fig14, fig15, places
+from sigmascope.reproduce.nonlinearity import (
+    fig5a,
+    fig5b,
+    fig5c,
+    fig11,
+    fig12,
+    fig13,
+    fig14,
+    fig15,
+    places,
+)
 from sigmascope.reproduce.nonlinearity.lineup import Lineup
 from sigmascope.reproduce.setting import Setting
 
@@ -27,12 +39,18 @@ BASE = Setting(zoo=FOLDER).runs(["resnet20:0"])[0].signature
 NOISE = np.array([-0.002, -0.001, 0.0, 0.001, 0.002])
 
 
-def made(name: str, scores: Sequence[float], paths: Sequence[str] = (), calls: Sequence[int] = ()) -> Signature:
+def made(
+    name: str, scores: Sequence[float], paths: Sequence[str] = (), calls: Sequence[int] = ()
+) -> Signature:
     """A signature with these scores, and five batches around each."""
 
     def site(number: int, score: float) -> Site:
         path, call = paths[number] if paths else str(number), calls[number] if calls else 0
-        told = {"score": float(score), "scores": tuple(score + NOISE), "std": float(NOISE.std(ddof=1))}
+        told = {
+            "score": float(score),
+            "scores": tuple(score + NOISE),
+            "std": float(NOISE.std(ddof=1)),
+        }
         return replace(BASE.sites[0], path=path, call=call, **told)
 
     return replace(BASE, name=name, sites=tuple(itertools.starmap(site, enumerate(scores))))
@@ -46,9 +64,21 @@ def blocks(name: str, count: int, inside: float, end: float) -> Signature:
 
 
 def dense(name: str, inside: float, transition: float) -> Signature:
-    paths = [*(f"{n}.act{k}" for n in (1, 2, 3) for k in (1, 2)), "8", *(f"{n}.act{k}" for n in (11, 12) for k in (1, 2)), "28"]
+    paths = [
+        *(f"{n}.act{k}" for n in (1, 2, 3) for k in (1, 2)),
+        "8",
+        *(f"{n}.act{k}" for n in (11, 12) for k in (1, 2)),
+        "28",
+    ]
     wave = 0.05 * np.cos(np.arange(len(paths)))
-    return made(name, [transition if path == "8" else inside + one for path, one in zip(paths, wave, strict=True)], paths)
+    return made(
+        name,
+        [
+            transition if path == "8" else inside + one
+            for path, one in zip(paths, wave, strict=True)
+        ],
+        paths,
+    )
 
 
 def around(name: str, middle: float, half: float, count: int = 9) -> Signature:
@@ -68,7 +98,9 @@ def ideal(cast: Cast = ZOO) -> dict[str, Signature]:
         "DenseNets": lambda name, k: dense(name, 0.82, 0.97),
         "MNASNets": lambda name, k: around(name, 0.88, 0.09, 11),
         "EffNets": lambda name, k: made(name, skewed),
-        "ViTs": lambda name, k: made(name, np.linspace(0.30, 0.60, 12) if k else [0.4] * 11 + [0.6]),
+        "ViTs": lambda name, k: made(
+            name, np.linspace(0.30, 0.60, 12) if k else [0.4] * 11 + [0.6]
+        ),
         "Swins": lambda name, k: around(name, 0.72, 0.04, 12),
         "ConvNeXts": lambda name, k: around(name, 0.735, 0.06, 12),
     }
@@ -117,15 +149,29 @@ def test_figure_5a_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
         ("spread little", group("AlexNets", lambda name, k: around(name, 0.7, 0.25)), DIRECTION),
         ("widens", group("Inceptions", lambda name, k: around(name, 0.85, 0.14)), DIRECTION),
         ("widens", group("Inceptions", lambda name, k: around(name, 0.76, 0.01)), FAILS),
-        ("skewed", group("EffNets", lambda name, k: made(name, np.linspace(0.6, 1, 9) ** 0.5)), DIRECTION),
-        ("skewed", group("EffNets", lambda name, k: made(name, np.linspace(0.6, 1, 9) ** 2)), FAILS),
-        ("ViTs", group("ViTs", lambda name, k: around(name, 0.74 if k == 0 else 0.5, 0.05)), DIRECTION),
+        (
+            "skewed",
+            group("EffNets", lambda name, k: made(name, np.linspace(0.6, 1, 9) ** 0.5)),
+            DIRECTION,
+        ),
+        (
+            "skewed",
+            group("EffNets", lambda name, k: made(name, np.linspace(0.6, 1, 9) ** 2)),
+            FAILS,
+        ),
+        (
+            "ViTs",
+            group("ViTs", lambda name, k: around(name, 0.74 if k == 0 else 0.5, 0.05)),
+            DIRECTION,
+        ),
         ("ViTs", group("ViTs", lambda name, k: around(name, 0.8, 0.05)), FAILS),
         ("return", group("Swins", lambda name, k: around(name, 0.6, 0.04)), DIRECTION),
         ("return", group("ConvNeXts", lambda name, k: around(name, 0.2, 0.06)), FAILS),
     ],
 )
-def test_figure_5a_notices_networks_that_are_otherwise(words: str, changed: dict[str, Signature], told: str) -> None:
+def test_figure_5a_notices_networks_that_are_otherwise(
+    words: str, changed: dict[str, Signature], told: str
+) -> None:
     assert verdict(fig5a.ITEM.judge(lineup(changed)), words) == told
 
 
@@ -143,7 +189,8 @@ def test_figure_5a_tells_the_chance_of_single_batches() -> None:
     check = next(check for check in fig5a.ITEM.judge(lineup()) if "max rises" in check.claim)
     whole, _, single = check.obtained.partition("; single batches: ")
     chance = whole.partition("p = ")[2].partition(",")[0]
-    assert single.endswith(f"p = {chance} to {chance}")  # in every batch these networks have the same order
+    # in every batch these networks have the same order
+    assert single.endswith(f"p = {chance} to {chance}")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +202,9 @@ def test_figure_5a_tells_the_chance_of_single_batches() -> None:
         (("ResNets", "DenseNets", "MNASNets", "EffNets"), {"median rises", "max rises", "skewed"}),
     ],
 )
-def test_figure_5a_leaves_claims_untried_without_their_networks(gone: tuple[str, ...], untried: set[str]) -> None:
+def test_figure_5a_leaves_claims_untried_without_their_networks(
+    gone: tuple[str, ...], untried: set[str]
+) -> None:
     found = [check.claim for check in fig5a.ITEM.judge(without(*gone)) if check.verdict == UNTRIED]
     assert len(found) == len(untried)
     assert all(any(words in claim for claim in found) for words in untried)
@@ -208,10 +257,13 @@ def test_figure_5b_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
         ("dissimilar", "vit-patch4:0", 0.5, DIRECTION),
     ],
 )
-def test_figure_5b_notices_networks_that_are_otherwise(words: str, name: str, level: float, told: str) -> None:
+def test_figure_5b_notices_networks_that_are_otherwise(
+    words: str, name: str, level: float, told: str
+) -> None:
     name = f"sigmascope/{name}"
     found = ordered() | {name: made(name, [level] * 5)}
-    if told == DIRECTION and words == "dissimilar":  # one that is near the ViT, but not so far from the rest
+    # one that is near the ViT, but not so far from the rest
+    if told == DIRECTION and words == "dissimilar":
         found["sigmascope/swin:0"] = made("sigmascope/swin:0", [0.55] * 5)
     assert verdict(fig5b.ITEM.judge(fig5b.compared(lineup(found))), words) == told
 
@@ -232,12 +284,22 @@ def test_figure_5b_leaves_claims_untried_without_their_networks(gone: str, count
 def test_figure_5b_draws_the_matrix_and_its_first_column() -> None:
     found = fig5b.compared(lineup())
     drawn = fig5b.ITEM.draw(found)
-    rows = {(row["network"], row["other"]): row["value"] for row in drawn[""].table if row["drawn"] == "distance"}
+    rows = {
+        (row["network"], row["other"]): row["value"]
+        for row in drawn[""].table
+        if row["drawn"] == "distance"
+    }
     first, last = ZOO.leads[0], ZOO.leads[-1]
     assert rows[last, first] == found.dtw.matrix[-1, 0] > 0
-    column = {row["network"]: row["value"] for row in drawn["from-first"].table if row["distance"] == "DTW distance"}
+    column = {
+        row["network"]: row["value"]
+        for row in drawn["from-first"].table
+        if row["distance"] == "DTW distance"
+    }
     assert column == {name: rows[first, name] for name in ZOO.leads[1:]}
-    np.testing.assert_array_equal(drawn["from-first"].axes[0].lines[0].get_ydata(), list(column.values()))
+    np.testing.assert_array_equal(
+        drawn["from-first"].axes[0].lines[0].get_ydata(), list(column.values())
+    )
 
 
 # Figure 5C
@@ -246,11 +308,13 @@ def test_figure_5b_draws_the_matrix_and_its_first_column() -> None:
 @pytest.mark.parametrize("cast", [ZOO, PAPER], ids=["zoo", "paper"])
 def test_figure_5c_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
     normal = np.sort(np.random.default_rng(0).normal(size=400))
-    centres = dict(zip(cast.leads, (0.7, 0.8, 0.75, None, 0.85, 0.9, 0.4, 0.7, 0.805), strict=True))
+    centers = dict(zip(cast.leads, (0.7, 0.8, 0.75, None, 0.85, 0.9, 0.4, 0.7, 0.805), strict=True))
     widths = {cast.lead("AlexNets"): 0.012, cast.lead("Swins"): 0.016}
     found = {
-        name: made(name, centre + widths.get(name, 0.02) * normal) if centre else blocks(name, 9, 0.6, 0.97)
-        for name, centre in centres.items()
+        name: made(name, center + widths.get(name, 0.02) * normal)
+        if center
+        else blocks(name, 9, 0.6, 0.97)
+        for name, center in centers.items()
     }
     checks = fig5c.ITEM.judge(fig5c.spread_of(lineup(found, cast)))
     assert {check.verdict for check in checks} == {HOLDS}, checks
@@ -275,9 +339,14 @@ def two_humps(name: str, apart: float, few: int = 20) -> Signature:
         ("heavier", {"swin:0": around("s", 0.62, 0.04)}, DIRECTION),
     ],
 )
-def test_figure_5c_notices_networks_that_are_otherwise(words: str, changed: dict[str, Signature], told: str) -> None:
+def test_figure_5c_notices_networks_that_are_otherwise(
+    words: str, changed: dict[str, Signature], told: str
+) -> None:
     even = {name: around(name, 0.8, 0.05, 12) for name in ZOO.leads}
-    named = {f"sigmascope/{name}": replace(one, name=f"sigmascope/{name}") for name, one in changed.items()}
+    named = {
+        f"sigmascope/{name}": replace(one, name=f"sigmascope/{name}")
+        for name, one in changed.items()
+    }
     alike = {"sigmascope/myrtle-nobn:0": 0.72, "sigmascope/swin:0": 0.725}
     start = even | {name: around(name, level, 0.03, 8) for name, level in alike.items()}
     start |= {"sigmascope/resnet56:0": two_humps("sigmascope/resnet56:0", 0.25)}
@@ -285,14 +354,19 @@ def test_figure_5c_notices_networks_that_are_otherwise(words: str, changed: dict
 
 
 def test_figure_5c_tells_all_peaks_of_all_networks() -> None:
-    found = lineup({"sigmascope/swin:0": two_humps("sigmascope/swin:0", 0.25, 1)})  # the second one is faint
-    check = next(check for check in fig5c.ITEM.judge(fig5c.spread_of(found)) if "the first" in check.claim)
+    # the second one is faint
+    found = lineup({"sigmascope/swin:0": two_humps("sigmascope/swin:0", 0.25, 1)})
+    check = next(
+        check for check in fig5c.ITEM.judge(fig5c.spread_of(found)) if "the first" in check.claim
+    )
     assert "Swins 1 (2)" in check.obtained
     assert "AlexNets 1 (1)" in check.obtained
 
 
 def test_modes_and_overlaps_of_known_densities() -> None:
-    one, two, none = sg.densities([two_humps("a", 0.0), two_humps("b", 0.3), made("c", [0.1, 0.11, 0.12])]).curves
+    one, two, none = sg.densities(
+        [two_humps("a", 0.0), two_humps("b", 0.3), made("c", [0.1, 0.11, 0.12])]
+    ).curves
     assert len(fig5c.modes(one)) == 1
     assert fig5c.modes(two) == pytest.approx([0.7, 1.0], abs=0.02)
     assert fig5c.overlap(one, one) == pytest.approx(1, abs=1e-9)
@@ -310,13 +384,21 @@ def test_figure_5c_leaves_claims_untried_without_their_networks() -> None:
 def test_figure_5c_draws_the_scores() -> None:
     found = fig5c.spread_of(lineup())
     (drawn,) = fig5c.ITEM.draw(found).values()
-    rows = [row["score"] for row in drawn.table if row["network"] == ZOO.lead("ViTs") and row["drawn"] == "score"]
+    rows = [
+        row["score"]
+        for row in drawn.table
+        if row["network"] == ZOO.lead("ViTs") and row["drawn"] == "score"
+    ]
     assert rows == found.lineup.lead("ViTs").scores.tolist()
 
 
 def test_a_cast_without_leads_leaves_all_untried() -> None:
     alone = lineup(cast=ZOO.only(ZOO.names("MNASNets")))
-    for module, found in ((fig5b, fig5b.compared(alone)), (fig5c, fig5c.spread_of(alone)), (fig12, alone)):
+    for module, found in (
+        (fig5b, fig5b.compared(alone)),
+        (fig5c, fig5c.spread_of(alone)),
+        (fig12, alone),
+    ):
         assert {check.verdict for check in module.ITEM.judge(found)} == {UNTRIED}
         assert module.ITEM.draw(found) == {}
 
@@ -324,9 +406,13 @@ def test_a_cast_without_leads_leaves_all_untried() -> None:
 # Figure 11
 
 
-def training(before: Sequence[float], after: Sequence[float], noise: float = 0.005) -> fig11.Training:
+def training(
+    before: Sequence[float], after: Sequence[float], noise: float = 0.005
+) -> fig11.Training:
     generator = np.random.default_rng(0)
-    one, other = (np.array(some) + generator.normal(0, noise, (9, len(some))) for some in (before, after))
+    one, other = (
+        np.array(some) + generator.normal(0, noise, (9, len(some))) for some in (before, after)
+    )
     return fig11.Training(one, other, np.ones_like(one, dtype=bool), one)
 
 
@@ -357,7 +443,9 @@ def test_figure_11_holds_for_a_network_as_the_paper_says() -> None:
         ("none, as published", training(BOWL, BOWL + 0.01, 0.01), DIRECTION),
     ],
 )
-def test_figure_11_notices_networks_that_are_otherwise(words: str, found: fig11.Training, told: str) -> None:
+def test_figure_11_notices_networks_that_are_otherwise(
+    words: str, found: fig11.Training, told: str
+) -> None:
     assert verdict(fig11.ITEM.judge(found), words) == told
 
 
@@ -395,7 +483,9 @@ def test_figure_11_is_about_the_zoo() -> None:
 
 @pytest.mark.parametrize("cast", [ZOO, PAPER], ids=["zoo", "paper"])
 def test_figure_12_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
-    checks = fig12.ITEM.judge(lineup({str(cast.lead("AlexNets")): around(str(cast.lead("AlexNets")), 0.7, 0.01)}, cast))
+    checks = fig12.ITEM.judge(
+        lineup({str(cast.lead("AlexNets")): around(str(cast.lead("AlexNets")), 0.7, 0.01)}, cast)
+    )
     assert {check.verdict for check in checks} == {HOLDS}, checks
 
 
@@ -403,7 +493,11 @@ def test_figure_12_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
     ("words", "changed", "told"),
     [
         ("stable", {"myrtle-nobn:0": around("", 0.7, 0.3)}, FAILS),
-        ("stable", {"myrtle-nobn:0": around("", 0.7, 0.05), "vgg16:1": around("", 0.7, 0.01)}, DIRECTION),
+        (
+            "stable",
+            {"myrtle-nobn:0": around("", 0.7, 0.05), "vgg16:1": around("", 0.7, 0.01)},
+            DIRECTION,
+        ),
         ("0.6 and 0.9", {"googlenet:0": around("", 0.75, 0.3)}, FAILS),
         ("0.6 and 0.9", {"googlenet:0": around("", 0.75, 0.22)}, DIRECTION),
         ("after a skip", {"resnet56:0": blocks("", 9, 0.8, 0.7)}, FAILS),
@@ -414,13 +508,21 @@ def test_figure_12_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
         ("transition", {"densenet:0": dense("", 0.8, 0.82)}, DIRECTION),
     ],
 )
-def test_figure_12_notices_networks_that_are_otherwise(words: str, changed: dict[str, Signature], told: str) -> None:
-    named = {f"sigmascope/{name}": replace(one, name=f"sigmascope/{name}") for name, one in changed.items()}
+def test_figure_12_notices_networks_that_are_otherwise(
+    words: str, changed: dict[str, Signature], told: str
+) -> None:
+    named = {
+        f"sigmascope/{name}": replace(one, name=f"sigmascope/{name}")
+        for name, one in changed.items()
+    }
     assert verdict(fig12.ITEM.judge(lineup(named)), words) == told
 
 
 def test_transitions_are_found_in_both_kinds_of_densenet() -> None:
-    paths = ["features.relu0", *(f"features.denseblock1.denselayer{n}.relu{k}" for n in (1, 2) for k in (1, 2))]
+    paths = [
+        "features.relu0",
+        *(f"features.denseblock1.denselayer{n}.relu{k}" for n in (1, 2) for k in (1, 2)),
+    ]
     paths += ["features.transition1.relu", "features.denseblock2.denselayer1.relu1", ""]
     ((score, before),) = fig12.transitions(made("torchvision/densenet", np.arange(8) / 10, paths))
     assert (score, before.tolist()) == (0.5, [0.1, 0.2, 0.3, 0.4])
@@ -448,10 +550,28 @@ def test_places_have_the_same_names_in_all_networks() -> None:
     assert (found[-1], set(found[:6])) == (fig12.NOWHERE, {places.INSIDE})
     gated = made("e", [0.5] * 4, ["2", "3.layers.2", "3.layers.3.act", "3.layers.3.gate"])
     gated = replace(gated, sites=(*gated.sites[:3], replace(gated.sites[3], kind="sigmoid")))
-    assert fig12.kinds_of_places(gated, "EffNets") == [fig12.NOWHERE, places.INSIDE, fig12.SQUEEZE, fig12.GATE]
-    theirs = ["features.0.2", "features.1.0.block.1.activation", "features.1.0.mlp.1", "conv1", "inception3a.branch2.1"]
+    assert fig12.kinds_of_places(gated, "EffNets") == [
+        fig12.NOWHERE,
+        places.INSIDE,
+        fig12.SQUEEZE,
+        fig12.GATE,
+    ]
+    theirs = [
+        "features.0.2",
+        "features.1.0.block.1.activation",
+        "features.1.0.mlp.1",
+        "conv1",
+        "inception3a.branch2.1",
+    ]
     theirs += ["features.relu0", "features.transition1.relu", "classifier.1", ""]
-    expected = [fig12.NOWHERE, places.INSIDE, places.INSIDE, fig12.NOWHERE, places.INSIDE, fig12.NOWHERE]
+    expected = [
+        fig12.NOWHERE,
+        places.INSIDE,
+        places.INSIDE,
+        fig12.NOWHERE,
+        places.INSIDE,
+        fig12.NOWHERE,
+    ]
     found = fig12.kinds_of_places(made("t", [0.5] * len(theirs), theirs), "DenseNets")
     assert found == [*expected, fig12.TRANSITION, fig12.NOWHERE, fig12.NOWHERE]
 
@@ -470,7 +590,9 @@ def test_figure_12_shows_the_transitions_and_has_one_short_legend() -> None:
 def test_figure_12_tells_the_spread_over_batches() -> None:
     found = lineup()
     (drawn,) = fig12.ITEM.draw(found).values()
-    assert [axes.get_title() for axes in drawn.axes][1] == f"vgg16:1, mean std {NOISE.std(ddof=1):.4f}"
+    assert [axes.get_title() for axes in drawn.axes][
+        1
+    ] == f"vgg16:1, mean std {NOISE.std(ddof=1):.4f}"
     rows = [row["score"] for row in drawn.table if row["network"] == "sigmascope/vgg16:1"]
     assert rows == found.lead("VGGs").scores.tolist()
 
@@ -479,10 +601,14 @@ def test_figure_12_tells_the_spread_over_batches() -> None:
 
 
 def patches(
-    fine: Sequence[float], coarse: Sequence[float], middle: Sequence[float] = (0.3, 0.33, 0.35, 0.34, 0.35, 0.42)
+    fine: Sequence[float],
+    coarse: Sequence[float],
+    middle: Sequence[float] = (0.3, 0.33, 0.35, 0.34, 0.35, 0.42),
 ) -> fig13.Patches:
     found = {2: fine, 4: middle, 8: coarse}
-    return fig13.Patches({size: made(f"vit-patch{size}:0", scores) for size, scores in found.items()})
+    return fig13.Patches(
+        {size: made(f"vit-patch{size}:0", scores) for size, scores in found.items()}
+    )
 
 
 RISING, JUMPING = (0.2, 0.3, 0.35, 0.45, 0.5, 0.55), (0.3, 0.31, 0.3, 0.32, 0.31, 0.6)
@@ -504,7 +630,9 @@ def test_figure_13_holds_for_networks_as_the_paper_says() -> None:
         ("the larger", patches(RISING, JUMPING, (0.6, 0.5, 0.4, 0.3, 0.3, 0.2)), DIRECTION),
     ],
 )
-def test_figure_13_notices_networks_that_are_otherwise(words: str, found: fig13.Patches, told: str) -> None:
+def test_figure_13_notices_networks_that_are_otherwise(
+    words: str, found: fig13.Patches, told: str
+) -> None:
     assert verdict(fig13.ITEM.judge(found), words) == told
 
 
@@ -515,7 +643,10 @@ def test_figure_13_takes_16_pixels_for_fine_where_they_are() -> None:
     assert [fig13.patch_of(name) for name in ZOO.names("ViTs")] == [8, 4, 2, None]
 
 
-@pytest.mark.parametrize("found", [fig13.Patches({}), fig13.Patches({4: made("a", RISING)}), patches(RISING, (0.1, 0.2, 0.3))])
+@pytest.mark.parametrize(
+    "found",
+    [fig13.Patches({}), fig13.Patches({4: made("a", RISING)}), patches(RISING, (0.1, 0.2, 0.3))],
+)
 def test_figure_13_leaves_claims_untried_without_two_sizes(found: fig13.Patches) -> None:
     assert {check.verdict for check in fig13.ITEM.judge(found)} == {UNTRIED}
     assert bool(fig13.ITEM.draw(found)) == bool(found.signatures)
@@ -523,20 +654,26 @@ def test_figure_13_leaves_claims_untried_without_two_sizes(found: fig13.Patches)
 
 def test_figure_13_draws_all_sizes() -> None:
     (drawn,) = fig13.ITEM.draw(patches(RISING, JUMPING)).values()
-    assert [row["score"] for row in drawn.table if row["network"] == "vit-patch8:0"] == list(JUMPING)
+    assert [row["score"] for row in drawn.table if row["network"] == "vit-patch8:0"] == list(
+        JUMPING
+    )
 
 
 # Figure 14
 
 
-def depths(levels: Sequence[float], seeds: Sequence[float] = (0.70, 0.72, 0.75), gone: tuple[str, ...] = ()) -> fig14.Depths:
+def depths(
+    levels: Sequence[float], seeds: Sequence[float] = (0.70, 0.72, 0.75), gone: tuple[str, ...] = ()
+) -> fig14.Depths:
     base = without(*gone)
     changed = {
         name: made(name, [level] * (10 + 2 * number))
         for number, (name, level) in enumerate(zip(base.cast.names("VGGs"), levels, strict=False))
     }
     found = Lineup(base.cast, base.signatures | changed)
-    return fig14.Depths(found, [made(f"vgg16:{number}", [level] * 14) for number, level in enumerate(seeds, 1)])
+    return fig14.Depths(
+        found, [made(f"vgg16:{number}", [level] * 14) for number, level in enumerate(seeds, 1)]
+    )
 
 
 def test_figure_14_holds_for_networks_as_the_paper_says() -> None:
@@ -555,12 +692,16 @@ def test_figure_14_holds_for_networks_as_the_paper_says() -> None:
         ("median", (0.72, 0.73, 0.74, 0.79), DIRECTION),
     ],
 )
-def test_figure_14_notices_networks_that_are_otherwise(words: str, levels: Sequence[float], told: str) -> None:
+def test_figure_14_notices_networks_that_are_otherwise(
+    words: str, levels: Sequence[float], told: str
+) -> None:
     assert verdict(fig14.ITEM.judge(depths(levels)), words) == told
 
 
 def test_figure_14_leaves_claims_untried_without_their_networks() -> None:
-    assert verdict(fig14.ITEM.judge(depths((0.7, 0.7, 0.7, 0.7), seeds=())), "another seed") == UNTRIED
+    assert (
+        verdict(fig14.ITEM.judge(depths((0.7, 0.7, 0.7, 0.7), seeds=())), "another seed") == UNTRIED
+    )
     none = depths((), gone=("VGGs",))
     assert {check.verdict for check in fig14.ITEM.judge(none)} == {UNTRIED}
     assert fig14.ITEM.draw(none) == {}
@@ -573,7 +714,9 @@ def test_figure_14_draws_all_depths_the_shallowest_first() -> None:
     found = depths((0.72, 0.73, 0.73, 0.74))
     (drawn,) = fig14.ITEM.draw(found).values()
     assert list(dict.fromkeys(row["network"] for row in drawn.table)) == ZOO.names("VGGs")
-    assert [row["score"] for row in drawn.table if row["network"] == "sigmascope/vgg19:1"] == [0.74] * 16
+    assert [row["score"] for row in drawn.table if row["network"] == "sigmascope/vgg19:1"] == [
+        0.74
+    ] * 16
 
 
 # Figure 15
@@ -581,7 +724,10 @@ def test_figure_14_draws_all_depths_the_shallowest_first() -> None:
 
 def residual(*values: tuple[float, float], count: int = 3) -> fig15.Residual:
     cast = ZOO.only(ZOO.names("ResNets")[:count])
-    found = {name: blocks(name, 6 + 3 * number, *values[number]) for number, name in enumerate(cast.names())}
+    found = {
+        name: blocks(name, 6 + 3 * number, *values[number])
+        for number, name in enumerate(cast.names())
+    }
     return fig15.Residual(Lineup(cast, found), [blocks("resnet20:1", 6, *values[0])])
 
 
@@ -601,16 +747,23 @@ def test_figure_15_holds_for_networks_as_the_paper_says() -> None:
         ("apart", ((0.7, 0.9), (0.7, 0.9), (0.7, 0.716)), DIRECTION),
     ],
 )
-def test_figure_15_notices_networks_that_are_otherwise(words: str, values: Sequence[tuple[float, float]], told: str) -> None:
+def test_figure_15_notices_networks_that_are_otherwise(
+    words: str, values: Sequence[tuple[float, float]], told: str
+) -> None:
     assert verdict(fig15.ITEM.judge(residual(*values)), words) == told
 
 
 def test_the_end_of_a_block_is_found_in_both_kinds_of_resnet() -> None:
     paths = ["relu", *["layer1.0.relu"] * 3, *["layer1.1.relu"] * 3]
     theirs = made("torchvision/resnet50", [0.5] * 7, paths, [0, 0, 1, 2, 0, 1, 2])
-    assert places.places_in(theirs) == [places.STEM, *[places.INSIDE, places.INSIDE, places.END] * 2]
+    assert places.places_in(theirs) == [
+        places.STEM,
+        *[places.INSIDE, places.INSIDE, places.END] * 2,
+    ]
     named = {"act1": places.INSIDE, "act2": places.END}
-    assert places.places_in(BASE)[1:] == [named[site.path.rpartition(".")[2]] for site in BASE.sites[1:]]
+    assert places.places_in(BASE)[1:] == [
+        named[site.path.rpartition(".")[2]] for site in BASE.sites[1:]
+    ]
     one = places.by_place(BASE)
     assert float((one[places.END][:, None] > one[places.INSIDE]).mean()) == places.separation(BASE)
 
@@ -635,13 +788,22 @@ def test_figure_15_draws_places() -> None:
 # All
 
 
-@pytest.mark.parametrize("module", [fig5a, fig5b, fig5c, fig12, fig13, fig14, fig15], ids=lambda one: one.__name__[-6:])
+@pytest.mark.parametrize(
+    "module", [fig5a, fig5b, fig5c, fig12, fig13, fig14, fig15], ids=lambda one: one.__name__[-6:]
+)
 def test_the_items_say_what_was_known(module: ModuleType) -> None:
     assert module.ITEM.rule
-    assert not any(text.endswith(".") for text in (module.ITEM.rule, module.ITEM.reason, module.ITEM.uncertainty))
+    assert not any(
+        text.endswith(".")
+        for text in (module.ITEM.rule, module.ITEM.reason, module.ITEM.uncertainty)
+    )
 
 
-@pytest.mark.parametrize("module", [fig5a, fig5b, fig5c, fig11, fig12, fig13, fig14, fig15], ids=lambda one: one.__name__[-6:])
+@pytest.mark.parametrize(
+    "module",
+    [fig5a, fig5b, fig5c, fig11, fig12, fig13, fig14, fig15],
+    ids=lambda one: one.__name__[-6:],
+)
 def test_the_items_run_from_stored_signatures(module: ModuleType, tmp_path: Path) -> None:
     try:
         results = module.ITEM.measure(Setting(zoo=FOLDER))

@@ -1,4 +1,6 @@
-"""The page and the gallery: sound markup, every claim, and nothing that a hostile file could smuggle in."""
+"""The page and the gallery: sound markup, every claim, and nothing that a hostile file could
+smuggle in.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from sigmascope.reproduce.item import VERDICTS, Check
 from sigmascope.reproduce.run import Outcome
 
 VOID = {"meta", "img", "link", "br"}
-HOSTILE = "</h2><script>alert(1)</script>\" onerror='x' | `b` [a](javascript:x) *c* &amp; \u2028\n# d"
+HOSTILE = (
+    "</h2><script>alert(1)</script>\" onerror='x' | `b` [a](javascript:x) *c* &amp; \u2028\n# d"
+)
 
 
 class Page(HTMLParser):
@@ -50,14 +54,32 @@ def outcome(tmp_path: Path) -> Outcome:
     for name in ("fig1", "fig1-guard"):
         (tmp_path / f"{name}.png").write_bytes(b"picture")
     checks = tuple(Check(f"claim {verdict}", "0.5 ± 0.1", "0.45", verdict) for verdict in VERDICTS)
-    return Outcome("fig1", "a title", "a budget", "exact", "none", checks, VERDICTS[2], ("fig1", "fig1-guard"), 1.5)
+    return Outcome(
+        "fig1",
+        "a title",
+        "a budget",
+        "exact",
+        "none",
+        checks,
+        VERDICTS[2],
+        ("fig1", "fig1-guard"),
+        1.5,
+    )
 
 
 def test_the_page_shows_everything(outcome: Outcome, tmp_path: Path) -> None:
     path = write_index([outcome, replace(outcome, name="fig2", verdict=VERDICTS[0])], tmp_path)
     assert path == tmp_path / "index.html"
     page = Page(path.read_text(encoding="utf-8"))
-    for text in ("a title", "a budget", "0.5 ± 0.1", "0.45", *VERDICTS, "1.5 s", "Items: 1 holds, 1 does not hold. Claims: "):
+    for text in (
+        "a title",
+        "a budget",
+        "0.5 ± 0.1",
+        "0.45",
+        *VERDICTS,
+        "1.5 s",
+        "Items: 1 holds, 1 does not hold. Claims: ",
+    ):
         assert text in page.text
     assert [image["src"] for image in page.all("img")] == ["fig1.png", "fig1-guard.png"] * 2
     assert all(image["alt"] for image in page.all("img"))
@@ -69,7 +91,7 @@ def test_the_page_shows_everything(outcome: Outcome, tmp_path: Path) -> None:
     assert not page.all("script")
 
 
-def test_the_page_tells_verdicts_apart_without_colours(outcome: Outcome, tmp_path: Path) -> None:
+def test_the_page_tells_verdicts_apart_without_colors(outcome: Outcome, tmp_path: Path) -> None:
     page = write_index([outcome], tmp_path).read_text(encoding="utf-8")
     badges = re.findall(r'<span class="badge (\w+)">(.)', page)
     assert len(set(badges)) == len(VERDICTS)
@@ -84,7 +106,9 @@ def test_hostile_text_stays_text(outcome: Outcome, tmp_path: Path) -> None:
     assert HOSTILE in page.text
     assert not page.all("script")
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
-    gallery = write_gallery([hostile], tmp_path / "gallery.md", pictures=tmp_path).read_text(encoding="utf-8")
+    gallery = write_gallery([hostile], tmp_path / "gallery.md", pictures=tmp_path).read_text(
+        encoding="utf-8"
+    )
     assert "<script" not in gallery
     assert not re.search(r"(?<!\\)\[a(?<!\\)\]", gallery)
     assert not re.search(r"^# d", gallery, re.MULTILINE)
@@ -97,7 +121,9 @@ def test_a_picture_is_a_file_in_the_folder(name: str, outcome: Outcome, tmp_path
     folder = tmp_path / "fig1"
     folder.mkdir()
     strange = replace(outcome, figures=(name,))
-    with pytest.raises(InputError, match=r"has no picture .* of fig1\. Reproduce fig1 into that folder"):
+    with pytest.raises(
+        InputError, match=r"has no picture .* of fig1\. Reproduce fig1 into that folder"
+    ):
         write_index([strange], folder)
     with pytest.raises(InputError, match="has no picture"):
         write_gallery([strange], tmp_path / "gallery.md", pictures=folder)
@@ -106,7 +132,9 @@ def test_a_picture_is_a_file_in_the_folder(name: str, outcome: Outcome, tmp_path
 def test_odd_names_of_pictures_are_quoted(outcome: Outcome, tmp_path: Path) -> None:
     odd = "a\"b <c>'#?%20"
     (tmp_path / f"{odd}.png").write_bytes(b"picture")
-    page = Page(write_index([replace(outcome, figures=(odd,))], tmp_path).read_text(encoding="utf-8"))
+    page = Page(
+        write_index([replace(outcome, figures=(odd,))], tmp_path).read_text(encoding="utf-8")
+    )
     assert [image["src"] for image in page.all("img")] == ["a%22b%20%3Cc%3E%27%23%3F%2520.png"]
 
 
@@ -124,6 +152,8 @@ def test_the_gallery_links_its_own_folder_or_another(outcome: Outcome, tmp_path:
         (docs / "gallery" / f"{name}.png").write_bytes(b"picture")
     text = write_gallery([outcome], docs / "gallery.md").read_text(encoding="utf-8")
     assert re.findall(r"\]\((.*?)\)", text) == ["gallery/fig1.png", "gallery/fig1-guard.png"]
-    text = write_gallery([outcome], docs / "gallery.md", pictures=tmp_path).read_text(encoding="utf-8")
+    text = write_gallery([outcome], docs / "gallery.md", pictures=tmp_path).read_text(
+        encoding="utf-8"
+    )
     assert re.findall(r"\]\((.*?)\)", text) == ["../fig1.png", "../fig1-guard.png"]
     assert "| claim holds | 0.5 ± 0.1 | 0.45 | ✓ holds |" in text

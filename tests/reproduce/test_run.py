@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from sigmascope.errors import FileFormatError, OptionError
-from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check, agrees, overall, relation, untried
+from sigmascope.reproduce.item import (
+    DIRECTION,
+    FAILS,
+    HOLDS,
+    UNTRIED,
+    Check,
+    agrees,
+    overall,
+    relation,
+    untried,
+)
 from sigmascope.reproduce.run import load_outcome, reproduce
 from sigmascope.reproduce.table import ITEMS, PAPERS, file_of, item
 
@@ -20,13 +30,18 @@ def test_every_name_has_its_file(name: str) -> None:
     assert sys.modules[found.judge.__module__].__doc__
     assert found.judge.__module__ == f"sigmascope.reproduce.{file_of(name)}"
     assert all([found.title, found.budget, found.exact, found.uncertainty, found.judge.__doc__])
-    assert not any(text.endswith(".") for text in (found.budget, found.exact, found.uncertainty))  # the outcome adds it
+    # the outcome adds it
+    assert not any(text.endswith(".") for text in (found.budget, found.exact, found.uncertainty))
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_file_of_an_item_has_its_name(paper: str) -> None:
     folder = Path(sys.modules[item.__module__].__file__ or "").parent / paper
-    files = {path.stem for path in folder.glob("*.py") if "\nITEM = Item(" in path.read_text(encoding="utf-8")}
+    files = {
+        path.stem
+        for path in folder.glob("*.py")
+        if "\nITEM = Item(" in path.read_text(encoding="utf-8")
+    }
     assert {f"{paper}.{file}" for file in files} == {file_of(name) for name in PAPERS[paper]}
 
 
@@ -42,7 +57,9 @@ def test_a_name_leads_to_its_folder() -> None:
 def test_listing_names_is_light() -> None:
     code = "from sigmascope.reproduce.table import ITEMS\nimport sigmascope.reproduce.index, sys\n"
     code += "print(len(ITEMS), *{'torch', 'matplotlib'} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
     assert run.stdout.split() == [str(len(ITEMS))]
 
 
@@ -56,9 +73,13 @@ def test_an_outcome_is_written_and_read(tmp_path: Path) -> None:
     assert load_outcome(tmp_path / "new" / "fig2b.json") == outcome
     assert outcome.verdict == HOLDS
     assert outcome.figures == ("fig2b",)
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {f"fig2b.{end}" for end in ("json", "csv", "png", "svg")}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        f"fig2b.{end}" for end in ("json", "csv", "png", "svg")
+    }
     assert "score of ReLU" in repr(outcome)
-    assert repr(outcome).startswith("fig2b: ReLU, Tanh and Sigmoid differ on inputs of one law: holds (4 hold)\n")
+    assert repr(outcome).startswith(
+        "fig2b: ReLU, Tanh and Sigmoid differ on inputs of one law: holds (4 hold)\n"
+    )
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:

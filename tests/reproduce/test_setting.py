@@ -31,18 +31,24 @@ def test_what_is_stored_is_read_with_facts() -> None:
 
 
 def test_what_is_not_stored_is_named(tmp_path: Path) -> None:
-    with pytest.raises(sg.InputError, match=r"cifar10 has no signature of sigmascope/vit:0\. .*--from-scratch"):
+    with pytest.raises(
+        sg.InputError, match=r"cifar10 has no signature of sigmascope/vit:0\. .*--from-scratch"
+    ):
         Setting(zoo=tmp_path).runs(["vit:0"])
 
 
 def test_a_measurement_that_fails_says_why(embedded: Path) -> None:
     setting = Setting(from_scratch=True, data_root=str(embedded), progress=False)
-    with pytest.raises(sg.InputError, match=r"sigmascope/resnt20 could not be measured: .*resnet20"):
+    with pytest.raises(
+        sg.InputError, match=r"sigmascope/resnt20 could not be measured: .*resnet20"
+    ):
         setting.runs(["resnt20"], images=64)
 
 
 def test_measured_signatures_are_kept_and_read_again(embedded: Path, tmp_path: Path) -> None:
-    setting = Setting(from_scratch=True, data_root=str(embedded), keep=tmp_path / "kept", progress=False)
+    setting = Setting(
+        from_scratch=True, data_root=str(embedded), keep=tmp_path / "kept", progress=False
+    )
     (first,) = setting.runs(["resnet20:0"], images=64, batch=32, metrics=())
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["signatures"]  # as in the zoo
     (found,) = (tmp_path / "kept" / "signatures").iterdir()
@@ -55,8 +61,12 @@ def test_measured_signatures_are_kept_and_read_again(embedded: Path, tmp_path: P
 
 
 def test_other_batches_are_another_measurement(embedded: Path, tmp_path: Path) -> None:
-    setting = Setting(from_scratch=True, data_root=str(embedded), keep=tmp_path / "kept", progress=False)
-    one, other = (setting.runs(["resnet20:0"], images=64, batch=batch, metrics=())[0] for batch in (32, 64))
+    setting = Setting(
+        from_scratch=True, data_root=str(embedded), keep=tmp_path / "kept", progress=False
+    )
+    one, other = (
+        setting.runs(["resnet20:0"], images=64, batch=batch, metrics=())[0] for batch in (32, 64)
+    )
     assert len(one.signature.sites[0].scores) == 2
     assert len(other.signature.sites[0].scores) == 1
 
@@ -107,7 +117,9 @@ def test_a_cast_has_each_group_once_in_the_lead(cast: Cast, count: int) -> None:
     assert set(cast.leads) <= set(cast.names())
     groups = [cast.groups()[name] for name in cast.leads]
     assert sorted(groups) == sorted(set(FAMILIES) - {"MNASNets"})
-    assert [member.year for member in cast.members] == sorted(member.year for member in cast.members)
+    assert [member.year for member in cast.members] == sorted(
+        member.year for member in cast.members
+    )
     assert cast.names("ViTs") == [name for name, group in cast.groups().items() if group == "ViTs"]
     assert cast.lead("ViTs") in cast.names("ViTs")
 
@@ -137,14 +149,18 @@ def test_a_setting_tells_what_is_unusual() -> None:
     assert Setting().told == Setting(from_scratch=True).told == ""
     told = Setting(weights="none", data="random", limit=8, networks=("torchvision/alexnet",)).told
     assert (
-        told == "the paper's networks with random weights on random, not ours; 8 images; only torchvision/alexnet of the cast"
+        told == "the paper's networks with random weights on random, not ours; 8 images; only "
+        "torchvision/alexnet of the cast"
     )
 
 
 def test_a_tiny_run_is_from_scratch_keeps_nothing_and_says_so(tmp_path: Path) -> None:
     setting = Setting(smoke=True, keep=tmp_path, zoo=FOLDER)
     assert (setting.from_scratch, setting.keep) == (True, None)
-    assert setting.told == "a tiny size, which shows that everything runs and says nothing about the paper"
+    assert (
+        setting.told
+        == "a tiny size, which shows that everything runs and says nothing about the paper"
+    )
     assert not Setting().smoke
     (run,) = Setting(zoo=FOLDER).runs(["resnet20:0"])
     calls = []
@@ -160,7 +176,10 @@ def test_a_tiny_run_is_from_scratch_keeps_nothing_and_says_so(tmp_path: Path) ->
 
 def test_from_scratch_gives_what_is_stored() -> None:
     manner = {"names": ["resnet20:0", "plain20:0"], "data": "embedded", "images": 512}
-    stored, again = (Setting(zoo=FOLDER, from_scratch=anew, progress=False).runs(**manner) for anew in (False, True))
+    stored, again = (
+        Setting(zoo=FOLDER, from_scratch=anew, progress=False).runs(**manner)
+        for anew in (False, True)
+    )
     for one, other in zip(stored, again, strict=True):
         assert one.facts == other.facts
         # Within 1e-6 on one machine; others may add the numbers of a convolution in another order.

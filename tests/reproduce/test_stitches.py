@@ -20,7 +20,14 @@ from sigmascope.errors import FileFormatError, InputError
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry import kept, plans, stitches
 from sigmascope.reproduce.symmetry.kept import images_of, kept_place, member, samples_of
-from sigmascope.reproduce.symmetry.stitches import FOLDER, SMOKE, PairStitches, Plan, Stitches, stitches_of
+from sigmascope.reproduce.symmetry.stitches import (
+    FOLDER,
+    SMOKE,
+    PairStitches,
+    Plan,
+    Stitches,
+    stitches_of,
+)
 from sigmascope.stitching.run import Task
 from sigmascope.stitching.settings import settings_for
 from tests.reproduce.staged_stitches import staged, store
@@ -59,7 +66,9 @@ class Trainer:
         self.asked: list[str] = []
         self.tasks: list[Task] = []
 
-    def __call__(self, front: nn.Module, back: nn.Module, tasks: Sequence[Task], **options: Any) -> list[SimpleNamespace]:
+    def __call__(
+        self, front: nn.Module, back: nn.Module, tasks: Sequence[Task], **options: Any
+    ) -> list[SimpleNamespace]:
         site = options["at"]
         if site == self.stop_at:
             raise KeyboardInterrupt("stopped here")
@@ -108,7 +117,9 @@ def same(one: Stitches, other: Stitches) -> bool:
 
 def test_penalties_are_mean_accuracies_minus_those_of_the_stitched() -> None:
     found = staged(PLAN, {"full": [1.0, 2.0, math.nan]}, noise=0.5, accuracies=(90.0, 94.0))
-    np.testing.assert_allclose(found.penalties("full"), [[0.5, 1.5, math.nan], [1.5, 2.5, math.nan]])
+    np.testing.assert_allclose(
+        found.penalties("full"), [[0.5, 1.5, math.nan], [1.5, 2.5, math.nan]]
+    )
     np.testing.assert_allclose(found.values("stitched_accuracy", "full")[0], [91.5, 90.5, math.nan])
     assert found.penalty_at("full", "8*") == pytest.approx(2.0)
     assert math.isnan(found.penalty_at("full", "75"))
@@ -133,7 +144,10 @@ def test_what_is_stored_is_read(tmp_path: Path, trainer: Trainer) -> None:
     store(made, tmp_path)
     assert same(stitches_of(Setting(zoo=tmp_path), PLAN), made)
     assert trainer.asked == []
-    assert {file.name for file in (tmp_path / FOLDER).iterdir()} == {"trial-resnet20-0-1.json", "trial-resnet20-2-3.json"}
+    assert {file.name for file in (tmp_path / FOLDER).iterdir()} == {
+        "trial-resnet20-0-1.json",
+        "trial-resnet20-2-3.json",
+    }
 
 
 def test_what_is_not_stored_is_named(tmp_path: Path, trainer: Trainer) -> None:
@@ -147,24 +161,38 @@ def test_what_is_not_stored_is_named(tmp_path: Path, trainer: Trainer) -> None:
 def test_sites_that_are_not_stored_are_named(tmp_path: Path, trainer: Trainer) -> None:
     short = replace(PLAN, layers={"act1": "3"})
     store(staged(short, numbers(short)), tmp_path)
-    with pytest.raises(InputError, match=r"trial-resnet20-0-1\.json has no stitch at blocks\.0\.act1, blocks\.8\.act2\. Take"):
+    with pytest.raises(
+        InputError,
+        match=r"trial-resnet20-0-1\.json has no stitch at blocks\.0\.act1, blocks\.8\.act2\. Take",
+    ):
         stitches_of(Setting(zoo=tmp_path), PLAN)
     assert trainer.asked == []
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"epochs": 3}, {"name": "other"}, {"network": "resnet32"}, {"tasks": {"full": Task("full")}}, {"preset": "paper"}],
+    [
+        {"epochs": 3},
+        {"name": "other"},
+        {"network": "resnet32"},
+        {"tasks": {"full": Task("full")}},
+        {"preset": "paper"},
+    ],
 )
 @pytest.mark.parametrize("from_scratch", [False, True])
-def test_another_experiment_is_refused(changes: dict[str, Any], from_scratch: bool, tmp_path: Path, trainer: Trainer) -> None:
+def test_another_experiment_is_refused(
+    changes: dict[str, Any], from_scratch: bool, tmp_path: Path, trainer: Trainer
+) -> None:
     other = replace(PLAN, **changes)
     (one, *_) = staged(other, numbers(other)).pairs
     (tmp_path / FOLDER).mkdir()
     place = tmp_path / FOLDER / PLAN.file_name((0, 1))
     one.save(place)
     before = place.read_bytes()
-    with pytest.raises(InputError, match=r"trial-resnet20-0-1\.json holds another experiment\. Take it .*or remove it"):
+    with pytest.raises(
+        InputError,
+        match=r"trial-resnet20-0-1\.json holds another experiment\. Take it .*or remove it",
+    ):
         stitches_of(scratch(tmp_path) if from_scratch else Setting(zoo=tmp_path), PLAN)
     assert (trainer.asked, place.read_bytes()) == ([], before)
 
@@ -178,7 +206,9 @@ def test_a_pair_under_anothers_name_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"kind": "signature", "version": 1, "content": {}}'])
-def test_a_damaged_or_foreign_file_is_refused(content: str, tmp_path: Path, trainer: Trainer) -> None:
+def test_a_damaged_or_foreign_file_is_refused(
+    content: str, tmp_path: Path, trainer: Trainer
+) -> None:
     (tmp_path / FOLDER).mkdir()
     place = tmp_path / FOLDER / PLAN.file_name((0, 1))
     place.write_text(content)
@@ -189,7 +219,9 @@ def test_a_damaged_or_foreign_file_is_refused(content: str, tmp_path: Path, trai
 
 
 def test_the_other_papers_networks_are_refused() -> None:
-    with pytest.raises(InputError, match=r"networks of the zoo only\. Leave out --weights and --data"):
+    with pytest.raises(
+        InputError, match=r"networks of the zoo only\. Leave out --weights and --data"
+    ):
         stitches_of(Setting(weights="none", data="random"), PLAN)
 
 
@@ -197,7 +229,10 @@ def test_the_place_of_a_result(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "a.json").touch()
     assert kept_place(Setting(zoo=tmp_path), FOLDER, "a.json") == tmp_path / FOLDER / "a.json"
-    assert kept_place(scratch(tmp_path / "out"), FOLDER, "a.json") == tmp_path / "out" / FOLDER / "a.json"
+    assert (
+        kept_place(scratch(tmp_path / "out"), FOLDER, "a.json")
+        == tmp_path / "out" / FOLDER / "a.json"
+    )
     assert kept_place(scratch(None), FOLDER, "a.json") is None
     assert kept_place(Setting(smoke=True, keep=tmp_path), FOLDER, "a.json") is None
 
@@ -213,17 +248,25 @@ def test_an_interrupted_training_goes_on_where_it_stopped(tmp_path: Path, traine
     with pytest.raises(KeyboardInterrupt, match="stopped here"):
         stitches_of(scratch(tmp_path / "stopped"), PLAN)
     (left,) = (tmp_path / "stopped" / FOLDER).iterdir()
-    assert [one.site for one in PairStitches.load(left).stitches] == ["act1", "act1", "blocks.0.act1", "blocks.0.act1"]
+    assert [one.site for one in PairStitches.load(left).stitches] == [
+        "act1",
+        "act1",
+        "blocks.0.act1",
+        "blocks.0.act1",
+    ]
     trainer.asked, trainer.stop_at = [], ""
     assert same(stitches_of(scratch(tmp_path / "stopped"), PLAN), whole)
     assert trainer.asked == ["blocks.8.act2", *SITES]
     trainer.asked = []
     assert same(stitches_of(scratch(tmp_path / "stopped"), PLAN), whole)
-    assert same(stitches_of(Setting(zoo=tmp_path / "stopped"), PLAN), whole)  # the folder looks like that of the zoo
+    # the folder looks like that of the zoo
+    assert same(stitches_of(Setting(zoo=tmp_path / "stopped"), PLAN), whole)
     assert trainer.asked == []
 
 
-def test_all_machines_are_told(tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_machines_are_told(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = replace(PLAN, pairs=((0, 1),))
     trainer.stop_at = "blocks.8.act2"
     with pytest.raises(KeyboardInterrupt, match="stopped here"):
@@ -231,10 +274,13 @@ def test_all_machines_are_told(tmp_path: Path, trainer: Trainer, monkeypatch: py
     trainer.stop_at = ""
     monkeypatch.setattr(stitches, "machine_of", lambda device: "another machine")
     (pair,) = stitches_of(scratch(tmp_path), plan).pairs
-    assert pair.machines == (kept.machine_of(kept.best_device()), "another machine")  # each once, for three sites
+    # each once, for three sites
+    assert pair.machines == (kept.machine_of(kept.best_device()), "another machine")
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_is_kept(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     found = stitches_of(scratch(None), PLAN)
     assert found.penalties("full").shape == (2, 3)
@@ -248,15 +294,26 @@ def test_a_plan_without_sites_is_refused(trainer: Trainer) -> None:
 
 def test_rows_are_what_training_gives(tmp_path: Path, trainer: Trainer) -> None:
     (first, _) = stitches_of(scratch(tmp_path), PLAN).pairs
-    assert [(one.site, one.label) for one in first.stitches] == [(site, label) for site in SITES for label in PLAN.tasks]
-    assert (first.accuracies, first.samples, first.networks) == ((90.0, 92.0), (45, 5, 10), PLAN.names((0, 1)))
+    assert [(one.site, one.label) for one in first.stitches] == [
+        (site, label) for site in SITES for label in PLAN.tasks
+    ]
+    assert (first.accuracies, first.samples, first.networks) == (
+        (90.0, 92.0),
+        (45, 5, 10),
+        PLAN.names((0, 1)),
+    )
     assert first.values("stitched_accuracy", "permutation", ["act1"]) == [80.0 + len("act1") + 1]
-    assert {label: one.epochs for label, one in first.settings.items()} == {"full": 2, "permutation": 2}
+    assert {label: one.epochs for label, one in first.settings.items()} == {
+        "full": 2,
+        "permutation": 2,
+    }
 
 
 @pytest.fixture
 def few_images(tmp_path: Path) -> str:
-    """A folder of data sets with a few of the images that the package carries, under the name of CIFAR-10."""
+    """A folder of data sets with a few of the images that the package carries, under the name of
+    CIFAR-10.
+    """
     images, labels = embedded_images()
     (tmp_path / "cifar10").mkdir()
     for split, rows in (("train", slice(0, 40)), ("test", slice(40, 56))):
@@ -265,11 +322,17 @@ def few_images(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_real_networks_are_stitched_and_read_again(few_images: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_networks_are_stitched_and_read_again(
+    few_images: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(ZOO))
-    small = {label: Task(label, {"batch": 12, "pass_batches": 1}) for label in ("full", "permutation")}
+    small = {
+        label: Task(label, {"batch": 12, "pass_batches": 1}) for label in ("full", "permutation")
+    }
     plan = replace(PLAN, pairs=((0, 1),), layers={"blocks.8.act2": "75"}, tasks=small, epochs=1)
-    setting = Setting(from_scratch=True, data_root=few_images, keep=tmp_path / "out", progress=False)
+    setting = Setting(
+        from_scratch=True, data_root=few_images, keep=tmp_path / "out", progress=False
+    )
     found = stitches_of(setting, plan)
     (pair,) = found.pairs
     assert (pair.samples, pair.augment) == ((36, 4, 16), "flip-shift")
@@ -286,7 +349,8 @@ def test_real_networks_are_stitched_and_read_again(few_images: str, tmp_path: Pa
 def test_a_tiny_run_neither_reads_nor_writes(tmp_path: Path, trainer: Trainer) -> None:
     (tmp_path / FOLDER).mkdir()
     for pair in PLAN.pairs:
-        (tmp_path / FOLDER / PLAN.file_name(pair)).write_text("not JSON")  # reading it would be an error
+        # reading it would be an error
+        (tmp_path / FOLDER / PLAN.file_name(pair)).write_text("not JSON")
     before = sorted((file, file.stat().st_mtime_ns) for file in tmp_path.rglob("*"))
     found = stitches_of(Setting(smoke=True, zoo=tmp_path, keep=tmp_path, progress=False), PLAN)
     assert sorted((file, file.stat().st_mtime_ns) for file in tmp_path.rglob("*")) == before
@@ -310,19 +374,28 @@ def test_without_smoke_sites_a_tiny_run_takes_all(trainer: Trainer) -> None:
     assert trainer.asked == list(SITES)
 
 
-def test_networks_without_weights_are_untrained_in_a_tiny_run_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_without_weights_are_untrained_in_a_tiny_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(tmp_path))  # an empty zoo
-    assert member(Setting(smoke=True), "resnet20", 0).name == "sigmascope/resnet20:0"  # the package carries these
+    # the package carries these
+    assert member(Setting(smoke=True), "resnet20", 0).name == "sigmascope/resnet20:0"
     found = member(Setting(smoke=True), "resnet20", 7)
     assert found.name == "sigmascope/resnet20:7-init"
     again = model("sigmascope/resnet20:7-init")
     for one, other in zip(found.network.parameters(), again.network.parameters(), strict=True):
         assert torch.equal(one, other)
-    with pytest.raises(InputError, match=r"resnet20:7 has no embedded weights.*zoo/README\.md says how it is trained"):
+    with pytest.raises(
+        InputError,
+        match=r"resnet20:7 has no embedded weights.*zoo/README\.md says how it is trained",
+    ):
         member(Setting(), "resnet20", 7)
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(ZOO))  # a zoo without this seed
     assert member(Setting(smoke=True), "resnet20", 77).name == "sigmascope/resnet20:77-init"
-    with pytest.raises(InputError, match=r"the zoo has no sigmascope/resnet20:77.*zoo/README\.md says how it is trained"):
+    with pytest.raises(
+        InputError,
+        match=r"the zoo has no sigmascope/resnet20:77.*zoo/README\.md says how it is trained",
+    ):
         member(Setting(), "resnet20", 77)
 
 
@@ -331,9 +404,12 @@ def test_a_tiny_run_takes_the_images_of_the_package() -> None:
     images, labels = embedded_images()
     found = samples_of(Setting(smoke=True), like)
     size = kept.SMOKE_IMAGES
-    assert torch.equal(torch.cat([found.train[1], found.test[1]]), labels[: 2 * size])  # none is in both
+    # none is in both
+    assert torch.equal(torch.cat([found.train[1], found.test[1]]), labels[: 2 * size])
     assert like.transform is not None
-    assert torch.equal(torch.cat([found.train[0], found.test[0]]), like.transform(images[: 2 * size]))
+    assert torch.equal(
+        torch.cat([found.train[0], found.test[0]]), like.transform(images[: 2 * size])
+    )
     batches = list(images_of(Setting(smoke=True), like, images=10_000, batch=500))
     assert [len(inputs) for inputs, _ in batches] == [size // 2] * 2
 
@@ -346,7 +422,9 @@ def test_otherwise_the_images_are_those_of_cifar_10(few_images: str) -> None:
     batches = list(images_of(setting, like, images=10, batch=4))
     assert [len(inputs) for inputs, _ in batches] == [4, 4, 2]
     tests = {tuple(image.flatten().tolist()) for image in found.test[0]}
-    assert all(tuple(image.flatten().tolist()) in tests for inputs, _ in batches for image in inputs)
+    assert all(
+        tuple(image.flatten().tolist()) in tests for inputs, _ in batches for image in inputs
+    )
 
 
 # Plans
@@ -360,7 +438,10 @@ def test_a_plan_can_be_carried_out(plan: Plan) -> None:
     assert set(plan.smoke_sites) <= set(plan.layers)
     assert len(set(plan.layers.values())) == len(plan.layers)
     for smoke in (False, True):
-        settings = [settings_for(plan.preset, one.family, one.changes) for one in plan.trained(smoke=smoke).values()]
+        settings = [
+            settings_for(plan.preset, one.family, one.changes)
+            for one in plan.trained(smoke=smoke).values()
+        ]
         assert {one.epochs for one in settings} == {1 if smoke else plan.epochs}
     files = [plan.file_name(pair) for pair in plan.pairs]
     assert len(set(files)) == len(plan.pairs)
@@ -372,15 +453,24 @@ def test_no_two_experiments_share_a_file() -> None:
     assert len(set(files)) == len(files)
 
 
-@pytest.mark.parametrize("plan", [plans.MYRTLE, plans.RESNET20, plans.RESNET18], ids=lambda plan: plan.network)
+@pytest.mark.parametrize(
+    "plan", [plans.MYRTLE, plans.RESNET20, plans.RESNET18], ids=lambda plan: plan.network
+)
 def test_all_activations_are_stitched_in_order(plan: Plan) -> None:
     network = model(f"sigmascope/{plan.network}:0-init").network
-    assert list(plan.layers) == [name for name, module in network.named_modules() if isinstance(module, nn.ReLU)]
+    assert list(plan.layers) == [
+        name for name, module in network.named_modules() if isinstance(module, nn.ReLU)
+    ]
 
 
 def test_the_papers_names_of_layers() -> None:
-    """Places of modules among all that the paper's networks have, in the order in which they are registered."""
+    """Places of modules among all that the paper's networks have, in the order in which they are
+    registered.
+    """
     assert list(plans.MYRTLE.layers.values()) == ["3", "6", "10", "14"]
-    assert list(plans.RESNET20.layers.values()) == ["3", *(f"{8 + 4 * k - k % 2}{'' if k % 2 else '*'}" for k in range(18))]
+    assert list(plans.RESNET20.layers.values()) == [
+        "3",
+        *(f"{8 + 4 * k - k % 2}{'' if k % 2 else '*'}" for k in range(18)),
+    ]
     names = "3 8* 11 16* 19 24* 27 34* 37 42* 45 52* 55 60* 63 70* 73"
     assert list(plans.RESNET18.layers.values()) == names.split()

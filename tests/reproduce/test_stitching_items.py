@@ -1,4 +1,6 @@
-"""Figures 1, 6 and 7 of the paper on symmetries: rules that can hold, hold in direction and fail; drawings; runs."""
+"""Figures 1, 6 and 7 of the paper on symmetries: rules that can hold, hold in direction and fail;
+drawings; runs.
+"""
 
 from __future__ import annotations
 
@@ -37,27 +39,41 @@ FOLDER = Path(__file__).resolve().parents[2] / "zoo"
 Numbers = dict[str, np.ndarray]
 # Rules and drawings do not depend on how many pairs there are in the zoo.
 FOUR, TWO, ONE = with_pairs(MYRTLE, 4), with_pairs(RESNET20, 2), with_pairs(RESNET18, 1)
-INSIDE = "ours: trained elements stay inside of the group"
+INSIDE = "ours: trained elements stay inside the group"
 TRAINED = "ours: relu-group, trained, costs less than the permutation of Procrustes, computed"
 
 
 def computed(values: Numbers) -> Numbers:
-    """With the stitches that are ours: the permutation a little dearer than the relu group, least squares than full."""
+    """With the stitches that are ours: the permutation a little dearer than the relu group, least
+    squares than full.
+    """
     return values | {"permutation": values["relu-group"] + 1, "least-squares": values["full"] + 1}
 
 
 def myrtle() -> Numbers:
     """The paper's numbers."""
-    return computed({label: np.array(list(numbers.values())) for label, numbers in fig1.PAPER.items()})
+    return computed(
+        {label: np.array(list(numbers.values())) for label, numbers in fig1.PAPER.items()}
+    )
 
 
 def resnet20() -> Numbers:
     """The paper's numbers, and ranks that agree with what it says about them."""
     full, relu = (np.array(list(fig6.PAPER[label].values())) for label in ("full", "relu-group"))
     inside = np.array([layer.endswith("*") for layer in fig6.LAYERS])
-    ranks = {4: full + 1, 2: np.where(inside, (full + relu) / 2, relu + 3), 1: np.where(inside, relu - 2, relu + 10)}
+    ranks = {
+        4: full + 1,
+        2: np.where(inside, (full + relu) / 2, relu + 3),
+        1: np.where(inside, relu - 2, relu + 10),
+    }
     ranks[2][0] = relu[0] - 3  # rank 2 is the better one at some ends
-    return computed({"full": full, **{f"rank {rank}": values for rank, values in ranks.items()}, "relu-group": relu})
+    return computed(
+        {
+            "full": full,
+            **{f"rank {rank}": values for rank, values in ranks.items()},
+            "relu-group": relu,
+        }
+    )
 
 
 def resnet18() -> Numbers:
@@ -86,11 +102,15 @@ def judged(module: ModuleType, results: Any) -> dict[str, str]:
 
 def at(layers: tuple[str, ...], values: np.ndarray, changes: dict[str, float]) -> np.ndarray:
     """The values with others at some layers."""
-    return np.array([changes.get(layer, value) for layer, value in zip(layers, values, strict=True)])
+    return np.array(
+        [changes.get(layer, value) for layer, value in zip(layers, values, strict=True)]
+    )
 
 
 @pytest.mark.parametrize(("module", "numbers", "results"), ITEMS)
-def test_the_papers_own_numbers_hold(module: ModuleType, numbers: Callable[[], Numbers], results: Callable[..., Any]) -> None:
+def test_the_papers_own_numbers_hold(
+    module: ModuleType, numbers: Callable[[], Numbers], results: Callable[..., Any]
+) -> None:
     found = judged(module, results(numbers()))
     assert {claim for claim, verdict in found.items() if verdict != HOLDS} == set()
 
@@ -100,24 +120,33 @@ def test_the_papers_own_numbers_hold(module: ModuleType, numbers: Callable[[], N
 def test_numbers_off_hold_in_direction_and_then_fail(
     module: ModuleType, numbers: Callable[[], Numbers], results: Callable[..., Any], label: str
 ) -> None:
-    claims = {fig1: f"{label}, layers", fig6: f"{label} at the ends", fig7: f"{label}, all layers but 27"}
+    claims = {
+        fig1: f"{label}, layers",
+        fig6: f"{label} at the ends",
+        fig7: f"{label}, all layers but 27",
+    }
     near, far = FULL_LIMITS if label == "full" else LIMITS
     told = []
     for shift in (0.9 * near, (near + far) / 2, 1.1 * far):
         values = numbers()
         checks = judged(module, results(values | {label: values[label] + shift}))
-        (verdict,) = (verdict for claim, verdict in checks.items() if claim.startswith(claims[module]))
+        (verdict,) = (
+            verdict for claim, verdict in checks.items() if claim.startswith(claims[module])
+        )
         told.append(verdict)
     assert told == [HOLDS, DIRECTION, FAILS]
 
 
 @pytest.mark.parametrize(("module", "numbers", "results"), ITEMS)
-def test_nothing_holds_without_numbers(module: ModuleType, numbers: Callable[[], Numbers], results: Callable[..., Any]) -> None:
+def test_nothing_holds_without_numbers(
+    module: ModuleType, numbers: Callable[[], Numbers], results: Callable[..., Any]
+) -> None:
     nowhere = {label: np.full_like(values, math.nan) for label, values in numbers().items()}
     without = judged(module, results(nowhere))
     assert without.pop(INSIDE) == HOLDS  # a stitch may be known while its accuracy is not
     assert set(without.values()) == {FAILS}
-    assert set(judged(module, results({"full": nowhere["full"]})).values()) == {FAILS}  # families that are not there
+    # families that are not there
+    assert set(judged(module, results({"full": nowhere["full"]})).values()) == {FAILS}
 
 
 @pytest.mark.parametrize(("module", "numbers", "results"), ITEMS)
@@ -141,12 +170,15 @@ def in_one_pair(stitches: Stitches, label: str, layer: str, penalty: float) -> S
     (site,) = (site for site, name in stitches.plan.layers.items() if name == layer)
     accuracy = float(np.mean(first.accuracies)) - penalty
     rows = tuple(
-        replace(one, stitched_accuracy=accuracy) if (one.site, one.label) == (site, label) else one for one in first.stitches
+        replace(one, stitched_accuracy=accuracy) if (one.site, one.label) == (site, label) else one
+        for one in first.stitches
     )
     return replace(stitches, pairs=(replace(first, stitches=rows), *stitches.pairs[1:]))
 
 
-@pytest.mark.parametrize(("other", "layer"), [("rank 1", "3"), ("rank 2", "3"), ("rank 4", "6"), ("rank 4", "14")])
+@pytest.mark.parametrize(
+    ("other", "layer"), [("rank 1", "3"), ("rank 2", "3"), ("rank 4", "6"), ("rank 4", "14")]
+)
 def test_the_relu_group_is_below_ranks_at_every_layer(other: str, layer: str) -> None:
     layers = "6, 10, 14" if other == "rank 4" else "3, 6, 10, 14"
     claim = f"relu-group costs less than {other} at layers {layers}"
@@ -157,7 +189,9 @@ def test_the_relu_group_is_below_ranks_at_every_layer(other: str, layer: str) ->
     assert judged(fig1, staged(FOUR, values))[claim] == FAILS
 
 
-@pytest.mark.parametrize(("cut", "verdict"), [(0, HOLDS), (1, DIRECTION), (16, DIRECTION), (17, FAILS)])
+@pytest.mark.parametrize(
+    ("cut", "verdict"), [(0, HOLDS), (1, DIRECTION), (16, DIRECTION), (17, FAILS)]
+)
 def test_scales_of_zero_leave_the_group(cut: int, verdict: str) -> None:
     sparse = np.full(len(fig1.LAYERS), 1 - 1 / 64)
     sparse[1] += cut / 64**2  # of 64 channels
@@ -190,7 +224,10 @@ def test_at_the_ends_of_blocks_the_relu_group_is_below_rank_1(count: int, verdic
     values = resnet20()
     for place in range(0, 2 * count, 2):
         values["rank 1"][place] = values["relu-group"][place] - 1
-    assert judged(fig6, staged(TWO, values))["relu-group costs less than rank 1 at the ends of blocks"] == verdict
+    assert (
+        judged(fig6, staged(TWO, values))["relu-group costs less than rank 1 at the ends of blocks"]
+        == verdict
+    )
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(10, HOLDS), (1, DIRECTION), (0, FAILS)])
@@ -198,7 +235,12 @@ def test_rank_2_is_beaten_sometimes(count: int, verdict: str) -> None:
     values = resnet20()
     values["rank 2"][::2] = values["relu-group"][::2] - 1
     values["rank 2"][: 2 * count : 2] += 2
-    assert judged(fig6, staged(TWO, values))["relu-group costs less than rank 2 at some ends of blocks"] == verdict
+    assert (
+        judged(fig6, staged(TWO, values))[
+            "relu-group costs less than rank 2 at some ends of blocks"
+        ]
+        == verdict
+    )
 
 
 @pytest.mark.parametrize("other", fig6.OTHERS)
@@ -207,33 +249,50 @@ def test_inside_the_relu_group_is_the_worst(other: str, count: int, verdict: str
     values = resnet20()
     for place in range(1, 2 * count, 2):
         values[other][place] = values["relu-group"][place] + 1
-    claim = "inside of blocks relu-group costs more than any other family of the paper"
+    claim = "inside blocks relu-group costs more than any other family of the paper"
     assert judged(fig6, staged(TWO, values))[claim] == verdict
 
 
 @pytest.mark.parametrize("label", ["full", "relu-group"])
-@pytest.mark.parametrize(("layers", "verdict"), [(("72*",), HOLDS), (("8*", "56*"), DIRECTION), (("8*", "16*", "24*"), FAILS)])
-def test_layers_inside_cost_more_than_both_neighbours(label: str, layers: tuple[str, ...], verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("layers", "verdict"),
+    [(("72*",), HOLDS), (("8*", "56*"), DIRECTION), (("8*", "16*", "24*"), FAILS)],
+)
+def test_layers_inside_cost_more_than_both_neighbors(
+    label: str, layers: tuple[str, ...], verdict: str
+) -> None:
     values = resnet20()
     for layer in layers:
         place = fig6.LAYERS.index(layer)
         beside = values[label][[place - 1, place + 1]]
         values[label][place] = beside.mean()  # above one of them only
         assert beside[0] != beside[1] or layer == "56*"
-    claim = f"{label}: layers inside of blocks cost more than both neighbours (72* excepted)"
+    claim = f"{label}: layers inside blocks cost more than both neighbors (72* excepted)"
     assert judged(fig6, staged(TWO, values))[claim] == verdict
 
 
 def test_the_order_of_the_layers_is_compared() -> None:
     values = resnet20()
     claim = "relu-group: layers in the paper's order of cost"
-    assert judged(fig6, staged(TWO, values | {"relu-group": 70 - values["relu-group"]}))[claim] == FAILS
+    assert (
+        judged(fig6, staged(TWO, values | {"relu-group": 70 - values["relu-group"]}))[claim]
+        == FAILS
+    )
     assert judged(fig6, staged(TWO, values | {"relu-group": np.full(19, 3.0)}))[claim] == FAILS
     some = np.arange(10.0)
-    ranks = [np.array([0, 1, 2, 3, 4, 5, 6, 9, 8, 7]), np.array([5, 4, 3, 2, 1, 0, 6, 7, 8, 9]), some[::-1]]
-    assert [same_order("", rank[None] * 1.0, some.tolist()).verdict for rank in ranks] == [HOLDS, DIRECTION, FAILS]
+    ranks = [
+        np.array([0, 1, 2, 3, 4, 5, 6, 9, 8, 7]),
+        np.array([5, 4, 3, 2, 1, 0, 6, 7, 8, 9]),
+        some[::-1],
+    ]
+    assert [same_order("", rank[None] * 1.0, some.tolist()).verdict for rank in ranks] == [
+        HOLDS,
+        DIRECTION,
+        FAILS,
+    ]
     below = same_order("", np.array([[0, 6, 2, 3, 4, 5, 1, 7, 10, 9, 8, 11.0]]), list(range(12)))
-    assert (below.obtained, below.verdict) == ("0.797", DIRECTION)  # with two digits it would look like the bound, 0.8
+    # with two digits it would look like the bound, 0.8
+    assert (below.obtained, below.verdict) == ("0.797", DIRECTION)
 
 
 # Figure 7
@@ -244,9 +303,15 @@ def test_lower_than_resnet_20() -> None:
     values = resnet18()
     inside = dict.fromkeys(fig7.INSIDE[:5], 45.0)  # ResNet-20 has 43 there in median, and 35 in all
     dear = values | {"relu-group": at(fig7.LAYERS, values["relu-group"], inside)}
-    told = [judged(fig7, both(one))[claim] for one in (values, dear, values | {"relu-group": values["relu-group"] + 30})]
+    told = [
+        judged(fig7, both(one))[claim]
+        for one in (values, dear, values | {"relu-group": values["relu-group"] + 30})
+    ]
     assert told == [HOLDS, DIRECTION, FAILS]
-    assert judged(fig7, both(values, {label: one / 10 for label, one in resnet20().items()}))[claim] == FAILS
+    assert (
+        judged(fig7, both(values, {label: one / 10 for label, one in resnet20().items()}))[claim]
+        == FAILS
+    )
 
 
 @pytest.mark.parametrize("label", ["full", "relu-group"])
@@ -255,11 +320,13 @@ def test_in_general_layers_inside_cost_more(label: str, count: int, verdict: str
     values = resnet18()
     values[label] = np.full(17, 3.0)
     values[label][1 : 2 * count : 2] = 4.0
-    claim = f"{label}: in general layers inside of blocks cost more than their neighbours"
+    claim = f"{label}: in general layers inside blocks cost more than their neighbors"
     assert judged(fig7, both(values))[claim] == verdict
 
 
-@pytest.mark.parametrize(("penalties", "verdict"), [((82.0, 81), HOLDS), ((75.0, 81), DIRECTION), ((2.0, 81), FAILS)])
+@pytest.mark.parametrize(
+    ("penalties", "verdict"), [((82.0, 81), HOLDS), ((75.0, 81), DIRECTION), ((2.0, 81), FAILS)]
+)
 def test_layer_70_guesses_or_does_not(penalties: tuple[float, float], verdict: str) -> None:
     values = resnet18()
     for order in (penalties, penalties[::-1]):
@@ -270,7 +337,9 @@ def test_layer_70_guesses_or_does_not(penalties: tuple[float, float], verdict: s
         assert f"{92.9 - order[0]:.1f} % (full)" in check.obtained
 
 
-@pytest.mark.parametrize(("changes", "verdict"), [({}, HOLDS), ({"27": 20.0}, DIRECTION), ({"45": 10.0}, FAILS)])
+@pytest.mark.parametrize(
+    ("changes", "verdict"), [({}, HOLDS), ({"27": 20.0}, DIRECTION), ({"45": 10.0}, FAILS)]
+)
 def test_two_ends_of_blocks_stand_out_or_do_not(changes: dict[str, float], verdict: str) -> None:
     values = resnet18()
     values["relu-group"] = at(fig7.LAYERS, values["relu-group"], changes)
@@ -300,7 +369,10 @@ def curves(drawn: Drawn) -> dict[str, Line2D]:
     [(fig1, FOUR, myrtle, None), (fig6, TWO, resnet20, None), (fig7, ONE, resnet18, both)],
 )
 def test_the_curves_show_means_spreads_and_the_papers_numbers(
-    module: ModuleType, plan: Plan, numbers: Callable[[], Numbers], results: Callable[..., Any] | None
+    module: ModuleType,
+    plan: Plan,
+    numbers: Callable[[], Numbers],
+    results: Callable[..., Any] | None,
 ) -> None:
     values = numbers()
     shown = results(values) if results else staged(plan, values, noise=2.0)
@@ -312,11 +384,18 @@ def test_the_curves_show_means_spreads_and_the_papers_numbers(
         assert [row["layer"] for row in rows] == list(plan.layers.values())
         np.testing.assert_allclose([row["mean"] for row in rows], values[label])
         np.testing.assert_allclose(lines[label].get_ydata(), values[label])
-        spread = np.linspace(-2, 2, len(plan.pairs)).std() if len(plan.pairs) > 1 else math.nan  # divisor p
+        # divisor p
+        spread = np.linspace(-2, 2, len(plan.pairs)).std() if len(plan.pairs) > 1 else math.nan
         np.testing.assert_allclose([row["std"] for row in rows], spread)
-        paper = {row["layer"]: row["mean"] for row in drawn.table if row["curve"] == f"{label}, the paper's"}
+        paper = {
+            row["layer"]: row["mean"]
+            for row in drawn.table
+            if row["curve"] == f"{label}, the paper's"
+        }
         assert paper == module.PAPER.get(label, {})
-    crosses = [line for line in panel.get_lines() if line.get_marker() == "x" and len(line.get_xdata())]
+    crosses = [
+        line for line in panel.get_lines() if line.get_marker() == "x" and len(line.get_xdata())
+    ]
     papers = [list(module.PAPER[label].values()) for label in plan.tasks if label in module.PAPER]
     assert [list(line.get_ydata()) for line in crosses] == papers
     bars = [segment for bar in panel.collections for segment in bar.get_segments()]
@@ -331,26 +410,34 @@ def test_error_bars_are_as_long_as_the_spread() -> None:
     stitches = staged(FOUR, {"full": [1.0, 2.0, 3.0, 4.0]}, noise=2.0)
     (bars,) = draw_penalties(stitches, ["full"]).axes[0].collections
     spread = stitches.penalties("full").std(axis=0)
-    np.testing.assert_allclose([high - low for (_, low), (_, high) in bars.get_segments()], 2 * spread)
+    np.testing.assert_allclose(
+        [high - low for (_, low), (_, high) in bars.get_segments()], 2 * spread
+    )
 
 
 def test_a_family_looks_the_same_everywhere_and_ours_are_thinner() -> None:
     stitches = staged(ONE, resnet18())
     lines = {
-        line.get_label(): line for line in draw_penalties(stitches, ["new", "relu-group", "permutation"]).axes[0].get_lines()
+        line.get_label(): line
+        for line in draw_penalties(stitches, ["new", "relu-group", "permutation"])
+        .axes[0]
+        .get_lines()
     }
-    assert lines["relu-group"].get_color() == look(list(FAMILIES).index("relu-group")).colour
+    assert lines["relu-group"].get_color() == look(list(FAMILIES).index("relu-group")).color
     assert len({lines[label].get_color() for label in ("new", "relu-group", "permutation")}) == 3
     assert lines["permutation"].get_linewidth() < lines["relu-group"].get_linewidth()
 
 
 def test_what_was_not_stitched_is_a_gap() -> None:
     values = {"full": [1.0, math.nan, 2.0, 3.0]}
-    drawn = draw_penalties(staged(FOUR, values), ["full", "rank 1"], {"full": {"3": 1.3, "75": 9.0}}, over="place")
+    drawn = draw_penalties(
+        staged(FOUR, values), ["full", "rank 1"], {"full": {"3": 1.3, "75": 9.0}}, over="place"
+    )
     lines = curves(drawn)
     np.testing.assert_array_equal(np.isnan(lines["full"].get_ydata()), [False, True, False, False])
     assert np.isnan(lines["rank 1"].get_ydata()).all()
-    assert [row["layer"] for row in drawn.table if "paper" in row["curve"]] == ["3"]  # there is no layer 75
+    # there is no layer 75
+    assert [row["layer"] for row in drawn.table if "paper" in row["curve"]] == ["3"]
     assert drawn.axes[0].get_xlabel() == "place"
     assert "the paper's" not in curves(draw_penalties(staged(FOUR, values), ["full"]))
 
@@ -394,7 +481,8 @@ def test_the_items_run_from_the_zoo(module: ModuleType) -> None:
 def test_the_orderings_are_gathered_from_the_figures(tmp_path: Path) -> None:
     outcome = reproduce("sym-orderings", tmp_path, setting=Setting(zoo=FOLDER))
     told = {
-        name: {check.claim: check.verdict for check in checks} for name, checks in _checks_of("1", "2", "4", "5", "6").items()
+        name: {check.claim: check.verdict for check in checks}
+        for name, checks in _checks_of("1", "2", "4", "5", "6").items()
     }
     assert len(outcome.checks) == 11
     for check in outcome.checks:
@@ -405,4 +493,7 @@ def test_the_orderings_are_gathered_from_the_figures(tmp_path: Path) -> None:
 
 def _checks_of(*numbers: str) -> dict[str, list[Check]]:
     items = {number: item(f"sym-fig{number}") for number in numbers}
-    return {f"Figure {number}": one.judge(one.measure(Setting(zoo=FOLDER))) for number, one in items.items()}
+    return {
+        f"Figure {number}": one.judge(one.measure(Setting(zoo=FOLDER)))
+        for number, one in items.items()
+    }

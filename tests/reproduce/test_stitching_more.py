@@ -1,4 +1,6 @@
-"""Items about LeakyReLU, transformers, α and sparse stitches: rules that can hold and fail, drawings, and what they run on."""
+"""Items about LeakyReLU, transformers, α and sparse stitches: rules that can hold and fail,
+drawings, and what they run on.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ from sigmascope.reproduce.symmetry import fig1, fig6, fig7, fig8, fig12, fig13, 
 from sigmascope.reproduce.symmetry.alphas import LABELS, Alphas
 from sigmascope.reproduce.symmetry.fig13 import CHOSEN, CrossValidated
 from sigmascope.reproduce.symmetry.fig15 import PAPER, STRENGTHS, Sparse, cost_on_line
-from sigmascope.reproduce.symmetry.plans import ALPHA, LASSO, LEAKY, MYRTLE, RESNET18, RESNET20, SLOPES, TRANSFORMER
+from sigmascope.reproduce.symmetry.plans import (
+    ALPHA,
+    LASSO,
+    LEAKY,
+    MYRTLE,
+    RESNET18,
+    RESNET20,
+    SLOPES,
+    TRANSFORMER,
+)
 from sigmascope.reproduce.symmetry.stitches import Plan, Stitches, stitches_of
 from sigmascope.stitching.run import ALPHAS
 from tests.reproduce.staged import verdicts
@@ -46,11 +57,21 @@ MEANS = tuple(table3.PAPER.values())
 
 def leaky(changes: Mapping[str, Sequence[float]] | None = None) -> dict[str, Stitches]:
     """Stitches for all slopes: steep for small ones, flat for 1."""
-    shapes = {**dict.fromkeys(SLOPES, STEEP), "0.5": BETWEEN, "0.9": BETWEEN, "1": FLAT, **(changes or {})}
+    shapes = {
+        **dict.fromkeys(SLOPES, STEEP),
+        "0.5": BETWEEN,
+        "0.9": BETWEEN,
+        "1": FLAT,
+        **(changes or {}),
+    }
     return {
         slope: staged(
             LEAKY[slope],
-            {"relu-group": shapes[slope], "full": np.full(7, 1.0), "permutation": np.array(shapes[slope]) + 1},
+            {
+                "relu-group": shapes[slope],
+                "full": np.full(7, 1.0),
+                "permutation": np.array(shapes[slope]) + 1,
+            },
             accuracies=(mean - 0.2, mean + 0.2),
         )
         for slope, mean in table3.PAPER.items()
@@ -71,16 +92,20 @@ def test_figure_8_holds_for_what_the_paper_says() -> None:
     ("changed", "verdict"),
     [
         ((20.0, 24.0, 30.0, 35.0, 38.0, 19.0, 5.0), HOLDS),
-        ((10.0, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), DIRECTION),  # layer 3 is below 72*, but not on average over the slopes
+        # layer 3 is below 72*, but not on average over the slopes
+        ((10.0, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), DIRECTION),
         ((10.0, 12.0, 14.0, 13.0, 11.0, 60.0, 5.0), FAILS),  # 75 is lowest, but on average not both
         ((20.0, 24.0, 30.0, 35.0, 38.0, 15.0, math.nan), FAILS),
         ((math.nan, 24.0, 30.0, 35.0, 38.0, 15.0, 5.0), FAILS),
     ],
 )
-def test_every_small_slope_must_be_lowest_at_the_last_layers(changed: tuple[float, ...], verdict: str) -> None:
+def test_every_small_slope_must_be_lowest_at_the_last_layers(
+    changed: tuple[float, ...], verdict: str
+) -> None:
     for slope in fig8.SMALL_SLOPES:
         assert told(fig8, leaky({slope: changed}))[LAST_CLAIM] == verdict
-    assert told(fig8, leaky({"0.5": changed, "0.9": changed, "1": changed}))[LAST_CLAIM] == HOLDS  # others may be as they are
+    # others may be as they are
+    assert told(fig8, leaky({"0.5": changed, "0.9": changed, "1": changed}))[LAST_CLAIM] == HOLDS
 
 
 def test_one_of_the_last_two_layers_is_not_both() -> None:
@@ -89,19 +114,24 @@ def test_one_of_the_last_two_layers_is_not_both() -> None:
     check = next(check for check in fig8.ITEM.judge(found) if check.claim == LAST_CLAIM)
     assert check.verdict == FAILS
     assert check.expected.endswith("in direction, on average over these slopes")
-    assert check.obtained.startswith("for 0 of 4 slopes; 15.0 and 5.0 there on average, 10.0 at the least of the others")
+    assert check.obtained.startswith(
+        "for 0 of 4 slopes; 15.0 and 5.0 there on average, 10.0 at the least of the others"
+    )
 
 
 @pytest.mark.parametrize(
-    ("spread", "verdict"), [(0.0, HOLDS), (16.0, HOLDS), (17.0, DIRECTION), (32.0, DIRECTION), (34.0, FAILS)]
+    ("spread", "verdict"),
+    [(0.0, HOLDS), (16.0, HOLDS), (17.0, DIRECTION), (32.0, DIRECTION), (34.0, FAILS)],
 )
 def test_slope_1_is_constant_beside_small_slopes(spread: float, verdict: str) -> None:
-    shape = 10 + spread * np.array([0, 0.2, 1, 0.4, 0.6, 0.3, 0.1])  # small slopes range over 33 points
+    # small slopes range over 33 points
+    shape = 10 + spread * np.array([0, 0.2, 1, 0.4, 0.6, 0.3, 0.1])
     assert told(fig8, leaky({"1": shape}))[ONE_CLAIM] == verdict
 
 
 @pytest.mark.parametrize(
-    ("spread", "verdict"), [(2.0, DIRECTION), (3.0, HOLDS), (30.0, HOLDS), (34.0, FAILS), (math.nan, FAILS)]
+    ("spread", "verdict"),
+    [(2.0, DIRECTION), (3.0, HOLDS), (30.0, HOLDS), (34.0, FAILS), (math.nan, FAILS)],
 )
 def test_slope_0_9_lies_between(spread: float, verdict: str) -> None:
     shape = 10 + spread * np.array([0, 0.2, 1, 0.4, 0.6, 0.3, 0.1])  # slope 1 ranges over 3 points
@@ -109,12 +139,14 @@ def test_slope_0_9_lies_between(spread: float, verdict: str) -> None:
 
 
 def test_a_small_range_of_a_bad_network_may_be_a_large_share() -> None:
-    shape = 10 + 15 * np.array([0, 0.2, 1, 0.4, 0.6, 0.3, 0.1])  # 15 of 31.8 points; small slopes lose 33 of 79.4
+    # 15 of 31.8 points; small slopes lose 33 of 79.4
+    shape = 10 + 15 * np.array([0, 0.2, 1, 0.4, 0.6, 0.3, 0.1])
     found = told(fig8, leaky({"1": shape}))
     assert (found[ONE_CLAIM], found[SHARE_CLAIM]) == (HOLDS, FAILS)
     assert told(fig8, leaky({"1": 10 + shape / 5}))[SHARE_CLAIM] == HOLDS
     lost = leaky()
-    lost["1"] = staged(LEAKY["1"], {"relu-group": FLAT, "full": FLAT}, accuracies=(10.0, 9.0))  # there is nothing to lose
+    # there is nothing to lose
+    lost["1"] = staged(LEAKY["1"], {"relu-group": FLAT, "full": FLAT}, accuracies=(10.0, 9.0))
     assert told(fig8, lost)[SHARE_CLAIM] == FAILS
 
 
@@ -129,11 +161,22 @@ def test_figure_8_draws_all_slopes_for_both_families() -> None:
             rows = [row for row in drawn.table if (row["slope"], row["family"]) == (slope, family)]
             assert [row["layer"] for row in rows] == list(found[slope].layers)
             np.testing.assert_allclose([row["penalty"] for row in rows], expected)
-        assert [label.get_text() for label in panel.get_xticklabels()] == ["3", "11", "27", "43", "59", "72*", "75"]
+        assert [label.get_text() for label in panel.get_xticklabels()] == [
+            "3",
+            "11",
+            "27",
+            "43",
+            "59",
+            "72*",
+            "75",
+        ]
 
 
 def accuracies(means: Sequence[float], apart: float = 0.2) -> dict[str, np.ndarray]:
-    return {slope: np.array([mean - apart / 2, mean + apart / 2]) for slope, mean in zip(SLOPES, means, strict=True)}
+    return {
+        slope: np.array([mean - apart / 2, mean + apart / 2])
+        for slope, mean in zip(SLOPES, means, strict=True)
+    }
 
 
 def test_table_3_holds_for_the_papers_numbers() -> None:
@@ -152,7 +195,8 @@ def test_table_3_holds_for_the_papers_numbers() -> None:
         ("slopes up to 0.1 cost nothing", (90.0, 91.0, *MEANS[2:3], 90.0, *MEANS[4:]), DIRECTION),
         ("slopes up to 0.1 cost nothing", (92.0, *MEANS[1:]), FAILS),
         ("slopes up to 0.1 cost nothing", (89.3, math.nan, *MEANS[2:]), FAILS),
-        ("from 0.1 on accuracy falls with the slope", (*MEANS[:4], 88.5, *MEANS[5:]), DIRECTION),  # by 0.9, not 1.4
+        # by 0.9, not 1.4
+        ("from 0.1 on accuracy falls with the slope", (*MEANS[:4], 88.5, *MEANS[5:]), DIRECTION),
         ("from 0.1 on accuracy falls with the slope", (*MEANS[:4], 89.5, *MEANS[5:]), FAILS),
         ("from 0.1 on accuracy falls with the slope", (*MEANS[:4], math.nan, *MEANS[5:]), FAILS),
     ],
@@ -173,7 +217,9 @@ def test_table_3_draws_both_networks_and_the_papers_mean() -> None:
     np.testing.assert_allclose(ours.get_ydata(), np.concatenate(list(found.values())))
     np.testing.assert_allclose(np.asarray(ours.get_xdata()), np.repeat(np.arange(7), 2))
     np.testing.assert_allclose(paper.get_ydata(), MEANS)
-    assert [row["accuracy"] for row in drawn.table if row["slope"] == "0.9"] == pytest.approx([73.9, 74.1, 73.0])
+    assert [row["accuracy"] for row in drawn.table if row["slope"] == "0.9"] == pytest.approx(
+        [73.9, 74.1, 73.0]
+    )
 
 
 # Figure 12: transformers
@@ -185,7 +231,9 @@ MUCH_CLAIM = "the group of ReLU costs much"
 
 def transformer(full: Sequence[float], group: Sequence[float]) -> Stitches:
     others = {label: np.full(6, 20.0) for label in ("rank 4", "permutation", "least-squares")}
-    return staged(TRANSFORMER, {"full": full, "relu-group": group, **others}, accuracies=(82.0, 83.0))
+    return staged(
+        TRANSFORMER, {"full": full, "relu-group": group, **others}, accuracies=(82.0, 83.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,7 +262,9 @@ def test_figure_12_draws_all_families_by_block() -> None:
     for label in TRANSFORMER.tasks:
         rows = [row for row in drawn.table if row["curve"] == label]
         assert [row["layer"] for row in rows] == [f"block {number}" for number in range(1, 7)]
-        np.testing.assert_allclose([row["mean"] for row in rows], found.penalties(label).mean(axis=0))
+        np.testing.assert_allclose(
+            [row["mean"] for row in rows], found.penalties(label).mean(axis=0)
+        )
 
 
 # Figures 13 and 14: α
@@ -228,7 +278,10 @@ TRIED, FAMILIES, SPARSE = (with_pairs(plan, len(BEST)) for plan in (ALPHA, MYRTL
 
 
 def alphas(
-    penalties: np.ndarray | Mapping[str, Any] = GROUP, best: np.ndarray = BEST, noise: float = 0.1, plan: Plan = TRIED
+    penalties: np.ndarray | Mapping[str, Any] = GROUP,
+    best: np.ndarray = BEST,
+    noise: float = 0.1,
+    plan: Plan = TRIED,
 ) -> Alphas:
     """Stitches for all α, with given numbers of the best ones."""
     by_label = penalties if isinstance(penalties, Mapping) else dict.fromkeys(LABELS, penalties)
@@ -238,7 +291,11 @@ def alphas(
         replace(
             pair,
             stitches=tuple(
-                replace(one, chosen_accuracy=80.0 - abs(LABELS.index(one.label) - numbers[sites.index(one.site)]))
+                replace(
+                    one,
+                    chosen_accuracy=80.0
+                    - abs(LABELS.index(one.label) - numbers[sites.index(one.site)]),
+                )
                 for one in pair.stitches
             ),
         )
@@ -247,8 +304,12 @@ def alphas(
     return Alphas(Stitches(tried.plan, tuple(pairs)))
 
 
-def crossed(found: Alphas, families: Mapping[str, Any] | None = None, noise: float = 0.1) -> CrossValidated:
-    return CrossValidated(found.joined(staged(FAMILIES, {**FIGURE_1, **(families or {})}, noise), CHOSEN), found)
+def crossed(
+    found: Alphas, families: Mapping[str, Any] | None = None, noise: float = 0.1
+) -> CrossValidated:
+    return CrossValidated(
+        found.joined(staged(FAMILIES, {**FIGURE_1, **(families or {})}, noise), CHOSEN), found
+    )
 
 
 def test_the_best_alpha_on_held_out_data_is_chosen_and_judged_on_test_data() -> None:
@@ -259,7 +320,9 @@ def test_the_best_alpha_on_held_out_data_is_chosen_and_judged_on_test_data() -> 
     own = found.tried.penalties(LABELS[0])
     np.testing.assert_allclose(joined.penalties(CHOSEN), own + BEST)
     for label in FIGURE_1:  # these stay
-        np.testing.assert_array_equal(joined.penalties(label), staged(FAMILIES, FIGURE_1).penalties(label))
+        np.testing.assert_array_equal(
+            joined.penalties(label), staged(FAMILIES, FIGURE_1).penalties(label)
+        )
 
 
 def test_of_equal_alphas_the_smallest_is_chosen_and_without_any_there_is_none() -> None:
@@ -288,12 +351,15 @@ ESSENCE_CLAIM = "the particular choice of α is not essential"
 
 def test_figures_13_and_14_hold_for_what_the_paper_says() -> None:
     found = alphas()
-    assert told(fig13, crossed(found)) == dict.fromkeys((SAME_CLAIM, ALIKE_CLAIM, *RANK_CLAIMS.values()), HOLDS)
+    assert told(fig13, crossed(found)) == dict.fromkeys(
+        (SAME_CLAIM, ALIKE_CLAIM, *RANK_CLAIMS.values()), HOLDS
+    )
     assert set(told(fig14, found).values()) == {HOLDS}
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict"), [(0.9, HOLDS), (-0.9, HOLDS), (2.0, DIRECTION), (-2.9, DIRECTION), (3.5, FAILS)]
+    ("change", "verdict"),
+    [(0.9, HOLDS), (-0.9, HOLDS), (2.0, DIRECTION), (-2.9, DIRECTION), (3.5, FAILS)],
 )
 def test_figure_13_is_compared_with_figure_1_at_every_layer(change: float, verdict: str) -> None:
     found = told(fig13, crossed(alphas(GROUP + np.array([0, 0, change, 0]))))
@@ -305,7 +371,11 @@ def test_figure_13_is_compared_with_figure_1_at_every_layer(change: float, verdi
 
 @pytest.mark.parametrize("other", RANK_CLAIMS)
 def test_figure_13_keeps_the_order_of_figure_1(other: str) -> None:
-    for at, more, verdict in ((1, -0.1, FAILS), (1, 0.1, DIRECTION), (0, -0.1, HOLDS if other == "rank 4" else FAILS)):
+    for at, more, verdict in (
+        (1, -0.1, FAILS),
+        (1, 0.1, DIRECTION),
+        (0, -0.1, HOLDS if other == "rank 4" else FAILS),
+    ):
         numbers = list(FIGURE_1[other])
         numbers[at] = GROUP[at] + more  # pairs differ by more than this, in opposite directions
         found = told(fig13, crossed(alphas(noise=-0.5), {other: numbers}, noise=0.5))
@@ -324,7 +394,12 @@ def test_figure_13_draws_the_chosen_ones_beside_the_families() -> None:
 
 @pytest.mark.parametrize(
     ("column", "verdict"),
-    [((0, 1, 2, 3), HOLDS), ((1, 1, 2, 2), HOLDS), ((1, 2, 2, 2), DIRECTION), ((2, 2, 2, 2), FAILS)],
+    [
+        ((0, 1, 2, 3), HOLDS),
+        ((1, 1, 2, 2), HOLDS),
+        ((1, 2, 2, 2), DIRECTION),
+        ((2, 2, 2, 2), FAILS),
+    ],
 )
 def test_figure_14_wants_variance_at_every_layer(column: tuple[int, ...], verdict: str) -> None:
     best = BEST.copy()
@@ -332,9 +407,13 @@ def test_figure_14_wants_variance_at_every_layer(column: tuple[int, ...], verdic
     assert told(fig14, alphas(best=best))[VARIANCE_CLAIM] == verdict
 
 
-@pytest.mark.parametrize(("more", "verdict"), [(1.9, HOLDS), (4.9, DIRECTION), (5.1, FAILS), (math.nan, FAILS)])
+@pytest.mark.parametrize(
+    ("more", "verdict"), [(1.9, HOLDS), (4.9, DIRECTION), (5.1, FAILS), (math.nan, FAILS)]
+)
 def test_figure_14_tells_what_the_other_alphas_cost(more: float, verdict: str) -> None:
-    found = alphas({label: GROUP + np.array([0, more, 0, 0]) * (label == LABELS[-1]) for label in LABELS})
+    found = alphas(
+        {label: GROUP + np.array([0, more, 0, 0]) * (label == LABELS[-1]) for label in LABELS}
+    )
     assert told(fig14, found)[ESSENCE_CLAIM] == verdict
 
 
@@ -348,15 +427,22 @@ def test_figure_14_draws_counts_and_penalties() -> None:
         assert [bar.get_height() for bar in drawn.axes[number].patches] == counts.tolist()
         assert [row["alpha"] for row in rows] == list(ALPHAS)
         np.testing.assert_allclose([row["mean"] for row in rows], GROUP[number] + np.arange(5))
-        np.testing.assert_allclose([row["std"] for row in rows], found.penalties[:, :, number].std(axis=1))
-        np.testing.assert_allclose(drawn.axes[4 + number].get_lines()[0].get_ydata(), GROUP[number] + np.arange(5))
+        np.testing.assert_allclose(
+            [row["std"] for row in rows], found.penalties[:, :, number].std(axis=1)
+        )
+        np.testing.assert_allclose(
+            drawn.axes[4 + number].get_lines()[0].get_ydata(), GROUP[number] + np.arange(5)
+        )
 
 
 # Figure 15: sparse stitches
 
 
 def printed(column: int) -> dict[str, np.ndarray]:
-    return {label: np.array([PAPER[label][layer][column] for layer in fig1.LAYERS]) for label in STRENGTHS}
+    return {
+        label: np.array([PAPER[label][layer][column] for layer in fig1.LAYERS])
+        for label in STRENGTHS
+    }
 
 
 def sparse(
@@ -377,7 +463,10 @@ def sparse(
     group = staged(plans[1], {"relu-group": dearer["relu-group"]}, noise, sparsities=sparser)
     wide = dict(zip(group.plan.layers, WIDTHS.tolist(), strict=True))
     pairs = tuple(
-        replace(pair, stitches=tuple(replace(one, channels=wide[one.site]) for one in pair.stitches)) for pair in group.pairs
+        replace(
+            pair, stitches=tuple(replace(one, channels=wide[one.site]) for one in pair.stitches)
+        )
+        for pair in group.pairs
     )
     return Sparse(lasso, Stitches(group.plan, pairs))
 
@@ -394,19 +483,25 @@ def test_figure_15_holds_for_the_papers_numbers() -> None:
     assert set(told(fig15, sparse()).values()) == {HOLDS}
 
 
-@pytest.mark.parametrize(("shift", "verdict"), [(0.09, HOLDS), (0.19, DIRECTION), (0.21, FAILS), (math.nan, FAILS)])
+@pytest.mark.parametrize(
+    ("shift", "verdict"), [(0.09, HOLDS), (0.19, DIRECTION), (0.21, FAILS), (math.nan, FAILS)]
+)
 def test_figure_15_compares_sparsities(shift: float, verdict: str) -> None:
     changed = printed(0)[STRENGTHS[0]] - np.array([0, shift, 0, 0])
     assert told(fig15, sparse({STRENGTHS[0]: changed}))[SPARSITY_CLAIM] == verdict
 
 
-@pytest.mark.parametrize(("shift", "verdict"), [(4.9, HOLDS), (9.9, DIRECTION), (10.1, FAILS), (math.nan, FAILS)])
+@pytest.mark.parametrize(
+    ("shift", "verdict"), [(4.9, HOLDS), (9.9, DIRECTION), (10.1, FAILS), (math.nan, FAILS)]
+)
 def test_figure_15_compares_penalties(shift: float, verdict: str) -> None:
     changed = printed(1)[STRENGTHS[2]] + np.array([0, shift, 0, 0])
     assert told(fig15, sparse(penalties={STRENGTHS[2]: changed}))[PENALTY_CLAIM] == verdict
 
 
-@pytest.mark.parametrize(("cost", "verdict"), [(81.0, HOLDS), (20.0, DIRECTION), (14.0, FAILS), (math.nan, FAILS)])
+@pytest.mark.parametrize(
+    ("cost", "verdict"), [(81.0, HOLDS), (20.0, DIRECTION), (14.0, FAILS), (math.nan, FAILS)]
+)
 def test_figure_15_asks_for_a_ruin_and_not_for_its_number(cost: float, verdict: str) -> None:
     found = told(fig15, sparse(penalties={STRENGTHS[2]: (*printed(1)[STRENGTHS[2]][:3], cost)}))
     assert (found[RUIN_CLAIM], found[PENALTY_CLAIM]) == (verdict, HOLDS)
@@ -417,23 +512,42 @@ def test_sparsity_and_penalty_must_grow_at_every_step() -> None:
         first, second, _ = (printed(column)[label] for label in STRENGTHS)
         equal = second.copy()
         equal[1] = first[1]
-        found = sparse({STRENGTHS[1]: equal}) if column == 0 else sparse(penalties={STRENGTHS[1]: equal})
+        found = (
+            sparse({STRENGTHS[1]: equal})
+            if column == 0
+            else sparse(penalties={STRENGTHS[1]: equal})
+        )
         assert told(fig15, found)[claim] == FAILS
-    full = {label: (*printed(0)[label][:3], last) for label, last in zip(STRENGTHS[1:], (0.999, 0.991), strict=True)}
-    assert told(fig15, sparse(full))["sparsity grows with λ"] == HOLDS  # there is no room above 0.99
+    full = {
+        label: (*printed(0)[label][:3], last)
+        for label, last in zip(STRENGTHS[1:], (0.999, 0.991), strict=True)
+    }
+    # there is no room above 0.99
+    assert told(fig15, sparse(full))["sparsity grows with λ"] == HOLDS
     steady = sparse()
     first_pair, *others = steady.lasso.pairs
     exchanged = {STRENGTHS[0]: STRENGTHS[1], STRENGTHS[1]: STRENGTHS[0]}
     turned = replace(
-        first_pair, stitches=tuple(replace(one, label=exchanged.get(one.label, one.label)) for one in first_pair.stitches)
+        first_pair,
+        stitches=tuple(
+            replace(one, label=exchanged.get(one.label, one.label)) for one in first_pair.stitches
+        ),
     )
-    mixed = Sparse(Stitches(steady.lasso.plan, (turned, *others)), steady.families)  # one pair of four
+    # one pair of four
+    mixed = Sparse(Stitches(steady.lasso.plan, (turned, *others)), steady.families)
     found = told(fig15, mixed)
-    assert (found["sparsity grows with λ"], found["the penalty grows with λ"]) == (DIRECTION, DIRECTION)
+    assert (found["sparsity grows with λ"], found["the penalty grows with λ"]) == (
+        DIRECTION,
+        DIRECTION,
+    )
 
 
-@pytest.mark.parametrize(("dearer", "verdict"), [((), HOLDS), ((0,), DIRECTION), ((0, 2), FAILS), ((0, 1, 2, 3), FAILS)])
-def test_the_group_lies_below_the_lines_through_the_others(dearer: tuple[int, ...], verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("dearer", "verdict"), [((), HOLDS), ((0,), DIRECTION), ((0, 2), FAILS), ((0, 1, 2, 3), FAILS)]
+)
+def test_the_group_lies_below_the_lines_through_the_others(
+    dearer: tuple[int, ...], verdict: str
+) -> None:
     costs = GROUP.copy()
     costs[list(dearer)] = 25.0
     assert told(fig15, sparse(penalties={"relu-group": costs}))[LOW_CLAIM] == verdict
@@ -451,11 +565,18 @@ def test_lines_are_followed_and_drawn_out() -> None:
 
 @pytest.mark.parametrize(
     ("sparsity", "penalty", "verdict"),
-    [(0.98, 7.7, HOLDS), (0.96, 7.7, DIRECTION), (0.98, 10.7, DIRECTION), (0.94, 5.8, FAILS), (1.0, 11.0, FAILS)],
+    [
+        (0.98, 7.7, HOLDS),
+        (0.96, 7.7, DIRECTION),
+        (0.98, 10.7, DIRECTION),
+        (0.94, 5.8, FAILS),
+        (1.0, 11.0, FAILS),
+    ],
 )
 def test_the_last_layer_overlaps_in_both(sparsity: float, penalty: float, verdict: str) -> None:
     found = sparse(
-        {STRENGTHS[1]: (*printed(0)[STRENGTHS[1]][:3], sparsity)}, {STRENGTHS[1]: (*printed(1)[STRENGTHS[1]][:3], penalty)}
+        {STRENGTHS[1]: (*printed(0)[STRENGTHS[1]][:3], sparsity)},
+        {STRENGTHS[1]: (*printed(1)[STRENGTHS[1]][:3], penalty)},
     )
     assert told(fig15, found)[OVERLAP_CLAIM] == verdict
 
@@ -505,7 +626,12 @@ def test_an_item_runs_from_what_is_stored(name: str, tmp_path: Path) -> None:
     outcome = reproduce(name, tmp_path / "out", setting=Setting(zoo=tmp_path / "zoo"))
     assert outcome == load_outcome(tmp_path / "out" / f"{name}.json")
     assert outcome.verdict == HOLDS
-    assert {file.suffix for file in (tmp_path / "out").iterdir()} == {".json", ".svg", ".png", ".csv"}
+    assert {file.suffix for file in (tmp_path / "out").iterdir()} == {
+        ".json",
+        ".svg",
+        ".png",
+        ".csv",
+    }
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -515,7 +641,9 @@ def test_what_is_not_stored_is_named(name: str, tmp_path: Path) -> None:
     for stitches in STORED[name]:
         store(stitches, tmp_path)
     (tmp_path / "stitches" / file).unlink()
-    with pytest.raises(InputError, match=rf"{file} is not there\. .*SIGMASCOPE_ZOO.*--from-scratch.*--smoke"):
+    with pytest.raises(
+        InputError, match=rf"{file} is not there\. .*SIGMASCOPE_ZOO.*--from-scratch.*--smoke"
+    ):
         reproduce(name, tmp_path / "out", setting=Setting(zoo=tmp_path))
 
 
@@ -545,7 +673,9 @@ def test_the_items_run_from_the_zoo(module: ModuleType) -> None:
     [(fig6, [RESNET20]), (fig7, [RESNET18]), (fig8, list(LEAKY.values())), (fig12, [TRANSFORMER])],
 )
 def test_the_reason_counts_what_the_zoo_has(module: ModuleType, plans: list[Plan]) -> None:
-    """Stitches of the group that never trained a scale, and those that a computed element of the group undercuts."""
+    """Stitches of the group that never trained a scale, and those that a computed element of the
+    group undercuts.
+    """
     early, dearer, total = 0, 0, 0
     for stitches in (stitches_of(Setting(zoo=FOLDER), plan) for plan in plans):
         head_start = stitches.pairs[0].settings["relu-group"].head_start

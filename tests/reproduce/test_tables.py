@@ -1,4 +1,6 @@
-"""Accuracy, correlations with other metrics, trainings and distances: each rule can hold and can fail."""
+"""Accuracy, correlations with other metrics, trainings and distances: each rule can hold and can
+fail.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,17 @@ from sigmascope.compare.correlation import Correlations
 from sigmascope.reproduce.cast import PAPER, ZOO
 from sigmascope.reproduce.chance import numbered
 from sigmascope.reproduce.item import DIRECTION, FAILS, HOLDS, UNTRIED, VERDICTS, Check
-from sigmascope.reproduce.nonlinearity import claim_accuracy, fig6, fig16, fig17, fig19, fig20, table1, table2, table3
+from sigmascope.reproduce.nonlinearity import (
+    claim_accuracy,
+    fig6,
+    fig16,
+    fig17,
+    fig19,
+    fig20,
+    table1,
+    table2,
+    table3,
+)
 from sigmascope.reproduce.nonlinearity.correlated import Correlated, compare_row
 from sigmascope.reproduce.nonlinearity.published import METRICS, TABLE_1, TABLE_2
 from sigmascope.reproduce.nonlinearity.trainings import KINDS, Trainings
@@ -41,7 +53,13 @@ def random_run(name: str, **options: Any) -> Run:
     sites = int(generator.integers(8, 14))
     metrics = {metric: generator.normal(size=sites) for metric in METRICS}
     accuracy = float(generator.uniform(80, 95))
-    return staged(name, generator.random(sites), accuracy=accuracy, size=float(generator.uniform(0.5, 3)), metrics=metrics)
+    return staged(
+        name,
+        generator.random(sites),
+        accuracy=accuracy,
+        size=float(generator.uniform(0.5, 3)),
+        metrics=metrics,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +72,9 @@ def _fewer_permutations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def untrained_run(name: str, **options: Any) -> Run:
-    return replace(run := random_run(name), facts=replace(run.facts, accuracy=None) if run.facts else None)
+    return replace(
+        run := random_run(name), facts=replace(run.facts, accuracy=None) if run.facts else None
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -95,7 +115,9 @@ def test_the_items_run_from_stored_signatures(name: str) -> None:
 @pytest.mark.parametrize("name", ["fig6", "claim_accuracy", "fig16", "fig17"])
 def test_a_part_of_the_cast_is_enough(name: str) -> None:
     item = importlib.import_module(f"sigmascope.reproduce.nonlinearity.{name}").ITEM
-    part = tuple(f"sigmascope/{network}:0" for network in ("resnet20", "resnet32", "resnet56", "densenet"))
+    part = tuple(
+        f"sigmascope/{network}:0" for network in ("resnet20", "resnet32", "resnet56", "densenet")
+    )
     checks = item.judge(item.measure(Setting(zoo=FOLDER, networks=part)))
     assert any(check.verdict != UNTRIED for check in checks)
 
@@ -145,7 +167,11 @@ def judged(change: Mapping[str, fig6.Family] | None = None) -> list[str]:
         (2, {"post-ViT": family(median=(math.nan, math.nan), parameters=(0.4, 0.1))}, FAILS),
         (3, {"NAS": family(spread=(0.5, 0.1), parameters=(0.6, 0.1), depth=(0.8, 0.6))}, DIRECTION),
         (3, {"NAS": family(spread=(0.7, 0.1), parameters=(0.6, 0.1))}, FAILS),
-        (4, {"pre-residual": family(std=(0.9, 0.8), spread=(0.8, 0.6), depth=(0.75, 0.6))}, DIRECTION),
+        (
+            4,
+            {"pre-residual": family(std=(0.9, 0.8), spread=(0.8, 0.6), depth=(0.75, 0.6))},
+            DIRECTION,
+        ),
         (4, {"pre-residual": family(spread=(0.8, 0.6), depth=(0.3, 0.1))}, FAILS),
         (4, {"pre-residual": family(spread=(0.08, 0.0), depth=(0.03, 0.0))}, FAILS),
         (5, {"NAS": family(max=(0.6, 0.4), parameters=(0.9, 0.8))}, DIRECTION),
@@ -199,9 +225,12 @@ def test_a_clear_correlation_holds_and_a_faint_one_has_a_direction() -> None:
     assert "n = 62; best of 7: median, r = -1.00" in exact[0].obtained
     assert exact[0].obtained.endswith("leave-one-out R² = 1.00")
     faint = claim_accuracy.ITEM.judge(of_accuracy(8, 1.5))
-    assert [check.verdict for check in faint[:3]] == [FAILS, FAILS, DIRECTION]  # seeds count in the first two
+    # seeds count in the first two
+    assert [check.verdict for check in faint[:3]] == [FAILS, FAILS, DIRECTION]
     assert "p = 0.001" in faint[0].obtained
-    assert {check.verdict for check in claim_accuracy.ITEM.judge(of_accuracy(0, 1.0, seed=3))} == {FAILS}
+    assert {check.verdict for check in claim_accuracy.ITEM.judge(of_accuracy(0, 1.0, seed=3))} == {
+        FAILS
+    }
 
 
 def test_the_sets_are_those_that_are_told() -> None:
@@ -211,7 +240,9 @@ def test_the_sets_are_those_that_are_told() -> None:
     sizes = [len(one.names) for one in trials.values()]
     assert sizes[:3] == [62, 59, 34]
     assert sum(sizes[3:]) == 34
-    assert not {"sigmascope/resnet20-simclr:0", "sigmascope/resnet20-rotation:0"} & set(trials["all networks"].names)
+    assert not {"sigmascope/resnet20-simclr:0", "sigmascope/resnet20-rotation:0"} & set(
+        trials["all networks"].names
+    )
     assert "sigmascope/resnet20-leaky1:0" in trials["all networks"].names
     assert "sigmascope/resnet20-leaky1" not in trials["residual"].names
     others = claim_accuracy.ITEM.measure(Stage(random_run, PAPER, "default"))
@@ -224,7 +255,11 @@ def test_the_sets_are_those_that_are_told() -> None:
 def test_seeds_of_a_recipe_are_averaged() -> None:
     trials = of_accuracy(8, 1.5)
     one, all_of_them = trials["each recipe once"], trials["all networks"]
-    own = [place for place, name in enumerate(all_of_them.names) if name.startswith("sigmascope/myrtle:")]
+    own = [
+        place
+        for place, name in enumerate(all_of_them.names)
+        if name.startswith("sigmascope/myrtle:")
+    ]
     assert len(own) == 8
     place = one.names.index("sigmascope/myrtle")
     assert one.accuracies[place] == pytest.approx(all_of_them.accuracies[own].mean())
@@ -236,7 +271,9 @@ def test_an_outlier_can_carry_the_first_set_alone() -> None:
         generator = np.random.default_rng(seed_of(name))
         strong = name in claim_accuracy.STRONG
         return staged(
-            name, 1 - generator.random(9) * (0.01 if strong else 0.4), accuracy=30.0 if strong else generator.normal(90)
+            name,
+            1 - generator.random(9) * (0.01 if strong else 0.4),
+            accuracy=30.0 if strong else generator.normal(90),
         )
 
     checks = claim_accuracy.ITEM.judge(claim_accuracy.ITEM.measure(Stage(make)))
@@ -247,7 +284,10 @@ def test_an_outlier_can_carry_the_first_set_alone() -> None:
 def test_a_correlation_that_predicts_nothing_is_no_direction() -> None:
     """One network far from the others gives a small p, and no line without it predicts it."""
     numbers = [(0.5 + 0.001 * (number % 7), 90.0 + number % 3) for number in range(30)]
-    points = [{**dict.fromkeys(claim_accuracy.TRIED, x), "accuracy": y} for x, y in [*numbers, (0.6, 93.0)]]
+    points = [
+        {**dict.fromkeys(claim_accuracy.TRIED, x), "accuracy": y}
+        for x, y in [*numbers, (0.6, 93.0)]
+    ]
     one = claim_accuracy.trial({str(number): point for number, point in enumerate(points)})
     (check,) = claim_accuracy.ITEM.judge({"made": one})
     assert one.independent
@@ -267,14 +307,26 @@ def test_the_heat_map_has_the_correlations() -> None:
 # Tables 1 and 2
 
 
-def correlated(rows: Mapping[str, tuple[float, ...]], groups: Mapping[str, str], *, trained: bool = False) -> Correlated:
+def correlated(
+    rows: Mapping[str, tuple[float, ...]], groups: Mapping[str, str], *, trained: bool = False
+) -> Correlated:
     values = np.array(list(rows.values()), dtype=np.float64)
-    found = Correlations(tuple(rows), tuple(groups[name] for name in rows), METRICS, values, np.full(values.shape, 9), {})
+    found = Correlations(
+        tuple(rows),
+        tuple(groups[name] for name in rows),
+        METRICS,
+        values,
+        np.full(values.shape, 9),
+        {},
+    )
     return Correlated(found, found, trained)
 
 
 def as_in_the_paper(*, trained: bool = False, factor: float = 1.0) -> Correlated:
-    rows = {f"torchvision/{name}": tuple(factor * value for value in row) for name, row in TABLE_2.items()}
+    rows = {
+        f"torchvision/{name}": tuple(factor * value for value in row)
+        for name, row in TABLE_2.items()
+    }
     return correlated(rows, PAPER.groups(), trained=trained)
 
 
@@ -336,7 +388,8 @@ def test_table_1_draws_means_beside_the_papers() -> None:
     assert rows["here, published axes", "ViTs"]["norm"] == pytest.approx(-0.67)
     assert rows["here, channels kept", "ViTs"]["norm std"] == pytest.approx(0.20, abs=0.005)
     assert rows["here, channels kept", "ViTs"]["networks"] == 5
-    assert next(iter(rows)) == ("paper", "AlexNets")  # in the order of the cast, empty where the paper has no such row
+    # in the order of the cast, empty where the paper has no such row
+    assert next(iter(rows)) == ("paper", "AlexNets")
     assert math.isnan(rows["paper", "AlexNets"]["norm"])
     assert math.isnan(rows["paper", "AlexNets"]["norm std"])
 
@@ -355,7 +408,11 @@ def test_the_axes_as_published_are_measured_where_they_differ() -> None:
     found = table2.ITEM.measure(stage)
     assert [options.get("pool") for _, options in stage.asked] == [None, "released"]
     different = [
-        name for name, a, b in zip(found.kept.names, found.kept.values, found.published.values, strict=True) if (a != b).any()
+        name
+        for name, a, b in zip(
+            found.kept.names, found.kept.values, found.published.values, strict=True
+        )
+        if (a != b).any()
     ]
     assert different == ZOO.names("ViTs", "Swins", "ConvNeXts")
 
@@ -364,8 +421,13 @@ def test_table_2_holds_for_the_papers_own_numbers_and_notices_one_wrong() -> Non
     assert set(verdicts(table2.ITEM.judge(as_in_the_paper(trained=True))).values()) == {HOLDS}
     rows = {f"torchvision/{name}": row for name, row in TABLE_2.items()}
     name = "torchvision/vgg11"
-    for wrong, verdict in (((0.3, -0.5, -0.3, -0.9, 0.0), DIRECTION), ((0.0, 0.5, -0.3, -0.9, 0.0), FAILS)):
-        found = verdicts(table2.ITEM.judge(correlated(rows | {name: wrong}, PAPER.groups(), trained=True)))
+    for wrong, verdict in (
+        ((0.3, -0.5, -0.3, -0.9, 0.0), DIRECTION),
+        ((0.0, 0.5, -0.3, -0.9, 0.0), FAILS),
+    ):
+        found = verdicts(
+            table2.ITEM.judge(correlated(rows | {name: wrong}, PAPER.groups(), trained=True))
+        )
         assert found.pop("vgg11") == verdict
         assert set(found.values()) == {HOLDS}
 
@@ -427,10 +489,17 @@ def trainings(between: float, within: float, *, seed: int = 0, far: float = 0.5)
 
 
 def mixed_up(found: Trainings) -> Trainings:
-    """The same signatures, but every training except the first has the name of the next, so that no kind is left whole."""
+    """The same signatures, but every training except the first has the name of the next, so that no
+    kind is left whole.
+    """
     names = [one.name for one in found.trained]
     turned = [*names[:4], *names[6:], *names[4:6]]
-    return replace(found, trained=tuple(replace(one, name=name) for one, name in zip(found.trained, turned, strict=True)))
+    return replace(
+        found,
+        trained=tuple(
+            replace(one, name=name) for one, name in zip(found.trained, turned, strict=True)
+        ),
+    )
 
 
 def test_figure_19_holds_for_kinds_and_fails_without() -> None:
@@ -447,21 +516,32 @@ def test_figure_19_does_not_take_seeds_for_kinds() -> None:
 
     def judged(*levels: float) -> list[Check]:
         trained = [
-            made(f"sigmascope/{name}:{seed}", [level] * 12) for name, level in zip(KINDS, levels, strict=True) for seed in "01"
+            made(f"sigmascope/{name}:{seed}", [level] * 12)
+            for name, level in zip(KINDS, levels, strict=True)
+            for seed in "01"
         ]
         return fig19.ITEM.judge(Trainings(tuple(trained), ()))
 
-    assert [check.verdict for check in judged(0.1, 0.9, 0.11, 0.5, 0.91, 0.51)] == [FAILS, FAILS, HOLDS]  # no kind is a pair
+    # no kind is a pair
+    assert [check.verdict for check in judged(0.1, 0.9, 0.11, 0.5, 0.91, 0.51)] == [
+        FAILS,
+        FAILS,
+        HOLDS,
+    ]
     check = judged(0.1, 0.11, 0.5, 0.9, 0.51, 0.91)[1]
     assert check.verdict == DIRECTION
-    assert "7 of 15 as good" in check.obtained  # one kind is, which it also is in 7 groupings that share a pair with the tree
+    # one kind is, which it also is in 7 groupings that share a pair with the tree
+    assert "7 of 15 as good" in check.obtained
 
 
 def test_figure_19_groups_trainings_in_all_ways() -> None:
     ways = fig19._groupings(numbered([KINDS[name] for name in KINDS]))
     assert len(ways) == 15
     assert ways[0].tolist() == [0, 0, 1, 1, 2, 2]
-    pairs = {frozenset(frozenset(np.flatnonzero(way == group).tolist()) for group in range(3)) for way in ways}
+    pairs = {
+        frozenset(frozenset(np.flatnonzero(way == group).tolist()) for group in range(3))
+        for way in ways
+    }
     assert len(pairs) == 15
     assert {len(pair) for way in pairs for pair in way} == {2}
 
@@ -473,7 +553,10 @@ def test_figure_19_averages_over_seeds() -> None:
     apart = found.distances()
     labels = found.trainings
     pairs = [
-        apart.matrix[i, j] for i in range(14) for j in range(14) if (labels[i], labels[j]) == ("resnet20", "resnet20-simclr")
+        apart.matrix[i, j]
+        for i in range(14)
+        for j in range(14)
+        if (labels[i], labels[j]) == ("resnet20", "resnet20-simclr")
     ]
     assert matrix[0, 5] == pytest.approx(np.mean(pairs))
     assert len(pairs) == 8
@@ -500,23 +583,36 @@ def test_figure_20_holds_for_near_trainings_and_fails_for_far_ones() -> None:
     assert list(fig20.ITEM.draw(replace(trainings(0.05, 0.02), others=()))) == [""]
 
 
-def test_figure_20_notices_neighbours_of_other_trainings() -> None:
+def test_figure_20_notices_neighbors_of_other_trainings() -> None:
     found = trainings(0.05, 0.02)
     names = [one.name for one in found.trained]
     turned = [names[place] for place in (0, 4, 6, 8, 10, 12, 1, 5, 7, 9, 11, 13, 2, 3)]
-    mixed = replace(found, trained=tuple(replace(one, name=name) for one, name in zip(found.trained, turned, strict=True)))
+    mixed = replace(
+        found,
+        trained=tuple(
+            replace(one, name=name) for one, name in zip(found.trained, turned, strict=True)
+        ),
+    )
     assert fig20.ITEM.judge(mixed)[2].verdict == FAILS
 
 
 def criteria(**spread: float) -> table3.Criteria:
-    """Criteria with these deviations over trainings, around 1, and deviations of 1 between architectures."""
+    """Criteria with these deviations over trainings, around 1, and deviations of 1 between
+    architectures.
+    """
     around = np.tile([-1.0, 1.0], 7)
     spreads = dict.fromkeys(("score", "cka", "norm", "sparsity", "entropy"), 0.5) | spread
     trained = {key: 1 + value * around for key, value in spreads.items()}
-    names = [f"{training}:{seed}" for training in KINDS for seed in range(4 if training == "resnet20" else 2)]
+    names = [
+        f"{training}:{seed}"
+        for training in KINDS
+        for seed in range(4 if training == "resnet20" else 2)
+    ]
     kinds = tuple(KINDS[name.partition(":")[0]] for name in names)
     others = dict.fromkeys(trained, np.array([0.0, 2.0, 0.0, 2.0]))
-    return table3.Criteria(tuple(names), kinds, trained, others, trained["score"][:, None] + np.zeros(5))
+    return table3.Criteria(
+        tuple(names), kinds, trained, others, trained["score"][:, None] + np.zeros(5)
+    )
 
 
 def test_table_3_holds_for_the_lowest_spread_alone() -> None:
@@ -554,13 +650,18 @@ def test_table_3_draws_every_network() -> None:
 
 
 def grouped(spread: float, *, vit: float = 3.0, late: float = 0.5) -> Stage:
-    """Networks at the level of their group, give or take; ViTs far off, Swins and ConvNeXts near the first."""
+    """Networks at the level of their group, give or take; ViTs far off, Swins and ConvNeXts near
+    the first.
+    """
     levels = {group: 0.4 * place for place, group in enumerate(dict.fromkeys(GROUPS.values()))}
     levels |= {"ViTs": -vit, "Swins": -late, "ConvNeXts": -0.5 * late}
 
     def make(name: str, **options: Any) -> Run:
         generator = np.random.default_rng(seed_of(name))
-        return staged(name, levels[GROUPS[name]] + spread * generator.normal() + 0.01 * generator.normal(size=10))
+        return staged(
+            name,
+            levels[GROUPS[name]] + spread * generator.normal() + 0.01 * generator.normal(size=10),
+        )
 
     return Stage(make)
 
@@ -594,7 +695,10 @@ def test_figure_16_draws_the_matrix() -> None:
     rows = [row for row in fig16.ITEM.draw(found)[""].table if row["drawn"] == "distance"]
     names = found.plain.names
     assert len(rows) == len(names) ** 2
-    assert rows[5]["value"] == found.plain.matrix[names.index(rows[5]["network"]), names.index(rows[5]["other"])]
+    assert (
+        rows[5]["value"]
+        == found.plain.matrix[names.index(rows[5]["network"]), names.index(rows[5]["other"])]
+    )
 
 
 def test_figure_17_holds_for_groups_and_fails_without() -> None:
@@ -603,9 +707,17 @@ def test_figure_17_holds_for_groups_and_fails_without() -> None:
     assert len(checks) == 6
     assert [check.verdict for check in checks[:3]] == [HOLDS] * 3
     assert fig17.ITEM.judge(fig17.ITEM.measure(Stage(random_run)))[0].verdict == FAILS
-    stressed = replace(plane, embeddings={of: replace(one, stress=0.15) for of, one in plane.embeddings.items()})
+    stressed = replace(
+        plane, embeddings={of: replace(one, stress=0.15) for of, one in plane.embeddings.items()}
+    )
     assert fig17.ITEM.judge(stressed)[2].verdict == DIRECTION
-    groups = dict(zip(plane.groups, np.random.default_rng(0).permutation(list(plane.groups.values())).tolist(), strict=True))
+    groups = dict(
+        zip(
+            plane.groups,
+            np.random.default_rng(0).permutation(list(plane.groups.values())).tolist(),
+            strict=True,
+        )
+    )
     assert fig17.ITEM.judge(replace(plane, groups=groups))[0].verdict == FAILS
 
 
@@ -613,5 +725,7 @@ def test_figure_17_draws_both_planes() -> None:
     plane = fig17.ITEM.measure(grouped(0.03))
     drawn = fig17.ITEM.draw(plane)
     assert list(drawn) == ["", "cophenetic"]
-    assert [row["x"] for row in drawn[""].table] == plane.embeddings["distances"].points[:, 0].tolist()
+    assert [row["x"] for row in drawn[""].table] == plane.embeddings["distances"].points[
+        :, 0
+    ].tolist()
     assert numbered([row["family"] for row in drawn[""].table]).max() == 9

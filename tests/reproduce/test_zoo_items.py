@@ -23,7 +23,10 @@ DRAWN = ("signature", "all calls", "densities")
 
 
 def with_scores(signature: Signature, scores: np.ndarray) -> Signature:
-    sites = tuple(replace(site, score=float(score)) for site, score in zip(signature.sites, scores, strict=True))
+    sites = tuple(
+        replace(site, score=float(score))
+        for site, score in zip(signature.sites, scores, strict=True)
+    )
     return replace(signature, sites=sites)
 
 
@@ -45,7 +48,9 @@ def judged(twins: fig7.Twins) -> dict[str, str]:
 def apart(signature: Signature, gap: float) -> Signature:
     """Scores around 0.5 inside the blocks, and higher by a gap at their ends."""
     ends = np.array([place == places.END for place in places.places_in(signature)])
-    return with_scores(signature, 0.5 + gap * ends + np.random.default_rng(0).normal(0, 0.02, len(ends)))
+    return with_scores(
+        signature, 0.5 + gap * ends + np.random.default_rng(0).normal(0, 0.02, len(ends))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,26 +63,41 @@ def test_figure_7_notices_a_network_without_a_split(twins: fig7.Twins) -> None:
     name, one = next(iter(twins.residual.items()))
     assert judged(replace(twins, residual=twins.residual | {name: shuffled(one)}))[ENDS] == FAILS
     turned = judged(replace(twins, residual=twins.plain, plain=twins.residual))
-    assert turned == dict.fromkeys((ENDS, PLAIN, WIDER, TWO), FAILS) | {ONE: DIRECTION}  # three of five have one mode
-    blurred = with_scores(one, one.scores + np.random.default_rng(0).normal(0, 0.12, len(one.scores)))
+    # three of five have one mode
+    assert turned == dict.fromkeys((ENDS, PLAIN, WIDER, TWO), FAILS) | {ONE: DIRECTION}
+    blurred = with_scores(
+        one, one.scores + np.random.default_rng(0).normal(0, 0.12, len(one.scores))
+    )
     assert 0.75 < places.separation(blurred) < 0.9
     assert judged(replace(twins, residual=twins.residual | {name: blurred}))[ENDS] == DIRECTION
 
 
 @pytest.mark.parametrize(("clear", "verdict"), [(5, HOLDS), (3, DIRECTION), (2, FAILS)])
-def test_figure_7_counts_networks_with_two_modes(twins: fig7.Twins, clear: int, verdict: str) -> None:
+def test_figure_7_counts_networks_with_two_modes(
+    twins: fig7.Twins, clear: int, verdict: str
+) -> None:
     named = enumerate(twins.residual.items())
     found = {name: apart(one, 0.4 if number < clear else 0.0) for number, (name, one) in named}
     assert judged(replace(twins, residual=found))[TWO] == verdict
     others = dict(zip(twins.plain, found.values(), strict=True))
-    assert judged(replace(twins, plain=others))[ONE] == {HOLDS: FAILS, DIRECTION: FAILS, FAILS: DIRECTION}[verdict]
+    assert (
+        judged(replace(twins, plain=others))[ONE]
+        == {HOLDS: FAILS, DIRECTION: FAILS, FAILS: DIRECTION}[verdict]
+    )
 
 
 def test_figure_7_draws_the_pairs(twins: fig7.Twins) -> None:
     drawn = fig7.ITEM.draw(twins)
     for part, network in (("", "resnet20:0"), ("deep", "resnet56:0")):
-        rows = {word: [row for row in drawn[part].table if row["panel"] == f"sigmascope/{network}, {word}"] for word in DRAWN}
-        assert [row["score"] for row in rows["signature"]] == twins.residual[network].scores.tolist()
+        rows = {
+            word: [
+                row for row in drawn[part].table if row["panel"] == f"sigmascope/{network}, {word}"
+            ]
+            for word in DRAWN
+        }
+        assert [row["score"] for row in rows["signature"]] == twins.residual[
+            network
+        ].scores.tolist()
         (curve,) = densities([twins.residual[network]]).curves
         assert [row["density"] for row in rows["all calls"]] == curve.values.tolist()
         assert {row["network"] for row in rows["densities"]} == {places.INSIDE, places.END}
@@ -109,5 +129,7 @@ def test_figure_7_says_where_scores_are_missing(twins: fig7.Twins) -> None:
 
 
 def test_what_is_not_stored_is_named(tmp_path: Path) -> None:
-    with pytest.raises(sg.InputError, match=r"has no signature of sigmascope/vit:0\. .*--from-scratch"):
+    with pytest.raises(
+        sg.InputError, match=r"has no signature of sigmascope/vit:0\. .*--from-scratch"
+    ):
         Setting(zoo=tmp_path).runs(["vit:0"])

@@ -39,7 +39,10 @@ def test_the_same_request_returns_to_it(tmp_path: Path) -> None:
 def test_another_request_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     open_folder(tmp_path, REQUEST)
     before = (tmp_path / MANIFEST).read_bytes()
-    with pytest.raises(sg.ResumeError, match=r"a/2 only there; weights is 'default' there and 'none' here\. Ask for the same"):
+    with pytest.raises(
+        sg.ResumeError,
+        match=r"a/2 only there; weights is 'default' there and 'none' here\. Ask for the same",
+    ):
         open_folder(tmp_path, asked(["a/1"], weights="none"))
     assert (tmp_path / MANIFEST).read_bytes() == before
 
@@ -90,16 +93,25 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     [
         (b"", "truncated, damaged"),
         (b"{}", "not written by sigmascope"),
-        (b'{"format": "sigmascope", "kind": "signature", "version": 1, "content": {}}', "of kind 'signature'"),
-        (b'{"format": "sigmascope", "kind": "runs", "version": 9, "content": {}}', "newer sigmascope"),
         (
-            b'{"format": "sigmascope", "kind": "runs", "version": 1, "content": {"request": 3, "versions": {}}}',
+            b'{"format": "sigmascope", "kind": "signature", "version": 1, "content": {}}',
+            "of kind 'signature'",
+        ),
+        (
+            b'{"format": "sigmascope", "kind": "runs", "version": 9, "content": {}}',
+            "newer sigmascope",
+        ),
+        (
+            b'{"format": "sigmascope", "kind": "runs", "version": 1, "content": {"request": '
+            b'3, "versions": {}}}',
             "content.request",
         ),
         (b"\x80\x04K\x03.", "truncated, damaged"),
     ],
 )
-def test_a_hostile_manifest_is_refused_by_name(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_hostile_manifest_is_refused_by_name(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     (tmp_path / MANIFEST).write_bytes(content)
     with pytest.raises(sg.FileFormatError, match=message) as told:
         open_folder(tmp_path, REQUEST)
@@ -155,7 +167,10 @@ def test_files_stay_in_the_folder_whatever_the_name(tmp_path: Path, name: str) -
     assert [path.name for path in tmp_path.iterdir()] == [place.signature.name]
 
 
-names = st.one_of(st.text(max_size=12), st.from_regex(r"[a-zA-Z]{1,2}[/:-][a-zA-Z/:.-]{1,4}(\.facts|\.error)?", fullmatch=True))
+names = st.one_of(
+    st.text(max_size=12),
+    st.from_regex(r"[a-zA-Z]{1,2}[/:-][a-zA-Z/:.-]{1,4}(\.facts|\.error)?", fullmatch=True),
+)
 
 
 @given(st.lists(names, unique=True, max_size=30))

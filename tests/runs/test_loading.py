@@ -57,7 +57,10 @@ def test_what_a_folder_lacks_is_noted(tmp_path: Path) -> None:
     place_of(tmp_path / "runs", request.names[2]).signature.unlink()
     found = read_runs([tmp_path / "runs"])
     assert len(found.runs) == 1
-    assert [note.rpartition(":")[2] for note in found.notes] == [" it failed", " it is not finished"]
+    assert [note.rpartition(":")[2] for note in found.notes] == [
+        " it failed",
+        " it is not finished",
+    ]
     reasons = ["RuntimeError: the first line and the second", "it is not finished"]
     assert found.missing == dict(zip(request.names[1:], reasons, strict=True))
     failure = place_of(tmp_path / "runs", request.names[1]).failure
@@ -92,13 +95,19 @@ def test_files_of_others_are_ignored_with_a_note(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "empty.json").touch()
     (tmp_path / "weights.pt").write_bytes(b"\x80\x04" * 1000)
-    (tmp_path / "page.json").write_text('{"format": "sigmascope", "kind": "report", "version": 1, "content": {}}')
+    (tmp_path / "page.json").write_text(
+        '{"format": "sigmascope", "kind": "report", "version": 1, "content": {}}'
+    )
     os.mkfifo(tmp_path / "pipe")
-    strangers = [tmp_path / name for name in ("list.json", "empty.json", "weights.pt", "page.json", "pipe")]
+    strangers = [
+        tmp_path / name for name in ("list.json", "empty.json", "weights.pt", "page.json", "pipe")
+    ]
     found = read_runs([*strangers, good])
     assert [run.signature.name for run in found.runs] == ["good"]
     reasons = ["not written by sigmascope"] * 3 + ["of kind report", "a device or a pipe"]
-    assert found.notes == tuple(f"ignored {path}: {reason}" for path, reason in zip(strangers, reasons, strict=True))
+    assert found.notes == tuple(
+        f"ignored {path}: {reason}" for path, reason in zip(strangers, reasons, strict=True)
+    )
     with pytest.warns(UserWarning, match="not written by sigmascope"):
         assert len(load_runs([strangers[0], good])) == 1
 
@@ -112,7 +121,9 @@ def test_files_of_others_are_ignored_with_a_note(tmp_path: Path) -> None:
         (lambda text: text.replace('"score"', '"scare"'), "missing 'score'"),
     ],
 )
-def test_a_damaged_signature_is_an_error_with_a_name(tmp_path: Path, damage: object, message: str) -> None:
+def test_a_damaged_signature_is_an_error_with_a_name(
+    tmp_path: Path, damage: object, message: str
+) -> None:
     path = made("good", [0.5, 0.6]).save(tmp_path / "good.json")
     path.write_text(damage(path.read_text()))  # type: ignore[operator]
     with pytest.raises(sg.FileFormatError, match=message) as told:
@@ -126,7 +137,9 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(sg.InputError, match=f"no signature in {tmp_path}"):
         load_runs([tmp_path])
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(sg.InputError, match=r"Ignored .*notes\.txt: not written by sigmascope\. Measure one first"):
+    with pytest.raises(
+        sg.InputError, match=r"Ignored .*notes\.txt: not written by sigmascope\. Measure one first"
+    ):
         load_runs([tmp_path / "notes.txt"])
     with pytest.raises(sg.InputError, match="no path"):
         load_runs([])

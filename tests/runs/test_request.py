@@ -25,7 +25,9 @@ def test_the_options_are_those_of_a_signature() -> None:
 
 
 def test_a_request_survives_the_way_to_the_disk(tmp_path: Path) -> None:
-    request = asked(names_in(tmp_path, "conv", "wide"), Selection("cifar10", "somewhere", "train", 5, 2))
+    request = asked(
+        names_in(tmp_path, "conv", "wide"), Selection("cifar10", "somewhere", "train", 5, 2)
+    )
     assert decode(Request, encode(request)) == request
 
 
@@ -60,7 +62,10 @@ def test_weights_of_a_file_are_part_of_it(tmp_path: Path) -> None:
             {"data": replace(DATA, root="x", limit=None)},
             ["data.limit is 64 there and None here", "data.root is None there and 'x' here"],
         ),
-        ({"options": asked(["a/1"], options={"seed": 1}).options}, ["options.seed is 0 there and 1 here"]),
+        (
+            {"options": asked(["a/1"], options={"seed": 1}).options},
+            ["options.seed is 0 there and 1 here"],
+        ),
     ],
 )
 def test_differences_are_named(change: dict[str, Any], told: list[str]) -> None:
@@ -77,12 +82,19 @@ def test_differences_are_named(change: dict[str, Any], told: list[str]) -> None:
         (["a/1", "a/2", "a/1"], {}, sg.InputError, "a/1 is named 2 times"),
         (["a/1"], {"weights": "missing.pt"}, sg.InputError, "'missing.pt' is no file"),
         (["a/1", "a/2"], {"weights": "w.pt"}, sg.InputError, "cannot fit 2 networks"),
-        (["a/1"], {"options": {"covarience": "biased"}}, sg.OptionError, "Did you mean 'covariance'"),
+        (
+            ["a/1"],
+            {"options": {"covarience": "biased"}},
+            sg.OptionError,
+            "Did you mean 'covariance'",
+        ),
         (["a/1"], {"options": {"covariance": "baised"}}, sg.OptionError, "Did you mean 'biased'"),
         (["a/1"], {"options": {"pool": len}}, sg.OptionError, "pool is a function"),
     ],
 )
-def test_what_cannot_be_is_refused(names: Any, more: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_what_cannot_be_is_refused(
+    names: Any, more: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         request_for(names, DATA, **more)
 

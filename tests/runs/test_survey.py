@@ -1,4 +1,6 @@
-"""Several networks, one after the other: what fails is a value, what is there is kept, what was begun goes on."""
+"""Several networks, one after the other: what fails is a value, what is there is kept, what was
+begun goes on.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_the_result_is_that_of_the_library(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
-    [outcome] = measure_runs(asked([name], options={"seed": 4, "metrics": "cka"}), tmp_path / "runs")
+    [outcome] = measure_runs(
+        asked([name], options={"seed": 4, "metrics": "cka"}), tmp_path / "runs"
+    )
     entry = model(name, seed=4)
     batches = data("random:8", limit=64, batch_size=16, seed=4)
     expected = sg.signature(entry.network, batches, name=name, seed=4, metrics="cka")
@@ -40,7 +44,11 @@ def test_the_result_is_that_of_the_library(tmp_path: Path) -> None:
 def test_random_weights_are_those_of_the_seed() -> None:
     embedded = Selection("embedded", limit=32)
     zero, one, again = (
-        next(measure_runs(asked(["sigmascope/resnet20"], embedded, weights="none", options={"seed": seed})))
+        next(
+            measure_runs(
+                asked(["sigmascope/resnet20"], embedded, weights="none", options={"seed": seed})
+            )
+        )
         for seed in (0, 1, 0)
     )
     assert encode(zero.signature) == encode(again.signature)
@@ -88,7 +96,9 @@ def test_what_failed_is_tried_again_and_its_record_goes(tmp_path: Path) -> None:
     assert not place.failure.exists()
 
 
-def test_what_is_finished_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_finished_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = asked(names_in(tmp_path, "conv", "wide"))
     first = list(measure_runs(request, tmp_path / "runs"))
     before = contents(tmp_path / "runs")
@@ -128,8 +138,12 @@ def test_measuring_again_that_fails_leaves_no_old_result(tmp_path: Path) -> None
         assert states(list(again)) == ["failed"]
     for paths in ([tmp_path / "runs"], sorted((tmp_path / "runs").glob("*.json"))):
         assert [run.signature.name for run in read_runs(paths).runs] == [request.names[1]]
-    assert read_runs([tmp_path / "runs"]).missing == {request.names[0]: "ZeroDivisionError: division by zero"}
-    [note] = read_runs([place.signature, place_of(tmp_path / "runs", request.names[1]).signature]).notes
+    assert read_runs([tmp_path / "runs"]).missing == {
+        request.names[0]: "ZeroDivisionError: division by zero"
+    }
+    [note] = read_runs(
+        [place.signature, place_of(tmp_path / "runs", request.names[1]).signature]
+    ).notes
     assert note.startswith(f"ignored {place.signature}: measuring it again failed, see ")
     assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "kept"]
     assert contents(tmp_path / "runs") == before
@@ -140,7 +154,8 @@ def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: 
     request = asked([name])
     entry, batches = model(name), data("random:8", limit=64, batch_size=16)
     journal = place_of(tmp_path / "runs", name).journal
-    assert list(measure_runs(request, tmp_path / "runs", shard=Shard(2, 2))) == []  # only the folder is made
+    # only the folder is made
+    assert list(measure_runs(request, tmp_path / "runs", shard=Shard(2, 2))) == []
 
     def noted() -> int:
         return journal.read_bytes().count(b"\n")
@@ -165,8 +180,13 @@ def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: 
 def test_shards_share_a_folder(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv", "wide", "slow"))
     whole = list(measure_runs(request, tmp_path / "whole"))
-    parts = [list(measure_runs(request, tmp_path / "runs", shard=Shard(index, 2))) for index in (2, 1)]
-    assert [[outcome.name for outcome in part] for part in parts] == [[whole[1].name], [whole[0].name, whole[2].name]]
+    parts = [
+        list(measure_runs(request, tmp_path / "runs", shard=Shard(index, 2))) for index in (2, 1)
+    ]
+    assert [[outcome.name for outcome in part] for part in parts] == [
+        [whole[1].name],
+        [whole[0].name, whole[2].name],
+    ]
     assert contents(tmp_path / "runs") == contents(tmp_path / "whole")
 
 
@@ -205,21 +225,33 @@ def test_one_file_for_one_network(tmp_path: Path) -> None:
     [outcome] = measure_runs(request, tmp_path / "new" / "conv.json")
     assert outcome.path == tmp_path / "new" / "conv.json"
     assert sg.load(outcome.path) == outcome.signature
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["conv.facts.json", "conv.json"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "conv.facts.json",
+        "conv.json",
+    ]
     assert read_record(Facts, tmp_path / "new" / "conv.facts.json") == outcome.facts
     outcome.path.write_bytes(outcome.path.read_bytes()[:-20])  # torn, but a signature
     assert states(list(measure_runs(request, outcome.path))) == ["measured"]
     assert sg.load(outcome.path) == outcome.signature
-    assert states(list(measure_runs(request, outcome.path))) == ["measured"]  # anew: a file does not say on which data
+    # anew: a file does not say on which data
+    assert states(list(measure_runs(request, outcome.path))) == ["measured"]
 
 
-@pytest.mark.parametrize("content", [b"", b"anything", b"[1, 2]", b'{"format": "sigmascope", "kind": "runs", "version": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"anything", b"[1, 2]", b'{"format": "sigmascope", "kind": "runs", "version": 1}'],
+)
 @pytest.mark.parametrize(("name", "kind"), [("x.json", "signature"), ("x.facts.json", "facts")])
-def test_a_file_of_something_else_is_never_replaced(tmp_path: Path, name: str, kind: str, content: bytes) -> None:
+def test_a_file_of_something_else_is_never_replaced(
+    tmp_path: Path, name: str, kind: str, content: bytes
+) -> None:
     request = asked(names_in(tmp_path, "conv"))
     (tmp_path / name).write_bytes(content)
     for resume in (True, False):
-        with pytest.raises(sg.InputError, match=rf"{name} is there and holds no {kind} of sigmascope\. Choose another name"):
+        with pytest.raises(
+            sg.InputError,
+            match=rf"{name} is there and holds no {kind} of sigmascope\. Choose another name",
+        ):
             measure_runs(request, tmp_path / "x.json", resume=resume)
     assert (tmp_path / name).read_bytes() == content
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["networks.py", name])
@@ -244,7 +276,9 @@ def test_a_file_that_fails_keeps_the_old_signature_with_its_facts(tmp_path: Path
     assert contents(tmp_path / "new") == before
 
 
-def test_without_a_place_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = asked(names_in(tmp_path, "conv"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

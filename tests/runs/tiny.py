@@ -1,4 +1,6 @@
-"""Networks that are measured in a moment, in a Python file as the catalog reads it, and what to ask for."""
+"""Networks that are measured in a moment, in a Python file as the catalog reads it, and what to ask
+for.
+"""
 
 from __future__ import annotations
 

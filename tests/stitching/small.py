@@ -61,17 +61,27 @@ def moved(seed: int = 4) -> nn.Module:
 
 
 class Dropping(nn.Module):
-    """Has a random layer before a batch norm, so that what is drawn shows in its statistics; always: in evaluation too."""
+    """Has a random layer before a batch norm, so that what is drawn shows in its statistics;
+    always: in evaluation too.
+    """
 
     def __init__(self, *, always: bool = False) -> None:
         super().__init__()
         self.first, self.act, self.drop = nn.Linear(36, 6), nn.ReLU(), nn.Dropout(0.5)
-        self.second, self.norm, self.head = nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, CLASSES)
+        self.second, self.norm, self.head = (
+            nn.Linear(6, 6),
+            nn.BatchNorm1d(6),
+            nn.Linear(6, CLASSES),
+        )
         self.always = always
 
     def forward(self, x: Tensor) -> Tensor:
         dropped = self.drop(self.act(self.first(x.flatten(1))))
-        out: Tensor = self.head(self.norm(self.second(F.dropout(dropped, 0.5, training=True) if self.always else dropped)))
+        out: Tensor = self.head(
+            self.norm(
+                self.second(F.dropout(dropped, 0.5, training=True) if self.always else dropped)
+            )
+        )
         return out
 
 

@@ -1,4 +1,6 @@
-"""Cutting and joining: Theorem 4.2, shortcuts on the right side, names of sites, and networks that are refused."""
+"""Cutting and joining: Theorem 4.2, shortcuts on the right side, names of sites, and networks that
+are refused.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,13 @@ class Block(nn.Module):
 
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
-        self.shortcut = nn.Sequential(nn.Conv2d(width_in, width, 1, 2, bias=False), nn.BatchNorm2d(width))
-        self.conv1, self.bn1 = nn.Conv2d(width_in, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width)
+        self.shortcut = nn.Sequential(
+            nn.Conv2d(width_in, width, 1, 2, bias=False), nn.BatchNorm2d(width)
+        )
+        self.conv1, self.bn1 = (
+            nn.Conv2d(width_in, width, 3, 2, 1, bias=False),
+            nn.BatchNorm2d(width),
+        )
         self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,7 +63,9 @@ class Projected(nn.Module):
 
 
 def mlp(sigma: type[nn.Module] = nn.ReLU) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(192, 6), sigma(), nn.Linear(6, 5), sigma(), nn.Linear(5, 3))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(192, 6), sigma(), nn.Linear(6, 5), sigma(), nn.Linear(5, 3)
+    )
 
 
 CASES = {
@@ -87,7 +96,9 @@ def element_between(network: nn.Module, other: nn.Module, at: str, x: Tensor) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_theorem_4_2(name: str) -> None:
-    """A network stitched to its moved copy by φ(A) is the network, in both directions; by another element it is not."""
+    """A network stitched to its moved copy by φ(A) is the network, in both directions; by another
+    element it is not.
+    """
     model = lively(CASES[name]())
     x = images(SIDES.get(name, 16), count=12)
     other = move(model, generator=3, example_input=x)
@@ -96,14 +107,19 @@ def test_theorem_4_2(name: str) -> None:
     assert outer
     for site in outer:
         element = element_between(model, other, site.name, x)
-        for front, back, psi in ((model, other, element), (other, model, torch.linalg.inv(element))):
+        for front, back, psi in (
+            (model, other, element),
+            (other, model, torch.linalg.inv(element)),
+        ):
             stitched = assemble(front, back, at=site.name, inputs=x, stitch=psi)
             torch.testing.assert_close(stitched(x), expected, atol=1e-9, rtol=1e-9)
             wrong = assemble(front, back, at=site.name, inputs=x, stitch=psi.roll(1, 0))
             assert (wrong(x) - expected).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize(("sigma", "name"), [(nn.ReLU, "relu"), (nn.Tanh, "tanh"), (nn.Sigmoid, "sigmoid")])
+@pytest.mark.parametrize(
+    ("sigma", "name"), [(nn.ReLU, "relu"), (nn.Tanh, "tanh"), (nn.Sigmoid, "sigmoid")]
+)
 def test_theorem_4_2_with_a_given_element(sigma: type[nn.Module], name: str) -> None:
     model, x = lively(mlp(sigma)), images(8, count=5)
     group = sg.symmetry.group(name)
@@ -119,21 +135,32 @@ class Square(nn.Module):
 
 
 def test_theorem_4_2_needs_phi() -> None:
-    """For x² the features move by φ(A), the squares of the scales, and not by A; the site is a module that is no activation."""
+    """For x² the features move by φ(A), the squares of the scales, and not by A; the site is a
+    module that is no activation.
+    """
     model, x = lively(mlp(Square)), images(8, count=5)
     element = sg.symmetry.group("power", degree=2).draw(6, 5)
     other = move(model, {"1": element})
     phi = sg.symmetry.group("power", degree=2).phi(element)
-    torch.testing.assert_close(assemble(model, other, at="2", inputs=x, stitch=phi)(x), model(x), atol=1e-9, rtol=1e-9)
-    assert (assemble(model, other, at="2", inputs=x, stitch=element)(x) - model(x)).abs().max() > 1e-2
+    torch.testing.assert_close(
+        assemble(model, other, at="2", inputs=x, stitch=phi)(x), model(x), atol=1e-9, rtol=1e-9
+    )
+    assert (
+        assemble(model, other, at="2", inputs=x, stitch=element)(x) - model(x)
+    ).abs().max() > 1e-2
 
 
 def test_inside_a_block_no_stitch_is_right() -> None:
-    """E.54: what goes past the site keeps the coordinates of the front. Where these do not move, the stitch is right again."""
+    """E.54: what goes past the site keeps the coordinates of the front. Where these do not move,
+    the stitch is right again.
+    """
     model, x = lively(ResNet(8)), images(16, count=12)
     for other, right in (
         (move(model, generator=3, example_input=x), False),
-        (move(model, {"blocks.1.act1": sg.symmetry.group("relu").draw(32, 1)}, example_input=x), True),
+        (
+            move(model, {"blocks.1.act1": sg.symmetry.group("relu").draw(32, 1)}, example_input=x),
+            True,
+        ),
     ):
         element = element_between(model, other, "blocks.1.act1", x)
         stitched = assemble(model, other, at="blocks.1.act1", inputs=x, stitch=element)
@@ -144,11 +171,19 @@ def test_sites_inside_blocks_are_marked() -> None:
     marks = [str(site) for site in cut_sites(ResNet(8))]
     blocks = [f"blocks.{k}.{act}" for k in range(3) for act in ("act1*", "act2")]
     assert marks == ["act1", *blocks]
-    assert [str(site) for site in cut_sites(Projected())] == ["relu", "block1*", "block1#1", "block2*", "block2#1"]
+    assert [str(site) for site in cut_sites(Projected())] == [
+        "relu",
+        "block1*",
+        "block1#1",
+        "block2*",
+        "block2#1",
+    ]
     assert not any(site.inner for site in cut_sites(MyrtleCNN(widths=(2, 4, 8, 16))))
 
 
-@pytest.mark.parametrize("name", ["resnet20", "myrtle", "densenet", "googlenet", "mobilenetv2", "vit", "convnext", "vgg"])
+@pytest.mark.parametrize(
+    "name", ["resnet20", "myrtle", "densenet", "googlenet", "mobilenetv2", "vit", "convnext", "vgg"]
+)
 def test_sites_are_named_as_signatures_name_them(name: str) -> None:
     model = NETWORKS[name]().eval()
     seen: list[str] = []
@@ -162,7 +197,9 @@ def test_sites_are_named_as_signatures_name_them(name: str) -> None:
 
 
 def test_a_projection_goes_with_the_output_of_its_block() -> None:
-    """At a block's output the front's projection is used; inside, the back's, on what the front puts into the block."""
+    """At a block's output the front's projection is used; inside, the back's, on what the front
+    puts into the block.
+    """
     front, back, x = lively(Projected(), 1), lively(Projected(), 2), images(16)
     z = F.relu(front.stem(x))
     at_output = assemble(front, back, at="block1#1", inputs=x)(x)
@@ -174,7 +211,11 @@ def test_a_projection_goes_with_the_output_of_its_block() -> None:
 
 
 def test_buffers_travel_and_inputs_stay() -> None:
-    front, back, x = lively(MyrtleCNN(widths=(2, 4, 8, 16)), 1), lively(MyrtleCNN(widths=(2, 4, 8, 16)), 2), images(32)
+    front, back, x = (
+        lively(MyrtleCNN(widths=(2, 4, 8, 16)), 1),
+        lively(MyrtleCNN(widths=(2, 4, 8, 16)), 2),
+        images(32),
+    )
     before = state(front), state(back)
     stitched = assemble(front, back, at="5", inputs=x)
     torch.testing.assert_close(stitched(x), nn.Sequential(*list(front)[:6], *list(back)[6:])(x))
@@ -194,12 +235,18 @@ def test_stitched_networks_are_the_published_ones(number: int) -> None:
     for name in "ab":
         network = MyrtleCNN(widths=(2, 4, 8, 16))
         prefix = f"mcnn_{name}__"
-        weights = {k.removeprefix(prefix): torch.from_numpy(v) for k, v in NETWORKS_GOLDEN.items() if k.startswith(prefix)}
+        weights = {
+            k.removeprefix(prefix): torch.from_numpy(v)
+            for k, v in NETWORKS_GOLDEN.items()
+            if k.startswith(prefix)
+        }
         network.load_state_dict({k: v for k, v in weights.items() if k != "logits"}, strict=False)
         pair.append(network.eval())
     site = [name for name, _ in pair[0].named_modules()][number]
     x = torch.from_numpy(NETWORKS_GOLDEN["mcnn__x"])
-    soft, scales = (torch.from_numpy(STITCHES[f"stitch{number}__{part}"]) for part in ("perms", "scalars"))
+    soft, scales = (
+        torch.from_numpy(STITCHES[f"stitch{number}__{part}"]) for part in ("perms", "scalars")
+    )
     stitched = assemble(*pair, at=site, inputs=x, stitch=round_permutation(soft) * scales)
     expected = torch.from_numpy(STITCHES[f"stitch{number}__logits_eval"])
     torch.testing.assert_close(stitched(x), expected, atol=1e-5, rtol=0)
@@ -208,14 +255,22 @@ def test_stitched_networks_are_the_published_ones(number: int) -> None:
 def test_a_module_may_be_a_site() -> None:
     front, back, x = lively(ResNet(8), 1), lively(ResNet(8), 2), images(16)
     by_module = assemble(front, back, at="blocks.1", inputs=x)(x)
-    torch.testing.assert_close(by_module, assemble(front, back, at="blocks.1.act2", inputs=x)(x), atol=0, rtol=0)
-    torch.testing.assert_close(by_module, assemble(front, back, at="blocks.1.act2#0", inputs=x)(x), atol=0, rtol=0)
+    torch.testing.assert_close(
+        by_module, assemble(front, back, at="blocks.1.act2", inputs=x)(x), atol=0, rtol=0
+    )
+    torch.testing.assert_close(
+        by_module, assemble(front, back, at="blocks.1.act2#0", inputs=x)(x), atol=0, rtol=0
+    )
 
 
 def test_tokens_are_stitched_on_their_last_axis() -> None:
     vit = NETWORKS["vit"]().eval()
     joint = prepare(vit, vit, at="blocks.2", inputs=torch.zeros(2, 3, 32, 32))
-    assert (joint.style, joint.channels, joint.site.inner) == ("linear", vit.blocks[0].norm1.weight.numel(), False)
+    assert (joint.style, joint.channels, joint.site.inner) == (
+        "linear",
+        vit.blocks[0].norm1.weight.numel(),
+        False,
+    )
 
 
 def test_a_parameter_that_both_sides_use_is_each_side_its_own() -> None:
@@ -237,7 +292,10 @@ def test_a_parameter_that_both_sides_use_is_each_side_its_own() -> None:
 
 def test_a_wrong_name_lists_the_choices() -> None:
     model, x = ResNet(8).eval(), torch.zeros(2, 3, 16, 16)
-    with pytest.raises(sg.OptionError, match=r"at='blocks\.1\.act' is no site.*Did you mean 'blocks\.1\.act.'.*act1, blocks"):
+    with pytest.raises(
+        sg.OptionError,
+        match=r"at='blocks\.1\.act' is no site.*Did you mean 'blocks\.1\.act.'.*act1, blocks",
+    ):
         assemble(model, model, at="blocks.1.act", inputs=x)
 
 
@@ -290,18 +348,33 @@ def test_networks_that_cannot_be_cut(model: nn.Module, match: str) -> None:
 
 def test_networks_must_be_alike() -> None:
     x = torch.zeros(2, 3, 32, 32)
-    with pytest.raises(sg.NetworkError, match="operation 2 is ReLU 1 in the front and Tanh 1 in the back"):
-        assemble(nn.Sequential(nn.Flatten(), nn.ReLU()), nn.Sequential(nn.Flatten(), nn.Tanh()), at="1", inputs=x)
+    with pytest.raises(
+        sg.NetworkError, match="operation 2 is ReLU 1 in the front and Tanh 1 in the back"
+    ):
+        assemble(
+            nn.Sequential(nn.Flatten(), nn.ReLU()),
+            nn.Sequential(nn.Flatten(), nn.Tanh()),
+            at="1",
+            inputs=x,
+        )
     with pytest.raises(sg.NetworkError, match="differ in structure"):
         assemble(ResNet(8), ResNet(14), at="act1", inputs=x)
     with pytest.raises(
-        sg.NetworkError, match=r"the front ResNet and the back MyrtleCNN differ in structure: operation 1 is Conv2d"
+        sg.NetworkError,
+        match=r"the front ResNet and the back MyrtleCNN differ in structure: operation 1 is Conv2d",
     ):
         assemble(ResNet(8), MyrtleCNN(), at="act1", inputs=x)
     with pytest.raises(sg.NetworkError, match="the front one and the back two differ in structure"):
         prepare(ResNet(8), ResNet(14), at="act1", inputs=x, names=("one", "two"))
-    with pytest.raises(sg.InputError, match=r"the front has \(2, 32, 32\) and the back \(3, 32, 32\)"):
-        assemble(MyrtleCNN(widths=(2, 4, 8, 16)).eval(), MyrtleCNN(widths=(3, 6, 12, 24)).eval(), at="2", inputs=x)
+    with pytest.raises(
+        sg.InputError, match=r"the front has \(2, 32, 32\) and the back \(3, 32, 32\)"
+    ):
+        assemble(
+            MyrtleCNN(widths=(2, 4, 8, 16)).eval(),
+            MyrtleCNN(widths=(3, 6, 12, 24)).eval(),
+            at="2",
+            inputs=x,
+        )
     with pytest.raises(sg.InputTypeError, match=r"not a torch\.nn\.Module"):
         assemble(ResNet, ResNet(8), at="act1", inputs=x)  # type: ignore[arg-type]
 

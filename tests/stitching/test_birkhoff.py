@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 import sigmascope as sg
-from sigmascope.stitching.birkhoff import norm_term, project, projected_gradient, round_permutation, sinkhorn, sums_term
+from sigmascope.stitching.birkhoff import (
+    norm_term,
+    project,
+    projected_gradient,
+    round_permutation,
+    sinkhorn,
+    sums_term,
+)
 from sigmascope.stitching.sorting import softsort, sort_permutation
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_stitching.npz"))
@@ -26,7 +33,9 @@ def close(one: Tensor, two: Tensor, atol: float = 1e-12) -> None:
 
 
 def drawn(size: int, seed: int = 0) -> Tensor:
-    return torch.rand(size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 @pytest.mark.parametrize("name", ["sinkhorn", "sinkhorn_zero"])
@@ -55,7 +64,9 @@ def test_sinkhorn_without_iterations_copies() -> None:
     assert torch.equal(sinkhorn(matrix, 0), matrix)
 
 
-@pytest.mark.parametrize("matrix", [torch.ones(2, 3), torch.tensor([[-1.0]]), torch.tensor([[torch.nan]]), torch.ones(2)])
+@pytest.mark.parametrize(
+    "matrix", [torch.ones(2, 3), torch.tensor([[-1.0]]), torch.tensor([[torch.nan]]), torch.ones(2)]
+)
 def test_sinkhorn_refuses(matrix: Tensor) -> None:
     with pytest.raises(sg.InputError, match="square matrix of finite numbers that are ≥ 0"):
         sinkhorn(matrix)
@@ -91,7 +102,10 @@ def test_projection_keeps_the_polytope() -> None:
 def test_regularisers_are_the_published_ones() -> None:
     matrix = golden("birkhoff__pert_perms")
     terms = [norm_term(matrix, 0.1, weighing) for weighing in ("norm", "rms", "scaled")]
-    close(torch.stack([*terms, terms[0] + sums_term(matrix, 0.01)]), golden("birkhoff__regularization"))
+    close(
+        torch.stack([*terms, terms[0] + sums_term(matrix, 0.01)]),
+        golden("birkhoff__regularization"),
+    )
 
 
 def test_the_norm_is_largest_at_permutations() -> None:
@@ -104,14 +118,20 @@ def test_the_norm_is_largest_at_permutations() -> None:
 def test_projected_gradients_are_the_published_ones() -> None:
     for name, square in (("perms", True), ("scalars", False)):
         value, gradient = golden(f"birkhoff__weight_{name}"), golden(f"birkhoff__grad_{name}")
-        close(projected_gradient(value, gradient, doubly_stochastic=square), golden(f"birkhoff__pgd_grad_{name}"), atol=1e-9)
+        close(
+            projected_gradient(value, gradient, doubly_stochastic=square),
+            golden(f"birkhoff__pgd_grad_{name}"),
+            atol=1e-9,
+        )
 
 
 def test_rounding_is_the_published_one() -> None:
     matrix = golden("birkhoff__weight_perms")
     assert torch.equal(round_permutation(matrix), golden("birkhoff__P_hungarian"))
     weights = golden("birkhoff__monotone_v")
-    assert torch.equal(round_permutation(matrix, "monotone", weights=weights), golden("birkhoff__P_monotone"))
+    assert torch.equal(
+        round_permutation(matrix, "monotone", weights=weights), golden("birkhoff__P_monotone")
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -125,7 +145,9 @@ def test_rounding_gives_the_best_permutation(seed: int) -> None:
 
 
 def test_a_planted_permutation_is_recovered_from_noise() -> None:
-    corner = torch.eye(30, dtype=torch.float64)[torch.randperm(30, generator=torch.Generator().manual_seed(1))]
+    corner = torch.eye(30, dtype=torch.float64)[
+        torch.randperm(30, generator=torch.Generator().manual_seed(1))
+    ]
     assert torch.equal(round_permutation(project(corner + 0.3 * drawn(30))), corner)
     assert not torch.equal(round_permutation(project(drawn(30))), corner)
 
@@ -145,7 +167,10 @@ def test_softsort_is_the_published_one(temperature: float, weighing: str) -> Non
     scores = golden("softsort__s").flatten()
     for normalised in (0, 1):
         key = f"softsort__tau{temperature}_norm{normalised}_exp{int(weighing == 'inverse')}"
-        close(softsort(scores, temperature / (len(scores) if normalised else 1), weighing), golden(key))
+        close(
+            softsort(scores, temperature / (len(scores) if normalised else 1), weighing),
+            golden(key),
+        )
 
 
 def test_softsort_hardens_to_the_order() -> None:

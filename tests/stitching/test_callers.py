@@ -1,4 +1,6 @@
-"""Whatever a caller has switched off, mixed up or passed in another shape: it works all the same, or is named."""
+"""Whatever a caller has switched off, mixed up or passed in another shape: it works all the same,
+or is named.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def stitched(front: nn.Module, back: nn.Module, given: object, family: str) -> S
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("family", ["full", "relu-group"])
 def test_gradients_that_are_switched_off(mode: str, family: str) -> None:
-    """A stitch does not depend on the mode of its caller, also where data and networks were made in that mode."""
+    """A stitch does not depend on the mode of its caller, also where data and networks were made in
+    that mode.
+    """
     expected = stitched(trained(), moved(), data(), family)
     with MODES[mode]():
         before = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
@@ -55,7 +59,10 @@ def test_gradients_that_are_switched_off(mode: str, family: str) -> None:
 
 
 def test_a_front_and_a_back_of_different_dtypes() -> None:
-    with pytest.raises(sg.InputTypeError, match=r"the front is in torch\.float64 and the back in torch\.float32\. Convert one"):
+    with pytest.raises(
+        sg.InputTypeError,
+        match=r"the front is in torch\.float64 and the back in torch\.float32\. Convert one",
+    ):
         stitched(trained().double(), moved(), data(), "identity")
 
 
@@ -72,5 +79,7 @@ def test_alphas_of_any_kind(kind: Any) -> None:
 def test_a_size_that_goes_past_the_site_is_not_cached() -> None:
     network, given = Sized(), {**SHORT, "at": "act", "front_mode": "eval"}
     assert sg.stitch(network, network, data=data(), family="least-squares", **given).penalty == 0
-    with pytest.raises(sg.InputError, match="cache_front keeps tensors, and something else, such as a size"):
+    with pytest.raises(
+        sg.InputError, match="cache_front keeps tensors, and something else, such as a size"
+    ):
         sg.stitch(network, network, data=data(), family="identity", cache_front=True, **given)

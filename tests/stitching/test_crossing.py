@@ -1,4 +1,4 @@
-"""What goes past a site, and what the data may be labelled with."""
+"""What goes past a site, and what the data may be labeled with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ class Halved(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.act, self.middle, self.last = nn.Linear(12, 16), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.first, self.act, self.middle, self.last = (
+            nn.Linear(12, 16),
+            nn.ReLU(),
+            nn.Linear(8, 8),
+            nn.Linear(8, 3),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         one, two = self.first(x.flatten(1)).chunk(2, 1)
@@ -35,7 +40,9 @@ class Halved(nn.Module):
 
 
 def samples(classes: int = 3) -> tuple[Tensor, Tensor]:
-    return torch.randn(40, 3, 2, 2, generator=torch.Generator().manual_seed(0)), torch.arange(40) % classes
+    return torch.randn(40, 3, 2, 2, generator=torch.Generator().manual_seed(0)), torch.arange(
+        40
+    ) % classes
 
 
 @pytest.mark.parametrize("kind", [Sized, Halved])
@@ -48,10 +55,18 @@ def test_sizes_and_tuples_go_past_a_site(kind: type[nn.Module]) -> None:
 
 
 def test_labels_are_those_of_the_networks() -> None:
-    with pytest.raises(sg.InputError, match="labels go from 0 to 4, and there are 3 classes, from 0 to 2"):
+    with pytest.raises(
+        sg.InputError, match="labels go from 0 to 4, and there are 3 classes, from 0 to 2"
+    ):
         sg.stitch(Sized(), Sized(), at="act", data=(samples(), samples(5)), family="identity")
     inputs, labels = samples()
     with pytest.raises(sg.InputError, match="labels go from -1 to 1"):
-        sg.stitch(Sized(), Sized(), at="act", data=((inputs, labels - 1), (inputs, labels)), family="identity")
+        sg.stitch(
+            Sized(),
+            Sized(),
+            at="act",
+            data=((inputs, labels - 1), (inputs, labels)),
+            family="identity",
+        )
     with pytest.raises(sg.InputError, match="the front tells 3 classes apart and the back 5"):
         sg.stitch(Sized(), Sized(5), at="act", data=(samples(), samples()), family="identity")

@@ -1,4 +1,6 @@
-"""On a GPU: a captured step does what the step does, and everything ends as on the CPU, up to rounding."""
+"""On a GPU: a captured step does what the step does, and everything ends as on the CPU, up to
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ TASKS = [
     Task("permutation"),
     Task("least-squares"),
 ]
-SETTINGS = Settings(rate=0.02, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative", final_pass=True)
+SETTINGS = Settings(
+    rate=0.02,
+    momentum=0.9,
+    batch=64,
+    epochs=4,
+    head_start=2,
+    averaging="cumulative",
+    final_pass=True,
+)
 
 
 def stitched(device: str, at: str = "2") -> list[StitchResult]:
@@ -42,13 +52,19 @@ def test_a_captured_step_is_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Step, "__call__", plainly)
     for one, two in zip(captured, stitched("cuda"), strict=True):
         torch.testing.assert_close(one.matrix, two.matrix, atol=1e-3, rtol=1e-3)
-        assert [epoch.loss for epoch in one.history] == pytest.approx([epoch.loss for epoch in two.history], rel=1e-2)
+        assert [epoch.loss for epoch in one.history] == pytest.approx(
+            [epoch.loss for epoch in two.history], rel=1e-2
+        )
         assert one.stitched_accuracy == pytest.approx(two.stitched_accuracy, abs=1)
 
 
 def test_a_gpu_ends_where_the_cpu_does() -> None:
     for one, two in zip(stitched("cuda"), stitched("cpu"), strict=True):
-        assert one.history[0].loss == pytest.approx(two.history[0].loss, rel=0.05) if one.history else True
+        assert (
+            one.history[0].loss == pytest.approx(two.history[0].loss, rel=0.05)
+            if one.history
+            else True
+        )
         assert one.stitched_accuracy == pytest.approx(two.stitched_accuracy, abs=5)
 
 

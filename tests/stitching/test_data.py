@@ -30,7 +30,9 @@ def test_the_parts_are_disjoint_and_complete(count: int, share: float) -> None:
 
 
 def test_too_few_samples_cannot_be_divided() -> None:
-    with pytest.raises(sg.InputError, match=r"a share of 0\.1 of 3 samples leaves nothing on one side"):
+    with pytest.raises(
+        sg.InputError, match=r"a share of 0\.1 of 3 samples leaves nothing on one side"
+    ):
         divided(3, 0.1, 0)
 
 
@@ -52,7 +54,11 @@ def test_loaders_and_arrays_give_the_same() -> None:
         ("cifar10", sg.InputTypeError, "train is a str"),
         (3, sg.InputTypeError, "train is a int"),
         ([torch.ones(2, 2)], sg.InputTypeError, "train yields a Tensor"),
-        ([(torch.ones(2, 2), torch.ones(3, dtype=torch.long))], sg.InputError, r"inputs \(2, 2\) and labels \(3,\)"),
+        (
+            [(torch.ones(2, 2), torch.ones(3, dtype=torch.long))],
+            sg.InputError,
+            r"inputs \(2, 2\) and labels \(3,\)",
+        ),
         ([(torch.ones(2, 2), torch.ones(2))], sg.InputError, "labels .* of torch.float32"),
     ],
 )
@@ -73,14 +79,20 @@ def test_what_is_no_pair_is_refused() -> None:
 
 
 def test_flips_and_shifts() -> None:
-    """Every image is a shift of itself or of its mirror image by at most two pixels, and all of these occur."""
+    """Every image is a shift of itself or of its mirror image by at most two pixels, and all of
+    these occur.
+    """
     image = torch.arange(1.0, 73.0).reshape(1, 2, 6, 6)
     found = flip_and_shift(image.expand(2000, -1, -1, -1), torch.Generator().manual_seed(0))
     assert found.shape == (2000, 2, 6, 6)
     possible = set()
     for mirrored in (image, image.flip(3)):
         padded = torch.nn.functional.pad(mirrored, (2, 2, 2, 2))
-        possible |= {tuple(padded[0, :, r : r + 6, c : c + 6].flatten().tolist()) for r in range(5) for c in range(5)}
+        possible |= {
+            tuple(padded[0, :, r : r + 6, c : c + 6].flatten().tolist())
+            for r in range(5)
+            for c in range(5)
+        }
     seen = {tuple(one.flatten().tolist()) for one in found}
     assert seen == possible
     assert len(possible) == 50

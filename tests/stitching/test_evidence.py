@@ -1,4 +1,6 @@
-"""Where the channels are: by what produced the value, so that a stitch without loss is found wherever they lie."""
+"""Where the channels are: by what produced the value, so that a stitch without loss is found
+wherever they lie.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tests.symmetry.lively import images, lively
 
 
 def sequences(count: int = 300) -> tuple[Tensor, Tensor]:
-    drawn = torch.randn(count, 2, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    drawn = torch.randn(
+        count, 2, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64
+    )
     return drawn, torch.arange(count) % 4
 
 
@@ -40,10 +44,16 @@ def test_theorem_4_2_on_sequences(at: str) -> None:
     network = conv1d()
     samples = answers(network, sequences()[0])
     other = move(network, generator=3, example_input=samples[0])
-    given: dict[str, Any] = {"at": at, "data": (samples, samples), "family": "permutation", "progress": False}
+    given: dict[str, Any] = {
+        "at": at,
+        "data": (samples, samples),
+        "family": "permutation",
+        "progress": False,
+    }
     found = sg.stitch(network, other, **given)
     assert (found.style, found.channels, found.penalty) == ("conv", 8, 0.0)
-    assert sg.stitch(network, other, style="linear", **given).penalty > 1  # positions are no channels
+    # positions are no channels
+    assert sg.stitch(network, other, style="linear", **given).penalty > 1
 
 
 def planted(network: ConvNeXt, order: Tensor) -> ConvNeXt:
@@ -69,7 +79,9 @@ def test_theorem_4_2_on_maps_with_channels_last() -> None:
     wrong = assemble(network, other, at="1.act", inputs=x[:2], stitch=element.roll(1, 0))
     assert (wrong(x) - network(x)).abs().max() > 1e-4
     samples = answers(network, x)
-    found = sg.stitch(network, other, at="1.act", data=(samples, samples), family="permutation", progress=False)
+    found = sg.stitch(
+        network, other, at="1.act", data=(samples, samples), family="permutation", progress=False
+    )
     assert found.penalty == 0
     assert torch.equal(found.matrix != 0, element != 0)
 
@@ -77,7 +89,10 @@ def test_theorem_4_2_on_maps_with_channels_last() -> None:
 def test_channels_may_change_sides() -> None:
     """Outside of the blocks of a ConvNeXt channels are on axis 1, inside they are last."""
     network, x = lively(ConvNeXt((4, 8, 8))), images(32)
-    found = {at: prepare(network, network, at=at, inputs=x) for at in ("0", "1.conv", "1.norm", "1.act", "1.fc2", "1", "2")}
+    found = {
+        at: prepare(network, network, at=at, inputs=x)
+        for at in ("0", "1.conv", "1.norm", "1.act", "1.fc2", "1", "2")
+    }
     assert {at: joint.style for at, joint in found.items()} == {
         **dict.fromkeys(("0", "1.conv", "1", "2"), "conv"),
         **dict.fromkeys(("1.norm", "1.act", "1.fc2"), "linear"),
@@ -112,11 +127,15 @@ def test_without_evidence_the_style_is_asked_for() -> None:
     network = lively(Unknown())
     samples = sequences(80)
     given: dict[str, Any] = {"at": "act", "data": (samples, samples), "progress": False}
-    with pytest.raises(sg.OptionError, match=r"nothing tells which axis.*style=\"conv\".*style=\"linear\""):
+    with pytest.raises(
+        sg.OptionError, match=r"nothing tells which axis.*style=\"conv\".*style=\"linear\""
+    ):
         sg.stitch(network, network, family="identity", **given)
     found = sg.stitch(network, network, family="identity", style="conv", **given)
     assert (found.style, found.channels, found.penalty) == ("conv", 2, 0.0)
-    tried = cross_validate(network, network, style="linear", alphas=(0.1,), epochs=1, preset="fast", **given)
+    tried = cross_validate(
+        network, network, style="linear", alphas=(0.1,), epochs=1, preset="fast", **given
+    )
     assert (tried.chosen.style, tried.chosen.channels) == ("linear", 20)
 
 
@@ -125,7 +144,14 @@ def test_a_sweep_takes_a_style(tmp_path: Any) -> None:
     tasks = [sg.stitching.Task("identity")]
     found = [
         sweep(
-            {"a": network}, [("a", "a")], ["act"], tasks, data=(samples, samples), folder=tmp_path, style=style, progress=False
+            {"a": network},
+            [("a", "a")],
+            ["act"],
+            tasks,
+            data=(samples, samples),
+            folder=tmp_path,
+            style=style,
+            progress=False,
         )[0].style
         for style in ("conv", "linear")
     ]

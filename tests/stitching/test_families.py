@@ -41,7 +41,10 @@ def close(one: Tensor, two: Tensor) -> None:
 @pytest.mark.parametrize("mode", ["train", "eval"])
 @pytest.mark.parametrize("scaled", [True, False])
 def test_relu_group(style: str, mode: str, scaled: bool) -> None:
-    values = {"permutation": golden("birkhoff__weight_perms"), "scales": golden("birkhoff__weight_scalars")}
+    values = {
+        "permutation": golden("birkhoff__weight_perms"),
+        "scales": golden("birkhoff__weight_scalars"),
+    }
     made = layer("relu-group", values, style).train(mode == "train")
     made.scaled = scaled
     x = golden("birkhoff__x_conv" if style == "conv" else "birkhoff__x_lin")
@@ -49,7 +52,10 @@ def test_relu_group(style: str, mode: str, scaled: bool) -> None:
 
 
 def test_relu_group_projects_as_published() -> None:
-    made = layer("relu-group", {"permutation": golden("birkhoff__pert_perms"), "scales": golden("birkhoff__pert_scalars")})
+    made = layer(
+        "relu-group",
+        {"permutation": golden("birkhoff__pert_perms"), "scales": golden("birkhoff__pert_scalars")},
+    )
     made.project()
     close(made.values["permutation"], golden("birkhoff__projected_perms"))
     close(made.values["scales"], golden("birkhoff__projected_scalars"))
@@ -60,7 +66,9 @@ def test_relu_group_projects_as_published() -> None:
 
 def test_relu_group_terms() -> None:
     values = {"permutation": golden("birkhoff__pert_perms")}
-    for place, settings in enumerate([{}, {"regulariser": "rms"}, {"regulariser": "scaled"}, {"projection": "none"}]):
+    for place, settings in enumerate(
+        [{}, {"regulariser": "rms"}, {"regulariser": "scaled"}, {"projection": "none"}]
+    ):
         term = layer("relu-group", values, **settings).term()
         assert term is not None
         close(term.detach(), golden("birkhoff__regularization")[place])
@@ -68,7 +76,10 @@ def test_relu_group_terms() -> None:
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_softsort(mode: str) -> None:
-    values = {"scores": golden("wreath__scores").flatten(), "log_scales": golden("wreath__log_scalars")}
+    values = {
+        "scores": golden("wreath__scores").flatten(),
+        "log_scales": golden("wreath__log_scalars"),
+    }
     made = layer("softsort", values).train(mode == "train")
     close(made(golden("wreath__x")), golden(f"wreath__{mode}"))
     made.scaled = False
@@ -79,21 +90,36 @@ def test_softsort(mode: str) -> None:
 def test_softsort_weighs_as_it_is_told() -> None:
     scores = golden("softsort__s").flatten()
     for weighing in ("softmax", "inverse"):
-        made = layer("softsort", {"scores": scores, "log_scales": torch.zeros(len(scores))}, weighing=weighing)
-        close(made.matrix(exact=False).detach(), golden(f"softsort__tau1.0_norm1_exp{int(weighing == 'inverse')}"))
+        made = layer(
+            "softsort",
+            {"scores": scores, "log_scales": torch.zeros(len(scores))},
+            weighing=weighing,
+        )
+        close(
+            made.matrix(exact=False).detach(),
+            golden(f"softsort__tau1.0_norm1_exp{int(weighing == 'inverse')}"),
+        )
         assert torch.equal(made.matrix(exact=True), sort_permutation(scores))
 
 
 def test_relu_group_rounds_as_it_is_told() -> None:
-    values = {"permutation": golden("birkhoff__weight_perms"), "weights": golden("birkhoff__monotone_v")}
+    values = {
+        "permutation": golden("birkhoff__weight_perms"),
+        "weights": golden("birkhoff__monotone_v"),
+    }
     made = layer("relu-group", values, rounding="monotone")
     assert torch.equal(made.matrix(exact=True), golden("birkhoff__P_monotone"))
     del values["weights"]
-    assert torch.equal(layer("relu-group", values).matrix(exact=True), golden("birkhoff__P_hungarian"))
+    assert torch.equal(
+        layer("relu-group", values).matrix(exact=True), golden("birkhoff__P_hungarian")
+    )
 
 
 def test_weights_of_rounding_are_drawn_once_and_not_trained() -> None:
-    one, two, other = (Stitch("relu-group", 9, "conv", settings=Settings(rounding="monotone"), seed=s) for s in (0, 0, 1))
+    one, two, other = (
+        Stitch("relu-group", 9, "conv", settings=Settings(rounding="monotone"), seed=s)
+        for s in (0, 0, 1)
+    )
     weights = one.values["weights"]
     assert not weights.requires_grad
     assert torch.equal(weights, weights.sort().values)
@@ -107,7 +133,10 @@ def test_weights_of_rounding_are_drawn_once_and_not_trained() -> None:
 
 def test_beta_weighs_the_sums() -> None:
     values = {"permutation": golden("birkhoff__pert_perms")}
-    free, usual, twice = (layer("relu-group", values, projection="none", beta=beta).term() for beta in (0.0, 0.01, 0.02))
+    free, usual, twice = (
+        layer("relu-group", values, projection="none", beta=beta).term()
+        for beta in (0.0, 0.01, 0.02)
+    )
     assert free is not None
     assert usual is not None
     assert twice is not None
@@ -225,8 +254,12 @@ def test_procrustes_finds_a_planted_element() -> None:
 
 
 def test_given_matrices_are_checked() -> None:
-    assert torch.equal(as_matrix(Monomial([1, 0], [2.0, 3.0]), 2), torch.tensor([[0.0, 3.0], [2.0, 0.0]]).double())
-    with pytest.raises(sg.InputError, match=r"element has the shape \(2, 2\), and the site has 3 channels"):
+    assert torch.equal(
+        as_matrix(Monomial([1, 0], [2.0, 3.0]), 2), torch.tensor([[0.0, 3.0], [2.0, 0.0]]).double()
+    )
+    with pytest.raises(
+        sg.InputError, match=r"element has the shape \(2, 2\), and the site has 3 channels"
+    ):
         as_matrix(torch.eye(2), 3)
     with pytest.raises(sg.InputError, match="not finite"):
         as_matrix(np.full((2, 2), np.inf), 2)

@@ -1,4 +1,6 @@
-"""Keeping what a front puts out: the same result, files of its own, and fronts for which that would be wrong."""
+"""Keeping what a front puts out: the same result, files of its own, and fronts for which that would
+be wrong.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from tests.stitching.small import data, equal, moved, state, trained
 
 
 def short(front: nn.Module, back: nn.Module, **changes: Any) -> StitchResult:
-    usual = {"at": "2", "data": data(), "preset": "fast", "batch": 64, "epochs": 2, "progress": False}
+    usual = {
+        "at": "2",
+        "data": data(),
+        "preset": "fast",
+        "batch": 64,
+        "epochs": 2,
+        "progress": False,
+    }
     return sg.stitch(front, back, **{**usual, **changes})
 
 
@@ -41,7 +50,13 @@ class Alone(nn.Module):
 def test_a_cached_front_gives_the_same(where: str, family: str, tmp_path: Path) -> None:
     front, back = trained(), trained(1)
     plain = short(front, back, family=family, front_mode="eval")
-    cached = short(front, back, family=family, front_mode="eval", cache_front=True if where == "memory" else tmp_path / "kept")
+    cached = short(
+        front,
+        back,
+        family=family,
+        front_mode="eval",
+        cache_front=True if where == "memory" else tmp_path / "kept",
+    )
     assert cached.stitched_accuracy == plain.stitched_accuracy
     # The front sees other batch sizes, which rounds differently.
     torch.testing.assert_close(cached.matrix, plain.matrix, atol=1e-4, rtol=1e-3)
@@ -67,7 +82,9 @@ class Attending(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = x[:, 0]
-        out: Tensor = self.head(self.act(self.attention(tokens, tokens, tokens, need_weights=False)[0]).flatten(1))
+        out: Tensor = self.head(
+            self.act(self.attention(tokens, tokens, tokens, need_weights=False)[0]).flatten(1)
+        )
         return out
 
 
@@ -76,14 +93,18 @@ class Recurrent(nn.Module):
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
-        self.lstm, self.act, self.head = nn.LSTM(6, 5, 2, batch_first=True, dropout=dropout), nn.ReLU(), nn.Linear(30, 4)
+        self.lstm, self.act, self.head = (
+            nn.LSTM(6, 5, 2, batch_first=True, dropout=dropout),
+            nn.ReLU(),
+            nn.Linear(30, 4),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.head(self.act(self.lstm(x[:, 0])[0]).flatten(1))
         return out
 
 
-class Centred(nn.Module):
+class Centered(nn.Module):
     """Depends on the batch in either mode."""
 
     def __init__(self) -> None:
@@ -100,7 +121,9 @@ class Centred(nn.Module):
 def test_hidden_dropout_is_not_cached(build: Any, name: str) -> None:
     torch.manual_seed(0)
     random, steady = build(0.5).eval(), build(0.0).eval()
-    with pytest.raises(sg.InputError, match=rf"{name} does in training mode\. Pass front_mode='eval'"):
+    with pytest.raises(
+        sg.InputError, match=rf"{name} does in training mode\. Pass front_mode='eval'"
+    ):
         short(random, random, at="act", family="full", cache_front=True)
     short(random, random, at="act", family="full", cache_front=True, front_mode="eval")
     short(steady, steady, at="act", family="full", cache_front=True)
@@ -109,7 +132,7 @@ def test_hidden_dropout_is_not_cached(build: Any, name: str) -> None:
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_a_front_that_depends_on_the_batch_is_not_cached(mode: str) -> None:
     torch.manual_seed(0)
-    network = Centred().eval()
+    network = Centered().eval()
     with pytest.raises(sg.InputError, match=r"even in evaluation mode.*Leave cache_front out"):
         short(network, network, at="act", family="full", cache_front=True, front_mode=mode)
 
@@ -177,7 +200,9 @@ def test_a_killed_run_leaves_nothing(after: int, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_values_on_disk_are_mapped_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_on_disk_are_mapped_from_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes: dict[str, int] = {}
     from_file = torch.from_file
 
@@ -228,8 +253,12 @@ def test_it_is_filled_once_in_evaluation_mode(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("final_pass", [False, True])
-def test_a_finished_run_fills_it_only_if_it_must(final_pass: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the final pass it must: the front on other batches would round differently. Filling shows a bar of its own."""
+def test_a_finished_run_fills_it_only_if_it_must(
+    final_pass: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the final pass it must: the front on other batches would round differently. Filling shows
+    a bar of its own.
+    """
     bars: list[tuple[str, int, list[int]]] = []
     filled: list[int] = []
     place = FrontCache._place
@@ -247,9 +276,17 @@ def test_a_finished_run_fills_it_only_if_it_must(final_pass: bool, tmp_path: Pat
     monkeypatch.setattr(features, "BATCH", 100)
     monkeypatch.setattr(running, "progress_bar", noted)
     monkeypatch.setattr(FrontCache, "_place", placed)
-    given: dict[str, Any] = {"front_mode": "eval", "cache_front": True, "checkpoint": tmp_path / "a", "progress": True}
+    given: dict[str, Any] = {
+        "front_mode": "eval",
+        "cache_front": True,
+        "checkpoint": tmp_path / "a",
+        "progress": True,
+    }
     one = short(trained(), trained(1), names=("a", "b"), final_pass=final_pass, **given)
-    assert [(title, total, len(steps)) for title, total, steps in bars] == [("a → b: front", 6, 6), ("a → b", 14, 14)]
+    assert [(title, total, len(steps)) for title, total, steps in bars] == [
+        ("a → b: front", 6, 6),
+        ("a → b", 14, 14),
+    ]
     assert filled == [512]
     two = short(trained(), trained(1), names=("a", "b"), final_pass=final_pass, **given)
     assert [bar[0] for bar in bars[2:]] == ["a → b"]
@@ -259,16 +296,25 @@ def test_a_finished_run_fills_it_only_if_it_must(final_pass: bool, tmp_path: Pat
 
 
 @pytest.mark.parametrize("family", ["least-squares", "permutation"])
-def test_computed_stitches_are_those_of_all_training_samples(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computed_stitches_are_those_of_all_training_samples(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sorted by class, the first batches would be another distribution."""
     monkeypatch.setattr(features, "BATCH", 50)
     inputs, labels = data().train
     order = labels.argsort(stable=True)
     chosen = dataclasses.replace(data(), train=(inputs[order], labels[order]))
-    some, every = (short(trained(), trained(1), family=family, data=chosen, pass_batches=k) for k in (1, None))
+    some, every = (
+        short(trained(), trained(1), family=family, data=chosen, pass_batches=k) for k in (1, None)
+    )
     assert torch.equal(some.matrix, every.matrix)
     if family == "least-squares":
         kept, _ = divided(512, 0.1, 0)
         with torch.no_grad():
-            x, y = (one[:3](chosen.train[0][kept]).double().movedim(1, -1).flatten(0, -2) for one in (trained(), trained(1)))
-        torch.testing.assert_close(every.matrix.T, torch.linalg.lstsq(x, y).solution, atol=1e-4, rtol=1e-3)
+            x, y = (
+                one[:3](chosen.train[0][kept]).double().movedim(1, -1).flatten(0, -2)
+                for one in (trained(), trained(1))
+            )
+        torch.testing.assert_close(
+            every.matrix.T, torch.linalg.lstsq(x, y).solution, atol=1e-4, rtol=1e-3
+        )

@@ -1,4 +1,6 @@
-"""The pass before the test: over all training data, held-out ones last, for stitches whose batch norm is adapted."""
+"""The pass before the test: over all training data, held-out ones last, for stitches whose batch
+norm is adapted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ SHORT = {"at": "2", "preset": "fast", "batch": 64, "epochs": 2, "progress": Fals
 
 
 def short(**changes: Any) -> StitchResult:
-    return sg.stitch(trained(), trained(1), **{"data": data(), **SHORT, "final_pass": True, **changes})
+    return sg.stitch(
+        trained(), trained(1), **{"data": data(), **SHORT, "final_pass": True, **changes}
+    )
 
 
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
@@ -30,7 +34,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     found: list[set[int]] = []
     shuffled = Feed.shuffled
 
-    def watched(self: Feed, size: int, seed: int, *, limit: int | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def watched(
+        self: Feed, size: int, seed: int, *, limit: int | None = None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         found.append(set())
         for batch in shuffled(self, size, seed, limit=limit):
             found[-1] |= set(batch[0].tolist())
@@ -71,7 +77,9 @@ def test_statistics_are_those_of_all_samples() -> None:
 
 
 def test_only_the_test_knows_of_it(tmp_path: Path) -> None:
-    """The choice of the epoch does not see held-out samples in its statistics, and the result has those that were tested."""
+    """The choice of the epoch does not see held-out samples in its statistics, and the result has
+    those that were tested.
+    """
     one, two = (short(final_pass=final) for final in (True, False))
     assert one.history == two.history
     assert (one.chosen_accuracy, one.best_epoch) == (two.chosen_accuracy, two.best_epoch)
@@ -101,11 +109,18 @@ def test_only_what_adapts_batch_norm_has_it(changes: dict[str, Any], passes: boo
 
 def test_a_cached_front_is_used_to_the_end(tmp_path: Path) -> None:
     plain, cached = (short(front_mode="eval", cache_front=where) for where in (False, tmp_path))
-    torch.testing.assert_close(cached.tensors["back/4.running_mean"], plain.tensors["back/4.running_mean"])
+    torch.testing.assert_close(
+        cached.tensors["back/4.running_mean"], plain.tensors["back/4.running_mean"]
+    )
     assert not list(tmp_path.iterdir())
 
 
-TASKS = [Task("relu-group"), Task("full", {"batch_norm_pass": True}), Task("permutation"), Task("softsort")]
+TASKS = [
+    Task("relu-group"),
+    Task("full", {"batch_norm_pass": True}),
+    Task("permutation"),
+    Task("softsort"),
+]
 SETTINGS = Settings(rate=0.05, momentum=0.9, batch=64, epochs=3, head_start=1, final_pass=True)
 
 
@@ -146,8 +161,17 @@ def test_together_is_as_alone() -> None:
 
 
 def test_cross_validation_does_it_unless_told_otherwise() -> None:
-    given: dict[str, Any] = {"at": "2", "data": data(), "alphas": (0.1,), "preset": "fast", "batch": 64, "progress": False}
-    usual, without = (cross_validate(trained(), moved(), **given, **more) for more in ({}, {"final_pass": False}))
+    given: dict[str, Any] = {
+        "at": "2",
+        "data": data(),
+        "alphas": (0.1,),
+        "preset": "fast",
+        "batch": 64,
+        "progress": False,
+    }
+    usual, without = (
+        cross_validate(trained(), moved(), **given, **more) for more in ({}, {"final_pass": False})
+    )
     assert usual.chosen.settings.final_pass
     assert not without.chosen.settings.final_pass
     assert usual.chosen.chosen_accuracy == without.chosen.chosen_accuracy

@@ -18,15 +18,29 @@ from tests.stitching.small import data, equal, moved, trained
 
 
 def made(**changes: Any) -> StitchResult:
-    given = {"at": "2", "data": data(), "preset": "fast", "epochs": 2, "batch": 64, "progress": False, "names": ("one", "two")}
+    given = {
+        "at": "2",
+        "data": data(),
+        "preset": "fast",
+        "epochs": 2,
+        "batch": 64,
+        "progress": False,
+        "names": ("one", "two"),
+    }
     return sg.stitch(trained(), moved(), **{**given, **changes})
 
 
 def test_it_prints_itself() -> None:
     text = repr(made(family="lasso", strength=0.01))
-    assert text.startswith("one stitched to two at 2: lasso, strength=0.01, shrinkage=proximal, 8 channels\npenalty ")
-    assert repr(made(epochs=1)).startswith("one stitched to two at 2: relu-group, alpha=0.1, scale_rate=0.1, 8 channels\n")
-    assert "relu-group, alpha=0.1, rounding=monotone, scale_rate=0.1, 8 channels" in repr(made(epochs=1, rounding="monotone"))
+    assert text.startswith(
+        "one stitched to two at 2: lasso, strength=0.01, shrinkage=proximal, 8 channels\npenalty "
+    )
+    assert repr(made(epochs=1)).startswith(
+        "one stitched to two at 2: relu-group, alpha=0.1, scale_rate=0.1, 8 channels\n"
+    )
+    assert "relu-group, alpha=0.1, rounding=monotone, scale_rate=0.1, 8 channels" in repr(
+        made(epochs=1, rounding="monotone")
+    )
     assert "full, 8 channels" in repr(made(epochs=1, family="full"))
     assert "% on held-out data), batch 64; 256 test samples" in text
     assert "not trained" in repr(made(family="identity"))
@@ -39,7 +53,11 @@ def test_it_comes_back_from_its_files(tmp_path: Path) -> None:
     found = StitchResult.load(path)
     assert found.record() == result.record()
     assert equal(found.tensors, result.tensors)
-    assert (found.penalty, found.sparsity, repr(found)) == (result.penalty, result.sparsity, repr(result))
+    assert (found.penalty, found.sparsity, repr(found)) == (
+        result.penalty,
+        result.sparsity,
+        repr(result),
+    )
     assert json.loads(path.read_text())["kind"] == "stitch"
 
 
@@ -52,8 +70,15 @@ def test_a_diverged_one_comes_back_too(tmp_path: Path) -> None:
     assert repr(found) == repr(result)
     *_, trained_line, note = repr(found).splitlines()
     assert trained_line == "no stitch, since training diverged; batch 64; 256 test samples"
-    assert note == "Note: training diverged in epoch 1: the stitch and the loss are not finite; a lower rate may help."
-    with pytest.raises(sg.InputError, match=r"no stitched network: training diverged in epoch 1.* with a lower rate"):
+    assert (
+        note
+        == "Note: training diverged in epoch 1: the stitch and the loss are not finite; a lower "
+        "rate may help."
+    )
+    with pytest.raises(
+        sg.InputError,
+        match=r"no stitched network: training diverged in epoch 1.* with a lower rate",
+    ):
         found.network(trained(), moved(), data().test[0][:2])
 
 
@@ -76,7 +101,9 @@ def test_the_network_that_was_evaluated(family: str, tmp_path: Path) -> None:
     result = StitchResult.load(made(family=family).save(tmp_path / "stitch.json"))
     inputs, labels = data().test
     network = result.network(trained(), moved(), inputs[:2])
-    assert 100 * float((network(inputs).argmax(dim=1) == labels).double().mean()) == pytest.approx(result.stitched_accuracy)
+    assert 100 * float((network(inputs).argmax(dim=1) == labels).double().mean()) == pytest.approx(
+        result.stitched_accuracy
+    )
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

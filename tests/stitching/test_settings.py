@@ -30,18 +30,31 @@ def test_what_is_published() -> None:
     assert paper.select_on == "validation"
     run = {family: settings_for("as-run", family, {}) for family in FAMILIES}
     assert {run[family].rate for family in ("full", "low-rank", "lasso")} == {1e-3}
-    assert (run["relu-group"].rate, run["relu-group"].optimizer, run["relu-group"].decay) == (1e-2, "sgd", 1e-4)
+    assert (run["relu-group"].rate, run["relu-group"].optimizer, run["relu-group"].decay) == (
+        1e-2,
+        "sgd",
+        1e-4,
+    )
     assert (run["softsort"].rate, run["softsort"].optimizer) == (1e-2, "adam")
     assert run["full"].select_on == "test"
     for settings in (paper, *run.values()):
-        assert (settings.shrinkage, settings.weighing, settings.rounding) == ("gradient", "softmax", "hungarian")
+        assert (settings.shrinkage, settings.weighing, settings.rounding) == (
+            "gradient",
+            "softmax",
+            "hungarian",
+        )
         assert (settings.beta, settings.final_pass) == (0.01, False)
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, 0.5), (0.0, 0.0), (0.02, 0.02)])
 def test_scales_may_have_their_own_rate(given: float | None, expected: float) -> None:
     settings = Settings(rate=0.5, scale_rate=given, head_start=0)
-    seam = Seam(Stitch("relu-group", 4, "linear", settings=settings), nn.Linear(4, 2), "relu-group", settings)
+    seam = Seam(
+        Stitch("relu-group", 4, "linear", settings=settings),
+        nn.Linear(4, 2),
+        "relu-group",
+        settings,
+    )
     seam.step((torch.randn(8, 4),), torch.arange(8) % 2)
     rates = {group["params"][0].ndim: group["lr"] for group in seam.optimizer.param_groups}
     assert rates == {2: 0.5, 1: expected}
@@ -56,7 +69,9 @@ def test_a_shorter_training_has_a_shorter_head_start() -> None:
 
 def test_settings_may_be_given_as_such() -> None:
     given = Settings(rate=0.5, epochs=3, head_start=0)
-    assert settings_for(given, "full", {"batch": 7}) == Settings(rate=0.5, epochs=3, head_start=0, batch=7)
+    assert settings_for(given, "full", {"batch": 7}) == Settings(
+        rate=0.5, epochs=3, head_start=0, batch=7
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +97,10 @@ def test_settings_may_be_given_as_such() -> None:
         ({"weighing": "linear"}, "weighing='linear' is not known"),
         ({"rounding": "greedy"}, "rounding='greedy' is not known"),
         ({"beta": -1.0}, "beta=-1.0 cannot be"),
-        ({"optimizer": "adam", "shrinkage": "proximal"}, "shrinkage='proximal' needs to know how far a step goes"),
+        (
+            {"optimizer": "adam", "shrinkage": "proximal"},
+            "shrinkage='proximal' needs to know how far a step goes",
+        ),
         ({"epochs": 2, "head_start": 3}, "head_start=3 is more than epochs=2"),
     ],
 )
@@ -100,7 +118,13 @@ def test_a_share_is_a_number_in_dissections_too(value: Any) -> None:
 READ = {
     "low-rank": {"rank": 2},
     "lasso": {"strength": 0.1, "shrinkage": "gradient"},
-    "relu-group": {"alpha": 1.0, "regulariser": "rms", "projection": "none", "beta": 0.1, "rounding": "monotone"},
+    "relu-group": {
+        "alpha": 1.0,
+        "regulariser": "rms",
+        "projection": "none",
+        "beta": 0.1,
+        "rounding": "monotone",
+    },
     "softsort": {"temperature": 2.0, "weighing": "inverse"},
 }
 BOTH = {"scale_rate"}  # of the two families with scales
@@ -112,7 +136,10 @@ def test_a_family_takes_what_it_reads_and_nothing_that_only_others_read(family: 
     scaled = BOTH if FAMILIES[family].scales else set()
     assert set(READ.get(family, {})) | scaled == set(FAMILIES[family].options)
     if not scaled:
-        with pytest.raises(sg.OptionError, match=r"scale_rate=0\.1 is read by family='relu-group' and 'softsort' only"):
+        with pytest.raises(
+            sg.OptionError,
+            match=r"scale_rate=0\.1 is read by family='relu-group' and 'softsort' only",
+        ):
             settings_of(Task(family, {"scale_rate": 0.1}, element), "paper")
     for reader, changes in READ.items():
         for name, value in changes.items():
@@ -120,7 +147,9 @@ def test_a_family_takes_what_it_reads_and_nothing_that_only_others_read(family: 
             if reader == family:
                 assert getattr(settings_of(task, "paper"), name) == value
             else:
-                with pytest.raises(sg.OptionError, match=rf"{name}={value!r} is read by family='{reader}' only"):
+                with pytest.raises(
+                    sg.OptionError, match=rf"{name}={value!r} is read by family='{reader}' only"
+                ):
                     settings_of(task, "paper")
 
 

@@ -1,4 +1,6 @@
-"""A lasso by soft thresholding has the solutions of the l1 objective, with momentum too, and reaches their zeros."""
+"""A lasso by soft thresholding has the solutions of the l1 objective, with momentum too, and
+reaches their zeros.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def proximal(momentum: float, rate: float = 0.05, strength: float = STRENGTH) ->
 
 
 def descended(target: Tensor, settings: Settings, momentum: float, steps: int = 2000) -> Tensor:
-    """Minimise half the squared distance to a target, each entry on its own, which is a lasso on an orthogonal design."""
+    """Minimize half the squared distance to a target, each entry on its own, which is a lasso on an
+    orthogonal design.
+    """
     stitch = Stitch("lasso", len(target), "linear", settings=settings).double()
     weight = stitch.values["weight"]
     optimizer = torch.optim.SGD([weight], lr=settings.rate, momentum=momentum)
@@ -58,7 +62,12 @@ def test_a_threshold_that_ignores_momentum_solves_another_problem() -> None:
 
 def seam(settings: Settings) -> Seam:
     torch.manual_seed(0)
-    return Seam(Stitch("lasso", 5, "linear", settings=settings).double(), nn.Linear(5, 3).double(), "lasso", settings)
+    return Seam(
+        Stitch("lasso", 5, "linear", settings=settings).double(),
+        nn.Linear(5, 3).double(),
+        "lasso",
+        settings,
+    )
 
 
 def objective(one: Seam, x: Tensor, labels: Tensor) -> Tensor:
@@ -110,7 +119,15 @@ def test_what_is_not_finite_is_not_hidden() -> None:
 
 
 def lasso(**changes: Any) -> StitchResult:
-    given = {"at": "2", "data": data(), "preset": "fast", "batch": 64, "epochs": 4, "strength": 0.05, "progress": False}
+    given = {
+        "at": "2",
+        "data": data(),
+        "preset": "fast",
+        "batch": 64,
+        "epochs": 4,
+        "strength": 0.05,
+        "progress": False,
+    }
     return sg.stitch(trained(), trained(1), family="lasso", **{**given, **changes})
 
 
@@ -124,7 +141,9 @@ def test_zeros_come_out_without_a_threshold() -> None:
 
 
 def test_only_the_fast_preset_does_it() -> None:
-    assert [settings_for(preset, "lasso", {}).shrinkage for preset in ("paper", "as-run", "fast")] == [
+    assert [
+        settings_for(preset, "lasso", {}).shrinkage for preset in ("paper", "as-run", "fast")
+    ] == [
         "gradient",
         "gradient",
         "proximal",
@@ -133,6 +152,9 @@ def test_only_the_fast_preset_does_it() -> None:
 
 
 def test_adam_does_not_tell_how_far_it_steps() -> None:
-    with pytest.raises(sg.OptionError, match=r"shrinkage='proximal' needs .* optimizer='adam' does not tell.*'gradient'"):
+    with pytest.raises(
+        sg.OptionError,
+        match=r"shrinkage='proximal' needs .* optimizer='adam' does not tell.*'gradient'",
+    ):
         lasso(optimizer="adam")
     assert lasso(optimizer="adam", shrinkage="gradient", epochs=1, rate=1e-3).notes == ()

@@ -16,16 +16,28 @@ from sigmascope.stitching.run import Task
 from sigmascope.stitching.sweeping import sweep
 from tests.stitching.small import data, moved, trained
 
-TASKS = [Task("full"), Task("low-rank", {"rank": 1}), Task("low-rank", {"rank": 2}), Task("identity")]
+TASKS = [
+    Task("full"),
+    Task("low-rank", {"rank": 1}),
+    Task("low-rank", {"rank": 2}),
+    Task("identity"),
+]
 
 
 def test_a_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     networks: dict[str, nn.Module] = {"a": trained(), "b": trained(1), "c": moved()}
     pairs = [("a", "b"), ("a", "c")]
-    given: dict[str, Any] = {"data": data(), "folder": tmp_path, "preset": "fast", "progress": False}
+    given: dict[str, Any] = {
+        "data": data(),
+        "folder": tmp_path,
+        "preset": "fast",
+        "progress": False,
+    }
     tasks = [Task(task.family, {**task.changes, "epochs": 1, "batch": 128}) for task in TASKS]
     part = sweep(networks, pairs[:1], ["2", "5"], tasks[:2], **given)
-    assert [(one.site, one.family) for one in part] == [(s, f) for s in ("2", "5") for f in ("full", "low-rank")]
+    assert [(one.site, one.family) for one in part] == [
+        (s, f) for s in ("2", "5") for f in ("full", "low-rank")
+    ]
     asked: list[tuple[str, int]] = []
     stitch_many = module.stitch_many
 
@@ -45,7 +57,9 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert [one.record() for one in again] == [one.record() for one in every]
 
 
-def test_other_networks_data_or_devices_have_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_networks_data_or_devices_have_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     networks: dict[str, nn.Module] = {"a": trained(), "b": trained(1)}
     given: dict[str, Any] = {"data": data(), "preset": "fast", "seed": 0, "style": "auto"}
 
@@ -53,12 +67,20 @@ def test_other_networks_data_or_devices_have_other_files(tmp_path: Path, monkeyp
         """Return how many files there are, and the accuracy."""
         options = {"networks": networks, **given, **changes}
         task = Task("identity", {"batch_norm_pass": False})
-        [one] = sweep(pairs=[("a", "b")], sites=["2"], tasks=[task], folder=tmp_path, progress=False, **options)
+        [one] = sweep(
+            pairs=[("a", "b")],
+            sites=["2"],
+            tasks=[task],
+            folder=tmp_path,
+            progress=False,
+            **options,
+        )
         return len(list(tmp_path.glob("*.json"))), one.back_accuracy
 
     first = found()
     assert found() == first
-    assert found(networks={"a": trained(), "b": trained(1)}) == first  # equal weights are the same network
+    # equal weights are the same network
+    assert found(networks={"a": trained(), "b": trained(1)}) == first
     assert found(networks={"a": trained(), "b": dead(trained(1))})[0] == 2
     assert found(networks={"a": dead(trained()), "b": trained(1)})[0] == 3
     count, accuracy = found(networks={"a": trained(), "b": dead(trained(1))})
@@ -81,8 +103,19 @@ def dead(network: nn.Sequential) -> nn.Sequential:
 
 def test_changes_that_a_family_ignores_are_refused(tmp_path: Path) -> None:
     networks: dict[str, nn.Module] = {"a": trained(), "b": trained(1)}
-    with pytest.raises(sg.OptionError, match=r"alpha=1\.0 is read by family='relu-group' only, and not by 'softsort'"):
-        sweep(networks, [("a", "b")], ["2"], [Task("softsort", {"alpha": 1.0})], data=data(), folder=tmp_path, progress=False)
+    with pytest.raises(
+        sg.OptionError,
+        match=r"alpha=1\.0 is read by family='relu-group' only, and not by 'softsort'",
+    ):
+        sweep(
+            networks,
+            [("a", "b")],
+            ["2"],
+            [Task("softsort", {"alpha": 1.0})],
+            data=data(),
+            folder=tmp_path,
+            progress=False,
+        )
 
 
 def test_fixed_elements_have_no_file(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Training: a planted element is found, nothing leaks, and a run that was stopped ends as if it had not been."""
+"""Training: a planted element is found, nothing leaks, and a run that was stopped ends as if it had
+not been.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def short(front: nn.Module, back: nn.Module, **changes: Any) -> StitchResult:
 
 
 def test_a_planted_element_is_found() -> None:
-    """Theorem 4.2: the group holds a stitch without loss, training finds it; no element of it is the identity."""
+    """Theorem 4.2: the group holds a stitch without loss, training finds it; no element of it is
+    the identity.
+    """
     front, back, planted = trained(), moved(), data(1024, 512)
     computed = short(front, back, data=planted, family="permutation", batch_norm_pass=False)
     assert computed.penalty == 0
@@ -50,7 +54,9 @@ def test_every_family_runs(family: str, at: str) -> None:
     before = state(front), state(back)
     result = short(front, back, at=at, family=family, **GIVEN.get(family, {}))
     assert 0 <= result.stitched_accuracy <= 100
-    assert result.penalty == pytest.approx((result.front_accuracy + result.back_accuracy) / 2 - result.stitched_accuracy)
+    assert result.penalty == pytest.approx(
+        (result.front_accuracy + result.back_accuracy) / 2 - result.stitched_accuracy
+    )
     assert len(result.history) == (2 if FAMILIES[family].is_trained else 0)
     assert result.samples == (461, 51, 256)
     if FAMILIES[family].monomial:
@@ -71,7 +77,9 @@ def test_training_helps(family: str) -> None:
 
 
 def test_only_the_stitch_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The front runs without a graph, the back passes gradients on but keeps none, and all batch norms follow the batches."""
+    """The front runs without a graph, the back passes gradients on but keeps none, and all batch
+    norms follow the batches.
+    """
     seen: list[Seam] = []
     step = Seam.step
 
@@ -79,7 +87,10 @@ def test_only_the_stitch_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not any(value.requires_grad for value in values)
         assert self.back.training
         step(self, values, labels)
-        assert all(parameter.grad is None and not parameter.requires_grad for parameter in self.back.parameters())
+        assert all(
+            parameter.grad is None and not parameter.requires_grad
+            for parameter in self.back.parameters()
+        )
         seen.append(self)
 
     monkeypatch.setattr(Seam, "step", watched)
@@ -91,7 +102,10 @@ def test_only_the_stitch_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(torch.equal(value, weights[name]) for name, value in seam.back.named_parameters())
     for side, network in (("front/1", front[1]), ("back/4", back[4])):
         assert not torch.equal(result.tensors[f"{side}.running_mean"], network.running_mean)
-        assert int(result.tensors[f"{side}.num_batches_tracked"]) == int(network.num_batches_tracked) + 7
+        assert (
+            int(result.tensors[f"{side}.num_batches_tracked"])
+            == int(network.num_batches_tracked) + 7
+        )
 
 
 def test_a_frozen_front_keeps_its_statistics() -> None:
@@ -110,11 +124,14 @@ def test_batch_norm_adapts_to_the_rounded_stitch_and_training_goes_on_as_before(
     def watched(self: Training, seams: list[Seam]) -> None:
         before = {name: value.clone() for name, value in seams[0].back.named_buffers()}
         judge(self, seams)
-        assert all(torch.equal(value, before[name]) for name, value in seams[0].back.named_buffers())
+        assert all(
+            torch.equal(value, before[name]) for name, value in seams[0].back.named_buffers()
+        )
         found.update(before)
 
     monkeypatch.setattr(Training, "_judge", watched)
-    # One class of images for the test would be another mean: what is evaluated must not leak into the statistics.
+    # One class of images for the test would be another mean: what is evaluated must not leak into
+    # the statistics.
     front, back = trained(), trained(1)
     result = short(front, back, epochs=1, averaging=averaging, pass_batches=None)
     adapted = result.tensors["back/4.running_mean"]
@@ -144,7 +161,10 @@ def test_the_head_start_leaves_scales_out() -> None:
     assert set(only.matrix.unique().tolist()) == {0.0, 1.0}
     none = short(trained(), moved(), epochs=2, head_start=0)
     assert [epoch.scaled for epoch in none.history] == [True, True]
-    assert [epoch.scaled for epoch in short(trained(), moved(), family="full").history] == [False, False]
+    assert [epoch.scaled for epoch in short(trained(), moved(), family="full").history] == [
+        False,
+        False,
+    ]
 
 
 def test_the_second_phase_begins_at_the_best_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +191,8 @@ def test_the_second_phase_begins_at_the_best_epoch(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Seam, "begin", begun)
     result = short(trained(), moved(), epochs=4, head_start=3)
     assert (result.best_epoch, result.chosen_accuracy) == (2, 90.0)
-    assert set(result.matrix.unique().tolist()) == {0.0, 1.0}  # of the first phase, so without scales
+    # of the first phase, so without scales
+    assert set(result.matrix.unique().tolist()) == {0.0, 1.0}
 
 
 @pytest.mark.parametrize("select_on", ["validation", "test"])
@@ -186,12 +207,20 @@ def test_selection(select_on: str) -> None:
 
 
 def test_held_out_samples_are_never_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels that are right only where nothing is held out: training on held-out samples would show in the loss."""
+    """Labels that are right only where nothing is held out: training on held-out samples would show
+    in the loss.
+    """
     inputs, labels = samples(400, 1)
     _, held = divided(400, 0.1, 0)
     marked = inputs.clone()
     marked[held] = torch.nan  # one look at these in training mode and nothing is finite any more
-    result = short(trained(), moved(), data=StitchData((marked, labels), samples(100, 2)), family="full", epochs=2)
+    result = short(
+        trained(),
+        moved(),
+        data=StitchData((marked, labels), samples(100, 2)),
+        family="full",
+        epochs=2,
+    )
     assert all(epoch.loss == epoch.loss for epoch in result.history)
     assert result.notes == ()
 
@@ -208,8 +237,12 @@ def test_the_accuracy_counts_answers_not_batches(monkeypatch: pytest.MonkeyPatch
 
 
 def same(one: StitchResult, two: StitchResult) -> bool:
-    fields = [field.name for field in dataclasses.fields(one) if field.name not in ("tensors", "settings")]
-    return all(getattr(one, name) == getattr(two, name) for name in fields) and equal(one.tensors, two.tensors)
+    fields = [
+        field.name for field in dataclasses.fields(one) if field.name not in ("tensors", "settings")
+    ]
+    return all(getattr(one, name) == getattr(two, name) for name in fields) and equal(
+        one.tensors, two.tensors
+    )
 
 
 def test_the_seed_decides() -> None:
@@ -222,15 +255,26 @@ def test_the_seed_decides() -> None:
 def test_whatever_was_drawn_before_changes_nothing(always: bool) -> None:
     """Also for stitches that are not trained, whose batch norm is adapted behind random layers."""
     networks = [dropping(seed, always=always) for seed in (0, 1)]
-    tasks = [*TASKS, Task("least-squares", {"batch_norm_pass": True}), Task("identity", {"batch_norm_pass": True})]
-    given: dict[str, Any] = {"at": "act", "data": data(), "preset": running_settings(), "progress": False}
+    tasks = [
+        *TASKS,
+        Task("least-squares", {"batch_norm_pass": True}),
+        Task("identity", {"batch_norm_pass": True}),
+    ]
+    given: dict[str, Any] = {
+        "at": "act",
+        "data": data(),
+        "preset": running_settings(),
+        "progress": False,
+    }
     found = []
     for drawn in (5, 6):
         torch.manual_seed(drawn)
         found.append(stitch_many(*networks, tasks, **given))
     assert all(same(one, two) for one, two in zip(*found, strict=True))
     other = stitch_many(*networks, tasks, **given, seed=1)
-    assert not any(equal(one.tensors, two.tensors) for one, two in zip(found[0], other, strict=True))
+    assert not any(
+        equal(one.tensors, two.tensors) for one, two in zip(found[0], other, strict=True)
+    )
 
 
 def test_randomness_outside_is_left_alone() -> None:
@@ -255,7 +299,16 @@ def test_together_is_as_alone() -> None:
     front, back = trained(), trained(1)
     together = stitch_many(front, back, TASKS, at="2", data=data(), preset="fast", progress=False)
     for task, result in zip(TASKS, together, strict=True):
-        alone = sg.stitch(front, back, at="2", data=data(), family=task.family, preset="fast", progress=False, **task.changes)
+        alone = sg.stitch(
+            front,
+            back,
+            at="2",
+            data=data(),
+            family=task.family,
+            preset="fast",
+            progress=False,
+            **task.changes,
+        )
         assert same(alone, result), task
 
 
@@ -264,9 +317,16 @@ class Stop(Exception):  # noqa: N818
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     front, back, file = trained(), trained(1), tmp_path / "run.checkpoint"
-    given: dict[str, Any] = {"at": "2", "data": data(), "preset": running_settings(), "progress": False}
+    given: dict[str, Any] = {
+        "at": "2",
+        "data": data(),
+        "preset": running_settings(),
+        "progress": False,
+    }
     expected = stitch_many(front, back, TASKS, **given)
     save = running.save_checkpoint
     saved = 0
@@ -291,10 +351,14 @@ def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(after: int, tmp_path: 
 def running_settings() -> Any:
     from sigmascope.stitching.settings import Settings
 
-    return Settings(rate=0.05, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative")
+    return Settings(
+        rate=0.05, momentum=0.9, batch=64, epochs=4, head_start=2, averaging="cumulative"
+    )
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_of_another_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "run.checkpoint"
     short(trained(), moved(), checkpoint=file)
     with pytest.raises(sg.ResumeError, match="belongs to another run: seed differ"):
@@ -306,7 +370,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, monkeypatch: pyt
     assert working.circumstances(conv_net().to("meta"), moved(), data())["device"] == "meta"
     with monkeypatch.context() as patched:
         patched.setattr(working, "circumstances", lambda *_: {**own, "device": "cuda"})
-        with pytest.raises(sg.ResumeError, match=r"another run: device differ\. .* kind of device, choose another file"):
+        with pytest.raises(
+            sg.ResumeError,
+            match=r"another run: device differ\. .* kind of device, choose another file",
+        ):
             short(trained(), moved(), checkpoint=file)
     with pytest.raises(sg.ResumeError, match="belongs to another run: cached, settings differ"):
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
@@ -319,7 +386,12 @@ def test_a_checkpoint_knows_its_style(tmp_path: Path) -> None:
     torch.manual_seed(0)
     # As many positions as channels: the two stitches have the same shape.
     square = nn.Sequential(
-        nn.Conv2d(1, 4, 1), nn.Flatten(2), nn.Linear(36, 4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 4)
+        nn.Conv2d(1, 4, 1),
+        nn.Flatten(2),
+        nn.Linear(36, 4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(16, 4),
     ).eval()
     file = tmp_path / "run.checkpoint"
     given: dict[str, Any] = {"at": "3", "family": "full", "checkpoint": file}
@@ -330,9 +402,18 @@ def test_a_checkpoint_knows_its_style(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_knows_its_element(tmp_path: Path) -> None:
-    tasks = [Task("full", {"epochs": 1, "batch": 64}), Task("fixed", {"epochs": 1, "batch": 64}, torch.eye(8))]
+    tasks = [
+        Task("full", {"epochs": 1, "batch": 64}),
+        Task("fixed", {"epochs": 1, "batch": 64}, torch.eye(8)),
+    ]
     other = [tasks[0], dataclasses.replace(tasks[1], element=torch.eye(8).roll(1, 0))]
-    given: dict[str, Any] = {"at": "2", "data": data(), "preset": "fast", "checkpoint": tmp_path / "a", "progress": False}
+    given: dict[str, Any] = {
+        "at": "2",
+        "data": data(),
+        "preset": "fast",
+        "checkpoint": tmp_path / "a",
+        "progress": False,
+    }
     stitch_many(trained(), moved(), tasks, **given)
     with pytest.raises(sg.ResumeError, match="belongs to another run: elements differ"):
         stitch_many(trained(), moved(), other, **given)
@@ -340,16 +421,26 @@ def test_a_checkpoint_knows_its_element(tmp_path: Path) -> None:
 
 
 def test_augmentation_changes_training_only() -> None:
-    plain, augmented = (short(trained(), moved(), data=dataclasses.replace(data(), augment=a)) for a in ("none", "flip-shift"))
+    plain, augmented = (
+        short(trained(), moved(), data=dataclasses.replace(data(), augment=a))
+        for a in ("none", "flip-shift")
+    )
     assert plain.front_accuracy == augmented.front_accuracy
     assert plain.history[0].loss != augmented.history[0].loss
     assert augmented.augment == "flip-shift"
 
 
 def test_a_training_that_diverges_is_a_result_with_a_reason() -> None:
-    tasks = [Task("lasso", {"rate": 10.0, "strength": 1e38, "shrinkage": "gradient"}), Task("relu-group")]
-    bad, good = stitch_many(trained(), moved(), tasks, at="2", data=data(), preset="fast", progress=False)
-    assert bad.notes[0].startswith("training diverged in epoch 1: the stitch is not finite; a lower rate")
+    tasks = [
+        Task("lasso", {"rate": 10.0, "strength": 1e38, "shrinkage": "gradient"}),
+        Task("relu-group"),
+    ]
+    bad, good = stitch_many(
+        trained(), moved(), tasks, at="2", data=data(), preset="fast", progress=False
+    )
+    assert bad.notes[0].startswith(
+        "training diverged in epoch 1: the stitch is not finite; a lower rate"
+    )
     assert bad.has_diverged
     assert math.isnan(bad.stitched_accuracy)
     assert math.isnan(bad.sparsity)
@@ -369,7 +460,9 @@ def test_scales_that_hit_zero_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
         parameters["scales"].clamp_(min=0.5)  # no other one may hit zero by itself
         parameters["scales"][3] = 0
 
-    monkeypatch.setitem(FAMILIES, "relu-group", dataclasses.replace(FAMILIES["relu-group"], project=crushed))
+    monkeypatch.setitem(
+        FAMILIES, "relu-group", dataclasses.replace(FAMILIES["relu-group"], project=crushed)
+    )
     result = short(trained(), moved(), head_start=0)
     assert result.notes == ("1 of 8 scales are 0, outside the group; `element` has 1e-6 there",)
     assert result.element is not None
@@ -387,13 +480,24 @@ def test_monotone_rounding_runs_and_goes_on(tmp_path: Path) -> None:
     given: dict[str, Any] = {"epochs": 4, "rounding": "monotone"}
     expected = short(trained(), moved(), **given)
     assert expected.element is not None
-    resumed = [short(trained(), moved(), checkpoint=tmp_path / "run.checkpoint", **given) for _ in range(2)]
+    resumed = [
+        short(trained(), moved(), checkpoint=tmp_path / "run.checkpoint", **given) for _ in range(2)
+    ]
     assert all(same(expected, one) for one in resumed)
     assert not torch.equal(expected.matrix, short(trained(), moved(), epochs=4).matrix)
 
 
 def test_cross_validation() -> None:
-    found = cross_validate(trained(), moved(), at="2", data=data(), alphas=(0.01, 1.0), preset="fast", batch=64, progress=False)
+    found = cross_validate(
+        trained(),
+        moved(),
+        at="2",
+        data=data(),
+        alphas=(0.01, 1.0),
+        preset="fast",
+        batch=64,
+        progress=False,
+    )
     assert found.alphas == (0.01, 1.0)
     for result in found.results:
         assert len(result.history) == 5
@@ -405,9 +509,23 @@ def test_cross_validation() -> None:
     assert repr(found).count("←") == 1
 
 
-def test_cross_validation_goes_on_and_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {"at": "2", "data": data(), "alphas": (0.01, 1.0), "preset": "fast", "batch": 64, "progress": False}
-    given |= {"front_mode": "eval", "cache_front": True, "checkpoint": tmp_path / "run.checkpoint", "epochs": 2}
+def test_cross_validation_goes_on_and_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {
+        "at": "2",
+        "data": data(),
+        "alphas": (0.01, 1.0),
+        "preset": "fast",
+        "batch": 64,
+        "progress": False,
+    }
+    given |= {
+        "front_mode": "eval",
+        "cache_front": True,
+        "checkpoint": tmp_path / "run.checkpoint",
+        "epochs": 2,
+    }
     first = cross_validate(trained(), moved(), **given)
     monkeypatch.setattr(Training, "epoch", None)  # nothing is left to train
     again = cross_validate(trained(), moved(), **given)
@@ -422,7 +540,14 @@ def test_cross_validation_chooses_by_held_out_data() -> None:
 
 
 def test_an_alpha_that_diverges_is_never_chosen() -> None:
-    given: dict[str, Any] = {"at": "2", "data": data(), "preset": "fast", "batch": 64, "epochs": 1, "progress": False}
+    given: dict[str, Any] = {
+        "at": "2",
+        "data": data(),
+        "preset": "fast",
+        "batch": 64,
+        "epochs": 1,
+        "progress": False,
+    }
     found = cross_validate(trained(), moved(), alphas=(1e39, 0.1, 1e39), **given)
     assert ["diverged" in "".join(one.notes) for one in found.results] == [True, False, True]
     assert found.alpha == 0.1
@@ -431,7 +556,9 @@ def test_an_alpha_that_diverges_is_never_chosen() -> None:
     none = cross_validate(trained(), moved(), alphas=(1e39, 2e39), **given)
     assert "←" not in repr(none)
     for read in (lambda: none.chosen, lambda: none.alpha):
-        with pytest.raises(sg.InputError, match=r"diverged for every α \(1e\+39, 2e\+39\).*lower rate"):
+        with pytest.raises(
+            sg.InputError, match=r"diverged for every α \(1e\+39, 2e\+39\).*lower rate"
+        ):
             read()
 
 
@@ -446,8 +573,17 @@ def test_wrong_questions() -> None:
     with pytest.raises(sg.InputError, match=r"the front has \(8, 6, 6\) and the back \(4, 6, 6\)"):
         short(front, conv_net(4).eval())
     with pytest.raises(sg.OptionError, match=r"batch is .* in tasks that share"):
-        stitch_many(front, back, [Task("full", {"batch": 1}), Task("full", {"batch": 2})], at="2", data=data())
-    with pytest.raises(sg.OptionError, match=r"rank=4 is read by family='low-rank' only, and not by 'full'\. Leave it out"):
+        stitch_many(
+            front,
+            back,
+            [Task("full", {"batch": 1}), Task("full", {"batch": 2})],
+            at="2",
+            data=data(),
+        )
+    with pytest.raises(
+        sg.OptionError,
+        match=r"rank=4 is read by family='low-rank' only, and not by 'full'\. Leave it out",
+    ):
         short(front, back, family="full", rank=4)
     with pytest.raises(sg.OptionError, match="tasks is empty"):
         stitch_many(front, back, [], at="2", data=data())

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from sigmascope.errors import FileFormatError, InputError, InputTypeError, OptionError, SigmascopeError, check_option
+from sigmascope.errors import (
+    FileFormatError,
+    InputError,
+    InputTypeError,
+    OptionError,
+    SigmascopeError,
+    check_option,
+)
 from sigmascope.store import decode, encode
 from sigmascope.store.documents import dump, parse
 
@@ -65,13 +72,17 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, float):
-        return (math.isnan(left) and math.isnan(right)) or struct.pack("d", left) == struct.pack("d", right)
+        return (math.isnan(left) and math.isnan(right)) or struct.pack("d", left) == struct.pack(
+            "d", right
+        )
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, dict):
         return list(left) == list(right) and all(same(left[name], right[name]) for name in left)
     if is_dataclass(left):
-        return all(same(getattr(left, part.name), getattr(right, part.name)) for part in fields(left))
+        return all(
+            same(getattr(left, part.name), getattr(right, part.name)) for part in fields(left)
+        )
     return bool(left == right)
 
 
@@ -109,29 +120,50 @@ def test_form_is_plain() -> None:
 def test_numbers_become_floats_where_floats_are_meant() -> None:
     assert same(decode(float, 1), 1.0)
     assert same(encode(Site("a", 1, True, 1)), {"name": "a", "score": 1.0, "kept": True, "size": 1})
-    assert same(encode(Site("a", np.float64(0.1), True, 1)), {"name": "a", "score": 0.1, "kept": True, "size": 1})
+    assert same(
+        encode(Site("a", np.float64(0.1), True, 1)),
+        {"name": "a", "score": 0.1, "kept": True, "size": 1},
+    )
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "text for a number": ({"sites": [{**PLAIN, "score": "x"}]}, r"sites\[0\]\.score: expected a number, found 'x'"),
-    "the fourth": ({"sites": [PLAIN] * 3 + [{**PLAIN, "score": "x"}]}, r"sites\[3\]\.score: expected a number, found 'x'"),
-    "true for a number": ({"sites": [{**PLAIN, "score": True}]}, r"sites\[0\]\.score: expected a number, found True"),
+    "text for a number": (
+        {"sites": [{**PLAIN, "score": "x"}]},
+        r"sites\[0\]\.score: expected a number, found 'x'",
+    ),
+    "the fourth": (
+        {"sites": [PLAIN] * 3 + [{**PLAIN, "score": "x"}]},
+        r"sites\[3\]\.score: expected a number, found 'x'",
+    ),
+    "true for a number": (
+        {"sites": [{**PLAIN, "score": True}]},
+        r"sites\[0\]\.score: expected a number, found True",
+    ),
     "true for an integer": ({"seed": True}, r"seed: expected a whole number, found True"),
     "float for an integer": ({"seed": 1.0}, r"seed: expected a whole number, found 1\.0"),
-    "null for an integer": ({"span": [None, 1.0]}, r"span\[0\]: expected a whole number, found None"),
-    "integer for a boolean": ({"best": {**PLAIN, "kept": 1}}, r"best\.kept: expected true or false, found 1"),
+    "null for an integer": (
+        {"span": [None, 1.0]},
+        r"span\[0\]: expected a whole number, found None",
+    ),
+    "integer for a boolean": (
+        {"best": {**PLAIN, "kept": 1}},
+        r"best\.kept: expected true or false, found 1",
+    ),
     "number for text": ({"best": {**PLAIN, "name": 1}}, r"best\.name: expected a string, found 1"),
     "value for null": ({"absent": 0}, r"absent: expected nothing, found 0"),
     "list for a record": ({"best": [1]}, r"best: expected the fields of Site, found \[1\]"),
     "record for a list": ({"sites": {}}, r"sites: expected a list, found \{\}"),
     "text for a list": ({"grid": ["ab"]}, r"grid\[0\]: expected a list, found 'ab'"),
     "list for a dict": ({"by_name": []}, r"by_name: expected a dict with string keys, found \[\]"),
-    "deep in a dict": ({"by_name": {"b": {**PLAIN, "size": "3"}}}, r"by_name\.b\.size: expected a whole number"),
+    "deep in a dict": (
+        {"by_name": {"b": {**PLAIN, "size": "3"}}},
+        r"by_name\.b\.size: expected a whole number",
+    ),
     "too few items": ({"span": [1]}, r"span: expected 2 items, found 1"),
     "too many items": ({"nothing": [1]}, r"nothing: expected 0 items, found 1"),
     "huge": ({"cutoff": 10**400}, r"cutoff: expected a finite number, found 1000"),
     "infinite": ({"cutoff": math.inf}, r"cutoff: expected a finite number, found inf"),
-    "unknown key": ({"best": {**PLAIN, "colour": 1}}, r"best: unknown 'colour'"),
+    "unknown key": ({"best": {**PLAIN, "color": 1}}, r"best: unknown 'color'"),
     "missing keys": ({"best": {"kept": True, "size": 3}}, r"best: missing 'name', 'score'"),
 }
 
@@ -191,14 +223,42 @@ UNENCODABLE: dict[str, tuple[object, type[SigmascopeError], str]] = {
     "infinity": (Site("a", math.inf, True, 1), InputError, r"content\.score: inf is infinite"),
     "-infinity": ([1.0, -math.inf], InputError, r"content\[1\]: -inf is infinite"),
     "huge": (Site("a", 10**400, True, 1), InputError, r"content\.score: 1000.*is infinite"),
-    "NaN or None": (Maybe(math.nan), InputError, r"content\.number: NaN would be read back as None"),
-    "wrong field": (Site("a", 0.5, True, 1.5), InputTypeError, r"content\.size: expected a whole number, found 1\.5"),  # type: ignore[arg-type]
-    "list for tuple": (Report([], *([None] * 8)), InputTypeError, r"content\.sites: expected tuple, found \[\]"),  # type: ignore[arg-type]
-    "subclass": (Holder(Larger("a", 0.5, True, 1)), InputTypeError, r"content\.site: expected Site, found Larger"),
-    "named tuple": (Holder(SITE, Pair(1, 2)), InputTypeError, r"content\.pair: expected tuple, found"),
-    "tuple length": (Holder(SITE, (1, 2, 3)), InputTypeError, r"content\.pair: expected 2 items, found 3"),  # type: ignore[arg-type]
+    "NaN or None": (
+        Maybe(math.nan),
+        InputError,
+        r"content\.number: NaN would be read back as None",
+    ),
+    "wrong field": (
+        Site("a", 0.5, True, 1.5),
+        InputTypeError,
+        r"content\.size: expected a whole number, found 1\.5",
+    ),  # type: ignore[arg-type]
+    "list for tuple": (
+        Report([], *([None] * 8)),
+        InputTypeError,
+        r"content\.sites: expected tuple, found \[\]",
+    ),  # type: ignore[arg-type]
+    "subclass": (
+        Holder(Larger("a", 0.5, True, 1)),
+        InputTypeError,
+        r"content\.site: expected Site, found Larger",
+    ),
+    "named tuple": (
+        Holder(SITE, Pair(1, 2)),
+        InputTypeError,
+        r"content\.pair: expected tuple, found",
+    ),
+    "tuple length": (
+        Holder(SITE, (1, 2, 3)),
+        InputTypeError,
+        r"content\.pair: expected 2 items, found 3",
+    ),  # type: ignore[arg-type]
     "key": ({"a": {1: 2}}, InputTypeError, r"content\.a: expected a dict with string keys"),
-    "object": ({"a": {1, 2}}, InputTypeError, r"content\.a: a <class 'set'> cannot be stored. Use plain types"),
+    "object": (
+        {"a": {1, 2}},
+        InputTypeError,
+        r"content\.a: a <class 'set'> cannot be stored. Use plain types",
+    ),
     "class": (Site, InputTypeError, r"content: a <class 'type'> cannot be stored"),
 }
 
@@ -212,7 +272,10 @@ def test_what_would_not_come_back_is_not_encoded(name: str) -> None:
     assert encode(Holder(SITE)) == {"site": encode(SITE), "pair": [1, 2]}
 
 
-@pytest.mark.parametrize("kind", [list, dict, tuple, dict[int, str], int | str, set[int], Literal["a"], object, bytes, Pair])
+@pytest.mark.parametrize(
+    "kind",
+    [list, dict, tuple, dict[int, str], int | str, set[int], Literal["a"], object, bytes, Pair],
+)
 def test_hint_that_leaves_the_type_open(kind: Any) -> None:
     with pytest.raises(InputTypeError, match=r"content: a .* cannot be stored"):
         decode(kind, [])

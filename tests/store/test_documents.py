@@ -22,7 +22,9 @@ CONTENT = {"σ": [0.1, -0.0, 5e-324, 1, True, None, "Zürich 🌍"], "empty": [{
 finite = st.floats(allow_nan=False, allow_infinity=False)
 text = st.text(st.characters(exclude_categories=["Cs"]))
 leaves = st.none() | st.booleans() | st.integers(-(2**64) + 1, 2**64 - 1) | finite | text
-plain = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(text, inner), max_leaves=20)
+plain = st.recursive(
+    leaves, lambda inner: st.lists(inner) | st.dictionaries(text, inner), max_leaves=20
+)
 
 
 def written(folder: Path, data: bytes) -> Path:
@@ -31,7 +33,9 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-def document(content: str, *, form: str = "sigmascope", kind: str = KIND, version: object = VERSION) -> bytes:
+def document(
+    content: str, *, form: str = "sigmascope", kind: str = KIND, version: object = VERSION
+) -> bytes:
     return f'{{"format": "{form}", "kind": "{kind}", "version": {version}, "content": {content}}}'.encode()
 
 
@@ -58,7 +62,8 @@ def test_document_comes_back(tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8")) == wrap(KIND, VERSION, CONTENT)
     lines = path.read_text(encoding="utf-8").splitlines()
     write_json(path, KIND, VERSION, {**CONTENT, "empty": None})
-    assert len(set(lines) & set(path.read_text(encoding="utf-8").splitlines())) > 10  # a change shows as a change of few lines
+    # a change shows as a change of few lines
+    assert len(set(lines) & set(path.read_text(encoding="utf-8").splitlines())) > 10
 
 
 def test_truncation_at_every_byte(tmp_path: Path) -> None:
@@ -67,9 +72,13 @@ def test_truncation_at_every_byte(tmp_path: Path) -> None:
     data = path.read_bytes()
     assert data.endswith(b"}\n")
     for length in range(len(data) - 1):
-        with pytest.raises(FileFormatError, match=r"a\.json is truncated, damaged or not a JSON file .* Restore a copy"):
+        with pytest.raises(
+            FileFormatError,
+            match=r"a\.json is truncated, damaged or not a JSON file .* Restore a copy",
+        ):
             read_json(written(tmp_path, data[:length]), KIND, VERSION)
-    assert read_json(written(tmp_path, data[:-1]), KIND, VERSION) == CONTENT  # only the last newline is gone
+    # only the last newline is gone
+    assert read_json(written(tmp_path, data[:-1]), KIND, VERSION) == CONTENT
 
 
 HOSTILE = {
@@ -91,7 +100,10 @@ HOSTILE = {
     "integer of a million digits": (document("9" * 10**6), "has more than 64 bits"),
     "integer of 65 bits": (document(f"-{2**64}"), "has more than 64 bits"),
     "key twice": (document('[{"a": 1, "b": 2, "a": 1}]'), "'a' occurs twice"),
-    "kind twice": (document("1").replace(b'"version"', b'"kind": "x", "version"'), "'kind' occurs twice"),
+    "kind twice": (
+        document("1").replace(b'"version"', b'"kind": "x", "version"'),
+        "'kind' occurs twice",
+    ),
     "deep lists": (b"[" * 10**6 + b"]" * 10**6, "nested too deeply"),
     "deep content": (document('{"a":' * 10**5 + "1" + "}" * 10**5), "nested too deeply"),
     "only brackets": (b"[" * 10**6, "nested too deeply"),
@@ -103,10 +115,19 @@ HOSTILE = {
     "number": (b"3", "was not written by sigmascope"),
     "foreign": (b'{"format": {"a": 1}, "content": 1}', "was not written by sigmascope"),
     "other format": (document("1", form="onnx"), "was not written by sigmascope"),
-    "other kind": (document("1", kind="journal"), "is of kind 'journal'. Give a file of kind 'scores'"),
+    "other kind": (
+        document("1", kind="journal"),
+        "is of kind 'journal'. Give a file of kind 'scores'",
+    ),
     "no kind": (b'{"format": "sigmascope", "version": 3, "content": 1}', "is of kind None"),
-    "newer": (document("1", version=4), "written by a newer sigmascope: scores version 4, this one reads 3. Upgrade"),
-    "older": (document("1", version=2), "has scores version 2, this sigmascope reads 3. Write it again"),
+    "newer": (
+        document("1", version=4),
+        "written by a newer sigmascope: scores version 4, this one reads 3. Upgrade",
+    ),
+    "older": (
+        document("1", version=2),
+        "has scores version 2, this sigmascope reads 3. Write it again",
+    ),
     "version true": (document("1", version="true"), "has scores version True"),
     "version text": (document("1", version='"3"'), "has scores version '3'"),
     "version float": (document("1", version="3.0"), "has scores version 3.0"),
@@ -123,7 +144,9 @@ def test_hostile_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
     assert len(str(caught.value)) < 600
 
 
-@pytest.mark.parametrize("content", [r'"\ud83d\ude00"', r'"\\ud800"', "-0", "18446744073709551615", "1e-999", " [ ]\n"])
+@pytest.mark.parametrize(
+    "content", [r'"\ud83d\ude00"', r'"\\ud800"', "-0", "18446744073709551615", "1e-999", " [ ]\n"]
+)
 def test_unusual_but_sound_json_is_read(tmp_path: Path, content: str) -> None:
     assert read_json(written(tmp_path, document(content)), KIND, VERSION) == json.loads(content)
 

@@ -44,7 +44,11 @@ def octets(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return left.dtype == right.dtype and left.shape == right.shape and octets(left).equal(octets(right))
+    return (
+        left.dtype == right.dtype
+        and left.shape == right.shape
+        and octets(left).equal(octets(right))
+    )
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -57,7 +61,8 @@ def test_round_trip(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["a.safetensors"]
     write_features(str(path), {}, {})
     assert read_features(str(path)) == ({}, {})
-    assert all(same(found[name], tensor) for name, tensor in tensors().items())  # what was read outlives the file
+    # what was read outlives the file
+    assert all(same(found[name], tensor) for name, tensor in tensors().items())
 
 
 def test_views_and_shared_memory(tmp_path: Path) -> None:
@@ -76,7 +81,10 @@ def test_views_and_shared_memory(tmp_path: Path) -> None:
     }
     write_features(tmp_path / "a", views, {})
     found, _ = read_features(tmp_path / "a")
-    assert all(same(found[name], tensor.detach().clone().resolve_conj().resolve_neg()) for name, tensor in views.items())
+    assert all(
+        same(found[name], tensor.detach().clone().resolve_conj().resolve_neg())
+        for name, tensor in views.items()
+    )
     assert found["conjugate"].tolist() == [1 - 2j, 3 + 4j]
     assert not any(tensor.requires_grad for tensor in found.values())
     found["base"].zero_()
@@ -85,7 +93,10 @@ def test_views_and_shared_memory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
 def test_mode_follows_the_umask(tmp_path: Path) -> None:
-    code = "import os, sys; os.umask(0o027); from sigmascope.store import write_features; write_features(sys.argv[1], {}, {})"
+    code = (
+        "import os, sys; os.umask(0o027); from sigmascope.store import write_features; "
+        "write_features(sys.argv[1], {}, {})"
+    )
     subprocess.run([sys.executable, "-c", code, tmp_path / "a"], check=True, timeout=120)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
 
@@ -96,12 +107,17 @@ def test_truncation(tmp_path: Path) -> None:
     data = path.read_bytes()
     for length in sorted({*range(0, len(data), 7), *range(20), *range(len(data) - 20, len(data))}):
         path.write_bytes(data[:length])
-        with pytest.raises(FileFormatError, match=r"a is truncated, damaged or not a safetensors file: .*Restore a copy"):
+        with pytest.raises(
+            FileFormatError,
+            match=r"a is truncated, damaged or not a safetensors file: .*Restore a copy",
+        ):
             read_features(path)
 
 
 def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
-    """A flipped byte gives a named error or, among the numbers and names, another value: never anything else."""
+    """A flipped byte gives a named error or, among the numbers and names, another value: never
+    anything else.
+    """
     path = tmp_path / "a"
     write_features(path, tensors(), INFO)
     data = path.read_bytes()
@@ -109,7 +125,9 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
     refused = 0
     for _ in range(400):
         place = chance.randrange(len(data))
-        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :])
+        path.write_bytes(
+            data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
+        )
         try:
             read_features(path)
         except FileFormatError:
@@ -135,14 +153,20 @@ FOREIGN = {
         raw({"a": {"dtype": "F64", "shape": [2**40, 2**40], "data_offsets": [0, 8]}}, bytes(8)),
         "not a safetensors",
     ),
-    "beyond the end": (raw({"a": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]}}, bytes(8)), "not a safetensors file"),
+    "beyond the end": (
+        raw({"a": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]}}, bytes(8)),
+        "not a safetensors file",
+    ),
     "deep header": (struct.pack("<Q", 10**5) + b"[" * 10**5, "not a safetensors file"),
     "no metadata": (raw({}), "was not written by sigmascope. Give a features file that was"),
     "other metadata": (raw({"__metadata__": {"format": "pt"}}), "was not written by sigmascope"),
     "damaged entry": (raw({"__metadata__": {"sigmascope": "{"}}), "has damaged metadata"),
     "NaN": (raw({"__metadata__": {"sigmascope": "NaN"}}), "has damaged metadata: NaN is not JSON"),
     "other format": (raw({"__metadata__": {"sigmascope": "{}"}}), "was not written by sigmascope"),
-    "other kind": (raw(entry(wrap("scores", 1, {}))), "is of kind 'scores'. Give a file of kind 'features'"),
+    "other kind": (
+        raw(entry(wrap("scores", 1, {}))),
+        "is of kind 'scores'. Give a file of kind 'features'",
+    ),
     "newer": (raw(entry(wrap("features", 2, {}))), "written by a newer sigmascope: .*Upgrade"),
     "no dict": (raw(entry(wrap("features", 1, []))), "metadata that is not a dict"),
 }
@@ -175,7 +199,12 @@ def test_no_file(tmp_path: Path) -> None:
 
 ONE = torch.ones(2)
 UNWRITABLE: dict[str, tuple[object, object, type[SigmascopeError], str]] = {
-    "sparse": ({"a": ONE.to_sparse()}, {}, InputTypeError, "'a' is sparse, quantized or without data"),
+    "sparse": (
+        {"a": ONE.to_sparse()},
+        {},
+        InputTypeError,
+        "'a' is sparse, quantized or without data",
+    ),
     "meta": ({"a": ONE.to("meta")}, {}, InputTypeError, "'a' is sparse, quantized or without data"),
     "complex128": (
         {"a": ONE.to(torch.complex128)},
@@ -183,7 +212,12 @@ UNWRITABLE: dict[str, tuple[object, object, type[SigmascopeError], str]] = {
         InputTypeError,
         "safetensors cannot hold .*complex128.*Convert it first",
     ),
-    "number": ({"a": 1.0}, {}, InputTypeError, "'a' is not a tensor under a string name, but a float"),
+    "number": (
+        {"a": 1.0},
+        {},
+        InputTypeError,
+        "'a' is not a tensor under a string name, but a float",
+    ),
     "name": ({1: ONE}, {}, InputTypeError, "1 is not a tensor under a string name"),
     "half of a pair": ({"\ud800": ONE}, {}, InputTypeError, "surrogates not allowed"),
     "reserved": ({"__metadata__": ONE}, {}, InputError, "is reserved by safetensors"),

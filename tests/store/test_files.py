@@ -27,7 +27,9 @@ def test_writes_replaces_and_makes_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])
-def test_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     path = tmp_path / "file"
     write_atomic(path, b"old")
 
@@ -78,7 +80,9 @@ def test_no_moment_without_a_whole_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert events == ["fsync 5", "replace b'old' by b'newer'", "fsync folder"]
 
 
-def test_folder_that_cannot_be_synced_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_cannot_be_synced_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fsync = os.fsync
 
     def fail_for_folders(descriptor: int) -> None:
@@ -93,7 +97,10 @@ def test_folder_that_cannot_be_synced_is_no_failure(tmp_path: Path, monkeypatch:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes, links and pipes")
 def test_mode_link_and_pipe(tmp_path: Path) -> None:
-    code = "import os, sys; os.umask(0o027); from sigmascope.store import write_atomic; write_atomic(sys.argv[1], b'data')"
+    code = (
+        "import os, sys; os.umask(0o027); from sigmascope.store import write_atomic; "
+        "write_atomic(sys.argv[1], b'data')"
+    )
     subprocess.run([sys.executable, "-c", code, tmp_path / "file"], check=True, timeout=60)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
@@ -126,12 +133,19 @@ def test_limit_is_checked_before_reading(tmp_path: Path) -> None:
     path = tmp_path / "sparse"
     with path.open("wb") as file:
         file.truncate(2**40)
-    with pytest.raises(FileFormatError, match=r"sparse has 1099511627776 bytes, more than the 268435456 that are read"):
+    with pytest.raises(
+        FileFormatError,
+        match=r"sparse has 1099511627776 bytes, more than the 268435456 that are read",
+    ):
         read_bytes(path)
     check_source(path)
 
 
 def test_store_loads_no_torch() -> None:
-    code = "import sigmascope.store, sys; print({'torch', 'safetensors', 'numpy'} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    code = (
+        "import sigmascope.store, sys; print({'torch', 'safetensors', 'numpy'} & set(sys.modules))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
     assert run.stdout.strip() == "set()"

@@ -21,7 +21,12 @@ from sigmascope.store import Journal, write_json
 from sigmascope.store.documents import dump, wrap
 
 HEADER: dict[str, object] = {"model": "resnet50", "seed": 0, "options": {"eps": 1e-6, "kind": "σ"}}
-RECORDS: list[dict[str, object]] = [{"i": 0, "score": 0.1}, {"i": 1, "name": "Zürich"}, {}, {"i": 3, "none": None}]
+RECORDS: list[dict[str, object]] = [
+    {"i": 0, "score": 0.1},
+    {"i": 1, "name": "Zürich"},
+    {},
+    {"i": 3, "none": None},
+]
 
 
 def started(path: Path, records: list[dict[str, object]] = RECORDS) -> bytes:
@@ -43,7 +48,9 @@ def test_records_come_back(tmp_path: Path) -> None:
     assert path.read_bytes() == data
     started(path, [{"i": 4}])
     assert found(path) == [*RECORDS, {"i": 4}]
-    assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][1:] == found(path)
+    assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][
+        1:
+    ] == found(path)
 
 
 def test_records_are_those_found_when_opened(tmp_path: Path) -> None:
@@ -70,7 +77,17 @@ def test_truncation_at_every_byte_keeps_the_complete_records(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "tail", [b"{", b"{}", b'{"i": NaN}\n', bytes(4096), b"\x00\xff\n", b"[1]\n", b"\n", b'{"a": 1, "a": 2}\n']
+    "tail",
+    [
+        b"{",
+        b"{}",
+        b'{"i": NaN}\n',
+        bytes(4096),
+        b"\x00\xff\n",
+        b"[1]\n",
+        b"\n",
+        b'{"a": 1, "a": 2}\n',
+    ],
 )
 def test_garbled_last_line_is_cut_off(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "run"
@@ -80,7 +97,9 @@ def test_garbled_last_line_is_cut_off(tmp_path: Path, tail: bytes) -> None:
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize("line", [b'{"i": \n', b"\n", b"[]\n", b"\xff\n", b'{"i": NaN}\n', b"[" * 10**5 + b"\n"])
+@pytest.mark.parametrize(
+    "line", [b'{"i": \n', b"\n", b"[]\n", b"\xff\n", b'{"i": NaN}\n', b"[" * 10**5 + b"\n"]
+)
 def test_garbled_earlier_line_is_refused_and_kept(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "run"
     data = started(path) + line + b'{"i": 9}\n'
@@ -94,7 +113,11 @@ def test_other_run_is_named_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "run"
     data = started(path) + b'{"torn'
     path.write_bytes(data)
-    other: dict[str, object] = {"model": "x" * 1000, "options": {"eps": 1e-3, "kind": "σ"}, "device": None}
+    other: dict[str, object] = {
+        "model": "x" * 1000,
+        "options": {"eps": 1e-3, "kind": "σ"},
+        "device": None,
+    }
     with pytest.raises(ResumeError, match="run belongs to another run") as caught:
         Journal.open(path, other)
     message = str(caught.value)
@@ -168,7 +191,11 @@ def test_full_disk_leaves_complete_lines(tmp_path: Path, monkeypatch: pytest.Mon
     data = started(path)
     with Journal.open(path, HEADER) as journal:
         with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
+            patched.setattr(
+                os,
+                "fsync",
+                lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")),
+            )
             with pytest.raises(OSError, match="No space left"):
                 journal.append({"lost": 1})
         assert path.read_bytes() == data
@@ -193,7 +220,9 @@ def test_only_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with Journal.open(path, {}) as journal:
         with pytest.raises(ResumeError, match=r"run is open in another run\. Wait"):
             Journal.open(path, {})
-        run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60)
+        run = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60
+        )
         assert "ResumeError" in run.stderr
         journal.append({"still": "mine"})
     subprocess.run([sys.executable, "-c", code, path], check=True, timeout=60)
@@ -222,15 +251,20 @@ def test_killed_runs_keep_what_they_acknowledged(tmp_path: Path) -> None:
     moments = random.Random(0)
     acknowledged = -1
     for _ in range(5):
-        with subprocess.Popen([sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE, text=True) as run:
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE, text=True
+        ) as run:
             assert run.stdout is not None
             acknowledged = int(run.stdout.readline())
             time.sleep(moments.uniform(0, 0.05))
             run.kill()
-            acknowledged = max([acknowledged, *(int(line) for line in run.stdout if line.endswith("\n"))])
+            acknowledged = max(
+                [acknowledged, *(int(line) for line in run.stdout if line.endswith("\n"))]
+            )
         with Journal.open(path, {"run": 1}) as journal:
             assert [record["i"] for record in journal.records] == list(range(len(journal.records)))
             assert [len(str(record["pad"])) for record in journal.records] == [
                 i * 7919 % 5000 for i in range(len(journal.records))
             ]
-            assert len(journal.records) in (acknowledged + 1, acknowledged + 2)  # the last may lack its acknowledgement
+            # the last may lack its acknowledgment
+            assert len(journal.records) in (acknowledged + 1, acknowledged + 2)

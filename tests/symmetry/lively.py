@@ -1,4 +1,6 @@
-"""Networks whose parameters and statistics are all different from 0 and 1, so that a wrong move shows."""
+"""Networks whose parameters and statistics are all different from 0 and 1, so that a wrong move
+shows.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from torch import Tensor, nn
 
 
 def lively(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Fill a network in float64: weights of unit gain, and gains, offsets and statistics that differ between channels."""
+    """Fill a network in float64: weights of unit gain, and gains, offsets and statistics that
+    differ between channels.
+    """
     source = torch.Generator().manual_seed(seed)
     model = model.double().eval()
     with torch.no_grad():
@@ -18,7 +22,9 @@ def lively(model: nn.Module, seed: int = 0) -> nn.Module:
             if name.endswith("running_var") or (name.endswith("weight") and tensor.ndim == 1):
                 tensor.copy_(0.5 + noise.abs())
             else:
-                tensor.copy_(noise * (0.3 if tensor.ndim < 2 else max(tensor[0].numel(), 1) ** -0.5))
+                tensor.copy_(
+                    noise * (0.3 if tensor.ndim < 2 else max(tensor[0].numel(), 1) ** -0.5)
+                )
     return model
 
 

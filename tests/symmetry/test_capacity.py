@@ -20,7 +20,9 @@ def test_printed_differences(n: int, r: int, difference: float) -> None:
     assert capacity_logs(n, r, M=1, eps=1e-7).difference == pytest.approx(difference, abs=0.05)
 
 
-@pytest.mark.parametrize("row", GOLDEN["capacity__table"], ids=lambda row: f"n={row[0]:g}-r={row[1]:g}")
+@pytest.mark.parametrize(
+    "row", GOLDEN["capacity__table"], ids=lambda row: f"n={row[0]:g}-r={row[1]:g}"
+)
 def test_golden(row: np.ndarray) -> None:
     found = capacity_logs(int(row[0]), int(row[1]), float(row[2]), float(row[3]))
     np.testing.assert_allclose(found[:2], row[4:], atol=1e-6, rtol=0)
@@ -37,17 +39,23 @@ def test_counts_the_group_on_a_grid(n: int) -> None:
         for order in itertools.permutations(range(n))
         for scales in itertools.product(grid, repeat=n)
     }
-    assert capacity_logs(n, 1, M=2, eps=0.5).log_group == pytest.approx(math.log(len(matrices)), rel=1e-14)
+    assert capacity_logs(n, 1, M=2, eps=0.5).log_group == pytest.approx(
+        math.log(len(matrices)), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("n", [2, 7])
 def test_full_rank_has_a_dimension_for_every_entry(n: int) -> None:
-    assert capacity_logs(n, n, M=1, eps=0.25).log_matrices == pytest.approx(n * n * math.log(8), rel=1e-14)
+    assert capacity_logs(n, n, M=1, eps=0.25).log_matrices == pytest.approx(
+        n * n * math.log(8), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("n", [2, 16, 512, 4096])
 def test_the_group_is_the_smaller_family(n: int) -> None:
-    differences = [capacity_logs(n, r, M=1, eps=1e-3 / n).difference for r in sorted({1, 2, n // 2, n})]
+    differences = [
+        capacity_logs(n, r, M=1, eps=1e-3 / n).difference for r in sorted({1, 2, n // 2, n})
+    ]
     assert max(differences) < 0
     assert differences == sorted(differences, reverse=True)
 
@@ -70,6 +78,8 @@ def test_a_coarse_grid_turns_the_claim_around() -> None:
         ((4, 1, math.nan, 0.1), InputError, "make no grid"),
     ],
 )
-def test_refuses(arguments: tuple[int, int, float, float], error: type[Exception], message: str) -> None:
+def test_refuses(
+    arguments: tuple[int, int, float, float], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         capacity_logs(*arguments)

@@ -18,20 +18,31 @@ GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_grou
 
 
 def closed_form(scale: float) -> float:
-    """λ √(J(λ, λ) - 2 J(λ, 1) + J(1, 1)) with J(a, b) = E[X² (Φ(aX) - ½)(Φ(bX) - ½)], in 50 digits, since it cancels."""
+    """λ √(J(λ, λ) - 2 J(λ, 1) + J(1, 1)) with J(a, b) = E[X² (Φ(aX) - ½)(Φ(bX) - ½)], in 50 digits,
+    since it cancels.
+    """
     with mpmath.workdps(50):
         lam = mpmath.mpf(scale)
 
         def J(a: mpmath.mpf, b: mpmath.mpf) -> mpmath.mpf:
             angle = mpmath.asin(a * b / mpmath.sqrt((1 + a * a) * (1 + b * b)))
-            return (angle + a * b / mpmath.sqrt(1 + a * a + b * b) * (1 / (1 + a * a) + 1 / (1 + b * b))) / (2 * mpmath.pi)
+            return (
+                angle + a * b / mpmath.sqrt(1 + a * a + b * b) * (1 / (1 + a * a) + 1 / (1 + b * b))
+            ) / (2 * mpmath.pi)
 
         return float(lam * mpmath.sqrt(J(lam, lam) - 2 * J(lam, 1) + J(1, 1)))
 
 
 @pytest.mark.parametrize(
     ("lam", "xi"),
-    [(0.1, 0.0352204), (0.25, 0.0649638), (0.5, 0.0687345), (1.5, 0.0900382), (2, 0.1766985), (10, 1.2611391)],
+    [
+        (0.1, 0.0352204),
+        (0.25, 0.0649638),
+        (0.5, 0.0687345),
+        (1.5, 0.0900382),
+        (2, 0.1766985),
+        (10, 1.2611391),
+    ],
 )
 def test_printed_values(lam: float, xi: float) -> None:
     assert gelu_xi(lam) == pytest.approx(xi, abs=5e-8)
@@ -39,7 +50,10 @@ def test_printed_values(lam: float, xi: float) -> None:
 
 def test_local_maximum() -> None:
     found = optimize.minimize_scalar(
-        lambda lam: -gelu_xi(float(lam)), bounds=(0.1, 0.9), method="bounded", options={"xatol": 1e-9}
+        lambda lam: -gelu_xi(float(lam)),
+        bounds=(0.1, 0.9),
+        method="bounded",
+        options={"xatol": 1e-9},
     )
     assert found.x == pytest.approx(0.3888348, abs=1e-7)
     assert -found.fun == pytest.approx(0.0725675, abs=5e-8)
@@ -50,10 +64,14 @@ def test_golden() -> None:
     np.testing.assert_allclose(gelu_xi(lam), GOLDEN["gelu__xi"], atol=1e-9)
     sampled = gelu_xi(lam, "monte-carlo", samples=GOLDEN["gelu__mc_samples"])
     np.testing.assert_allclose(sampled, GOLDEN["gelu__mc_xi"], atol=1e-12)
-    assert gelu_asymptotic_slope() == pytest.approx(float(GOLDEN["gelu__asymptotic_slope"]), abs=1e-10)
+    assert gelu_asymptotic_slope() == pytest.approx(
+        float(GOLDEN["gelu__asymptotic_slope"]), abs=1e-10
+    )
 
 
-@pytest.mark.parametrize("lam", [1e-9, 1e-3, 0.1, 0.5, 0.9, 1.1, 2.0, 5.0, 8.5, 10.0, 30.0, 1e3, 1e8, 1e200])
+@pytest.mark.parametrize(
+    "lam", [1e-9, 1e-3, 0.1, 0.5, 0.9, 1.1, 2.0, 5.0, 8.5, 10.0, 30.0, 1e3, 1e8, 1e200]
+)
 def test_quadrature_is_exact(lam: float) -> None:
     assert gelu_xi(lam) == pytest.approx(closed_form(lam), rel=1e-13)
 
@@ -79,7 +97,9 @@ def test_slope() -> None:
 
 def test_slope_is_its_expectation() -> None:
     with mpmath.workdps(30):
-        squared = mpmath.quad(lambda x: 2 * x**2 * (1 - mpmath.ncdf(x)) ** 2 * mpmath.npdf(x), [0, 1, 4, 20])
+        squared = mpmath.quad(
+            lambda x: 2 * x**2 * (1 - mpmath.ncdf(x)) ** 2 * mpmath.npdf(x), [0, 1, 4, 20]
+        )
         assert gelu_asymptotic_slope() == pytest.approx(float(mpmath.sqrt(squared)), rel=1e-14)
 
 
@@ -100,9 +120,12 @@ def test_monte_carlo_approaches_quadrature() -> None:
     torch.testing.assert_close(sampled, exact, atol=0, rtol=0.02)
     assert not torch.equal(sampled, exact)
     assert torch.equal(sampled, gelu_xi(lam, "monte-carlo", generator=0))
-    assert torch.equal(sampled[:1], gelu_xi(lam[:1], "monte-carlo", generator=0))  # one sample for every λ
+    # one sample for every λ
+    assert torch.equal(sampled[:1], gelu_xi(lam[:1], "monte-carlo", generator=0))
     assert not torch.equal(sampled, gelu_xi(lam, "monte-carlo", generator=1))
-    assert gelu_xi(0.5, "monte-carlo", samples=10, generator=0) != pytest.approx(gelu_xi(0.5), rel=0.02)
+    assert gelu_xi(0.5, "monte-carlo", samples=10, generator=0) != pytest.approx(
+        gelu_xi(0.5), rel=0.02
+    )
 
 
 def test_grid_of_the_paper() -> None:
@@ -110,7 +133,9 @@ def test_grid_of_the_paper() -> None:
     values = gelu_xi(lam)
     assert isinstance(values, np.ndarray)
     assert values.shape == (1000,)
-    np.testing.assert_allclose(values[::333], [closed_form(value) for value in lam[::333]], rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(
+        values[::333], [closed_form(value) for value in lam[::333]], rtol=1e-12, atol=1e-16
+    )
 
 
 def test_kinds_stay_as_they_come() -> None:

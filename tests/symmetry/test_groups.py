@@ -23,7 +23,12 @@ PARAMETERS = {
     "power": [{}, {"degree": 3}, {"degree": 4}],
     "elu": [{}, {"alpha": 0.5}, {"alpha": -2.0}],
     "celu": [{}, {"alpha": 0.5}],
-    "hardtanh": [{}, {"low": -3.0, "high": 3.0}, {"low": -1.0, "high": 2.0}, {"low": 0.0, "high": 6.0}],
+    "hardtanh": [
+        {},
+        {"low": -3.0, "high": 3.0},
+        {"low": -1.0, "high": 2.0},
+        {"low": 0.0, "high": 6.0},
+    ],
 }
 ROWS = [group(name, **parameters) for name in GROUPS for parameters in PARAMETERS.get(name, [{}])]
 MONOMIAL = [row for row in ROWS if row.is_monomial]
@@ -35,8 +40,12 @@ every_monomial_row = pytest.mark.parametrize("row", MONOMIAL, ids=repr)
 
 def points(n: int = N, seed: int = 0) -> torch.Tensor:
     """Columns of both signs and several scales, (n, 400)."""
-    normal = torch.randn(4, n, 100, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return torch.cat([scale * part for scale, part in zip((0.1, 1.0, 3.0, 10.0), normal, strict=True)], dim=1)
+    normal = torch.randn(
+        4, n, 100, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    return torch.cat(
+        [scale * part for scale, part in zip((0.1, 1.0, 3.0, 10.0), normal, strict=True)], dim=1
+    )
 
 
 def error_of(A: torch.Tensor, B: torch.Tensor, row: Group) -> float:
@@ -91,7 +100,9 @@ def test_monomials_and_matrices_agree(row: Group) -> None:
     assert row.factor(first) is first
     torch.testing.assert_close(row.phi(first).matrix(), row.phi(first.matrix()), atol=0, rtol=1e-15)
     assert torch.equal(row.inverse(first).matrix(), row.inverse(first.matrix()))
-    assert torch.equal(row.compose(first, second).matrix(), row.compose(first.matrix(), second.matrix()))
+    assert torch.equal(
+        row.compose(first, second).matrix(), row.compose(first.matrix(), second.matrix())
+    )
 
 
 # The scales that each kind of group leaves out.
@@ -106,7 +117,9 @@ def test_other_scales_do_not_intertwine(row: Group) -> None:
         assert not row.contains(A)
         assert error_of(A, numeric_phi(A, row.sigma), row) > 1e-4
         assert not is_intertwiner(A, row.sigma)
-        with pytest.raises(InputError, match=f"not in the group of {row.name}.*channel 2 is {scale:g}"):
+        with pytest.raises(
+            InputError, match=f"not in the group of {row.name}.*channel 2 is {scale:g}"
+        ):
             row.phi(A)
 
 
@@ -118,7 +131,9 @@ def test_mixing_channels_does_not_intertwine(row: Group) -> None:
     assert not row.contains(A)
     assert not is_intertwiner(A, row.sigma)
     assert row.why_not(A) == "row 0 has 2 non-zero entries instead of one"
-    turn = torch.linalg.qr(torch.randn(N, N, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
+    turn = torch.linalg.qr(
+        torch.randn(N, N, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    )[0]
     assert not row.contains(turn)
     assert not is_intertwiner(turn, row.sigma)
 
@@ -161,10 +176,14 @@ def test_identity_takes_every_invertible_matrix() -> None:
         ("elu", {"alpha": 0}, "relu"),
     ],
 )
-def test_parameters_that_make_another_activation(name: str, parameters: dict[str, float], other: str) -> None:
+def test_parameters_that_make_another_activation(
+    name: str, parameters: dict[str, float], other: str
+) -> None:
     assert group(name, **parameters) == group(other)
     x = points()
-    special = torch.nn.functional.leaky_relu(x, parameters["slope"]) if name == "leaky_relu" else None
+    special = (
+        torch.nn.functional.leaky_relu(x, parameters["slope"]) if name == "leaky_relu" else None
+    )
     if special is not None:
         assert torch.equal(special, group(other).sigma(x))
 
@@ -191,7 +210,11 @@ def test_golden(key: str, name: str, parameters: dict[str, float]) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(row=st.sampled_from(MONOMIAL), n=st.integers(1, 7), seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)))
+@given(
+    row=st.sampled_from(MONOMIAL),
+    n=st.integers(1, 7),
+    seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)),
+)
 def test_factors_of_products(row: Group, n: int, seeds: tuple[int, int]) -> None:
     A, B = (row.draw(n, seed) for seed in seeds)
     product = row.factor(A.matrix() @ B.matrix())
@@ -206,7 +229,9 @@ def test_samples_have_the_stated_law() -> None:
     assert float(scales.mean()) == pytest.approx(1, abs=0.02)
     assert float(scales.log().mean()) == pytest.approx(-0.5, abs=0.01)
     assert float(scales.log().std()) == pytest.approx(1, abs=0.01)
-    assert float(group("relu").draw(100_000, generator, log_std=0.3).scales.log().std()) == pytest.approx(0.3, abs=0.01)
+    assert float(
+        group("relu").draw(100_000, generator, log_std=0.3).scales.log().std()
+    ) == pytest.approx(0.3, abs=0.01)
     signs = group("tanh").draw(100_000, generator).scales
     assert {*signs.tolist()} == {-1.0, 1.0}
     assert float(signs.mean()) == pytest.approx(0, abs=0.02)
@@ -214,7 +239,9 @@ def test_samples_have_the_stated_law() -> None:
     assert float(both.sign().mean()) == pytest.approx(0, abs=0.02)
     assert float(both.abs().log().std()) == pytest.approx(1, abs=0.01)
     assert group("gelu").draw(50, generator).is_permutation
-    assert torch.equal(group("relu").draw(9, 1, log_std=0).scales, torch.ones(9, dtype=torch.float64))
+    assert torch.equal(
+        group("relu").draw(9, 1, log_std=0).scales, torch.ones(9, dtype=torch.float64)
+    )
 
 
 def test_permutations_are_uniform() -> None:
@@ -251,7 +278,8 @@ def test_tolerance_is_relative() -> None:
     noise = 1e-7 * A.max(dim=1, keepdim=True).values
     assert row.contains(A + noise, tol=1e-5)
     assert not row.contains(A + noise)
-    assert not row.contains(torch.tensor([[1.0, 1e-12], [0.0, 1e-12]]))  # one per row, but column 1 holds two equals
+    # one per row, but column 1 holds two equals
+    assert not row.contains(torch.tensor([[1.0, 1e-12], [0.0, 1e-12]]))
     assert group("sigmoid").contains((1 + 1e-8) * torch.eye(3, dtype=torch.float64), tol=1e-7)
     assert not group("sigmoid").contains((1 + 1e-8) * torch.eye(3, dtype=torch.float64))
 
@@ -305,7 +333,9 @@ def test_groups_are_values() -> None:
         ("hardtanh", {"low": 1.0}, "Pass low < high"),
     ],
 )
-def test_refuses_names_and_parameters(name: str, parameters: dict[str, float], message: str) -> None:
+def test_refuses_names_and_parameters(
+    name: str, parameters: dict[str, float], message: str
+) -> None:
     with pytest.raises(OptionError, match=message):
         group(name, **parameters)
 
@@ -348,6 +378,8 @@ def test_refuses_to_draw() -> None:
 def test_scalars_of_numpy_are_numbers(slope: Any) -> None:
     assert repr(group("leaky_relu", slope=slope)) == repr(group("leaky_relu", slope=0.5))
     assert repr(group("power", degree=np.int64(3))) == repr(group("power", degree=3))
-    assert torch.equal(group("relu").sample(4, generator=np.int32(3)), group("relu").sample(4, generator=3))
+    assert torch.equal(
+        group("relu").sample(4, generator=np.int32(3)), group("relu").sample(4, generator=3)
+    )
     with pytest.raises(OptionError, match="no value for leaky_relu"):
         group("leaky_relu", slope=np.bool_(True))

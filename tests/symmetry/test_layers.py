@@ -1,4 +1,6 @@
-"""Tests for two networks compared layer by layer: against the features themselves, and everything left as it was."""
+"""Tests for two networks compared layer by layer: against the features themselves, and everything
+left as it was.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sigmascope.errors import FileFormatError, InputError, InputTypeError, MissingExtraError, NoActivationError, OptionError
+from sigmascope.errors import (
+    FileFormatError,
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    NoActivationError,
+    OptionError,
+)
 from sigmascope.symmetry.layers import LayerSimilarity, compare
 from sigmascope.symmetry.passes import Copies
 from sigmascope.symmetry.similarity import cka, procrustes
 
 
-def network(seed: int, *, widths: tuple[int, int, int] = (4, 6, 5), inplace: bool = False) -> nn.Sequential:
+def network(
+    seed: int, *, widths: tuple[int, int, int] = (4, 6, 5), inplace: bool = False
+) -> nn.Sequential:
     torch.manual_seed(seed)
     a, b, c = widths
     return nn.Sequential(
@@ -52,9 +63,14 @@ def outputs(model: nn.Sequential, x: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("measure", ["procrustes", "cka"])
 def test_every_entry_is_that_of_the_features(measure: str, group: str) -> None:
     one, other, data = network(0).double(), network(1, widths=(5, 6, 3)).double(), images().double()
-    found = compare(one, other, list(torch.split(data, 16)), measure=measure, group=group, dtype="float64")
+    found = compare(
+        one, other, list(torch.split(data, 16)), measure=measure, group=group, dtype="float64"
+    )
     function = {"procrustes": procrustes, "cka": cka}[measure]
-    expected = [[function(x, y, group=group).similarity for y in outputs(other, data)] for x in outputs(one, data)]
+    expected = [
+        [function(x, y, group=group).similarity for y in outputs(other, data)]
+        for x in outputs(one, data)
+    ]
     np.testing.assert_allclose(found.similarity, expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.distance, 1 - found.similarity)
     assert (found.rows, found.columns) == (("1", "4", "8"), ("1", "4", "8"))
@@ -75,7 +91,9 @@ def test_a_network_is_exactly_like_itself(measure: str) -> None:
         assert (found.similarity[~np.eye(3, dtype=bool)] < 1).all()
 
 
-@pytest.mark.parametrize(("measure", "what"), [("procrustes", "zero everywhere"), ("cka", "constant")])
+@pytest.mark.parametrize(
+    ("measure", "what"), [("procrustes", "zero everywhere"), ("cka", "constant")]
+)
 def test_channels_that_carry_nothing_are_noted(measure: str, what: str) -> None:
     one, other = network(0), network(1)
     with torch.no_grad():
@@ -83,7 +101,10 @@ def test_channels_that_carry_nothing_are_noted(measure: str, what: str) -> None:
         one[7].bias[1] = -1e3  # type: ignore[index,operator]
     found = compare(one, other, images(), measure=measure, names=("one", "other"))
     assert found.live == ((4, 4, found.live[0][2]), (4, 6, found.live[1][2]))
-    assert f"\nChannels of one (rows) that are {what}: 2 of 6 in 4, {5 - found.live[0][2]} of 5 in 8." in repr(found)
+    assert (
+        f"\nChannels of one (rows) that are {what}: 2 of 6 in 4, {5 - found.live[0][2]} of 5 in 8."
+        in repr(found)
+    )
     whole = compare(other[:5], other[:5], images(), measure=measure)
     assert "Channels of" not in repr(whole)
 
@@ -156,7 +177,11 @@ def test_everything_is_left_as_it_was() -> None:
         compare(one, other, [x], measure=measure)
     assert torch.equal(torch.rand(3), expected)
     assert one.training
-    assert not any(module._forward_hooks or module._forward_pre_hooks for model in (one, other) for module in model.modules())
+    assert not any(
+        module._forward_hooks or module._forward_pre_hooks
+        for model in (one, other)
+        for module in model.modules()
+    )
     assert torch.equal(x, kept)
     assert all(torch.equal(value, before[name]) for name, value in one.state_dict().items())
 
@@ -186,20 +211,29 @@ def test_cka_wants_data_that_comes_again_in_one_order() -> None:
     with pytest.raises(InputError, match="shuffle=False"):
         compare(one, other, Restless(), measure="cka")
     assert compare(one, other, iter([images()])).samples == 40
-    shuffled = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images()), batch_size=16, shuffle=True)
-    assert math.isfinite(compare(one, other, shuffled, measure="cka").similarity[0, 0])  # the seed makes one order of it
+    shuffled = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(images()), batch_size=16, shuffle=True
+    )
+    # the seed makes one order of it
+    assert math.isfinite(compare(one, other, shuffled, measure="cka").similarity[0, 0])
 
 
 def test_pairs_that_cannot_be_compared_have_a_reason() -> None:
     one = network(0)
     torch.manual_seed(1)
-    other = nn.Sequential(nn.Conv2d(3, 4, 3, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2), nn.ReLU())
+    other = nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2), nn.ReLU()
+    )
     nn.init.constant_(other[3].weight, 0)
     nn.init.constant_(other[3].bias, -1)  # dead
     found = compare(one, other, images())
     assert np.isnan(found.similarity[:, 1]).all()
     assert math.isfinite(found.similarity[0, 0]), "8 × 8 and 2 × 2"
-    assert {(lost.row, lost.column) for lost in found.missing} == {("1", "4"), ("4", "4"), ("8", "4")}
+    assert {(lost.row, lost.column) for lost in found.missing} == {
+        ("1", "4"),
+        ("4", "4"),
+        ("8", "4"),
+    }
     assert "2 of 2 channels of y are zero everywhere" in found.missing[0].reason
     assert found.live[1] == (4, 0)
     assert "1 and 4: 2 of 2 channels" in repr(found)
@@ -258,7 +292,13 @@ def test_tokens_are_read_along_their_channels() -> None:
 
 def test_refuses_what_cannot_be_run() -> None:
     one = network(0)
-    for options in ({"measure": "mse"}, {"group": "tanh"}, {"pairs": "some"}, {"dtype": "half"}, {"normaliser": "all"}):
+    for options in (
+        {"measure": "mse"},
+        {"group": "tanh"},
+        {"pairs": "some"},
+        {"dtype": "half"},
+        {"normaliser": "all"},
+    ):
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), **options)  # type: ignore[arg-type]
@@ -281,12 +321,18 @@ def test_refuses_what_cannot_be_run() -> None:
 @pytest.mark.parametrize(
     ("measure", "option", "match"),
     [
-        ("procrustes", {"kernel": "median"}, "kernel belongs to measure='cka', not to 'procrustes'"),
+        (
+            "procrustes",
+            {"kernel": "median"},
+            "kernel belongs to measure='cka', not to 'procrustes'",
+        ),
         ("cka", {"normaliser": "live"}, "normaliser belongs to measure='procrustes', not to 'cka'"),
         ("cka", {"max_batch": 3}, "option='max_batch' is not known. Did you mean 'max_batches'"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_refused(measure: str, option: dict[str, Any], match: str) -> None:
+def test_an_option_that_would_do_nothing_is_refused(
+    measure: str, option: dict[str, Any], match: str
+) -> None:
     with pytest.raises(OptionError, match=match):
         compare(network(0), network(0), images(), measure=measure, **option)
 
@@ -296,8 +342,18 @@ def test_options_reach_the_measure_and_the_run() -> None:
     with torch.no_grad():
         other[3].bias[:4] = -100  # dead channels, which the two normalisers count differently
     batches = torch.split(images(), 16)
-    found = compare(one, other, batches, normaliser="live", max_batches=2, activations=["relu"], channel_axis=None)
-    expected = procrustes(outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normaliser="live")
+    found = compare(
+        one,
+        other,
+        batches,
+        normaliser="live",
+        max_batches=2,
+        activations=["relu"],
+        channel_axis=None,
+    )
+    expected = procrustes(
+        outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normaliser="live"
+    )
     assert found.similarity[1, 1] == pytest.approx(expected.similarity, abs=1e-5)
     assert found.samples == 32
     assert found.settings == {"normaliser": "live", "dtype": "float32"}
@@ -305,7 +361,12 @@ def test_options_reach_the_measure_and_the_run() -> None:
     found = compare(one, other, batches, measure="cka", **options)
     expected_cka = cka(outputs(one, images())[0], outputs(other, images())[0], **options)
     assert found.similarity[0, 0] == pytest.approx(expected_cka.similarity, abs=1e-5)
-    assert found.settings == {"kernel": "median", "normalise": "none", "centered": "False", "dtype": "float32"}
+    assert found.settings == {
+        "kernel": "median",
+        "normalise": "none",
+        "centered": "False",
+        "dtype": "float32",
+    }
     linear = compare(one, other, batches, measure="cka", group="orthogonal")
     assert linear.settings["kernel"] == "sum"
 
@@ -321,7 +382,9 @@ def test_saved_and_read_back(tmp_path: Path) -> None:
 
 def test_prints_itself_and_becomes_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compare(network(0), network(1), images(), names=("one", "other"))
-    assert repr(found).startswith("Procrustes similarity, group relu: one (rows) and other, 40 samples\n")
+    assert repr(found).startswith(
+        "Procrustes similarity, group relu: one (rows) and other, 40 samples\n"
+    )
     frame = found.to_frame()
     np.testing.assert_array_equal(frame.to_numpy(), found.similarity)
     assert list(frame.index) == list(found.rows)

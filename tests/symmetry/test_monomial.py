@@ -1,4 +1,6 @@
-"""Monomial matrices against dense ones: every operation, computed from the factors, is that of the matrices."""
+"""Monomial matrices against dense ones: every operation, computed from the factors, is that of the
+matrices.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ patient = settings(max_examples=50, deadline=None)  # the first call of torch is
 
 
 def same(first: Monomial, second: Monomial) -> bool:
-    return torch.equal(first.permutation, second.permutation) and torch.equal(first.scales, second.scales)
+    return torch.equal(first.permutation, second.permutation) and torch.equal(
+        first.scales, second.scales
+    )
 
 
 def by_hand(element: Monomial) -> torch.Tensor:

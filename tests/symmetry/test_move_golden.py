@@ -1,4 +1,6 @@
-"""Moved weights against those that the formulas give, and outputs against those of the published networks."""
+"""Moved weights against those that the formulas give, and outputs against those of the published
+networks.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class ProjectedBlock(nn.Module):
 def filled(model: nn.Module, prefix: str) -> nn.Module:
     state = {key.removeprefix(prefix): golden(key) for key in GOLDEN if key.startswith(prefix)}
     extra = {"x", "y", "logits"}
-    missing = model.load_state_dict({key: value for key, value in state.items() if key not in extra}, strict=False)
+    missing = model.load_state_dict(
+        {key: value for key, value in state.items() if key not in extra}, strict=False
+    )
     assert not missing.unexpected_keys
     assert all(key.endswith("num_batches_tracked") for key in missing.missing_keys)
     return model.eval().double()
@@ -68,22 +72,30 @@ def perceptron(name: str, sigma: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-@pytest.mark.parametrize(("name", "sigma"), [("relu", nn.ReLU()), ("gaussian_rbf", Gaussian()), ("poly2", Square())])
+@pytest.mark.parametrize(
+    ("name", "sigma"), [("relu", nn.ReLU()), ("gaussian_rbf", Gaussian()), ("poly2", Square())]
+)
 def test_perceptrons(name: str, sigma: nn.Module) -> None:
     model = perceptron(name, sigma)
     x, y = golden(f"mlp_{name}__x").T, golden(f"mlp_{name}__y").T
     moved = move(model, {"0": golden(f"mlp_{name}__A1"), "2": golden(f"mlp_{name}__A2")})
     for number in (1, 2, 3):
         layer: Any = moved[2 * (number - 1)]
-        torch.testing.assert_close(layer.weight, golden(f"mlp_{name}__W{number}_new"), atol=1e-9, rtol=0)
-        torch.testing.assert_close(layer.bias, golden(f"mlp_{name}__b{number}_new"), atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            layer.weight, golden(f"mlp_{name}__W{number}_new"), atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(
+            layer.bias, golden(f"mlp_{name}__b{number}_new"), atol=1e-9, rtol=0
+        )
     scale = float(y.abs().max())
     for one in (model, moved, move(model, generator=3)):
         torch.testing.assert_close(one(x), y, rtol=0, atol=1e-9 * max(scale, 1))
 
 
 def test_batch_norm_perceptron() -> None:
-    """Formula E.45: elements in front of each batch norm and scales behind it; with eps = 0 both are exact."""
+    """Formula E.45: elements in front of each batch norm and scales behind it; with eps = 0 both
+    are exact.
+    """
     layers: list[nn.Module] = []
     for number in (1, 2):
         weight = golden(f"bnmlp__W{number}")
@@ -111,14 +123,26 @@ def test_batch_norm_perceptron() -> None:
     moved: Any = move(model, elements)
     for number in (1, 2):
         norm_new: Any = moved[3 * number - 2]
-        torch.testing.assert_close(moved[3 * number - 3].weight, golden(f"bnmlp__W{number}_new"), atol=1e-9, rtol=0)
-        torch.testing.assert_close(norm_new.weight, golden(f"bnmlp__gamma{number}_new"), atol=1e-9, rtol=0)
-        torch.testing.assert_close(norm_new.bias, golden(f"bnmlp__beta{number}_new"), atol=1e-9, rtol=0)
-        torch.testing.assert_close(norm_new.running_mean, golden(f"bnmlp__mean{number}_new"), atol=1e-9, rtol=0)
-        torch.testing.assert_close(norm_new.running_var, golden(f"bnmlp__var{number}_new"), atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            moved[3 * number - 3].weight, golden(f"bnmlp__W{number}_new"), atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(
+            norm_new.weight, golden(f"bnmlp__gamma{number}_new"), atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(
+            norm_new.bias, golden(f"bnmlp__beta{number}_new"), atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(
+            norm_new.running_mean, golden(f"bnmlp__mean{number}_new"), atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(
+            norm_new.running_var, golden(f"bnmlp__var{number}_new"), atol=1e-9, rtol=0
+        )
     torch.testing.assert_close(moved[6].weight, golden("bnmlp__W3_new"), atol=1e-9, rtol=0)
     for one in (model, moved):
-        torch.testing.assert_close(one(golden("bnmlp__x").T), golden("bnmlp__y").T, atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            one(golden("bnmlp__x").T), golden("bnmlp__y").T, atol=1e-9, rtol=0
+        )
 
 
 class Headed(nn.Module):
@@ -134,7 +158,11 @@ class Headed(nn.Module):
 
 @pytest.mark.parametrize("option", ["A", "B"])
 def test_residual_blocks(option: str) -> None:
-    block = BasicBlock(4, 8, 2, residual=True, activation=nn.ReLU, stream=nn.ReLU) if option == "A" else ProjectedBlock()
+    block = (
+        BasicBlock(4, 8, 2, residual=True, activation=nn.ReLU, stream=nn.ReLU)
+        if option == "A"
+        else ProjectedBlock()
+    )
     block = filled(block, f"block{option}__")
     x, y = golden(f"block{option}__x"), golden(f"block{option}__y")
     torch.testing.assert_close(block(x.double()).float(), y, atol=1e-5, rtol=0)
@@ -144,7 +172,9 @@ def test_residual_blocks(option: str) -> None:
     assert changed(model, moved) == {name for name, _ in model.named_parameters()} - {"head.bias"}
     listed = {space.name: space for space in spaces(model, x.double())}
     if option == "A":  # the zeros are put around the four channels of the shortcut, at 2 … 5
-        assert {space.name for space in listed.values() if "bn2" in space.name} == {"block.bn2[0:2,6:8]"}
+        assert {space.name for space in listed.values() if "bn2" in space.name} == {
+            "block.bn2[0:2,6:8]"
+        }
         assert "block.bn2[2:6]" in listed["stem"].joined
     else:
         assert listed["block.bn2"].joined == ("block.shortcut.1",)

@@ -35,7 +35,11 @@ class Tied(nn.Module):
 class Attends(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.embed, self.inner, self.norm = nn.Embedding(9, 8), nn.MultiheadAttention(8, 2, **options), nn.LayerNorm(8)
+        self.embed, self.inner, self.norm = (
+            nn.Embedding(9, 8),
+            nn.MultiheadAttention(8, 2, **options),
+            nn.LayerNorm(8),
+        )
         self.head = nn.Linear(8, 3)
 
     def forward(self, words: Tensor) -> Tensor:
@@ -52,29 +56,55 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Tensor]] = {
     "used twice": (Tied, torch.randn(3, 4, dtype=torch.float64)),
     "groups": (lambda: conv(nn.ReLU(), nn.Conv2d(8, 12, 3, groups=2), nn.ReLU()), images(6)),
     "filters": (lambda: conv(nn.ReLU(), nn.Conv2d(8, 24, 3, groups=8), nn.Tanh()), images(6)),
-    "filters of the input": (lambda: nn.Sequential(nn.Conv2d(3, 6, 3, groups=3), nn.ReLU(), nn.Conv2d(6, 2, 4)), images(6)),
+    "filters of the input": (
+        lambda: nn.Sequential(nn.Conv2d(3, 6, 3, groups=3), nn.ReLU(), nn.Conv2d(6, 2, 4)),
+        images(6),
+    ),
     "transposed": (lambda: conv(nn.ReLU(), nn.ConvTranspose2d(8, 5, 2, 2), nn.ReLU()), images(6)),
-    "circular": (lambda: conv(nn.ReLU(), nn.Conv2d(8, 5, 3, padding=1, padding_mode="circular"), nn.ReLU()), images(6)),
+    "circular": (
+        lambda: conv(nn.ReLU(), nn.Conv2d(8, 5, 3, padding=1, padding_mode="circular"), nn.ReLU()),
+        images(6),
+    ),
     "prelu": (lambda: conv(nn.PReLU(8), nn.Conv2d(8, 5, 3), nn.PReLU()), images(6)),
     "group norm": (lambda: conv(nn.GroupNorm(2, 8), nn.ReLU()), images(6)),
     "instance norm": (lambda: conv(nn.InstanceNorm2d(8, affine=True), nn.ReLU()), images(6)),
     "plain batch norm": (lambda: conv(nn.BatchNorm2d(8, affine=False), nn.ReLU()), images(6)),
-    "batch norm of the batch": (lambda: conv(nn.BatchNorm2d(8, track_running_stats=False), nn.ReLU()), images(6)),
-    "batch norm of the input": (lambda: nn.Sequential(nn.BatchNorm2d(3), conv(nn.BatchNorm2d(8), nn.ReLU())), images(6)),
-    "rms norm": (lambda: nn.Sequential(nn.Linear(4, 6), nn.RMSNorm(6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(3, 4).double()),
+    "batch norm of the batch": (
+        lambda: conv(nn.BatchNorm2d(8, track_running_stats=False), nn.ReLU()),
+        images(6),
+    ),
+    "batch norm of the input": (
+        lambda: nn.Sequential(nn.BatchNorm2d(3), conv(nn.BatchNorm2d(8), nn.ReLU())),
+        images(6),
+    ),
+    "rms norm": (
+        lambda: nn.Sequential(nn.Linear(4, 6), nn.RMSNorm(6), nn.ReLU(), nn.Linear(6, 2)),
+        torch.randn(3, 4).double(),
+    ),
     "attention": (Attends, WORDS),
     "attention, batch first": (lambda: Attends(batch_first=True), WORDS),
-    "attention, kept apart": (lambda: Attends(kdim=8, vdim=8, bias=False, add_bias_kv=False), WORDS),
+    "attention, kept apart": (
+        lambda: Attends(kdim=8, vdim=8, bias=False, add_bias_kv=False),
+        WORDS,
+    ),
     "encoder layer": (
-        lambda: nn.Sequential(nn.Linear(4, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 2)),
+        lambda: nn.Sequential(
+            nn.Linear(4, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 2)
+        ),
         torch.randn(2, 3, 4).double(),
     ),
-    "lines": (lambda: nn.Sequential(nn.Conv1d(3, 8, 3), nn.BatchNorm1d(8), nn.ReLU(), nn.Conv1d(8, 2, 3)), images(9)[:, :, 0]),
+    "lines": (
+        lambda: nn.Sequential(nn.Conv1d(3, 8, 3), nn.BatchNorm1d(8), nn.ReLU(), nn.Conv1d(8, 2, 3)),
+        images(9)[:, :, 0],
+    ),
     "volumes": (
         lambda: nn.Sequential(nn.Conv3d(3, 4, 3), nn.ReLU(), nn.Conv3d(4, 2, 1)),
         images(4)[..., None].expand(2, 3, 4, 4, 4),
     ),
-    "one image": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 2, 1)), images(6)[0]),
+    "one image": (
+        lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 2, 1)),
+        images(6)[0],
+    ),
 }
 
 
@@ -118,20 +148,31 @@ def test_parameters_used_in_two_ways_stay() -> None:
     (space,) = [space for space in spaces(twice) if space.name == "code"]
     assert space.is_fixed
     assert "code.weight is used in two ways" in space.reasons
-    assert check_equivalence(twice, move(twice, generator=0), torch.randn(5, 4).double()).relative_error < 1e-12
+    assert (
+        check_equivalence(
+            twice, move(twice, generator=0), torch.randn(5, 4).double()
+        ).relative_error
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize(
-    ("wrap", "layer"), [(nn.utils.parametrizations.weight_norm, "1"), (nn.utils.parametrizations.spectral_norm, "1")]
+    ("wrap", "layer"),
+    [(nn.utils.parametrizations.weight_norm, "1"), (nn.utils.parametrizations.spectral_norm, "1")],
 )
 def test_computed_weights_are_refused(wrap: Callable[[nn.Module], nn.Module], layer: str) -> None:
     model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), wrap(nn.Linear(5, 2)))
-    with pytest.raises(UnmovableError, match=r"2: linear cannot be moved: its weight, bias or statistics are computed"):
+    with pytest.raises(
+        UnmovableError,
+        match=r"2: linear cannot be moved: its weight, bias or statistics are computed",
+    ):
         move(model)
 
 
 def test_layers_that_mix_other_axes_are_refused() -> None:
-    with pytest.raises(UnmovableError, match="it mixes the last axis, and the channels of its input are on axis 1"):
+    with pytest.raises(
+        UnmovableError, match="it mixes the last axis, and the channels of its input are on axis 1"
+    ):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.Linear(32, 2)))
     with pytest.raises(UnmovableError, match="does not normalise over the axis of the channels"):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.LayerNorm([4, 32])))
@@ -151,7 +192,11 @@ def test_the_original_is_not_changed() -> None:
     model.train()
     model.get_submodule("blocks.0").eval()
     x, seen = images(32), list[str]()
-    before, given, flags = copy.deepcopy(model.state_dict()), x.clone(), [module.training for module in model.modules()]
+    before, given, flags = (
+        copy.deepcopy(model.state_dict()),
+        x.clone(),
+        [module.training for module in model.modules()],
+    )
     handle = model.get_submodule("fc").register_forward_hook(lambda *_: seen.append("fc"))
     state = torch.random.get_rng_state()
     moved = move(model, generator=0, example_input=x)
@@ -160,22 +205,33 @@ def test_the_original_is_not_changed() -> None:
     assert torch.equal(x, given)
     for one in (model, moved):
         assert [module.training for module in one.modules()] == flags
-        assert sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in one.modules()) == 1
+        assert (
+            sum(
+                len(module._forward_hooks) + len(module._forward_pre_hooks)
+                for module in one.modules()
+            )
+            == 1
+        )
     seen.clear()
     moved.eval()(x)
     assert seen == ["fc"]
     handle.remove()
-    assert [value.requires_grad for value in moved.parameters()] == [value.requires_grad for value in model.parameters()]
+    assert [value.requires_grad for value in moved.parameters()] == [
+        value.requires_grad for value in model.parameters()
+    ]
 
 
 def test_seeds_repeat() -> None:
     model = lively(NETWORKS["myrtle-nobn"]())
-    first, again, other = (move(model, generator=seed) for seed in (1, torch.Generator().manual_seed(1), 2))
+    first, again, other = (
+        move(model, generator=seed) for seed in (1, torch.Generator().manual_seed(1), 2)
+    )
     assert not changed(first, again)
     assert changed(first, other)
     gentle = move(model, generator=1, log_std=0.0)
     weight = model.get_parameter("0.weight")
-    torch.testing.assert_close(gentle.get_parameter("0.weight").sum(), weight.sum())  # a permutation only
+    # a permutation only
+    torch.testing.assert_close(gentle.get_parameter("0.weight").sum(), weight.sum())
 
 
 def test_single_precision() -> None:
@@ -224,8 +280,15 @@ def test_inputs() -> None:
     model = lively(Two())
     pair = torch.randn(5, 2).double(), torch.randn(5, 3).double()
     for example in (pair, dict(zip(("left", "right"), pair, strict=True))):
-        assert check_equivalence(model, move(model, generator=0, example_input=example), example).relative_error < 1e-12
-    with pytest.raises(InputError, match=r"no input could be made up for this network\. Pass example_input.*right"):
+        assert (
+            check_equivalence(
+                model, move(model, generator=0, example_input=example), example
+            ).relative_error
+            < 1e-12
+        )
+    with pytest.raises(
+        InputError, match=r"no input could be made up for this network\. Pass example_input.*right"
+    ):
         move(model)
     with pytest.raises(InputError, match=r"the network does not take example_input: .*shapes"):
         move(nn.Linear(2, 2), example_input=torch.zeros(2, 3))

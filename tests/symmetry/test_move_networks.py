@@ -16,7 +16,17 @@ from sigmascope.catalog.optional import optional
 from sigmascope.symmetry.action import UnmovableError, check_equivalence, move, spaces
 from tests.symmetry.lively import changed, images, lively
 
-ZOO = ["resnet20", "plain20", "resnet20-leaky0.1", "resnet20-leaky1", "myrtle", "myrtle-nobn", "vgg", "densenet", "mobilenetv2"]
+ZOO = [
+    "resnet20",
+    "plain20",
+    "resnet20-leaky0.1",
+    "resnet20-leaky1",
+    "myrtle",
+    "myrtle-nobn",
+    "vgg",
+    "densenet",
+    "mobilenetv2",
+]
 NORMED = ["vit", "convnext"]  # layer norm: permutations
 
 
@@ -73,7 +83,14 @@ def test_trained(name: str, exact_eval: bool) -> None:
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [("resnet18", id), ("resnet50", id), ("mobilenet_v2", id), ("alexnet", narrow), ("vgg11", narrow), ("vgg11_bn", narrow)],
+    [
+        ("resnet18", id),
+        ("resnet50", id),
+        ("mobilenet_v2", id),
+        ("alexnet", narrow),
+        ("vgg11", narrow),
+        ("vgg11_bn", narrow),
+    ],
 )
 def test_torchvision(name: str, change: Callable[[nn.Module], object]) -> None:
     model = torchvision(name, change)
@@ -94,7 +111,8 @@ def test_relu6_admits_permutations_only() -> None:
     found = {space.name: space for space in spaces(torchvision("mobilenet_v2"))}
     assert found["features.0.1"].group == "permutations"
     assert found["features.0.1"].reasons == ("relu6 admits d = 1 (features.0.2)",)
-    assert found["features.2.conv.3"].group == "permutations, d ≠ 0"  # no activation behind the bottleneck
+    # no activation behind the bottleneck
+    assert found["features.2.conv.3"].group == "permutations, d ≠ 0"
 
 
 def test_channel_shuffle_is_refused() -> None:
@@ -104,7 +122,10 @@ def test_channel_shuffle_is_refused() -> None:
 
 def test_attention_in_windows_is_refused() -> None:
     """Its heads are cut out of the channels by a view; rolling the positions is fine."""
-    with pytest.raises(UnmovableError, match=r"blocks\.0\.attention\.view#2: view .*splits the channels into groups"):
+    with pytest.raises(
+        UnmovableError,
+        match=r"blocks\.0\.attention\.view#2: view .*splits the channels into groups",
+    ):
         move(NETWORKS["swin"]())
 
 

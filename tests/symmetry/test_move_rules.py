@@ -19,7 +19,12 @@ from sigmascope.symmetry.wiring.ties import Ties
 from tests.symmetry.lively import changed, images, lively
 
 Body = Callable[[Tensor], Tensor]
-PERMUTED, SCALED, SIGNED, FREE = "permutations", "permutations, d > 0", "permutations, d = ±1", "permutations, d ≠ 0"
+PERMUTED, SCALED, SIGNED, FREE = (
+    "permutations",
+    "permutations, d > 0",
+    "permutations, d = ±1",
+    "permutations, d ≠ 0",
+)
 
 
 class Between(nn.Module):
@@ -29,7 +34,9 @@ class Between(nn.Module):
         super().__init__()
         self.conv, self.body = nn.Conv2d(3, 6, 1), body
         with torch.no_grad():
-            self.head = nn.Linear(body(self.conv(torch.zeros(2, 3, side, side))).flatten(1).shape[1], 4)
+            self.head = nn.Linear(
+                body(self.conv(torch.zeros(2, 3, side, side))).flatten(1).shape[1], 4
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(self.conv(x)).flatten(1))
@@ -74,10 +81,19 @@ BODIES: dict[str, tuple[Body, str]] = {
     "constant for all": (lambda x: x + torch.ones(4, 4, dtype=x.dtype), PERMUTED),
     "times a constant for all": (lambda x: x * torch.arange(1.0, 5, dtype=x.dtype), FREE),
     "constant for each": (lambda x: x + torch.arange(6, dtype=x.dtype)[:, None, None], "fixed"),
-    "times a constant for each": (lambda x: x * torch.arange(1.0, 7, dtype=x.dtype)[:, None, None], "fixed"),
-    "over a constant for each": (lambda x: x / torch.arange(1.0, 7, dtype=x.dtype)[:, None, None], "fixed"),
+    "times a constant for each": (
+        lambda x: x * torch.arange(1.0, 7, dtype=x.dtype)[:, None, None],
+        "fixed",
+    ),
+    "over a constant for each": (
+        lambda x: x / torch.arange(1.0, 7, dtype=x.dtype)[:, None, None],
+        "fixed",
+    ),
     "sum by keywords": (lambda x: torch.add(input=x, other=torch.relu(x)), SCALED),
-    "product by keywords": (lambda x: torch.mul(input=torch.full((4,), 2.0, dtype=x.dtype), other=x), FREE),
+    "product by keywords": (
+        lambda x: torch.mul(input=torch.full((4,), 2.0, dtype=x.dtype), other=x),
+        FREE,
+    ),
     "quotient by keywords": (lambda x: torch.div(input=x, other=3), FREE),
     "rounded quotient": (lambda x: torch.div(x, 0.5, rounding_mode="floor"), PERMUTED),
     # positions
@@ -115,7 +131,10 @@ BODIES: dict[str, tuple[Body, str]] = {
     "zeros beside": (lambda x: torch.cat([torch.zeros(2, 2, 4, 4, dtype=x.dtype), x], 1), FREE),
     "ones beside": (lambda x: torch.cat([torch.ones(2, 2, 4, 4, dtype=x.dtype), x], 1), FREE),
     "zeros around": (lambda x: F.pad(x, (0, 0, 0, 0, 2, 1)), FREE),
-    "zeros around, added": (lambda x: F.pad(x, (0, 0, 0, 0, 0, 2)) + F.pad(x, (0, 0, 0, 0, 2, 0)), FREE),
+    "zeros around, added": (
+        lambda x: F.pad(x, (0, 0, 0, 0, 0, 2)) + F.pad(x, (0, 0, 0, 0, 2, 0)),
+        FREE,
+    ),
     # norms without parameters
     "layer norm": (lambda x: F.layer_norm(by_channel(x), (6,)), PERMUTED),
     "group norm": (lambda x: F.group_norm(x, 2), ""),
@@ -154,7 +173,9 @@ def test_activations_have_the_scales_of_their_group(name: str) -> None:
     words = {"one": PERMUTED, "signs": SIGNED, "positive": SCALED, "nonzero": FREE, "linear": FREE}
     (space,) = [space for space in spaces(model, x) if space.name == "conv"]
     assert space.group == words[own.scalars.name]
-    assert check_equivalence(model, move(model, generator=1, example_input=x), x).relative_error < 1e-9
+    assert (
+        check_equivalence(model, move(model, generator=1, example_input=x), x).relative_error < 1e-9
+    )
 
 
 def hidden(x: Tensor) -> Tensor:
@@ -171,9 +192,15 @@ def swallowed(x: Tensor) -> Tensor:
 
 
 REFUSED: dict[str, tuple[Body, str]] = {
-    "unknown": (lambda x: x.cumsum(2), r"cumsum: cumsum cannot be moved: the table has no row for it"),
+    "unknown": (
+        lambda x: x.cumsum(2),
+        r"cumsum: cumsum cannot be moved: the table has no row for it",
+    ),
     "product with a matrix": (lambda x: x @ torch.ones(4, 4, dtype=x.dtype), "matmul.*no row"),
-    "values read": (lambda x: x if float(x.sum((2, 3)).flatten()[0]) > 0 else -x, "__getitem__.*slices only"),
+    "values read": (
+        lambda x: x if float(x.sum((2, 3)).flatten()[0]) > 0 else -x,
+        "__getitem__.*slices only",
+    ),
     "comparison": (lambda x: torch.where(x > 0, x, -x), "gt.*no row"),
     "item": (lambda x: x * x.mean((2, 3)).amax(0).std().item(), "no row"),
     "sum over channels": (lambda x: x.sum(1), "it is taken over the channels"),
@@ -181,19 +208,31 @@ REFUSED: dict[str, tuple[Body, str]] = {
     "one channel": (lambda x: x[:, 0], "channels are followed through slices only"),
     "listed channels": (lambda x: x[:, [1, 0]], "channels are followed through slices only"),
     "every second channel": (lambda x: x[:, ::2], "slices without a step only"),
-    "groups": (lambda x: x.view(2, 2, 3, 4, 4).transpose(1, 2).reshape(2, 6, 4, 4), "splits the channels into groups"),
+    "groups": (
+        lambda x: x.view(2, 2, 3, 4, 4).transpose(1, 2).reshape(2, 6, 4, 4),
+        "splits the channels into groups",
+    ),
     "repeated channels": (
         lambda x: x.sum((2, 3)).unsqueeze(1).expand(-1, 6, -1).mT + x.mean((2, 3))[:, None],
         "different axes",
     ),
     "denominator": (lambda x: 1 / (x.abs() + 1), "may not stand in a denominator"),
     "ratio": (lambda x: x / x.abs(), "may not stand in a denominator"),
-    "written into": (lambda x: torch.zeros(2, 8, 4, 4, dtype=x.dtype).index_copy(1, torch.arange(6), x), "no row"),
+    "written into": (
+        lambda x: torch.zeros(2, 8, 4, 4, dtype=x.dtype).index_copy(1, torch.arange(6), x),
+        "no row",
+    ),
     "input in place": (lambda x: torch.ones(2, 6, 4, 4, dtype=x.dtype).add_(x), "in place"),
     "squared in place": (lambda x: x.square_(), "in place, and views of that tensor"),
     "random": (lambda x: F.dropout(x, 0.5), "it is random"),
-    "padded channels": (lambda x: F.pad(x, (0, 0, 0, 0, 1, 1), value=1.0), "padded with zeros only"),
-    "one channel for all": (lambda x: x.mean((2, 3))[:, :1] + torch.ones(2, 6, dtype=x.dtype), "6 channels out of 1"),
+    "padded channels": (
+        lambda x: F.pad(x, (0, 0, 0, 0, 1, 1), value=1.0),
+        "padded with zeros only",
+    ),
+    "one channel for all": (
+        lambda x: x.mean((2, 3))[:, :1] + torch.ones(2, 6, dtype=x.dtype),
+        "6 channels out of 1",
+    ),
     "exponent": (lambda x: 2**x, "__rpow__.*no row"),
     "max pool over channels": (
         lambda x: F.max_pool2d(by_channel(x), 2),
@@ -203,9 +242,18 @@ REFUSED: dict[str, tuple[Body, str]] = {
         lambda x: F.max_pool2d(by_channel(x), 2, return_indices=True)[0],
         "it pools over the channels: it expects them on axis 1, and they are on axis 3",
     ),
-    "average over channels": (lambda x: F.adaptive_avg_pool2d(by_channel(x), 2), "it pools over the channels"),
-    "interpolation of channels": (lambda x: F.interpolate(by_channel(x), scale_factor=2), "interpolates between the channels"),
-    "rolled channels": (lambda x: torch.roll(x, (1, 1), (-3, 2)), "roll cannot be moved: it rolls the channels"),
+    "average over channels": (
+        lambda x: F.adaptive_avg_pool2d(by_channel(x), 2),
+        "it pools over the channels",
+    ),
+    "interpolation of channels": (
+        lambda x: F.interpolate(by_channel(x), scale_factor=2),
+        "interpolates between the channels",
+    ),
+    "rolled channels": (
+        lambda x: torch.roll(x, (1, 1), (-3, 2)),
+        "roll cannot be moved: it rolls the channels",
+    ),
     "all rolled": (lambda x: x.roll(1), "it rolls the channels"),
     "caught": (swallowed, "cumsum.*no row"),
     "out of sight": (lambda x: torch.relu(hidden(x)), "one of its tensors comes from out of sight"),
@@ -223,15 +271,21 @@ def test_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 4), (3, 4)])
-@pytest.mark.parametrize("pool", [nn.AvgPool1d(3, 1, 1), nn.MaxPool1d(3, 1, 1), nn.AdaptiveAvgPool1d(8)])
-def test_pooling_over_the_last_axis_of_a_perceptron_is_refused(pool: nn.Module, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "pool", [nn.AvgPool1d(3, 1, 1), nn.MaxPool1d(3, 1, 1), nn.AdaptiveAvgPool1d(8)]
+)
+def test_pooling_over_the_last_axis_of_a_perceptron_is_refused(
+    pool: nn.Module, shape: tuple[int, ...]
+) -> None:
     model = lively(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), pool, nn.Linear(8, 2)))
     with pytest.raises(UnmovableError, match="it pools over the channels"):
         move(model, example_input=torch.ones(shape, dtype=torch.float64))
 
 
 def test_pooling_without_an_axis_of_samples() -> None:
-    model = lively(nn.Sequential(nn.Conv2d(3, 6, 1), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(6, 2, 1)))
+    model = lively(
+        nn.Sequential(nn.Conv2d(3, 6, 1), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(6, 2, 1))
+    )
     x = images(4)[0]
     moved = move(model, generator=0, example_input=x)
     assert check_equivalence(model, moved, x).relative_error < 1e-9
@@ -241,30 +295,49 @@ def test_pooling_without_an_axis_of_samples() -> None:
 def test_a_single_channel_goes_on_to_what_follows() -> None:
     """Flattened it is scaled at every position; a convolution behind it is none of one channel each."""
     bottleneck = nn.Sequential(nn.Conv2d(3, 1, 1), nn.ReLU(), nn.Flatten(), nn.Linear(16, 4))
-    widening = nn.Sequential(nn.Conv2d(3, 1, 1), nn.ReLU(), nn.Conv2d(1, 6, 1), nn.ReLU(), nn.Conv2d(6, 2, 1), nn.Flatten())
+    widening = nn.Sequential(
+        nn.Conv2d(3, 1, 1),
+        nn.ReLU(),
+        nn.Conv2d(1, 6, 1),
+        nn.ReLU(),
+        nn.Conv2d(6, 2, 1),
+        nn.Flatten(),
+    )
     for model in (lively(bottleneck), lively(widening)):
         x = images(4)
         moved = move(model, generator=0, example_input=x)
         assert check_equivalence(model, moved, x).relative_error < 1e-9
         assert "0.weight" in changed(model, moved)
-    spaces_of = {space.name: (space.width, space.group) for space in spaces(lively(widening), images(4))}
+    spaces_of = {
+        space.name: (space.width, space.group) for space in spaces(lively(widening), images(4))
+    }
     assert spaces_of["2"] == (6, SCALED)
 
 
 def test_reshapes_by_brute_force() -> None:
-    """Every reshape of a small tensor: where channels are found again, each entry is one of its channel."""
+    """Every reshape of a small tensor: where channels are found again, each entry is one of its
+    channel.
+    """
     source = (2, 3, 4)
     entries = torch.arange(24).reshape(source)
-    shapes = [shape for length in (1, 2, 3, 4) for shape in itertools.product((1, 2, 3, 4, 6, 8, 12, 24), repeat=length)]
+    shapes = [
+        shape
+        for length in (1, 2, 3, 4)
+        for shape in itertools.product((1, 2, 3, 4, 6, 8, 12, 24), repeat=length)
+    ]
     followed = 0
-    for axis, shape in itertools.product(range(3), (shape for shape in shapes if np.prod(shape) == 24)):
+    for axis, shape in itertools.product(
+        range(3), (shape for shape in shapes if np.prod(shape) == 24)
+    ):
         channels = Ties().fresh(source[axis], axis)
         channel_of = np.unravel_index(entries.numpy(), source)[axis].reshape(shape)
         found = reshaped(channels, source, shape)
         exact = [
             new
             for new in range(len(shape))
-            if all(len(set(line.flatten().tolist())) == 1 for line in np.moveaxis(channel_of, new, 0))
+            if all(
+                len(set(line.flatten().tolist())) == 1 for line in np.moveaxis(channel_of, new, 0)
+            )
             and (shape[new] > 1 or source[axis] == 1)
         ]
         assert (found is not None) == bool(exact), (axis, shape)

@@ -21,9 +21,15 @@ def test_every_name_resolves() -> None:
 
 
 def test_what_the_functions_return_and_raise_has_a_name() -> None:
-    assert {"CrossGram", "Equivalence", "Kernel", "LayerSimilarity", "Procrustes", "Spaces", "UnmovableError"} <= {
-        *dir(symmetry)
-    }
+    assert {
+        "CrossGram",
+        "Equivalence",
+        "Kernel",
+        "LayerSimilarity",
+        "Procrustes",
+        "Spaces",
+        "UnmovableError",
+    } <= {*dir(symmetry)}
     assert symmetry.UnmovableError is UnmovableError
 
 
@@ -33,11 +39,15 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_no_module_has_the_name_of_a_function() -> None:
-    """Importing such a module would put it in the place of the function, as an attribute of the package."""
+    """Importing such a module would put it in the place of the function, as an attribute of the
+    package.
+    """
     assert {path.stem for path in FOLDER.glob("*.py")} & {*symmetry.__all__} == set()
 
 
 def test_import_is_light() -> None:
     code = "import sys, sigmascope.symmetry\nprint('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
     assert run.stdout.strip() == "False"

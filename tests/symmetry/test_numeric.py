@@ -1,4 +1,6 @@
-"""Groups of arbitrary activations by numbers: what the tests accept, what they refuse, and why they look where they look."""
+"""Groups of arbitrary activations by numbers: what the tests accept, what they refuse, and why they
+look where they look.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.symmetry import Monomial, group, infer_scalars, is_intertwiner, ray_orbit_size, sigma_identity_invertible
+from sigmascope.symmetry import (
+    Monomial,
+    group,
+    infer_scalars,
+    is_intertwiner,
+    ray_orbit_size,
+    sigma_identity_invertible,
+)
 from sigmascope.symmetry.numeric import numeric_phi
 
 Sigma = Callable[[torch.Tensor], torch.Tensor]
@@ -24,16 +33,22 @@ def step(zero: float, one: float) -> Sigma:
 @settings(max_examples=200, deadline=None)
 @given(zero=st.integers(-4, 4), one=st.integers(-4, 4), n=st.integers(1, 6))
 def test_eigenvalues_of_the_identity(zero: int, one: int, n: int) -> None:
-    """Lemma E.7 against the eigenvalues of the matrix; small whole numbers, so that every case of the lemma occurs."""
+    """Lemma E.7 against the eigenvalues of the matrix; small whole numbers, so that every case of
+    the lemma occurs.
+    """
     matrix = torch.full((n, n), float(zero), dtype=torch.float64).fill_diagonal_(float(one))
     values = torch.linalg.eigvalsh(matrix)
     expected = sorted([one - zero] * (n - 1) + [one + (n - 1) * zero])
-    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        values, torch.tensor(expected, dtype=torch.float64), atol=1e-12, rtol=0
+    )
     assert sigma_identity_invertible(step(zero, one), n) == bool(values.abs().min() > 1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 64])
-@pytest.mark.parametrize("name", ["relu", "sigmoid", "gaussian", "softplus", "logsigmoid", "tanh", "power"])
+@pytest.mark.parametrize(
+    "name", ["relu", "sigmoid", "gaussian", "softplus", "logsigmoid", "tanh", "power"]
+)
 def test_activations_have_a_unique_phi(name: str, n: int) -> None:
     sigma = group(name).sigma
     assert sigma_identity_invertible(sigma, n)
@@ -46,13 +61,15 @@ def test_activations_have_a_unique_phi(name: str, n: int) -> None:
 
 def test_lemma_fails_where_it_must() -> None:
     assert not sigma_identity_invertible(torch.ones_like, 2)
-    assert sigma_identity_invertible(torch.ones_like, 1)  # the repeated eigenvalue is repeated n - 1 = 0 times
+    # the repeated eigenvalue is repeated n - 1 = 0 times
+    assert sigma_identity_invertible(torch.ones_like, 1)
     assert not sigma_identity_invertible(torch.zeros_like, 1)
     assert not sigma_identity_invertible(step(1.0, -2.0), 3)  # σ(1) = -(n - 1) σ(0)
     assert sigma_identity_invertible(step(1.0, -2.0), 4)
     assert not sigma_identity_invertible(step(1.0, 1.0 + 1e-14), 3)
     assert sigma_identity_invertible(step(1.0, 1.0 + 1e-14), 3, tol=0)
-    assert sigma_identity_invertible(lambda x: 1e-200 * torch.relu(x), 3)  # small, but not cancelled
+    # small, but not cancelled
+    assert sigma_identity_invertible(lambda x: 1e-200 * torch.relu(x), 3)
     with pytest.raises(InputError, match="n=0"):
         sigma_identity_invertible(torch.relu, 0)
 
@@ -90,10 +107,18 @@ def test_coordinates_are_measured_one_by_one() -> None:
 def test_kinds_of_matrices(kind: str) -> None:
     element = Monomial([2, 0, 1], [1.0, 3.0, 2.0])
     dense = element.matrix()
-    forms = {"float32": dense.float(), "float64": dense, "numpy": dense.numpy(), "monomial": element, "long": dense.long()}
+    forms = {
+        "float32": dense.float(),
+        "float64": dense,
+        "numpy": dense.numpy(),
+        "monomial": element,
+        "long": dense.long(),
+    }
     assert is_intertwiner(forms[kind], torch.relu)
     assert not is_intertwiner(forms[kind], torch.tanh)
-    assert numeric_phi(forms[kind], torch.relu).dtype == (torch.float32 if kind == "float32" else torch.float64)
+    assert numeric_phi(forms[kind], torch.relu).dtype == (
+        torch.float32 if kind == "float32" else torch.float64
+    )
 
 
 def test_float32_has_a_tolerance_of_its_own() -> None:
@@ -197,7 +222,9 @@ def rays(v: torch.Tensor, draws: int) -> int:
     """How many different rays random elements of the group of ReLU make of one."""
     generator = torch.Generator().manual_seed(0)
     images = [group("relu").draw(len(v), generator).apply(v) for _ in range(draws)]
-    return len({tuple(torch.round(image / image.abs().max(), decimals=9).tolist()) for image in images})
+    return len(
+        {tuple(torch.round(image / image.abs().max(), decimals=9).tolist()) for image in images}
+    )
 
 
 @pytest.mark.parametrize("v", [[0, 0, 2.0, 0], [-1.0, 0, 0, 0], [5.0]], ids=str)
@@ -210,7 +237,8 @@ def test_coordinate_rays_have_finite_orbits(v: list[float]) -> None:
 def test_other_rays_have_infinite_orbits(v: list[float]) -> None:
     assert ray_orbit_size(v) == math.inf
     vector = torch.tensor(v, dtype=torch.float64)
-    assert [rays(vector, draws) for draws in (50, 200)] == [50, 200]  # every element makes another one
+    # every element makes another one
+    assert [rays(vector, draws) for draws in (50, 200)] == [50, 200]
 
 
 def test_coordinate_rays_stay_among_themselves() -> None:

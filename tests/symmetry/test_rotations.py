@@ -41,7 +41,10 @@ def close(one: Tensor, two: Tensor, tol: float = 1e-12) -> bool:
 def with_angles(angles: list[float], ones: int, minus_ones: int, seed: int) -> Tensor:
     """A rotation with these angles, and eigenvalues 1 and -1, in a random basis."""
     n = 2 * len(angles) + ones + minus_ones
-    blocks = [torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]], dtype=torch.float64) for a in angles]
+    blocks = [
+        torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]], dtype=torch.float64)
+        for a in angles
+    ]
     blocks += [eye(1)] * ones + [-eye(1)] * minus_ones
     W = random_rotation(n, seed)
     return W @ torch.block_diag(*blocks) @ W.T
@@ -57,7 +60,8 @@ def test_a_random_rotation_is_a_rotation(n: int, seed: int) -> None:
 
 
 def test_rotations_are_uniform() -> None:
-    # For the uniform law on SO(n) the trace has mean 0 and variance 1, and no sign of an entry is preferred.
+    # For the uniform law on SO(n) the trace has mean 0 and variance 1, and no sign of an entry is
+    # preferred.
     drawn = torch.stack([random_rotation(4, seed) for seed in range(2000)])
     traces = drawn.diagonal(dim1=1, dim2=2).sum(dim=1)
     assert abs(float(traces.mean())) < 0.1
@@ -78,8 +82,16 @@ def test_powers_form_a_group(n: int, seed: int, a: float, b: float) -> None:
     assert close(rotation_power(R, -1), R.T)
 
 
-@given(st.lists(st.floats(-3.1, 3.1), max_size=3), st.integers(0, 2), st.integers(0, 2), seeds, exponents)
-def test_every_plane_turns_by_its_share(angles: list[float], ones: int, pairs: int, seed: int, p: float) -> None:
+@given(
+    st.lists(st.floats(-3.1, 3.1), max_size=3),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    seeds,
+    exponents,
+)
+def test_every_plane_turns_by_its_share(
+    angles: list[float], ones: int, pairs: int, seed: int, p: float
+) -> None:
     if not angles and not ones and not pairs:
         return
     R = with_angles(angles, ones, 2 * pairs, seed)
@@ -94,7 +106,9 @@ def test_every_plane_turns_by_its_share(angles: list[float], ones: int, pairs: i
 def test_the_principal_power_is_that_of_the_logarithm(n: int) -> None:
     R = random_rotation(n, 5)
     for p in (0.3, 0.5, -1.7):
-        assert rotation_power(R, p).numpy() == pytest.approx(expm(p * np.real(logm(R.numpy()))), abs=1e-9)
+        assert rotation_power(R, p).numpy() == pytest.approx(
+            expm(p * np.real(logm(R.numpy()))), abs=1e-9
+        )
 
 
 def test_minus_one_is_a_half_turn() -> None:
@@ -109,14 +123,18 @@ def test_golden_powers() -> None:
     R = random_rotation(6, 3)
     assert R.numpy() == pytest.approx(GOLDEN["rot__R"], abs=1e-12)
     assert rotation_powers(R, POWERS).numpy() == pytest.approx(GOLDEN["rot__principal"], abs=1e-8)
-    forth, back = (rotation_powers(R, sign * POWERS, orientation="unsigned").numpy() for sign in (1, -1))
+    forth, back = (
+        rotation_powers(R, sign * POWERS, orientation="unsigned").numpy() for sign in (1, -1)
+    )
     assert (forth + back) / 2 == pytest.approx(GOLDEN["rot__sym"], abs=1e-9)
     for found, expected in zip(rotation_powers(R, POWERS), GOLDEN["rot__deviation"], strict=True):
         assert deviation(found) == pytest.approx(expected, abs=1e-9)
 
 
 def test_golden_near_identity_and_unpermute() -> None:
-    assert near_identity(6, 0.5, 3).numpy() == pytest.approx(GOLDEN["rot__near_identity"], abs=1e-10)
+    assert near_identity(6, 0.5, 3).numpy() == pytest.approx(
+        GOLDEN["rot__near_identity"], abs=1e-10
+    )
     P = unpermute(GOLDEN["rot__raw"][-1])
     assert pytest.approx(GOLDEN["rot__unpermuted"], abs=1e-12) == P @ GOLDEN["rot__raw"]
 
@@ -148,7 +166,9 @@ def test_the_ends_of_near_identity() -> None:
 
 @given(st.lists(st.floats(0.01, 3.1), min_size=1, max_size=3), seeds)
 def test_deviation_is_the_largest_angle(angles: list[float], seed: int) -> None:
-    assert deviation(with_angles(angles, 1, 0, seed)) == pytest.approx(2 * math.sin(max(angles) / 2), abs=1e-9)
+    assert deviation(with_angles(angles, 1, 0, seed)) == pytest.approx(
+        2 * math.sin(max(angles) / 2), abs=1e-9
+    )
 
 
 @given(sizes, seeds)
@@ -206,4 +226,6 @@ def test_bad_options_are_refused() -> None:
 
 
 def test_scalars_of_numpy_are_numbers() -> None:
-    assert torch.equal(near_identity(4, np.float32(0.5), seed=np.uint8(1)), near_identity(4, 0.5, seed=1))  # type: ignore[arg-type]
+    assert torch.equal(
+        near_identity(4, np.float32(0.5), seed=np.uint8(1)), near_identity(4, 0.5, seed=1)
+    )  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Tests for the similarity of features: golden values, independent references, invariances and what breaks them."""
+"""Tests for the similarity of features: golden values, independent references, invariances and what
+breaks them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_similarit
 PROCRUSTES = sorted({key.partition("__")[0] for key in GOLDEN if key.startswith("proc_")})
 CKA = sorted({key.partition("__")[0] for key in GOLDEN if key.startswith("cka_")})
 # Without a suffix computed in float64; `_f32` by the published float32 path.
-TOLERANCE = {"procrustes": 1e-6, "orbit": 2e-4, "cka": 1e-9, "kernel": 1e-12, "procrustes_f32": 2e-4, "cka_f32": 1e-4}
+TOLERANCE = {
+    "procrustes": 1e-6,
+    "orbit": 2e-4,
+    "cka": 1e-9,
+    "kernel": 1e-12,
+    "procrustes_f32": 2e-4,
+    "cka_f32": 1e-4,
+}
 
 
 def pair(case: str) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +40,9 @@ def pair(case: str) -> tuple[np.ndarray, np.ndarray]:
 def test_golden_procrustes(case: str, group: str, key: str) -> None:
     tolerance = TOLERANCE["orbit" if case.endswith("orbit") else "procrustes"]
     expected = GOLDEN[f"{case}__{key}_procrustes_sim"]
-    assert procrustes(*pair(case), group=group).similarity == pytest.approx(float(expected), abs=tolerance)
+    assert procrustes(*pair(case), group=group).similarity == pytest.approx(
+        float(expected), abs=tolerance
+    )
     if f"{case}__{key}_procrustes_sim_f32" in GOLDEN:
         published = float(GOLDEN[f"{case}__{key}_procrustes_sim_f32"])
         assert procrustes(*pair(case), group=group, dtype="float32").similarity == pytest.approx(
@@ -41,25 +52,43 @@ def test_golden_procrustes(case: str, group: str, key: str) -> None:
 
 @pytest.mark.parametrize("case", CKA)
 def test_golden_cka(case: str) -> None:
-    options: dict[str, Any] = {"centered": case != "cka_uncentered", "kernel": "median" if "median" in case else "max"}
-    found = {dtype: cka(*pair(case), dtype=dtype, **options).similarity for dtype in ("float64", "float32")}
-    assert found["float64"] == pytest.approx(float(GOLDEN[f"{case}__grelu_cka"]), abs=TOLERANCE["cka"])
-    assert found["float32"] == pytest.approx(float(GOLDEN[f"{case}__grelu_cka_f32"]), abs=TOLERANCE["cka_f32"])
+    options: dict[str, Any] = {
+        "centered": case != "cka_uncentered",
+        "kernel": "median" if "median" in case else "max",
+    }
+    found = {
+        dtype: cka(*pair(case), dtype=dtype, **options).similarity
+        for dtype in ("float64", "float32")
+    }
+    assert found["float64"] == pytest.approx(
+        float(GOLDEN[f"{case}__grelu_cka"]), abs=TOLERANCE["cka"]
+    )
+    assert found["float32"] == pytest.approx(
+        float(GOLDEN[f"{case}__grelu_cka_f32"]), abs=TOLERANCE["cka_f32"]
+    )
     linear = cka(*pair(case), group="orthogonal", **options).similarity
     assert linear == pytest.approx(float(GOLDEN[f"{case}__orth_cka"]), abs=TOLERANCE["cka"])
 
 
-@pytest.mark.parametrize(("reduction", "key", "group"), [("max", "grelu", "relu"), ("sum", "orth", "orthogonal")])
+@pytest.mark.parametrize(
+    ("reduction", "key", "group"), [("max", "grelu", "relu"), ("sum", "orth", "orthogonal")]
+)
 def test_golden_kernels_and_hsic(reduction: str, key: str, group: str) -> None:
     import torch
 
     for side, name in zip("XY", "KL", strict=True):
         x = as_features(GOLDEN[f"cka_equal__{side}"], "x")
         kernel = empty_kernel(len(x), reduction, torch.float64)
-        accumulate_kernel(kernel, x, scaling_of(x, centered=True, normalise="channels"), reduction=reduction)
-        np.testing.assert_allclose(kernel, GOLDEN[f"cka_equal__{name}_{key}"], rtol=0, atol=TOLERANCE["kernel"])
+        accumulate_kernel(
+            kernel, x, scaling_of(x, centered=True, normalise="channels"), reduction=reduction
+        )
+        np.testing.assert_allclose(
+            kernel, GOLDEN[f"cka_equal__{name}_{key}"], rtol=0, atol=TOLERANCE["kernel"]
+        )
     found = cka(*pair("cka_equal"), group=group).hsic
-    np.testing.assert_allclose(found, GOLDEN[f"cka_equal__hsic1_{key}"], rtol=0, atol=TOLERANCE["kernel"])
+    np.testing.assert_allclose(
+        found, GOLDEN[f"cka_equal__hsic1_{key}"], rtol=0, atol=TOLERANCE["kernel"]
+    )
 
 
 @pytest.mark.parametrize(("group", "key"), [("relu", "grelu"), ("orthogonal", "orth")])
@@ -67,7 +96,9 @@ def test_golden_matrices(group: str, key: str) -> None:
     for i, j in np.ndindex(3, 3):
         x, y = GOLDEN[f"layers__X{i}"], GOLDEN[f"layers__Y{j}"]
         expected = GOLDEN[f"layers__{key}_procrustes_sim_matrix"][i, j]
-        assert procrustes(x, y, group=group).similarity == pytest.approx(float(expected), abs=TOLERANCE["procrustes"])
+        assert procrustes(x, y, group=group).similarity == pytest.approx(
+            float(expected), abs=TOLERANCE["procrustes"]
+        )
         assert cka(x, y, group=group).similarity == pytest.approx(
             float(GOLDEN[f"layers__{key}_cka_matrix"][i, j]), abs=TOLERANCE["cka"]
         )
@@ -85,7 +116,9 @@ def enlarged(x: np.ndarray, side: int, channels: int) -> np.ndarray:
 
 def reference_procrustes(x: np.ndarray, y: np.ndarray, group: str) -> float:
     side, channels = max(x.shape[2], y.shape[2]), max(x.shape[1], y.shape[1])
-    x, y = (enlarged(one, side, channels).transpose(1, 0, 2, 3).reshape(channels, -1) for one in (x, y))
+    x, y = (
+        enlarged(one, side, channels).transpose(1, 0, 2, 3).reshape(channels, -1) for one in (x, y)
+    )
     if group == "orthogonal":
         x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
         return 1 - math.sqrt(max(2 - 2 * np.linalg.norm(x @ y.T, "nuc"), 0)) / 2
@@ -103,15 +136,26 @@ SIDES = st.sampled_from([(2, 2), (2, 4), (6, 2), (3, 3), (1, 5)])
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), widths=st.tuples(st.integers(1, 7), st.integers(1, 7)), sides=SIDES)
-def test_procrustes_is_its_definition(seed: int, widths: tuple[int, int], sides: tuple[int, int]) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    widths=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    sides=SIDES,
+)
+def test_procrustes_is_its_definition(
+    seed: int, widths: tuple[int, int], sides: tuple[int, int]
+) -> None:
     generator = np.random.default_rng(seed)
-    x, y = (relu_features(generator, 9, width, side, side) for width, side in zip(widths, sides, strict=True))
+    x, y = (
+        relu_features(generator, 9, width, side, side)
+        for width, side in zip(widths, sides, strict=True)
+    )
     for group in ("relu", "orthogonal"):
         found = procrustes(x, y, group=group)
         assert found.similarity == pytest.approx(reference_procrustes(x, y, group), abs=1e-7)
         assert found.distance == pytest.approx(1 - found.similarity, abs=1e-15)
-        assert procrustes(y, x, group=group).similarity == pytest.approx(found.similarity, abs=1e-12)
+        assert procrustes(y, x, group=group).similarity == pytest.approx(
+            found.similarity, abs=1e-12
+        )
         assert 0 <= found.distance <= 1 / math.sqrt(2) + 1e-12  # features are not negative
 
 
@@ -129,7 +173,9 @@ def test_both_measures_do_not_see_the_relu_group(seed: int, channels: int) -> No
     assert procrustes(x, moved(generator, x)).similarity == pytest.approx(1, abs=1e-7)
     for measure in (procrustes, cka):
         expected = measure(x, y).similarity
-        assert measure(moved(generator, x), moved(generator, y)).similarity == pytest.approx(expected, abs=1e-9)
+        assert measure(moved(generator, x), moved(generator, y)).similarity == pytest.approx(
+            expected, abs=1e-9
+        )
         assert measure(y, x).similarity == pytest.approx(expected, abs=1e-9)
     for kernel in ("max", "median"):
         assert cka(x, moved(generator, x), kernel=kernel).similarity == pytest.approx(1, abs=1e-9)
@@ -142,14 +188,20 @@ def rotated(seed: int, x: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.tuples(st.integers(2, 7), st.integers(2, 7)))
-def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(seed: int, channels: tuple[int, int]) -> None:
+def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(
+    seed: int, channels: tuple[int, int]
+) -> None:
     generator = np.random.default_rng(seed)
     x, y = (relu_features(generator, 16, width, 3, 3) for width in channels)
     turned = rotated(seed + 1, x), rotated(seed + 2, y)
     for measure, options in ((procrustes, {}), (cka, {"normalise": "none"})):
         expected = measure(x, y, group="orthogonal", **options).similarity
-        assert measure(*turned, group="orthogonal", **options).similarity == pytest.approx(expected, abs=1e-9)
-        assert measure(y, x, group="orthogonal", **options).similarity == pytest.approx(expected, abs=1e-9)
+        assert measure(*turned, group="orthogonal", **options).similarity == pytest.approx(
+            expected, abs=1e-9
+        )
+        assert measure(y, x, group="orthogonal", **options).similarity == pytest.approx(
+            expected, abs=1e-9
+        )
 
 
 def test_who_sees_rotations() -> None:
@@ -193,7 +245,9 @@ def test_standard_linear_cka_is_its_definition() -> None:
         np.fill_diagonal(u, 0)
         centring.append(u.ravel())
     expected = np.dot(*centring) / np.linalg.norm(centring[0]) / np.linalg.norm(centring[1])
-    assert cka(x, y, group="orthogonal", normalise="none").similarity == pytest.approx(expected, abs=1e-12)
+    assert cka(x, y, group="orthogonal", normalise="none").similarity == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -202,7 +256,10 @@ def test_identical_features_are_exactly_one(group: str, dtype: str) -> None:
     for seed in range(20):
         x = relu_features(np.random.default_rng(seed), 10, 7, 3, 3).astype(np.float32) * 0.1
         x[:, 2] = 0
-        for found in (procrustes(x, x.copy(), group=group, dtype=dtype), cka(x, x.copy(), group=group, dtype=dtype)):
+        for found in (
+            procrustes(x, x.copy(), group=group, dtype=dtype),
+            cka(x, x.copy(), group=group, dtype=dtype),
+        ):
             assert (found.similarity, found.distance) == (1.0, 0.0)
             assert found.live == (6, 6)
 
@@ -213,9 +270,13 @@ def test_dead_channels_inflate_only_the_published_normaliser() -> None:
     dead = np.zeros((200, 496))
     more = np.concatenate([x, dead], axis=1), np.concatenate([y, dead], axis=1)
     plain = procrustes(x, y)
-    assert procrustes(x, y, normaliser="live").similarity == pytest.approx(plain.similarity, abs=1e-12)
+    assert procrustes(x, y, normaliser="live").similarity == pytest.approx(
+        plain.similarity, abs=1e-12
+    )
     assert procrustes(*more).similarity > plain.similarity + 0.3
-    assert procrustes(*more, normaliser="live").similarity == pytest.approx(plain.similarity, abs=1e-12)
+    assert procrustes(*more, normaliser="live").similarity == pytest.approx(
+        plain.similarity, abs=1e-12
+    )
     assert procrustes(*more).live == (16, 16)
     assert procrustes(*more).channels == (512, 512)
     assert "496 of 512 channels of x are zero everywhere" in procrustes(*more).reason

@@ -29,7 +29,9 @@ MEASURES: list[tuple[str, dict[str, Any]]] = [
 
 
 def features(seed: int, shape: tuple[int, ...]) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).relu()
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).relu()
 
 
 @pytest.mark.parametrize("case", SHAPES)
@@ -41,7 +43,10 @@ def test_a_gpu_finds_what_the_cpu_finds(
 ) -> None:
     x, y = (features(seed, shape) for seed, shape in enumerate(SHAPES[case]))
     call = getattr(sg.symmetry, measure)
-    one, other = (call(x.to(at), y.to(at), group=group, dtype=dtype, **options).similarity for at in ("cpu", "cuda"))
+    one, other = (
+        call(x.to(at), y.to(at), group=group, dtype=dtype, **options).similarity
+        for at in ("cpu", "cuda")
+    )
     assert other == pytest.approx(one, abs=tolerance)
 
 
@@ -61,8 +66,11 @@ def test_batches_are_streamed() -> None:
 
 @pytest.mark.parametrize("measure", ["procrustes", "cka"])
 @pytest.mark.parametrize("group", ["relu", "orthogonal"])
-def test_networks_are_compared_alike(measure: str, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # both devices are to have the same network
+def test_networks_are_compared_alike(
+    measure: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # both devices are to have the same network
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
     def network(seed: int) -> nn.Module:
         torch.manual_seed(seed)
@@ -71,7 +79,12 @@ def test_networks_are_compared_alike(measure: str, group: str, monkeypatch: pyte
     images = torch.randn(200, 3, 12, 12)
     found = [
         sg.symmetry.compare(
-            network(0).to(at), network(1).to(at), images.split(50), measure=measure, group=group, progress=False
+            network(0).to(at),
+            network(1).to(at),
+            images.split(50),
+            measure=measure,
+            group=group,
+            progress=False,
         )
         for at in ("cpu", "cuda")
     ]

@@ -24,7 +24,9 @@ def features(*shape: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("group", ["relu", "orthogonal"])
-def test_numpy_and_torch_give_the_same_and_stay_unchanged(measure: Callable[..., Any], group: str) -> None:
+def test_numpy_and_torch_give_the_same_and_stay_unchanged(
+    measure: Callable[..., Any], group: str
+) -> None:
     x, y = features(12, 4, 3, 3), features(12, 5, 3, 3, seed=1)
     kept = x.copy(), y.copy()
     tensors = torch.from_numpy(x.copy()).requires_grad_(), torch.from_numpy(y.copy())
@@ -48,10 +50,12 @@ def test_layouts_are_the_same_features(measure: Callable[..., Any]) -> None:
     expected = measure(*maps).similarity
     tokens = [one.reshape(12, 4, 6).transpose(0, 2, 1) for one in maps]
     assert measure(*tokens).similarity == pytest.approx(expected, abs=1e-12)
-    assert measure(tokens[0], maps[1].reshape(12, 4, 6), channel_axis=(2, 1)).similarity == pytest.approx(expected, abs=1e-12)
-    assert measure(*(one.transpose(0, 2, 3, 1) for one in maps), channel_axis=-1).similarity == pytest.approx(
-        expected, abs=1e-12
-    )
+    assert measure(
+        tokens[0], maps[1].reshape(12, 4, 6), channel_axis=(2, 1)
+    ).similarity == pytest.approx(expected, abs=1e-12)
+    assert measure(
+        *(one.transpose(0, 2, 3, 1) for one in maps), channel_axis=-1
+    ).similarity == pytest.approx(expected, abs=1e-12)
     flat = [one[:, :, 0, 0] for one in maps]
     assert measure(*flat).similarity == measure(*(one[:, :, None, None] for one in flat)).similarity
 
@@ -78,16 +82,39 @@ def test_any_stride_byte_order_and_permission(measure: Callable[..., Any]) -> No
         (features(5), features(5, 2), {}, InputError, r"x has shape \(5,\)"),
         (features(5, 0), features(5, 2), {}, InputError, "not empty"),
         (features(5, 2), features(6, 2), {}, InputError, "x has 5 samples and y 6"),
-        (features(5, 2), features(5, 2), {"channel_axis": 0}, InputError, "axis 0 holds the samples"),
-        (features(5, 2), features(5, 2), {"channel_axis": 2}, InputError, "channel_axis=2 does not fit x"),
-        (features(5, 2), features(5, 2), {"channel_axis": (1, 1, 1)}, InputError, "neither an axis nor a pair"),
+        (
+            features(5, 2),
+            features(5, 2),
+            {"channel_axis": 0},
+            InputError,
+            "axis 0 holds the samples",
+        ),
+        (
+            features(5, 2),
+            features(5, 2),
+            {"channel_axis": 2},
+            InputError,
+            "channel_axis=2 does not fit x",
+        ),
+        (
+            features(5, 2),
+            features(5, 2),
+            {"channel_axis": (1, 1, 1)},
+            InputError,
+            "neither an axis nor a pair",
+        ),
         (np.full((5, 2), np.nan), features(5, 2), {}, InputError, "NaN or infinite"),
         (features(5, 2), features(5, 2), {"group": "gelu"}, OptionError, "group='gelu'"),
         (features(5, 2), features(5, 2), {"dtype": "float16"}, OptionError, "dtype='float16'"),
     ],
 )
 def test_refuses(
-    measure: Callable[..., Any], x: Any, y: Any, options: dict[str, Any], error: type[Exception], match: str
+    measure: Callable[..., Any],
+    x: Any,
+    y: Any,
+    options: dict[str, Any],
+    error: type[Exception],
+    match: str,
 ) -> None:
     with pytest.raises(error, match=match):
         measure(x, y, **options)

@@ -1,4 +1,6 @@
-"""Tests for how networks are watched batch after batch: hooks show what the recorder shows, and nothing is left behind."""
+"""Tests for how networks are watched batch after batch: hooks show what the recorder shows, and
+nothing is left behind.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,9 @@ def test_an_activation_that_hooks_miss_has_a_reason(pairs: str) -> None:
     assert found.rows == ("relu", "gelu")
     assert found.similarity[0, 0] == 1
     assert np.isnan(found.similarity[1, 1])
-    assert "gelu: it is not called in every batch" in next(lost.reason for lost in found.missing if lost.row == "gelu")
+    assert "gelu: it is not called in every batch" in next(
+        lost.reason for lost in found.missing if lost.row == "gelu"
+    )
     assert found.samples == 24
 
 
@@ -169,17 +173,28 @@ def test_batches_of_any_size_give_what_one_gives(sizes: tuple[int, ...], pairs: 
 
 
 # Layers whose maps grow, shrink, come and go from batch to batch.
-BATCHES = [{0: (4, 4), 1: (4, 4), 2: (2, 2)}, {0: (2, 2), 1: (4, 4), 2: (2, 2)}, {0: (4, 4), 2: (2, 2)}, {0: (4, 4), 1: (4, 4)}]
+BATCHES = [
+    {0: (4, 4), 1: (4, 4), 2: (2, 2)},
+    {0: (2, 2), 1: (4, 4), 2: (2, 2)},
+    {0: (4, 4), 2: (2, 2)},
+    {0: (4, 4), 1: (4, 4)},
+]
 WIDTHS = [3, 2, 5]
 
 
 def test_layers_that_change_from_batch_to_batch_are_added_up() -> None:
-    sums, paired = CrossGrams(WIDTHS, WIDTHS, dtype="float64"), PairedGrams(WIDTHS, WIDTHS, dtype="float64")
+    sums, paired = (
+        CrossGrams(WIDTHS, WIDTHS, dtype="float64"),
+        PairedGrams(WIDTHS, WIDTHS, dtype="float64"),
+    )
     generator = torch.Generator().manual_seed(0)
     seen: list[list[dict[int, Tensor]]] = []
     for batch in BATCHES:
         both = [
-            {place: torch.rand(6, WIDTHS[place], *size, generator=generator).double() for place, size in batch.items()}
+            {
+                place: torch.rand(6, WIDTHS[place], *size, generator=generator).double()
+                for place, size in batch.items()
+            }
             for _ in range(2)
         ]
         seen.append(both)
@@ -190,7 +205,11 @@ def test_layers_that_change_from_batch_to_batch_are_added_up() -> None:
         sums.finish()
         paired.finish()
     for place in range(3):
-        expected = sum(torch.einsum("nchw,ndhw->cd", x[place], y[place]) for x, y in seen if place in x and place in y)
+        expected = sum(
+            torch.einsum("nchw,ndhw->cd", x[place], y[place])
+            for x, y in seen
+            if place in x and place in y
+        )
         torch.testing.assert_close(sums._gram(place, place), expected, rtol=0, atol=1e-12)
         torch.testing.assert_close(paired._sums[place].gram, expected, rtol=0, atol=1e-12)
     assert sums.live() == paired.live() == (tuple(WIDTHS), tuple(WIDTHS))
@@ -198,16 +217,23 @@ def test_layers_that_change_from_batch_to_batch_are_added_up() -> None:
 
 @pytest.mark.parametrize("shape", [(50, 16, 16, 16), (300, 40), (40, 24, 3)])
 def test_float32_products_stay_within_their_bound(shape: tuple[int, ...]) -> None:
-    r"""Sums of k float32 products are off by at most $k \epsilon \|x\| \|y\|$, whatever the order; in practice by far less."""
-    x, y = (torch.rand(shape, generator=torch.Generator().manual_seed(seed)).relu() for seed in range(2))
+    r"""Sums of k float32 products are off by at most $k \epsilon \|x\| \|y\|$, whatever the order;
+    in practice by far less.
+    """
+    x, y = (
+        torch.rand(shape, generator=torch.Generator().manual_seed(seed)).relu() for seed in range(2)
+    )
     x, y = (one[..., None] if one.ndim == 2 else one for one in (x, y))
-    exact, rounded = (CrossGrams([shape[1]], [shape[1]], dtype=dtype) for dtype in ("float64", "float32"))
+    exact, rounded = (
+        CrossGrams([shape[1]], [shape[1]], dtype=dtype) for dtype in ("float64", "float32")
+    )
     for sums in (exact, rounded):
         for start in range(0, len(x), 10):
             sums.add([x[start : start + 10]], [y[start : start + 10]])
     terms = 10 * x[0, 0].numel()
     norms = (
-        x.double().flatten(2).square().sum(dim=(0, 2)).sqrt()[:, None] * y.double().flatten(2).square().sum(dim=(0, 2)).sqrt()
+        x.double().flatten(2).square().sum(dim=(0, 2)).sqrt()[:, None]
+        * y.double().flatten(2).square().sum(dim=(0, 2)).sqrt()
     )
     error = (rounded._gram(0, 0) - exact._gram(0, 0)).abs() / norms
     assert float(error.max()) <= terms * torch.finfo(torch.float32).eps

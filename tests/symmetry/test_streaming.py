@@ -22,11 +22,16 @@ from sigmascope.symmetry.streaming import CrossGram, Kernel, Procrustes
 
 
 def features(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).relu()
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).relu()
 
 
 @settings(max_examples=30, deadline=None)
-@given(cuts=st.lists(st.integers(1, 39), max_size=6, unique=True), group=st.sampled_from(["relu", "orthogonal"]))
+@given(
+    cuts=st.lists(st.integers(1, 39), max_size=6, unique=True),
+    group=st.sampled_from(["relu", "orthogonal"]),
+)
 def test_batches_of_any_size_give_what_all_samples_give(cuts: list[int], group: str) -> None:
     x, y = features(40, 5, 4, 4), features(40, 7, 2, 2, seed=1)
     streamed = Procrustes(group)
@@ -91,7 +96,9 @@ def test_groups_of_channels_give_what_all_channels_give(kernel: str) -> None:
     y = features(30, 4, 2, 2, seed=1)
     other = Kernel(kernel)
     other.add(y)
-    assert parts.similarity(other).similarity == pytest.approx(cka(x, y, group=group_name).similarity, abs=1e-12)
+    assert parts.similarity(other).similarity == pytest.approx(
+        cka(x, y, group=group_name).similarity, abs=1e-12
+    )
 
 
 def test_kernels_refuse_what_cannot_be_added() -> None:
@@ -172,8 +179,15 @@ class Large(TorchDispatchMode):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("kernel", ["max", "sum", "median"])
-def test_nothing_is_as_large_as_the_two_kernels_but_they(kernel: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("PRODUCT", {"cpu": 2**12}), ("TILE", {"cpu": 16}), ("BLOCK_BYTES", 2**12), ("MEDIAN_BYTES", 2**12)):
+def test_nothing_is_as_large_as_the_two_kernels_but_they(
+    kernel: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("PRODUCT", {"cpu": 2**12}),
+        ("TILE", {"cpu": 16}),
+        ("BLOCK_BYTES", 2**12),
+        ("MEDIAN_BYTES", 2**12),
+    ):
         monkeypatch.setattr(kernels, name, value)
     x = features(100, 3, 2)
     with Large(100 * 100 * getattr(torch, dtype).itemsize) as large:
@@ -196,7 +210,8 @@ Y = [(5, 8, 8), (4, 4, 4), (6, 4, 4), (7, 2, 2), (3, 3, 3)]
 @pytest.mark.parametrize("group", ["relu", "orthogonal"])
 def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
     xs, ys = (
-        [features(20, *shape, seed=k + 10 * side) for k, shape in enumerate(shapes)] for side, shapes in enumerate((X, Y))
+        [features(20, *shape, seed=k + 10 * side) for k, shape in enumerate(shapes)]
+        for side, shapes in enumerate((X, Y))
     )
     tolerance = 1e-12 if dtype == "float64" else 1e-6
     everything = CrossGrams([shape[0] for shape in X], [shape[0] for shape in Y], dtype=dtype)
@@ -218,7 +233,11 @@ def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
         if diagonal is not None:
             assert not isinstance(diagonal, str)
             assert diagonal.similarity == pytest.approx(expected.similarity, abs=tolerance)
-    assert everything.live() == paired.live() == tuple(tuple(shape[0] for shape in shapes) for shapes in (X, Y))
+    assert (
+        everything.live()
+        == paired.live()
+        == tuple(tuple(shape[0] for shape in shapes) for shapes in (X, Y))
+    )
 
 
 def test_layers_that_do_not_fit_or_change_their_ratio_have_a_reason() -> None:

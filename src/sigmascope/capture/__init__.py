@@ -1,1 +1,3 @@
-"""Watching a forward pass: which calls are activations, who makes them, and what their tensors mean."""
+"""Watching a forward pass: which calls are activations, who makes them, and what their tensors
+mean.
+"""

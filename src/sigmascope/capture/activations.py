@@ -1,8 +1,10 @@
-"""The table of activations: names of functions, and module classes that compute one in several steps.
+"""The table of activations: names of functions, and module classes that compute one in several
+steps.
 
-A function is known by the name under which torch dispatches it, whether it is called as `F.relu`, `torch.relu`, `x.relu_()` or
-`torch.ops.aten.relu`. A module such as `nn.ReLU` needs no entry, since it calls its function. A module that computes an
-activation in several steps, such as CLIP's QuickGELU, has one: it counts as one call, and what it calls inside does not count.
+A function is known by the name under which torch dispatches it, whether it is called as `F.relu`,
+`torch.relu`, `x.relu_()` or `torch.ops.aten.relu`. A module such as `nn.ReLU` needs no entry, since
+it calls its function. A module that computes an activation in several steps, such as CLIP's
+QuickGELU, has one: it counts as one call, and what it calls inside does not count.
 """
 
 from __future__ import annotations
@@ -116,7 +118,11 @@ _registered_functions: dict[object, str] = {}  # a name, or a wrapper made here 
 _registered_classes: dict[type[nn.Module], str] = {}
 
 FAMILIES = MappingProxyType(
-    {"pointwise": (*POINTWISE, *sorted({*_NAMED_CLASSES.values()} - {*POINTWISE})), "softmax": SOFTMAX, "gated": GATED}
+    {
+        "pointwise": (*POINTWISE, *sorted({*_NAMED_CLASSES.values()} - {*POINTWISE})),
+        "softmax": SOFTMAX,
+        "gated": GATED,
+    }
 )
 """Family -> the kinds in it. What users register belongs to "pointwise"."""
 
@@ -167,29 +173,38 @@ def kind_of_module(module: nn.Module) -> str | None:
 
 
 def kind_of_layer(module: nn.Module) -> str | None:
-    """Name the activation that a module stands for, whether it calls a function of torch or is known itself, or return None.
+    """Name the activation that a module stands for, whether it calls a function of torch or is
+    known itself, or return None.
 
     >>> kind_of_layer(nn.LeakyReLU()), kind_of_layer(nn.Linear(1, 1))
     ('leaky_relu', None)
     """
     if type(module).__module__ == nn.ReLU.__module__:
         name = type(module).__name__.lower()
-        return next((kind for kind in {*_FUNCTIONS.values()} if kind.replace("_", "") == name), None)
+        return next(
+            (kind for kind in {*_FUNCTIONS.values()} if kind.replace("_", "") == name), None
+        )
     return kind_of_module(module)
 
 
 def known_activations() -> dict[str, list[str]]:
-    """List the kinds that are recognised, by family; what users registered is among the "pointwise" ones."""
+    """List the kinds that are recognized, by family; what users registered is among the "pointwise"
+    ones.
+    """
     listing = {family: list(kinds) for family, kinds in FAMILIES.items()}
-    own = {*_registered_functions.values(), *_registered_classes.values()} - set().union(*FAMILIES.values())
+    own = {*_registered_functions.values(), *_registered_classes.values()} - set().union(
+        *FAMILIES.values()
+    )
     listing["pointwise"] += sorted(own)
     return listing
 
 
 def chosen_kinds(activations: str | Collection[str]) -> frozenset[str]:
-    """Return the kinds that a choice stands for: "all", names of families, names of kinds, or several of them.
+    """Return the kinds that a choice stands for: "all", names of families, names of kinds, or
+    several of them.
 
-    "gated" ones are always among them, so that they are listed with the reason why they have no score.
+    "gated" ones are always among them, so that they are listed with the reason why they have no
+    score.
 
     Raises:
         OptionError: an unknown name.
@@ -197,7 +212,10 @@ def chosen_kinds(activations: str | Collection[str]) -> frozenset[str]:
     known = known_activations()
     every = set().union(*known.values())
     if not isinstance(activations, (str, Collection)):
-        raise OptionError(f"activations={activations!r} is not a choice. Pass 'pointwise', 'all', or names of activations.")
+        raise OptionError(
+            f"activations={activations!r} is not a choice. Pass 'pointwise', 'all', or names "
+            "of activations."
+        )
     kinds: set[str] = set(GATED)
     for name in [activations] if isinstance(activations, str) else activations:
         if name == "all":
@@ -208,7 +226,8 @@ def chosen_kinds(activations: str | Collection[str]) -> frozenset[str]:
             kinds.add(name)
         else:
             raise OptionError(
-                f"activations={name!r} is not known. Choose 'all', a family ({', '.join(known)}) or kinds: "
+                f"activations={name!r} is not known. Choose 'all', a family "
+                f"({', '.join(known)}) or kinds: "
                 f"{', '.join(sorted(every))}. Add your own with sigmascope.register_activation."
             )
     return frozenset(kinds)
@@ -218,12 +237,14 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
     """Make a function or a module class known as an activation; as a decorator or as a call.
 
     Args:
-        target: a subclass of `nn.Module`, each call of which is then one activation, whatever it calls inside; a function of
-            torch, which is then known by its name, also as a method or in place; or any Python function of a tensor.
+        target: a subclass of `nn.Module`, each call of which is then one activation, whatever it
+            calls inside; a function of torch, which is then known by its name, also as a method or
+            in place; or any Python function of a tensor.
         kind: how to call it; by default its own name.
 
     Returns:
-        The class or the function of torch itself. For a Python function a wrapper, which is to be called instead of it.
+        The class or the function of torch itself. For a Python function a wrapper, which is to be
+        called instead of it.
 
     Raises:
         InputTypeError: neither a module class nor a function.
@@ -242,7 +263,8 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
         return target
     if not callable(target) or inspect.isclass(target) or isinstance(target, nn.Module):
         raise InputTypeError(
-            f"{target!r:.80} is no activation to register. Pass a module class (not an instance) or a function of a tensor."
+            f"{target!r:.80} is no activation to register. Pass a module class (not an "
+            "instance) or a function of a tensor."
         )
     if _is_dispatched(target):
         _registered_functions[function_name(target)] = name
@@ -254,7 +276,9 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
 def _is_dispatched(function: object) -> bool:
     """Tell whether torch lets others see calls of a function."""
     return isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or any(
-        function is known for functions in get_overridable_functions().values() for known in functions
+        function is known
+        for functions in get_overridable_functions().values()
+        for known in functions
     )
 
 

@@ -1,4 +1,6 @@
-"""How deep a network is: the most activation calls that one number passes on its way from input to output."""
+"""How deep a network is: the most activation calls that one number passes on its way from input to
+output.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,17 @@ class _Counter(TorchFunctionMode):
         self._kinds = chosen_kinds("pointwise")
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        before = max((self._depths.get(one, 0) for one in tensors_in((args, list(kwargs.values())))), default=0)
+        before = max(
+            (self._depths.get(one, 0) for one in tensors_in((args, list(kwargs.values())))),
+            default=0,
+        )
         depth = before + (kind_of_function(func, args, kwargs) in self._kinds)
         result = func(*args, **kwargs)
         for output in tensors_in(result):

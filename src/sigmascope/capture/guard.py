@@ -1,4 +1,6 @@
-"""A network as it is: which ones hide their calls, and everything put back as it was after a measurement."""
+"""A network as it is: which ones hide their calls, and everything put back as it was after a
+measurement.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,25 @@ from sigmascope.errors import InputTypeError, NetworkError
 
 __all__ = ["left_as_it_was", "plain_path", "randomness_kept", "unwrapped"]
 
-# Wrappers whose calls happen in other threads, in other processes, or without Python, by the name of a class among the bases.
+# Wrappers whose calls happen in other threads, in other processes, or without Python, by the name
+# of a class among the bases.
 WRAPPERS = {
     "DataParallel": "runs copies of the network in threads. Pass the network inside: model.module.",
     "DistributedDataParallel": "is for training in several processes. Pass the network inside: model.module.",
-    "FullyShardedDataParallel": "holds the weights in shards. Gather them (FSDP.summon_full_params or a full state dict) and "
+    "FullyShardedDataParallel": "holds the weights in shards. Gather them (FSDP.summon_full_params or a full state dict) "
+    "and "
     "load them into an unwrapped network.",
-    "FSDPModule": "holds the weights in shards. Gather them into a full state dict and load them into an unwrapped network.",
-    "ScriptModule": "is TorchScript, which runs without Python. Pass the original nn.Module, before torch.jit.script or trace.",
+    "FSDPModule": "holds the weights in shards. Gather them into a full state dict and load them into an "
+    "unwrapped network.",
+    "ScriptModule": "is TorchScript, which runs without Python. Pass the original nn.Module, before "
+    "torch.jit.script or trace.",
 }
 COMPILED = "_orig_mod"
 
 
 def unwrapped(model: object) -> nn.Module:
-    """Return the network to be measured: the eager original of a compiled one, otherwise the network itself.
+    """Return the network to be measured: the eager original of a compiled one, otherwise the
+    network itself.
 
     Raises:
         InputTypeError: not an `nn.Module`.
@@ -36,14 +43,21 @@ def unwrapped(model: object) -> nn.Module:
     """
     if not isinstance(model, nn.Module):
         raise InputTypeError(
-            f"model is a {type(model).__name__}, not a torch.nn.Module. Pass the network itself, not its class, its outputs or "
+            f"model is a {type(model).__name__}, not a torch.nn.Module. Pass the network "
+            "itself, not its class, its outputs or "
             "its state dict."
         )
     while COMPILED in model._modules:
         model = model.get_submodule(COMPILED)
     for path, module in model.named_modules():
-        if any(isinstance(parameter, nn.parameter.UninitializedParameter) for parameter in module.parameters(recurse=False)):
-            raise NetworkError(f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a batch first.")
+        if any(
+            isinstance(parameter, nn.parameter.UninitializedParameter)
+            for parameter in module.parameters(recurse=False)
+        ):
+            raise NetworkError(
+                f"the layer {plain_path(path)!r} has no weights yet. Run the network once on "
+                "a batch first."
+            )
         for base in type(module).__mro__:
             if base.__name__ in WRAPPERS and base.__module__.startswith("torch."):
                 where = f"The part {plain_path(path)!r} of the network" if path else "The network"
@@ -62,21 +76,27 @@ def plain_path(path: str) -> str:
 
 @contextmanager
 def left_as_it_was(model: nn.Module, *, mode: str) -> Iterator[None]:
-    """Run in evaluation mode (mode "eval") or as the network is ("as-is"), without gradients; put everything back afterwards.
+    """Run in evaluation mode (mode "eval") or as the network is ("as-is"), without gradients; put
+    everything back afterwards.
 
-    Flags are set one by one: `train` and `eval` may be overridden and do more. Running statistics that a network in training
-    mode updates are put back too.
+    Flags are set one by one: `train` and `eval` may be overridden and do more. Running statistics
+    that a network in training mode updates are put back too.
     """
     modules = list(model.modules())
     flags = [module.training for module in modules]
     buffers = []
     if mode == "as-is":
         trained = [module for module in modules if module.training]
-        buffers = [(module, *named, named[1].clone()) for module in trained for named in module.named_buffers(recurse=False)]
+        buffers = [
+            (module, *named, named[1].clone())
+            for module in trained
+            for named in module.named_buffers(recurse=False)
+        ]
     with ExitStack() as stack:
         stack.callback(_put_back, modules, flags, buffers)
         stack.enter_context(torch.no_grad())
-        if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled, and importing the compiler takes a second
+        # otherwise nothing is compiled, and importing the compiler takes a second
+        if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(randomness_kept())
         if mode == "eval":
@@ -86,13 +106,16 @@ def left_as_it_was(model: nn.Module, *, mode: str) -> Iterator[None]:
 
 
 def _put_back(
-    modules: list[nn.Module], flags: list[bool], buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]]
+    modules: list[nn.Module],
+    flags: list[bool],
+    buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]],
 ) -> None:
     for module, flag in zip(modules, flags, strict=True):
         module.training = flag
     with torch.no_grad():
         for module, name, buffer, value in buffers:
-            module._buffers[name] = buffer.copy_(value)  # also where the network has put another tensor in its place
+            # also where the network has put another tensor in its place
+            module._buffers[name] = buffer.copy_(value)
 
 
 @contextmanager

@@ -1,7 +1,9 @@
-"""Which axis of a tensor holds the channels: known from what produced it, and followed through what happens to it since.
+"""Which axis of a tensor holds the channels: known from what produced it, and followed through what
+happens to it since.
 
-A convolution and its norms put channels on axis 1, a linear layer and its norms on the last axis. From there the axis is
-followed through permutations, reshapes, sums, slices and everything else that keeps it recognisable.
+A convolution and its norms put channels on axis 1, a linear layer and its norms on the last axis.
+From there the axis is followed through permutations, reshapes, sums, slices and everything else
+that keeps it recognizable.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ PRODUCTS = ("matmul", "__matmul__", "bmm", "mm")
 
 @dataclass(frozen=True)
 class Layout:
-    """The channel axis of a tensor, counted from the front, and how it is known; the axis is None where it is not."""
+    """The channel axis of a tensor, counted from the front, and how it is known; the axis is None
+    where it is not.
+    """
 
     axis: int | None
     reason: str
@@ -75,7 +79,8 @@ class Layouts:
     def __init__(self) -> None:
         self._traces: Any = WeakIdKeyDictionary()
         self._latest: tuple[str, int] | None = None  # the last producer and its number of channels
-        self._sides: set[int] = set()  # the sides, 1 or -1, on which producers have put channels so far
+        # the sides, 1 or -1, on which producers have put channels so far
+        self._sides: set[int] = set()
 
     def of(self, tensor: Tensor) -> Layout:
         """Say where the channels of a tensor are."""
@@ -95,27 +100,44 @@ class Layouts:
                 return Layout(axis, f"as many as the last {producer} put there")
         if len(self._sides) == 1:
             axis = 1 if self._sides == {1} else tensor.ndim - 1
-            return Layout(axis, f"every layer so far put them {'on axis 1' if axis == 1 else 'last'}")
-        return Layout(None, "nothing is known of what produced the tensor; pass channel_axis={pattern: axis}")
+            return Layout(
+                axis, f"every layer so far put them {'on axis 1' if axis == 1 else 'last'}"
+            )
+        return Layout(
+            None, "nothing is known of what produced the tensor; pass channel_axis={pattern: axis}"
+        )
 
-    def note(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]) -> None:
+    def note(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
+    ) -> None:
         """Note what a function made of the tensors it was given."""
         produces = _side(name) and not _spans_axes(name, args, kwargs)
         for output in outputs:
             trace = self._multiplied(name, args, output) if name in PRODUCTS else None
             if trace is None:
-                trace = self._produced(name, output) if produces else self._followed(name, args, kwargs, output)
+                trace = (
+                    self._produced(name, output)
+                    if produces
+                    else self._followed(name, args, kwargs, output)
+                )
             if trace is not None:
                 self._traces[output] = trace
 
     def _multiplied(self, name: str, args: tuple[Any, ...], output: Tensor) -> _Trace | None:
-        """Find the channels of a factor again, unless they were summed over; a matrix in front of them puts its rows there."""
+        """Find the channels of a factor again, unless they were summed over; a matrix in front of
+        them puts its rows there.
+        """
         for source in _tensors(args):
             trace: _Trace | None = self._traces.get(source)
             if trace is None or trace.shape != tuple(source.shape):
                 continue
             axis = multiplied(name, trace.axis, args, source, output.ndim)
-            if axis is None and source.ndim > 2 and trace.axis == source.ndim - 2 and self._traces.get(args[0]) is None:
+            if (
+                axis is None
+                and source.ndim > 2
+                and trace.axis == source.ndim - 2
+                and self._traces.get(args[0]) is None
+            ):
                 axis = output.ndim - 2
             if axis is not None and 0 <= axis < output.ndim:
                 return _Trace(axis, trace.producer, tuple(output.shape))
@@ -130,13 +152,17 @@ class Layouts:
             self._sides.add(_side(name))
         return _Trace(axis, name, tuple(output.shape))
 
-    def _followed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> _Trace | None:
+    def _followed(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
+    ) -> _Trace | None:
         for source in _tensors(args[:1] if name == "__getitem__" else args):
             trace: _Trace | None = self._traces.get(source)
             if trace is not None:
                 shape = tuple(output.shape)
                 if name == "einsum":
-                    axis = contracted(trace.axis, args[0], [one is source for one in _tensors(args)])
+                    axis = contracted(
+                        trace.axis, args[0], [one is source for one in _tensors(args)]
+                    )
                 else:
                     axis = followed(name, trace.axis, (args, kwargs), trace.shape, shape)
                 if axis is not None:
@@ -149,7 +175,9 @@ def _side(producer: str) -> int:
 
 
 def _spans_axes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether a norm is one over several axes, as over (channels, height, width), which says nothing of the last."""
+    """Tell whether a norm is one over several axes, as over (channels, height, width), which says
+    nothing of the last.
+    """
     given = args[1] if len(args) > 1 else kwargs.get("normalized_shape", ())
     return name in ("layer_norm", "rms_norm") and len(given) > 1
 

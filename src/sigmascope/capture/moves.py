@@ -1,4 +1,6 @@
-"""Where an axis of a tensor goes when the tensor is permuted, reshaped, cut, indexed or computed with."""
+"""Where an axis of a tensor goes when the tensor is permuted, reshaped, cut, indexed or computed
+with.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,45 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["MOVES", "RESHAPING", "Shape", "contracted", "followed", "letters_of", "looked_up", "multiplied", "span"]
+__all__ = [
+    "MOVES",
+    "RESHAPING",
+    "Shape",
+    "contracted",
+    "followed",
+    "letters_of",
+    "looked_up",
+    "multiplied",
+    "span",
+]
 
 Shape: TypeAlias = tuple[int, ...]
 Order: TypeAlias = list[int | None]
 DOTTED = "0123456789"  # stand for the axes that the dots of an einsum mean
-RESHAPING = ("flatten", "ravel", "reshape", "reshape_as", "squeeze", "unflatten", "unsqueeze", "view", "view_as")
-REDUCTIONS = ("amax", "amin", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum", "prod", "sum")
+RESHAPING = (
+    "flatten",
+    "ravel",
+    "reshape",
+    "reshape_as",
+    "squeeze",
+    "unflatten",
+    "unsqueeze",
+    "view",
+    "view_as",
+)
+REDUCTIONS = (
+    "amax",
+    "amin",
+    "logsumexp",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "nanmean",
+    "nansum",
+    "prod",
+    "sum",
+)
 # They may change how many channels there are, but not which axis holds them.
 CUTTING = (
     "cat",
@@ -37,7 +71,13 @@ CUTTING = (
 )
 
 
-def followed(name: str, axis: int, called: tuple[tuple[Any, ...], dict[str, Any]], source: Shape, output: Shape) -> int | None:
+def followed(
+    name: str,
+    axis: int,
+    called: tuple[tuple[Any, ...], dict[str, Any]],
+    source: Shape,
+    output: Shape,
+) -> int | None:
     """Return where an axis is after a function was called, or None if it is lost.
 
     Args:
@@ -60,19 +100,22 @@ def followed(name: str, axis: int, called: tuple[tuple[Any, ...], dict[str, Any]
 def _reshaped(axis: int, source: Shape, output: Shape) -> int | None:
     """Find an axis again by the strides it covers.
 
-    They are the same; or more, when it was joined with others, as the heads of an attention are; or a part of them, when it
-    was split, as for shuffling channels.
+    They are the same; or more, when it was joined with others, as the heads of an attention are; or
+    a part of them, when it was split, as for shuffling channels.
     """
     if not math.prod(source):
         return None
     low, high = span(source, axis)
-    spans = {new: span(output, new) for new in range(len(output)) if output[new] > 1 or source[axis] == 1}
+    spans = {
+        new: span(output, new) for new in range(len(output)) if output[new] > 1 or source[axis] == 1
+    }
     same = [new for new, covered in spans.items() if covered == (low, high)]
     around = [new for new, (start, end) in spans.items() if start <= low and high <= end]
     pieces = [new for new, (start, end) in spans.items() if low <= start and end <= high]
     if same or around:
         return (same or around)[0]
-    # Of an axis in front the first piece holds the channels (the rest is space), of the last axis the last piece (after heads).
+    # Of an axis in front the first piece holds the channels (the rest is space), of the last axis
+    # the last piece (after heads).
     return (pieces[-1] if low == 1 else pieces[0]) if pieces else None
 
 
@@ -83,7 +126,8 @@ def span(shape: Shape, axis: int) -> tuple[int, int]:
 
 
 def contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | None:
-    """Find an axis again by its letter in an einsum; where it is summed over, by the only letter that comes in its place.
+    """Find an axis again by its letter in an einsum; where it is summed over, by the only letter
+    that comes in its place.
 
     Args:
         axis: of the source, from the front.
@@ -97,12 +141,18 @@ def contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | No
         return None
     terms, output = equation.replace(" ", "").split("->")
     letters = terms.split(",")[sources.index(True)]
-    places = [letters[axis]] if letters[axis] in output else [letter for letter in output if letter not in letters]
+    places = (
+        [letters[axis]]
+        if letters[axis] in output
+        else [letter for letter in output if letter not in letters]
+    )
     return output.index(places[0]) if len(places) == 1 else None
 
 
 def letters_of(args: tuple[Any, ...], source: Tensor) -> tuple[str, str]:
-    """Return the letters of an operand of an einsum and those of its result; empty where they are not spelt out."""
+    """Return the letters of an operand of an einsum and those of its result; empty where they are
+    not spelt out.
+    """
     equation = args[0] if args else None
     if not isinstance(equation, str) or "->" not in equation:
         return "", ""
@@ -110,13 +160,21 @@ def letters_of(args: tuple[Any, ...], source: Tensor) -> tuple[str, str]:
     operands = args[1] if len(args) == 2 and isinstance(args[1], (tuple, list)) else args[1:]
     spelt, longest = {}, ""
     for letters, one in zip(terms.split(","), operands, strict=True):
-        dots = DOTTED[len(DOTTED) - one.ndim + len(letters.replace("...", "")) :] if "..." in letters else ""
+        dots = (
+            DOTTED[len(DOTTED) - one.ndim + len(letters.replace("...", "")) :]
+            if "..." in letters
+            else ""
+        )
         spelt[id(one)], longest = letters.replace("...", dots), max(dots, longest, key=len)
     return spelt.get(id(source), ""), output.replace("...", longest)
 
 
-def multiplied(name: str, axis: int, args: tuple[Any, ...], source: Tensor, ndim: int) -> int | None:
-    """Return where an axis of a factor is in a matrix product of so many axes; None if it is summed over."""
+def multiplied(
+    name: str, axis: int, args: tuple[Any, ...], source: Tensor, ndim: int
+) -> int | None:
+    """Return where an axis of a factor is in a matrix product of so many axes; None if it is summed
+    over.
+    """
     factors = args[1:3] if name in ("addmm", "baddbmm") else args[:2]
     if name == "__rmatmul__":
         factors = factors[::-1]
@@ -131,7 +189,9 @@ def multiplied(name: str, axis: int, args: tuple[Any, ...], source: Tensor, ndim
 
 
 def looked_up(name: str, args: tuple[Any, ...], source: Tensor, axis: int) -> int | None:
-    """Return where an axis of an index is in what is looked up with it; None where that is not followed."""
+    """Return where an axis of an index is in what is looked up with it; None where that is not
+    followed.
+    """
     if name == "index_select":
         return int(args[1]) if len(args) > 2 and args[1] >= 0 else None
     parts = args[1] if isinstance(args[1], tuple) else (args[1],)
@@ -139,7 +199,12 @@ def looked_up(name: str, args: tuple[Any, ...], source: Tensor, axis: int) -> in
     tensors = [part for part in parts if isinstance(part, Tensor)]
     front, apart = parts[: listed.index(True)], not all(listed[listed.index(True) :][: sum(listed)])
     plain = all(part is None or isinstance(part, slice) for part in front)
-    if apart or not plain or not any(one is source for one in tensors) or any(one.dtype == torch.bool for one in tensors):
+    if (
+        apart
+        or not plain
+        or not any(one is source for one in tensors)
+        or any(one.dtype == torch.bool for one in tensors)
+    ):
         return None
     return len(front) + axis + max(one.ndim for one in tensors) - source.ndim
 
@@ -164,9 +229,14 @@ def _transposed(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ord
 
 def _moved(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Order:
     named = {**dict(zip(("source", "destination"), args[1:], strict=False)), **kwargs}
-    source, target = ([named[key]] if isinstance(named[key], int) else named[key] for key in ("source", "destination"))
+    source, target = (
+        [named[key]] if isinstance(named[key], int) else named[key]
+        for key in ("source", "destination")
+    )
     order: Order = [dim for dim in range(ndim) if dim not in [one % ndim for one in source]]
-    for position, dim in sorted(zip((one % ndim for one in target), (one % ndim for one in source), strict=True)):
+    for position, dim in sorted(
+        zip((one % ndim for one in target), (one % ndim for one in source), strict=True)
+    ):
         order.insert(position, dim)
     return order
 
@@ -184,7 +254,9 @@ def _stacked(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Order:
 
 
 def _indexed(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Order:
-    """Numbers take axes away, None adds one, slices and a single list of places keep theirs; the rest is not followed."""
+    """Numbers take axes away, None adds one, slices and a single list of places keep theirs; the
+    rest is not followed.
+    """
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
     lists = [isinstance(one, list) or (isinstance(one, Tensor) and one.ndim == 1) for one in index]
     known = [one is None or one is Ellipsis or isinstance(one, (slice, int)) for one in index]
@@ -209,9 +281,16 @@ def _indexed(ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Order:
 
 
 def _reduced(
-    ndim: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, position: int = 1, keeping: int | None = None
+    ndim: int,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    position: int = 1,
+    keeping: int | None = None,
 ) -> Order:
-    """Sums and their like take axes away, or leave them with length 1; the numbers are those of the arguments that say so."""
+    """Sums and their like take axes away, or leave them with length 1; the numbers are those of the
+    arguments that say so.
+    """
     dims = kwargs.get("dim", kwargs.get("axis", args[position] if len(args) > position else None))
     if isinstance(dims, Tensor):  # the larger one of two tensors
         return [*range(ndim)]
@@ -242,7 +321,11 @@ MOVES: dict[str, Callable[[int, tuple[Any, ...], dict[str, Any]], Order]] = {
     "stack": _stacked,
     "__getitem__": _indexed,
     **dict.fromkeys((*REDUCTIONS, "all", "any", "argmax", "argmin"), _reduced),
-    **dict.fromkeys(("kthvalue", "linalg_norm", "linalg_vector_norm", "norm"), partial(_reduced, position=2)),
+    **dict.fromkeys(
+        ("kthvalue", "linalg_norm", "linalg_vector_norm", "norm"), partial(_reduced, position=2)
+    ),
     **dict.fromkeys(("std", "std_mean", "var", "var_mean"), partial(_reduced, keeping=3)),
 }
-"""Name -> function of the number of axes and the arguments that returns, for each new axis, which old one it is."""
+"""Name -> function of the number of axes and the arguments that returns, for each new axis, which
+old one it is.
+"""

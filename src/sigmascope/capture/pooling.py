@@ -1,4 +1,6 @@
-"""From a tensor to a matrix (n, d): which axes are samples and channels, and what becomes of the others."""
+"""From a tensor to a matrix (n, d): which axes are samples and channels, and what becomes of the
+others.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from sigmascope.capture.lineage import Descent
 from sigmascope.capture.record import Call
 from sigmascope.errors import InputError, InputTypeError, check_option
 
-__all__ = ["POOLS", "SAMPLES", "Axes", "NotSamplesError", "Pooling", "UnreadableError", "check_pooling"]
+__all__ = [
+    "POOLS",
+    "SAMPLES",
+    "Axes",
+    "NotSamplesError",
+    "Pooling",
+    "UnreadableError",
+    "check_pooling",
+]
 
 
 @dataclass(frozen=True)
@@ -22,8 +32,8 @@ class Axes:
     """How the axes of a tensor are read.
 
     Attributes:
-        samples: the axis of the samples; its entries are (outer, samples, inner), the last running fastest. None where every
-            row is a sample of its own.
+        samples: the axis of the samples; its entries are (outer, samples, inner), the last running
+            fastest. None where every row is a sample of its own.
         channels: the axis of the channels; None for a tensor that has no other axis.
         outer: how often the samples are repeated as a whole, as views of them are.
         inner: how many consecutive entries each sample has, as windows of an image or tokens.
@@ -40,7 +50,9 @@ class Axes:
 
     def ordered(self, tensor: Tensor) -> Tensor:
         """Return a view (n, outer, inner, ..., d) of the tensor, with everything else in the middle."""
-        channels_last = tensor[..., None] if self.channels is None else tensor.movedim(self.channels, -1)
+        channels_last = (
+            tensor[..., None] if self.channels is None else tensor.movedim(self.channels, -1)
+        )
         if self.samples is None:
             return channels_last[:, None, None]
         moved = self.channels is not None and self.channels < self.samples
@@ -82,7 +94,9 @@ def _sum(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
 
 
 def _masked_mean(ordered: Tensor, mask: Tensor) -> Tensor:
-    """Average over the positions that the mask (n, t) leaves, as a product, so that no masked copy is made."""
+    """Average over the positions that the mask (n, t) leaves, as a product, so that no masked copy
+    is made.
+    """
     weights = mask.to(_precise(ordered))
     weights = weights / weights.sum(dim=1, keepdim=True).clamp_min(1)
     return torch.bmm(weights[:, None, :], ordered.flatten(1, -2).to(weights.dtype))[:, 0]
@@ -98,11 +112,22 @@ def _released(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
     if tensor.ndim not in (2, 3, 4):
         raise UnreadableError(f"the published code has no rule for {tensor.ndim} axes")
     dims = {4: [2, 3], 3: [2]}.get(tensor.ndim)
-    return tensor.mean(dim=dims, dtype=_precise(tensor)) if dims else tensor.to(_precise(tensor), copy=True)
+    return (
+        tensor.mean(dim=dims, dtype=_precise(tensor))
+        if dims
+        else tensor.to(_precise(tensor), copy=True)
+    )
 
 
-POOLS: dict[str, Pool] = {"channels": _mean, "released": _released, "sum": _sum, "flatten": _flatten}
-"""Name -> function of a tensor, its axes and the mask (n, t) of its tokens, if any, that returns (n, d)."""
+POOLS: dict[str, Pool] = {
+    "channels": _mean,
+    "released": _released,
+    "sum": _sum,
+    "flatten": _flatten,
+}
+"""Name -> function of a tensor, its axes and the mask (n, t) of its tokens, if any, that returns
+(n, d).
+"""
 
 
 @dataclass
@@ -111,11 +136,13 @@ class Pooling:
 
     Attributes:
         pool: a name of `POOLS`, or a function from a tensor to a matrix (n, d).
-        samples: "batch", or "tokens" for rows that are single positions instead of averages over them.
+        samples: "batch", or "tokens" for rows that are single positions instead of averages over
+            them.
         channel_axis: pattern of a path -> axis, where the evidence is overruled.
         batch_axis: the axis of the samples in the network's inputs.
         size: how many samples the batch has.
-        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where the batch says so.
+        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where
+            the batch says so.
         limit: how many tokens of a batch to use at most.
         generator: draws them.
     """
@@ -141,24 +168,38 @@ class Pooling:
         place = self._place(call, tensor)
         channels, reason = self._channels(call, tensor, place)
         if channels is not None and channels == place.axis and place.state == "known":
-            raise UnreadableError(f"axis {channels} would be both samples and channels; pass channel_axis={{pattern: axis}}")
+            raise UnreadableError(
+                f"axis {channels} would be both samples and channels; pass "
+                f"channel_axis={{pattern: axis}}"
+            )
         if place.state == "lost":
             return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
-        decoding = DECODER in self.masks and any(name.startswith(DECODER) for name in call.path.split("."))
-        return Axes(place.axis, channels, place.outer, place.inner, reason, DECODER if decoding else "")
+        decoding = DECODER in self.masks and any(
+            name.startswith(DECODER) for name in call.path.split(".")
+        )
+        return Axes(
+            place.axis, channels, place.outer, place.inner, reason, DECODER if decoding else ""
+        )
 
     def _place(self, call: Call, tensor: Tensor) -> Descent:
-        """Say where the samples are: from what the tensor was computed from, and only where nothing is known by sizes."""
+        """Say where the samples are: from what the tensor was computed from, and only where nothing
+        is known by sizes.
+        """
         if call.sequence_first and tensor.ndim == 3:
             return Descent("known", 1)
         place = call.descent
         if place.state == "constant":
-            raise NotSamplesError("computed from the weights alone, it does not depend on the samples")
+            raise NotSamplesError(
+                "computed from the weights alone, it does not depend on the samples"
+            )
         if place.state == "merged":
-            raise NotSamplesError(f"a tensor of shape {list(tensor.shape)} that has no axis of samples any more")
+            raise NotSamplesError(
+                f"a tensor of shape {list(tensor.shape)} that has no axis of samples any more"
+            )
         if place.state == "lost" and self.samples != "tokens":
             raise UnreadableError(
-                f"the rows of {list(tensor.shape)} are no longer in the order of the samples and cannot be averaged by sample; "
+                f"the rows of {list(tensor.shape)} are no longer in the order of the samples "
+                "and cannot be averaged by sample; "
                 "samples='tokens' scores them row by row"
             )
         return self._place_by_size(tensor) if place.state == "unknown" else place
@@ -169,7 +210,9 @@ class Pooling:
             return Descent("known", self.batch_axis)
         if shape.count(self.size) == 1 and self.size > 1:
             return Descent("known", shape.index(self.size))
-        raise NotSamplesError(f"no axis of {list(shape)} counts the {self.size} samples of the batch")
+        raise NotSamplesError(
+            f"no axis of {list(shape)} counts the {self.size} samples of the batch"
+        )
 
     def _channels(self, call: Call, tensor: Tensor, place: Descent) -> tuple[int | None, str]:
         if tensor.ndim == 1:
@@ -177,8 +220,12 @@ class Pooling:
         for pattern, axis in self.channel_axis.items():
             if fnmatch.fnmatchcase(call.path, pattern):
                 given = f"channel_axis={{{pattern!r}: {axis}}}"
-                if not -tensor.ndim <= axis < tensor.ndim or (place.state == "known" and axis % tensor.ndim == place.axis):
-                    raise UnreadableError(f"{given} does not fit a tensor of shape {list(tensor.shape)}")
+                if not -tensor.ndim <= axis < tensor.ndim or (
+                    place.state == "known" and axis % tensor.ndim == place.axis
+                ):
+                    raise UnreadableError(
+                        f"{given} does not fit a tensor of shape {list(tensor.shape)}"
+                    )
                 return axis % tensor.ndim, given
         if tensor.ndim == 2:
             return (1 - place.axis if place.state == "known" else 1), call.layout.reason
@@ -199,10 +246,18 @@ class Pooling:
         try:
             pooled = self.pool(tensor)
         except Exception as error:
-            raise UnreadableError(f"the function given as pool raised {type(error).__name__}: {error}") from error
+            raise UnreadableError(
+                f"the function given as pool raised {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(pooled, Tensor) or pooled.ndim != 2:
-            shape = f"a tensor of shape {tuple(pooled.shape)}" if isinstance(pooled, Tensor) else f"a {type(pooled).__name__}"
-            raise UnreadableError(f"the function given as pool returned {shape}, not a matrix (n, d)")
+            shape = (
+                f"a tensor of shape {tuple(pooled.shape)}"
+                if isinstance(pooled, Tensor)
+                else f"a {type(pooled).__name__}"
+            )
+            raise UnreadableError(
+                f"the function given as pool returned {shape}, not a matrix (n, d)"
+            )
         return pooled.to(_precise(pooled), copy=True)
 
     def _mask(self, ordered: Tensor, axes: Axes) -> Tensor | None:
@@ -214,7 +269,9 @@ class Pooling:
         if positions.count(mask.shape[1]) != 1:
             return None
         tokens = positions.index(mask.shape[1])
-        along = mask.reshape(len(mask), *(mask.shape[1] if axis == tokens else 1 for axis in range(len(positions))))
+        along = mask.reshape(
+            len(mask), *(mask.shape[1] if axis == tokens else 1 for axis in range(len(positions)))
+        )
         return along.expand(len(mask), *positions).flatten(1).to(ordered.device)
 
     def _tokens(self, tensor: Tensor, axes: Axes) -> Tensor:
@@ -230,7 +287,9 @@ class Pooling:
     def _draw(self, shape: tuple[int, ...], mask: Tensor | None) -> Tensor:
         """Choose positions among all, or among those that the mask leaves, in order."""
         count = torch.Size(shape).numel()
-        allowed = torch.arange(count) if mask is None else torch.nonzero(mask.reshape(-1).cpu())[:, 0]
+        allowed = (
+            torch.arange(count) if mask is None else torch.nonzero(mask.reshape(-1).cpu())[:, 0]
+        )
         if len(allowed) <= self.limit:
             return allowed
         chosen = torch.randperm(len(allowed), generator=self.generator)[: self.limit]
@@ -247,12 +306,18 @@ def check_pooling(pool: object, samples: object, channel_axis: object, limit: ob
         check_option("pool", pool, POOLS)
     check_option("samples", samples, SAMPLES)
     if samples == "tokens" and pool != "channels":
-        raise InputError(f"samples='tokens' keeps every token as it is, so pool={pool!r} has nothing to do. Leave pool out.")
+        raise InputError(
+            f"samples='tokens' keeps every token as it is, so pool={pool!r} has nothing to "
+            "do. Leave pool out."
+        )
     if not isinstance(channel_axis, Mapping) or not all(
         isinstance(pattern, str) and type(axis) is int for pattern, axis in channel_axis.items()
     ):
         raise InputTypeError(
-            f"channel_axis={channel_axis!r:.80} is not a mapping from patterns of paths to axes, e.g. {{'blocks.*': -1}}."
+            f"channel_axis={channel_axis!r:.80} is not a mapping from patterns of paths to "
+            f"axes, e.g. {{'blocks.*': -1}}."
         )
     if type(limit) is not int or limit < 2:
-        raise InputError(f"max_tokens={limit!r} is not a number of rows. Pass an integer of at least 2.")
+        raise InputError(
+            f"max_tokens={limit!r} is not a number of rows. Pass an integer of at least 2."
+        )

@@ -11,9 +11,19 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.overrides import (
+    TorchFunctionMode,
+    _get_current_function_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
 
-from sigmascope.capture.activations import chosen_kinds, function_name, kind_of_function, kind_of_module
+from sigmascope.capture.activations import (
+    chosen_kinds,
+    function_name,
+    kind_of_function,
+    kind_of_module,
+)
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layout import Layout, Layouts
 from sigmascope.capture.lineage import Descent, Lineage
@@ -27,12 +37,14 @@ class Call:
     """One call of an activation.
 
     Attributes:
-        path: the module that is the activation, or that calls the function; empty for the network itself.
+        path: the module that is the activation, or that calls the function; empty for the network
+            itself.
         number: which call of that module it is, from 0, in this forward pass.
         kind: the name of the activation.
         layout: where the channels of the input are.
         descent: what is known of the samples in it.
-        sequence_first: whether the call belongs to a layer that is told to expect (time, batch, channels).
+        sequence_first: whether the call belongs to a layer that is told to expect (time, batch,
+            channels).
     """
 
     path: str
@@ -45,16 +57,21 @@ class Call:
 
 Finish: TypeAlias = Callable[[Tensor], None]
 Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
-"""Is shown the input before the activation runs, which may overwrite it, and returns a function to be shown the output."""
+"""Is shown the input before the activation runs, which may overwrite it, and returns a function to
+be shown the output.
+"""
 
 
 @contextmanager
-def recording(model: nn.Module, observe: Observer, *, activations: str | Collection[str] = "pointwise") -> Iterator[Recorder]:
+def recording(
+    model: nn.Module, observe: Observer, *, activations: str | Collection[str] = "pointwise"
+) -> Iterator[Recorder]:
     """Show every activation call that a network makes inside the context to an observer.
 
-    The network computes exactly what it computes otherwise, with one exception: the fused path of `nn.TransformerEncoderLayer`,
-    which runs activations where nobody can see them, is not taken. Not seen are activations in other threads, in functions
-    compiled by `torch.jit.script`, and inside the fused kernels of recurrent layers.
+    The network computes exactly what it computes otherwise, with one exception: the fused path of
+    `nn.TransformerEncoderLayer`, which runs activations where nobody can see them, is not taken.
+    Not seen are activations in other threads, in functions compiled by `torch.jit.script`, and
+    inside the fused kernels of recurrent layers.
 
     Args:
         model: any network. Its hooks are as before when the context ends, however it ends.
@@ -128,7 +145,9 @@ class Recorder(TorchFunctionMode):
         return len(others)
 
     @contextmanager
-    def forward_pass(self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0) -> Iterator[None]:
+    def forward_pass(
+        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+    ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
         Args:
@@ -172,14 +191,19 @@ class Recorder(TorchFunctionMode):
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
             self._leave(module, output)
 
-        # The last to see the input and the first to see the output: what other hooks do to them happens outside.
+        # The last to see the input and the first to see the output: what other hooks do to them
+        # happens outside.
         return [
             module.register_forward_pre_hook(before, with_kwargs=True),
             module.register_forward_hook(after, prepend=True, always_call=True),
         ]
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if self._observing:
@@ -196,16 +220,26 @@ class Recorder(TorchFunctionMode):
             finish(result)
         return result
 
-    def _note(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+    def _note(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: object
+    ) -> None:
         """Note what a function made of the tensors it was given."""
         if name == "__setitem__":
             result = args[0]
-        outputs = [one for one in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(one, Tensor)]
+        outputs = [
+            one
+            for one in (result if isinstance(result, (tuple, list)) else [result])
+            if isinstance(one, Tensor)
+        ]
         if not outputs:
             return
         if not args:  # the tensors were given by name
             args = tuple(kwargs[key] for key in ("input", "self", "tensors") if key in kwargs)
-            kwargs = {key: value for key, value in kwargs.items() if key not in ("input", "self", "tensors")}
+            kwargs = {
+                key: value
+                for key, value in kwargs.items()
+                if key not in ("input", "self", "tensors")
+            }
         self._layouts.note(name, args, kwargs, outputs)
         self._lineage.note(name, args, kwargs, outputs)
 
@@ -219,9 +253,21 @@ class Recorder(TorchFunctionMode):
         number = self._calls[path]
         self._calls[path] += 1
         sequence_first = any(entered.sequence_first for entered in self._entered)
-        return self._observe(Call(path, number, kind, self._layouts.of(given), self._lineage.of(given), sequence_first), given)
+        return self._observe(
+            Call(
+                path, number, kind, self._layouts.of(given), self._lineage.of(given), sequence_first
+            ),
+            given,
+        )
 
-    def _enter(self, module: nn.Module, path: str, kind: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _enter(
+        self,
+        module: nn.Module,
+        path: str,
+        kind: str | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
         if threading.get_ident() != self._thread:
             return
         if not self._entered:
@@ -234,14 +280,21 @@ class Recorder(TorchFunctionMode):
                     here.finish = self._begin(kind, args, kwargs)
             here.quiet = True
             self._quiet += 1
-        if isinstance(module, nn.MultiheadAttention) and type(module).forward is nn.MultiheadAttention.forward:
-            # It chooses another, slightly different arithmetic where it is watched, and has no activation but its softmax.
+        if (
+            isinstance(module, nn.MultiheadAttention)
+            and type(module).forward is nn.MultiheadAttention.forward
+        ):
+            # It chooses another, slightly different arithmetic where it is watched, and has no
+            # activation but its softmax.
             here.unwatched, here.args = self._watching, (*args, *kwargs.values())
             here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
-        if threading.get_ident() != self._thread or not any(here.module is module for here in self._entered):
-            return  # another thread, or a hook of somebody else failed before the module was entered
+        if threading.get_ident() != self._thread or not any(
+            here.module is module for here in self._entered
+        ):
+            # another thread, or a hook of somebody else failed before the module was entered
+            return
         while self._entered:
             here = self._entered.pop()
             self._quiet -= here.quiet
@@ -281,6 +334,6 @@ class _Entered:
 
 def _expects_sequence_first(module: nn.Module) -> bool:
     attention = getattr(module, "self_attn", None)
-    return isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)) and not getattr(
-        attention, "batch_first", True
-    )
+    return isinstance(
+        module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+    ) and not getattr(attention, "batch_first", True)

@@ -1,7 +1,8 @@
 """Our own small networks, for images of 3 × 32 × 32 and ten classes, by name.
 
-Names that end in a way of training, such as `resnet20-noaug`, stand for one architecture; `zoo/recipes.py` tells them apart.
-`resnet20-unrectified` has no activation after its additions, and `myrtle-wide` has one width throughout.
+Names that end in a way of training, such as `resnet20-noaug`, stand for one architecture;
+`zoo/recipes.py` tells them apart. `resnet20-unrectified` has no activation after its additions, and
+`myrtle-wide` has one width throughout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Small convolutional networks for images of 3 × 32 × 32 and ten classes: ResNet, VGG, DenseNet, GoogLeNet and one of Myrtle.
+"""Small convolutional networks for images of 3 × 32 × 32 and ten classes: ResNet, VGG, DenseNet,
+GoogLeNet and one of Myrtle.
 
-Every activation is a module of its own. In residual blocks `act1` is inside the block and `act2` follows the addition.
-The wider ResNet-18 is in `cifar_resnet18`.
+Every activation is a module of its own. In residual blocks `act1` is inside the block and `act2`
+follows the addition. The wider ResNet-18 is in `cifar_resnet18`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,19 @@ Activation = Callable[[], nn.Module]
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions; with `residual` the input, strided and padded with zeros, is added before the last activation."""
+    """Two convolutions; with `residual` the input, strided and padded with zeros, is added before
+    the last activation.
+    """
 
     def __init__(
-        self, width_in: int, width: int, stride: int, *, residual: bool, activation: Activation, stream: Activation
+        self,
+        width_in: int,
+        width: int,
+        stride: int,
+        *,
+        residual: bool,
+        activation: Activation,
+        stream: Activation,
     ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
@@ -37,7 +47,11 @@ class BasicBlock(nn.Module):
         y: Tensor = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
         if self.residual:
             shortcut = x[:, :, :: self.stride, :: self.stride] if self.stride > 1 else x
-            y = y + (F.pad(shortcut, (0, 0, 0, 0, self.padding, self.padding)) if self.padding else shortcut)
+            y = y + (
+                F.pad(shortcut, (0, 0, 0, 0, self.padding, self.padding))
+                if self.padding
+                else shortcut
+            )
         out: Tensor = self.act2(y)
         return out
 
@@ -82,9 +96,13 @@ class ResNet(nn.Module):
 
 
 class MyrtleCNN(nn.Sequential):
-    """Four convolutions, of doubling width by default; without `batch_norm` the convolutions have biases."""
+    """Four convolutions, of doubling width by default; without `batch_norm` the convolutions have
+    biases.
+    """
 
-    def __init__(self, *, batch_norm: bool = True, widths: tuple[int, ...] = (64, 128, 256, 512)) -> None:
+    def __init__(
+        self, *, batch_norm: bool = True, widths: tuple[int, ...] = (64, 128, 256, 512)
+    ) -> None:
         layers: list[nn.Module] = []
         for number, (before, after) in enumerate(itertools.pairwise([3, *widths])):
             layers += [nn.Conv2d(before, after, 3, 1, 1, bias=not batch_norm)]
@@ -94,17 +112,29 @@ class MyrtleCNN(nn.Sequential):
 
 
 class VGG(nn.Sequential):
-    """Stages of convolutions with batch norm, as in the published networks but narrower, and one hidden linear layer."""
+    """Stages of convolutions with batch norm, as in the published networks but narrower, and one
+    hidden linear layer.
+    """
 
-    def __init__(self, widths: tuple[int, ...] = (32, 64, 96, 160, 160), counts: tuple[int, ...] = (1, 1, 2, 2, 2)) -> None:
+    def __init__(
+        self,
+        widths: tuple[int, ...] = (32, 64, 96, 160, 160),
+        counts: tuple[int, ...] = (1, 1, 2, 2, 2),
+    ) -> None:
         layers: list[nn.Module] = []
         before = 3
         for width, count in zip(widths, counts, strict=True):
             for _ in range(count):
-                layers += [nn.Conv2d(before, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+                layers += [
+                    nn.Conv2d(before, width, 3, 1, 1, bias=False),
+                    nn.BatchNorm2d(width),
+                    nn.ReLU(),
+                ]
                 before = width
             layers.append(nn.MaxPool2d(2))
-        super().__init__(*layers, nn.Flatten(), nn.Linear(before, before), nn.ReLU(), nn.Linear(before, 10))
+        super().__init__(
+            *layers, nn.Flatten(), nn.Linear(before, before), nn.ReLU(), nn.Linear(before, 10)
+        )
 
 
 class DenseLayer(nn.Module):
@@ -118,7 +148,9 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(4 * growth, growth, 3, 1, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([x, self.conv2(self.act2(self.bn2(self.conv1(self.act1(self.bn1(x))))))], dim=1)
+        return torch.cat(
+            [x, self.conv2(self.act2(self.bn2(self.conv1(self.act1(self.bn1(x))))))], dim=1
+        )
 
 
 class DenseNet(nn.Sequential):
@@ -131,27 +163,47 @@ class DenseNet(nn.Sequential):
             modules += [DenseLayer(width + number * growth, growth) for number in range(layers)]
             width += layers * growth
             if block < 2:
-                modules += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, width // 2, 1, bias=False), nn.AvgPool2d(2)]
+                modules += [
+                    nn.BatchNorm2d(width),
+                    nn.ReLU(),
+                    nn.Conv2d(width, width // 2, 1, bias=False),
+                    nn.AvgPool2d(2),
+                ]
                 width //= 2
         super().__init__(
-            *modules, nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10)
+            *modules,
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(width, 10),
         )
 
 
 def _convolution(before: int, width: int, side: int) -> list[nn.Module]:
-    return [nn.Conv2d(before, width, side, 1, side // 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    return [
+        nn.Conv2d(before, width, side, 1, side // 2, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+    ]
 
 
 class Inception(nn.Module):
-    """Four branches side by side: 1 × 1; 3 × 3; twice 3 × 3; the largest of 3 × 3. Narrowed first, put together in the end."""
+    """Four branches side by side: 1 × 1; 3 × 3; twice 3 × 3; the largest of 3 × 3. Narrowed first,
+    put together in the end.
+    """
 
     def __init__(self, before: int, widths: tuple[int, int, int, int]) -> None:
         super().__init__()
         one, three, five, pooled = widths
         self.one = nn.Sequential(*_convolution(before, one, 1))
-        self.three = nn.Sequential(*_convolution(before, three // 2, 1), *_convolution(three // 2, three, 3))
+        self.three = nn.Sequential(
+            *_convolution(before, three // 2, 1), *_convolution(three // 2, three, 3)
+        )
         narrow = _convolution(before, five // 2, 1)
-        self.five = nn.Sequential(*narrow, *_convolution(five // 2, five, 3), *_convolution(five, five, 3))
+        self.five = nn.Sequential(
+            *narrow, *_convolution(five // 2, five, 3), *_convolution(five, five, 3)
+        )
         self.pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), *_convolution(before, pooled, 1))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""ResNet-18 for images of 3 × 32 × 32 and ten classes: four stages, with convolutions on the shortcuts between them."""
+"""ResNet-18 for images of 3 × 32 × 32 and ten classes: four stages, with convolutions on the
+shortcuts between them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class ProjectedBlock(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         same = before == width and stride == 1
-        projection = () if same else (nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        projection = (
+            () if same else (nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        )
         self.shortcut = nn.Sequential(*projection)
         self.act2 = nn.ReLU()
 
@@ -31,7 +35,9 @@ class ProjectedBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """The ResNet-18 of ImageNet (He et al. 2016) with a stem for small images: 3 × 3, no stride, no pooling."""
+    """The ResNet-18 of ImageNet (He et al. 2016) with a stem for small images: 3 × 3, no stride, no
+    pooling.
+    """
 
     def __init__(self, widths: tuple[int, ...] = (64, 128, 256, 512)) -> None:
         super().__init__()
@@ -40,7 +46,10 @@ class ResNet18(nn.Module):
         self.act1 = nn.ReLU()
         blocks: list[nn.Module] = []
         for before, width in itertools.pairwise([widths[0], *widths]):
-            blocks += [ProjectedBlock(before, width, 1 + (before != width)), ProjectedBlock(width, width, 1)]
+            blocks += [
+                ProjectedBlock(before, width, 1 + (before != width)),
+                ProjectedBlock(width, width, 1),
+            ]
         self.blocks = nn.Sequential(*blocks)
         self.fc = nn.Linear(widths[-1], 10)
 

@@ -1,4 +1,6 @@
-"""Small networks with layer norm and GELU for images of 3 × 32 × 32 and ten classes: ViT, Swin and ConvNeXt."""
+"""Small networks with layer norm and GELU for images of 3 × 32 × 32 and ten classes: ViT, Swin and
+ConvNeXt.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,11 @@ class ConvNeXtBlock(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(width, width, 7, 1, 3, groups=width)
         self.norm = nn.LayerNorm(width)
-        self.fc1, self.act, self.fc2 = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        self.fc1, self.act, self.fc2 = (
+            nn.Linear(width, 4 * width),
+            nn.GELU(),
+            nn.Linear(4 * width, width),
+        )
         self.scale = nn.Parameter(torch.full((width,), 0.1))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -62,17 +68,30 @@ class ConvNeXtBlock(nn.Module):
 class ConvNeXt(nn.Sequential):
     """A ConvNeXt (Liu et al. 2022) of three stages, with batch norm between them."""
 
-    def __init__(self, widths: tuple[int, ...] = (48, 96, 192), blocks: tuple[int, ...] = (2, 2, 4)) -> None:
+    def __init__(
+        self, widths: tuple[int, ...] = (48, 96, 192), blocks: tuple[int, ...] = (2, 2, 4)
+    ) -> None:
         modules: list[nn.Module] = [nn.Conv2d(3, widths[0], 2, 2)]
         for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
             if stage:
-                modules += [nn.BatchNorm2d(widths[stage - 1]), nn.Conv2d(widths[stage - 1], width, 2, 2)]
+                modules += [
+                    nn.BatchNorm2d(widths[stage - 1]),
+                    nn.Conv2d(widths[stage - 1], width, 2, 2),
+                ]
             modules += [ConvNeXtBlock(width) for _ in range(count)]
-        super().__init__(*modules, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], 10))
+        super().__init__(
+            *modules,
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.LayerNorm(widths[-1]),
+            nn.Linear(widths[-1], 10),
+        )
 
 
 def _offsets(window: int) -> Tensor:
-    """Return, for each pair of positions of a window, the row of its bias: (window², window²), by the way between the two."""
+    """Return, for each pair of positions of a window, the row of its bias: (window², window²), by
+    the way between the two.
+    """
     place = torch.cartesian_prod(torch.arange(window), torch.arange(window))
     way = place[:, None] - place[None, :] + window - 1
     return way[..., 0] * (2 * window - 1) + way[..., 1]
@@ -93,7 +112,9 @@ def put_together(x: Tensor, side: int, window: int) -> Tensor:
 
 
 def _shifted_mask(side: int, window: int, shift: int) -> Tensor:
-    """Return (windows, window², window²): −∞ for pairs that only the cyclic shift has brought together, otherwise 0."""
+    """Return (windows, window², window²): −∞ for pairs that only the cyclic shift has brought
+    together, otherwise 0.
+    """
     wrapped = (torch.arange(side) >= side - shift).long()
     region = (2 * wrapped[:, None] + wrapped[None, :]).view(1, side, side, 1)
     label = windows_of(region, window)[0, :, :, 0]
@@ -101,7 +122,9 @@ def _shifted_mask(side: int, window: int, shift: int) -> Tensor:
 
 
 class WindowAttention(nn.Module):
-    """Attention within windows that are shifted in a circle, with a bias for each way between two positions."""
+    """Attention within windows that are shifted in a circle, with a bias for each way between two
+    positions.
+    """
 
     offsets: Tensor
     mask: Tensor
@@ -119,22 +142,32 @@ class WindowAttention(nn.Module):
         n, channels = x.shape[0], x.shape[-1]
         cut = windows_of(torch.roll(x, (-self.shift, -self.shift), (1, 2)), self.window)
         qkv = self.qkv(cut).view(*cut.shape[:3], 3, self.heads, channels // self.heads)
-        q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)  # each (n, windows, heads, window², channels of a head)
-        bias = self.bias[self.offsets].permute(2, 0, 1) + self.mask[:, None]  # (windows, heads, window², window²)
+        # each (n, windows, heads, window², channels of a head)
+        q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)
+        # (windows, heads, window², window²)
+        bias = self.bias[self.offsets].permute(2, 0, 1) + self.mask[:, None]
         weights = torch.softmax((q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5 + bias, dim=-1)
         y = (weights.to(v.dtype) @ v).transpose(2, 3).reshape(n, -1, self.window**2, channels)
-        return torch.roll(put_together(self.out(y), self.side, self.window), (self.shift, self.shift), (1, 2))
+        return torch.roll(
+            put_together(self.out(y), self.side, self.window), (self.shift, self.shift), (1, 2)
+        )
 
 
 class SwinBlock(nn.Module):
-    """Attention in windows and a perceptron with one hidden layer, each after a layer norm and added to its input."""
+    """Attention in windows and a perceptron with one hidden layer, each after a layer norm and
+    added to its input.
+    """
 
     def __init__(self, width: int, heads: int, *, side: int, window: int, shift: int) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width)
         self.attention = WindowAttention(width, heads, side=side, window=window, shift=shift)
         self.norm2 = nn.LayerNorm(width)
-        self.fc1, self.act, self.fc2 = nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        self.fc1, self.act, self.fc2 = (
+            nn.Linear(width, 2 * width),
+            nn.GELU(),
+            nn.Linear(2 * width, width),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm1(x))
@@ -143,7 +176,7 @@ class SwinBlock(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """Four neighbours become one position: (n, h, w, c) to (n, h / 2, w / 2, width)."""
+    """Four neighbors become one position: (n, h, w, c) to (n, h / 2, w / 2, width)."""
 
     def __init__(self, before: int, width: int) -> None:
         super().__init__()
@@ -156,12 +189,18 @@ class PatchMerging(nn.Module):
 
 
 class SwinTransformer(nn.Module):
-    """A Swin transformer (Liu et al. 2021) on patches of 2 × 2, with windows of 4 × 4; channels come last throughout.
+    """A Swin transformer (Liu et al. 2021) on patches of 2 × 2, with windows of 4 × 4; channels
+    come last throughout.
 
     Every second block is shifted by half a window, except where one window is the whole image.
     """
 
-    def __init__(self, widths: tuple[int, ...] = (32, 64, 128), blocks: tuple[int, ...] = (2, 4, 2), window: int = 4) -> None:
+    def __init__(
+        self,
+        widths: tuple[int, ...] = (32, 64, 128),
+        blocks: tuple[int, ...] = (2, 4, 2),
+        window: int = 4,
+    ) -> None:
         super().__init__()
         self.patches, self.norm0 = nn.Conv2d(3, widths[0], 2, 2), nn.LayerNorm(widths[0])
         modules: list[nn.Module] = []

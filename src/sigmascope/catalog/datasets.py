@@ -1,4 +1,6 @@
-"""Data by name, such as `cifar10`, `imagefolder:DIR`, `text:FILE`, `hf/NAME` or `embedded`; `data_names` lists them."""
+"""Data by name, such as `cifar10`, `imagefolder:DIR`, `text:FILE`, `hf/NAME` or `embedded`;
+`data_names` lists them.
+"""
 
 from __future__ import annotations
 
@@ -60,19 +62,24 @@ def data(
     """Open data by name, as batches (images, labels) or, for text, mappings of arguments by name.
 
     Args:
-        name: one of `data_names`: `imagefolder:DIR` is a folder with one folder of images per class, `text:FILE` a file with
-            one sentence per line, `hf/NAME` a folder or a name on the hub that the package datasets opens, `random:SIDE` noise
-            that reaches the network as it is, and `random` such noise of the size that the transform makes, or of 224 × 224.
-        root: the folder with the files; by default the folder that the variable SIGMASCOPE_DATA names, or `data`.
-        split: "test" or "train", or what the data calls its splits; data without splits have "test" only.
+        name: one of `data_names`: `imagefolder:DIR` is a folder with one folder of images per
+            class, `text:FILE` a file with one sentence per line, `hf/NAME` a folder or a name on
+            the hub that the package datasets opens, `random:SIDE` noise that reaches the network as
+            it is, and `random` such noise of the size that the transform makes, or of 224 × 224.
+        root: the folder with the files; by default the folder that the variable SIGMASCOPE_DATA
+            names, or `data`.
+        split: "test" or "train", or what the data calls its splits; data without splits have "test"
+            only.
         batch_size: samples that come at a time.
         limit: use only so many, drawn evenly from all with the seed.
-        transform: what makes a network's inputs of samples, `Model.transform`; without one images come as float, 0 to 255.
+        transform: what makes a network's inputs of samples, `Model.transform`; without one images
+            come as float, 0 to 255.
         seed: of the random data and of the draw.
 
     Raises:
         OptionError: an unknown name, of which the nearest is named; an option that cannot be.
-        InputError: files that are not here, where the message says which to place where; or data that do not fit the transform.
+        InputError: files that are not here, where the message says which to place where; or data
+            that do not fit the transform.
         FileFormatError: files that are damaged.
         MissingExtraError: a package is missing; the extra is named.
     """
@@ -84,17 +91,24 @@ def data(
         check_whole("limit", limit, least=1)
     folder = Path(root or os.environ.get(ROOT_VARIABLE, "data"))
     takes = getattr(transform, "takes", None)
-    source = DATA[kind](Request(rest, folder, split, int(seed), takes, getattr(transform, "size", None)))
+    source = DATA[kind](
+        Request(rest, folder, split, int(seed), takes, getattr(transform, "size", None))
+    )
     if takes not in (None, source.gives):
-        raise InputError(f"{name} gives {source.gives}, and the network takes {takes}. Choose {_fitting(takes)}.")
+        raise InputError(
+            f"{name} gives {source.gives}, and the network takes {takes}. Choose {_fitting(takes)}."
+        )
     if transform is None and source.gives == "text":
         raise InputError(
-            f"{name} gives sentences, which a tokenizer must turn into numbers. Pass transform=model('hf/FOLDER').transform, "
+            f"{name} gives sentences, which a tokenizer must turn into numbers. Pass "
+            "transform=model('hf/FOLDER').transform, "
             "of a folder with the network and its tokenizer."
         )
     chosen = _chosen(source.size, limit, seed)
     make = transform or (lambda images: images.float())
-    return Data(name, len(chosen), batch_size, lambda start, end: source.read(chosen[start:end], make))
+    return Data(
+        name, len(chosen), batch_size, lambda start, end: source.read(chosen[start:end], make)
+    )
 
 
 def _parsed(name: str) -> tuple[str, str]:
@@ -103,7 +117,9 @@ def _parsed(name: str) -> tuple[str, str]:
         raise InputTypeError(f"name is a {type(name).__name__}. Pass a name such as 'cifar10'.")
     kind, mark, rest = re.fullmatch("([^:/]*)([:/]?)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
     if kind not in DATA:
-        raise OptionError(f"there is no data {name!r}.{guess(kind, DATA)} Names: {', '.join(data_names())}.")
+        raise OptionError(
+            f"there is no data {name!r}.{guess(kind, DATA)} Names: {', '.join(data_names())}."
+        )
     form = FORMS.get(kind, kind)
     fits = form.startswith(kind + mark) and bool(rest) if mark else kind not in NEEDS_REST
     if not fits:
@@ -115,9 +131,15 @@ def _check_options(kind: str, root: object, split: object, transform: object) ->
     if root is not None and not isinstance(root, (str, Path)):
         raise OptionError(f"root={root!r:.80} names no folder. Pass its path.")
     if transform is not None and not callable(transform):
-        raise OptionError(f"transform={transform!r:.80} is no function. Pass model(...).transform, or leave it out.")
+        raise OptionError(
+            f"transform={transform!r:.80} is no function. Pass model(...).transform, or "
+            "leave it out."
+        )
     if kind in UNDIVIDED and split != "test":
-        remedy = {"imagefolder": " and name the folder of the split", "text": " and name the file of the split"}.get(kind, "")
+        remedy = {
+            "imagefolder": " and name the folder of the split",
+            "text": " and name the file of the split",
+        }.get(kind, "")
         raise OptionError(f"split={split!r}: {kind} has no splits. Leave split out{remedy}.")
 
 
@@ -135,20 +157,27 @@ def _chosen(size: int, limit: int | None, seed: int) -> Rows:
 def _random(request: Request) -> Source:
     """Draw standard normal images, each from a seed of its own.
 
-    They have the side in `random:SIDE`, otherwise the size that the transform makes, otherwise 224 × 224.
+    They have the side in `random:SIDE`, otherwise the size that the transform makes, otherwise 224
+    × 224.
     """
     shape = request.size or (3, 224, 224)
     if request.rest:
-        if not re.fullmatch("[0-9]{1,4}", request.rest) or not 1 <= int(request.rest) <= LONGEST_SIDE:
+        if (
+            not re.fullmatch("[0-9]{1,4}", request.rest)
+            or not 1 <= int(request.rest) <= LONGEST_SIDE
+        ):
             raise OptionError(
-                f"random:{request.rest:.80} names no length of a side from 1 to {LONGEST_SIDE}. Write random:SIDE, such as "
+                f"random:{request.rest:.80} names no length of a side from 1 to "
+                f"{LONGEST_SIDE}. Write random:SIDE, such as "
                 "random:32."
             )
         side = int(request.rest)
         shape = (side, side, 3) if shape[0] != 3 and shape[-1] == 3 else (shape[0], side, side)
 
     def read(rows: Rows, make: Make) -> tuple[Tensor, Tensor]:
-        generators = [torch.Generator().manual_seed(request.seed * 1_000_003 + int(row)) for row in rows]
+        generators = [
+            torch.Generator().manual_seed(request.seed * 1_000_003 + int(row)) for row in rows
+        ]
         images = torch.stack([torch.randn(shape, generator=generator) for generator in generators])
         return images, torch.zeros(len(rows), dtype=torch.long)
 
@@ -171,7 +200,12 @@ DATA: dict[str, Callable[[Request], Source]] = {
     "embedded": _embedded,
 }
 """Beginning of a name -> function of a `Request`."""
-FORMS = {"imagefolder": "imagefolder:DIR", "text": "text:FILE", "hf": "hf/NAME", "random": "random:SIDE"}
+FORMS = {
+    "imagefolder": "imagefolder:DIR",
+    "text": "text:FILE",
+    "hf": "hf/NAME",
+    "random": "random:SIDE",
+}
 """Beginning of a name -> how it goes on."""
 NEEDS_REST = ("imagefolder", "text", "hf")
 UNDIVIDED = ("imagefolder", "text", "random", "embedded")

@@ -1,4 +1,6 @@
-"""What the package carries: ResNet-20 with and without residual connections, and 512 test images of CIFAR-10."""
+"""What the package carries: ResNet-20 with and without residual connections, and 512 test images of
+CIFAR-10.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ FOLDER = files("sigmascope.catalog") / "embedded_files"
 
 
 def embedded_weights(name: str, network: nn.Module) -> float:
-    """Put the weights of an embedded network into it and return its accuracy on the test images of CIFAR-10, in percent."""
+    """Put the weights of an embedded network into it and return its accuracy on the test images of
+    CIFAR-10, in percent.
+    """
     with as_file(FOLDER / f"{name}.safetensors") as path:
         load_weights(network, path)
     index: dict[str, Any] = json.loads((FOLDER / "index.json").read_text())
@@ -25,7 +29,9 @@ def embedded_weights(name: str, network: nn.Module) -> float:
 
 
 def embedded_images() -> tuple[Tensor, Tensor]:
-    """Return 512 images (512, 3, 32, 32), uint8, and their labels (512,): the first of the test set, in its order."""
+    """Return 512 images (512, 3, 32, 32), uint8, and their labels (512,): the first of the test
+    set, in its order.
+    """
     with as_file(FOLDER / "images.safetensors") as path:
         state = read_state(path)
     return state["images"], state["labels"].long()

@@ -27,7 +27,8 @@ class Model:
         network: in evaluation mode.
         weights: where its weights come from.
         inputs: an example of what it takes: a tensor, or a mapping of arguments by name.
-        transform: samples as data sets hold them -> what the network takes; None where that is unknown.
+        transform: samples as data sets hold them -> what the network takes; None where that is
+            unknown.
         accuracy: top-1 of these weights on their own test data in percent, where it is known.
     """
 
@@ -40,7 +41,7 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """How many numbers it has learnt."""
+        """How many numbers it has learned."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     @cached_property
@@ -68,10 +69,15 @@ class Model:
     def facts(self) -> dict[str, Any]:
         """Return accuracy, parameters, flops, depth and weights by name.
 
-        What is not known is None: the accuracy, or flops and depth of a network that does not run on its example; reading
-        `flops` then says why.
+        What is not known is None: the accuracy, or flops and depth of a network that does not run
+        on its example; reading `flops` then says why.
         """
-        facts: dict[str, Any] = {"accuracy": self.accuracy, "parameters": self.parameters, "flops": None, "depth": None}
+        facts: dict[str, Any] = {
+            "accuracy": self.accuracy,
+            "parameters": self.parameters,
+            "flops": None,
+            "depth": None,
+        }
         with suppress(InputError):
             facts |= {"flops": self.flops, "depth": self.depth}
         return facts | {"weights": self.weights}
@@ -79,7 +85,11 @@ class Model:
     def _run(self) -> object:
         try:
             with torch.no_grad():
-                return self.network(**self.inputs) if isinstance(self.inputs, dict) else self.network(self.inputs)
+                return (
+                    self.network(**self.inputs)
+                    if isinstance(self.inputs, dict)
+                    else self.network(self.inputs)
+                )
         except Exception as error:  # whatever the code of a network raises
             raise InputError(f"{self.name} does not run on its example inputs: {error}") from error
 

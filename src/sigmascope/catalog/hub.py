@@ -1,7 +1,8 @@
-"""The hub from which transformers and timm fetch weights: where it keeps them, and whether it can be reached at all.
+"""The hub from which transformers and timm fetch weights: where it keeps them, and whether it can
+be reached at all.
 
-Without a connection the package huggingface_hub tries again and again, for half a minute and with a page of warnings, so it is
-asked once beforehand.
+Without a connection the package huggingface_hub tries again and again, for half a minute and with a
+page of warnings, so it is asked once beforehand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Networks by name, such as `torchvision/resnet50`, `timm/convnext_atto`, `hf/bert`, `onnx:FILE` or `sigmascope/resnet20`."""
+"""Networks by name, such as `torchvision/resnet50`, `timm/convnext_atto`, `hf/bert`, `onnx:FILE` or
+`sigmascope/resnet20`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ SOURCES: dict[str, Callable[[str, str, bool], Model]] = {
     "py:": of_python,
     "sigmascope/": of_zoo,
 }
-"""Beginning of a name -> function of the rest, the whole name, and whether the default weights are wanted."""
+"""Beginning of a name -> function of the rest, the whole name, and whether the default weights are
+wanted.
+"""
 FORMS = ("onnx:FILE", "py:FILE:FUNCTION")
 
 
@@ -43,21 +47,28 @@ def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -
     """Build a network by name.
 
     Args:
-        name: `torchvision/NAME`, `timm/NAME`, `hf/TYPE`, `hf/FOLDER` or `hf/HUB-NAME` (transformers), `onnx:FILE`,
-            `py:FILE:FUNCTION` (a function in a Python file that returns the network; its code is run), or `sigmascope/NAME`,
-            `sigmascope/NAME:SEED` and `sigmascope/NAME:SEED-init` (our zoo); see `model_names`.
-        weights: "default" for the library's own, None for random ones, or a file: safetensors, or a state dict of tensors.
-            A file of ONNX has no random ones, and a function in a Python file returns what it returns.
-        seed: of the random ones. Torch, NumPy and Python are seeded with it, and their states put back.
+        name: `torchvision/NAME`, `timm/NAME`, `hf/TYPE`, `hf/FOLDER` or `hf/HUB-NAME`
+            (transformers), `onnx:FILE`, `py:FILE:FUNCTION` (a function in a Python file that
+            returns the network; its code is run), or `sigmascope/NAME`, `sigmascope/NAME:SEED` and
+            `sigmascope/NAME:SEED-init` (our zoo); see `model_names`.
+        weights: "default" for the library's own, None for random ones, or a file: safetensors, or a
+            state dict of tensors. A file of ONNX has no random ones, and a function in a Python
+            file returns what it returns.
+        seed: of the random ones. Torch, NumPy and Python are seeded with it, and their states put
+            back.
 
     Raises:
-        OptionError: an unknown name, of which the nearest are named; weights or a seed that cannot be.
+        OptionError: an unknown name, of which the nearest are named; weights or a seed that cannot
+            be.
         MissingExtraError: a package is missing; the extra is named.
-        InputError: weights that are not here and cannot be fetched; the message says which file to place where.
+        InputError: weights that are not here and cannot be fetched; the message says which file to
+            place where.
         FileFormatError: a file that does not fit, or that would have to run code.
     """
     if not isinstance(name, str):
-        raise InputTypeError(f"name is a {type(name).__name__}. Pass a name such as 'torchvision/resnet50'.")
+        raise InputTypeError(
+            f"name is a {type(name).__name__}. Pass a name such as 'torchvision/resnet50'."
+        )
     beginning = _beginning(name)
     check_seed(seed)
     _check_weights(weights, name, beginning)
@@ -68,7 +79,9 @@ def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -
     if weights == "default":
         return found
     if weights is None:
-        drawn = f"{found.weights}, with seed {seed}" if beginning == "py:" else f"random (seed {seed})"
+        drawn = (
+            f"{found.weights}, with seed {seed}" if beginning == "py:" else f"random (seed {seed})"
+        )
         return replace(found, weights=drawn, accuracy=None)
     load_weights(found.network, weights)
     return replace(found, weights=str(weights), accuracy=None)
@@ -82,7 +95,9 @@ def _beginning(name: str) -> str:
         near = guess(name, [one + part for part in rest for one in SOURCES], most=1)
         if name.partition(":")[0] in NETWORKS:
             near = f" Did you mean 'sigmascope/{name}'?"
-        raise OptionError(f"{name!r} is no name of a network. Names begin with {', '.join(SOURCES)}.{near}")
+        raise OptionError(
+            f"{name!r} is no name of a network. Names begin with {', '.join(SOURCES)}.{near}"
+        )
     return beginning
 
 
@@ -93,15 +108,25 @@ def _check_weights(weights: object, name: str, beginning: str) -> None:
         raise OptionError(f"weights={weights!r:.80} names no weights. Pass {choices}.")
     if weights is None and beginning == "onnx:":
         raise OptionError(
-            f"{name} holds its own weights, and the format does not say how to draw others. Leave weights out, or build the "
+            f"{name} holds its own weights, and the format does not say how to draw others. "
+            "Leave weights out, or build the "
             "network in Python and name it py:FILE:FUNCTION."
         )
-    if isinstance(weights, str) and weights != "default" and not Path(weights).suffix and not Path(weights).is_file():
-        raise OptionError(f"weights={weights!r} is neither a file nor a word that is known. Pass {choices}.")
+    if (
+        isinstance(weights, str)
+        and weights != "default"
+        and not Path(weights).suffix
+        and not Path(weights).is_file()
+    ):
+        raise OptionError(
+            f"weights={weights!r} is neither a file nor a word that is known. Pass {choices}."
+        )
 
 
 def _seed_all(seed: int) -> None:
-    """Seed torch, NumPy and Python. `torch.manual_seed` would also reseed a GPU that is not in use yet, for good."""
+    """Seed torch, NumPy and Python. `torch.manual_seed` would also reseed a GPU that is not in use
+    yet, for good.
+    """
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)
@@ -116,7 +141,9 @@ def model_names() -> dict[str, list[str]]:
     """
     listing = {"sigmascope": zoo_names(), "files": list(FORMS)}
     sources: dict[str, Callable[[], Iterable[str]]] = {
-        "torchvision": lambda: optional("torchvision.models").list_models(module=optional("torchvision.models")),
+        "torchvision": lambda: optional("torchvision.models").list_models(
+            module=optional("torchvision.models")
+        ),
         "timm": lambda: optional("timm").list_models(),
         "hf": lambda: optional("transformers").CONFIG_MAPPING.keys(),
     }

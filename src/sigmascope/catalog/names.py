@@ -29,4 +29,6 @@ def check_known(name: str, known: Iterable[str], source: str) -> None:
     names = list(known)
     if name not in names:
         near = guess(name, names, before=f"{source}/")
-        raise OptionError(f"{source} has no network {name!r}.{near} `sigmascope list models` prints all names.")
+        raise OptionError(
+            f"{source} has no network {name!r}.{near} `sigmascope list models` prints all names."
+        )

@@ -19,7 +19,9 @@ SIDE = 224
 
 
 def of_onnx(rest: str, name: str, pretrained: bool) -> Model:
-    """Read an ONNX file; images are prepared with the statistics of ImageNet, since the file does not name its own."""
+    """Read an ONNX file; images are prepared with the statistics of ImageNet, since the file does
+    not name its own.
+    """
     if not Path(rest).is_file():
         raise InputError(f"{rest}: no such ONNX file. Pass the path of one, as onnx:FILE.")
     onnx, onnx2torch = optional("onnx"), optional("onnx2torch")
@@ -38,7 +40,9 @@ def _read(onnx: Any, rest: str) -> Any:
     try:
         proto = onnx.load(rest)
     except Exception as error:  # of protobuf, which is not imported here
-        raise FileFormatError(f"{rest}: not a complete ONNX file ({error}). Export it again.") from error
+        raise FileFormatError(
+            f"{rest}: not a complete ONNX file ({error}). Export it again."
+        ) from error
     if not proto.graph.node:  # an empty file reads as a network of nothing
         raise FileFormatError(f"{rest}: holds no network. Export it again.")
     return proto
@@ -49,38 +53,55 @@ def _converted(onnx2torch: Any, proto: Any, rest: str) -> Any:
         return onnx2torch.convert(proto)
     except Exception as error:  # of its own classes and of onnx's, which checks the file once more
         known = {one.domain for one in proto.opset_import} | {"", "ai.onnx"}
-        foreign = sorted({f"{one.domain}.{one.op_type}" for one in proto.graph.node if one.domain not in known})
+        foreign = sorted(
+            {f"{one.domain}.{one.op_type}" for one in proto.graph.node if one.domain not in known}
+        )
         if foreign or isinstance(error, NotImplementedError):
             told = f"its operators {', '.join(foreign)} are none of ONNX" if foreign else str(error)
             raise InputError(
-                f"{rest}: onnx2torch cannot convert it ({told}). Export the network with another opset and operators of ONNX."
+                f"{rest}: onnx2torch cannot convert it ({told}). Export the network with "
+                "another opset and operators of ONNX."
             ) from error
-        raise FileFormatError(f"{rest}: not a complete ONNX file ({error}). Export it again.") from error
+        raise FileFormatError(
+            f"{rest}: not a complete ONNX file ({error}). Export it again."
+        ) from error
 
 
 def _zeros(onnx: Any, declared: Any, rest: str) -> Tensor:
-    """Make an input of the declared type; where the shape is left open, one image of 3 × 224 × 224 or one row of 8."""
+    """Make an input of the declared type; where the shape is left open, one image of 3 × 224 × 224
+    or one row of 8.
+    """
     kind = declared.type.tensor_type
     if not declared.type.HasField("tensor_type") or not kind.HasField("shape"):
         raise InputError(
-            f"{rest}: its input {declared.name!r} has no shape. Export it with one, such as (n, 3, 224, 224) with n open."
+            f"{rest}: its input {declared.name!r} has no shape. Export it with one, such as "
+            "(n, 3, 224, 224) with n open."
         )
     lengths = [dim.dim_value for dim in kind.shape.dim]
     usual = [1, *[8] * (len(lengths) - 1)] if lengths else []
     if len(lengths) == 4:
         usual = [1, SIDE, SIDE, 3] if lengths[3] == 3 else [1, 3, SIDE, SIDE]
-    type_ = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else "nothing"
+    type_ = (
+        onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else "nothing"
+    )
     dtype = getattr(torch, type_, None)
     if not isinstance(dtype, torch.dtype):
         raise InputError(
-            f"{rest}: its input {declared.name!r} is of {type_}, which torch does not have. Export it with numbers."
+            f"{rest}: its input {declared.name!r} is of {type_}, which torch does not have. "
+            "Export it with numbers."
         )
-    return torch.zeros([length or guess for length, guess in zip(lengths, usual, strict=True)], dtype=dtype)
+    return torch.zeros(
+        [length or guess for length, guess in zip(lengths, usual, strict=True)], dtype=dtype
+    )
 
 
 def _onnx_transform(example: Tensor) -> Transform | None:
     """Prepare images for an input (n, 3, h, w) or (n, h, w, 3); other inputs are none."""
-    if example.ndim != 4 or not example.is_floating_point() or 3 not in (example.shape[1], example.shape[3]):
+    if (
+        example.ndim != 4
+        or not example.is_floating_point()
+        or 3 not in (example.shape[1], example.shape[3])
+    ):
         return None
     size = tuple(example.shape[1:])
     if size[0] == 3:

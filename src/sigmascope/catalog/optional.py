@@ -32,8 +32,8 @@ _declared: list[torch.library.Library] = []
 def optional(name: str) -> Any:
     """Import a package or one of its modules.
 
-    A torchvision that was built for another torch fails to declare two detection operators. Its networks do not use them, so
-    the schemas are declared here and the import goes on.
+    A torchvision that was built for another torch fails to declare two detection operators. Its
+    networks do not use them, so the schemas are declared here and the import goes on.
 
     Raises:
         MissingExtraError: not installed, or broken; the message names the extra and what to do.
@@ -70,7 +70,8 @@ def _declare_operators() -> None:
         library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _declared.append(library)
     warnings.warn(
-        "torchvision was built for another torch; its networks work, its detection operators do not",
+        "torchvision was built for another torch; its networks work, its detection operators "
+        "do not",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -80,11 +81,14 @@ def _missing(package: str, error: ImportError) -> MissingExtraError:
     command = f'pip install "sigmascope[{EXTRAS[package]}]"'
     if isinstance(error, ModuleNotFoundError) and error.name == package:
         return MissingExtraError(f"{package} is not installed: {command}.")
-    return MissingExtraError(f"{package} is installed and cannot be imported ({error}): {command} --force-reinstall.")
+    return MissingExtraError(
+        f"{package} is installed and cannot be imported ({error}): {command} --force-reinstall."
+    )
 
 
 def _mismatch(package: str, error: Exception) -> MissingExtraError:
     return MissingExtraError(
-        f"{package} does not fit torch {torch.__version__} ({error}): pip install --force-reinstall torch "
+        f"{package} does not fit torch {torch.__version__} ({error}): pip install "
+        "--force-reinstall torch "
         f"{'torchvision' if package == 'torchvision' else f'torchvision {package}'}."
     )

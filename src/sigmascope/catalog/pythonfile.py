@@ -1,4 +1,6 @@
-"""Networks of Python files, `py:FILE:FUNCTION`; the file is run as if it stood alone, and leaves nothing behind."""
+"""Networks of Python files, `py:FILE:FUNCTION`; the file is run as if it stood alone, and leaves
+nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,16 @@ _numbers = itertools.count()
 def of_python(rest: str, name: str, pretrained: bool) -> Model:
     """Call a function of a Python file, whose code is run.
 
-    The file may import what stands beside it. It may also define `inputs`, an example of what the network takes (otherwise an
-    image of 32 × 32), `transform`, from images of 0 to 255 to such inputs, and `accuracy` in percent.
+    The file may import what stands beside it. It may also define `inputs`, an example of what the
+    network takes (otherwise an image of 32 × 32), `transform`, from images of 0 to 255 to such
+    inputs, and `accuracy` in percent.
     """
     file, mark, factory = rest.rpartition(":")
     path = Path(file).resolve()
     if not mark or not factory or not path.is_file():
         raise InputError(f"{name!r} names no Python file and function: write py:FILE:FUNCTION.")
-    # A name of its own: no module that is loaded is replaced, and dataclasses look their module up by it.
+    # A name of its own: no module that is loaded is replaced, and dataclasses look their module up
+    # by it.
     spec = importlib.util.spec_from_file_location(f"_sigmascope_{next(_numbers)}_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path}: not a Python file. Its name is to end in .py.")
@@ -45,16 +49,28 @@ def of_python(rest: str, name: str, pretrained: bool) -> Model:
         spec.loader.exec_module(module)
         network = _factory(module, factory, path)()
     if not isinstance(network, nn.Module):
-        raise InputTypeError(f"{path}: {factory} is no function that returns an nn.Module, but {type(network).__name__}.")
+        raise InputTypeError(
+            f"{path}: {factory} is no function that returns an nn.Module, but "
+            f"{type(network).__name__}."
+        )
     inputs = getattr(module, "inputs", torch.zeros(1, 3, 32, 32))
     transform = _transform(getattr(module, "transform", None), inputs)
-    return Model(name, network, "as the function returns it", inputs, transform, getattr(module, "accuracy", None))
+    return Model(
+        name,
+        network,
+        "as the function returns it",
+        inputs,
+        transform,
+        getattr(module, "accuracy", None),
+    )
 
 
 def _transform(change: Callable[[Any], Any] | None, inputs: Any) -> Transform | None:
     if change is None or isinstance(change, Transform):
         return change
-    size = tuple(inputs.shape[1:]) if isinstance(inputs, torch.Tensor) and inputs.ndim == 4 else None
+    size = (
+        tuple(inputs.shape[1:]) if isinstance(inputs, torch.Tensor) and inputs.ndim == 4 else None
+    )
     return Transform("images", change, size)
 
 
@@ -71,15 +87,19 @@ def _factory(module: ModuleType, factory: str, path: Path) -> Callable[[], Any]:
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [one.name for one in wanted if one.default is one.empty and one.kind not in kinds]
     if needed:
-        raise InputError(f"{path}: {factory} needs {', '.join(needed)}. Give defaults, or write a function without arguments.")
+        raise InputError(
+            f"{path}: {factory} needs {', '.join(needed)}. Give defaults, or write a "
+            "function without arguments."
+        )
     return build
 
 
 @contextmanager
 def _at_home(module: ModuleType, folder: Path) -> Iterator[None]:
-    """Let a module run with its folder in reach, and forget it and its neighbours afterwards.
+    """Let a module run with its folder in reach, and forget it and its neighbors afterwards.
 
-    Files in two folders may have neighbours of one name. A folder that was in reach before keeps its modules.
+    Files in two folders may have neighbors of one name. A folder that was in reach before keeps
+    its modules.
     """
     path, loaded = list(sys.path), set(sys.modules)
     is_new = folder not in [Path(one or ".").resolve() for one in path]
@@ -104,21 +124,33 @@ def _stands_in(module: ModuleType, folder: Path) -> bool:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Turn what keeps a file from running into an error that names it, the line and a remedy; its own errors stay theirs."""
+    """Turn what keeps a file from running into an error that names it, the line and a remedy; its
+    own errors stay theirs.
+    """
     try:
         yield
     except SyntaxError as error:
         place = f"{error.filename or path}, line {error.lineno}"
         raise InputError(f"{place}: not valid Python ({error.msg}). Correct it.") from error
     except ModuleNotFoundError as error:
-        told = f"needs {error.name}, which is not installed and not beside it. Install it in this environment."
+        told = (
+            f"needs {error.name}, which is not installed and not beside it. Install it in this "
+            "environment."
+        )
         raise InputError(f"{_place(path, error)}: {told}") from error
     except SystemExit as error:
-        told = f"ends the program ({error.code}). Keep what a script does under `if __name__ == '__main__':`."
+        told = (
+            f"ends the program ({error.code}). Keep what a script does under `if __name__ == "
+            "'__main__':`."
+        )
         raise InputError(f"{_place(path, error)}: {told}") from error
 
 
 def _place(path: Path, error: BaseException) -> str:
     """Return the file and its last line on the way to an error."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
     return f"{path}, line {lines[-1]}" if lines else str(path)

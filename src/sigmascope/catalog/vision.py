@@ -20,7 +20,12 @@ from sigmascope.errors import InputError, OptionError
 __all__ = ["of_timm", "of_torchvision"]
 
 # Under which names the hub has the weights of timm.
-TIMM_FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+TIMM_FILES = (
+    "model.safetensors",
+    "pytorch_model.bin",
+    "open_clip_model.safetensors",
+    "open_clip_pytorch_model.bin",
+)
 
 
 def of_torchvision(rest: str, name: str, pretrained: bool) -> Model:
@@ -38,19 +43,29 @@ def of_torchvision(rest: str, name: str, pretrained: bool) -> Model:
     accuracy = best.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     (side,) = preset.crop_size
     return Model(
-        name, network, str(best), torch.zeros(1, 3, side, side), Transform("images", preset, (3, side, side)), accuracy
+        name,
+        network,
+        str(best),
+        torch.zeros(1, 3, side, side),
+        Transform("images", preset, (3, side, side)),
+        accuracy,
     )
 
 
 def _check_torchvision_file(weights: Any) -> None:
-    """Fetch a file of weights and read its tensors: torchvision itself would run whatever code is in it."""
+    """Fetch a file of weights and read its tensors: torchvision itself would run whatever code is
+    in it.
+    """
     try:
         with refused(weights.url.rpartition("/")[2]):
-            weights.get_state_dict(progress=False, check_hash=True, weights_only=True, map_location="cpu")
+            weights.get_state_dict(
+                progress=False, check_hash=True, weights_only=True, map_location="cpu"
+            )
     except (OSError, RuntimeError) as error:  # the latter where the sum of a download is wrong
         folder = Path(torch.hub.get_dir()) / "checkpoints"
         raise InputError(
-            f"the weights {weights.url.rpartition('/')[2]} are not in {folder} and cannot be fetched ({error}). Place the file "
+            f"the weights {weights.url.rpartition('/')[2]} are not in {folder} and cannot be "
+            f"fetched ({error}). Place the file "
             "there, pass weights=FILE, or weights=None for random ones."
         ) from error
 
@@ -62,11 +77,17 @@ def of_timm(rest: str, name: str, pretrained: bool) -> Model:
     check_known(base, timm.list_models(), "timm")
     if mark:
         check_known(rest, timm.list_pretrained(), "timm")
-    network = _pretrained_timm(timm, rest) if pretrained else timm.create_model(rest, pretrained=False)
+    network = (
+        _pretrained_timm(timm, rest) if pretrained else timm.create_model(rest, pretrained=False)
+    )
     config = timm.data.resolve_model_data_config(network)
-    transform = Transform("images", _one_by_one(timm.data.create_transform(**config)), tuple(config["input_size"]))
+    transform = Transform(
+        "images", _one_by_one(timm.data.create_transform(**config)), tuple(config["input_size"])
+    )
     tag: str = vars(network)["pretrained_cfg"].get("tag") or "default"
-    return Model(name, network, f"timm's {base}.{tag}", torch.zeros(1, *config["input_size"]), transform)
+    return Model(
+        name, network, f"timm's {base}.{tag}", torch.zeros(1, *config["input_size"]), transform
+    )
 
 
 def _pretrained_timm(timm: Any, rest: str) -> torch.nn.Module:
@@ -75,18 +96,26 @@ def _pretrained_timm(timm: Any, rest: str) -> torch.nn.Module:
     place = _place(repository, getattr(found, "url", None) or "")
     if (
         repository
-        and not any(is_kept(repository, file) for file in (found.hf_hub_filename, *TIMM_FILES) if file)
+        and not any(
+            is_kept(repository, file) for file in (found.hf_hub_filename, *TIMM_FILES) if file
+        )
         and (reason := unreachable())
     ):
-        raise InputError(f"the weights of timm/{rest} are not here and cannot be fetched ({reason}). {place}")
+        raise InputError(
+            f"the weights of timm/{rest} are not here and cannot be fetched ({reason}). {place}"
+        )
     try:
         with refused(rest), quiet():
             network: torch.nn.Module = timm.create_model(rest, pretrained=True)
     except OSError as error:
         told = " ".join(str(error).split())
-        raise InputError(f"the weights of timm/{rest} are not here and cannot be fetched ({told:.200}). {place}") from error
+        raise InputError(
+            f"the weights of timm/{rest} are not here and cannot be fetched ({told:.200}). {place}"
+        ) from error
     except RuntimeError as error:
-        raise OptionError(f"timm has no weights for {rest!r} ({error}). Pass weights=FILE, or weights=None.") from error
+        raise OptionError(
+            f"timm has no weights for {rest!r} ({error}). Pass weights=FILE, or weights=None."
+        ) from error
     return network
 
 
@@ -95,7 +124,8 @@ def _place(repository: str, url: str) -> str:
     others = "or pass weights=None for random ones"
     if repository:
         return (
-            f"Fetch model.safetensors of {repository} from the hub and pass weights=FILE, connect once, which fills "
+            f"Fetch model.safetensors of {repository} from the hub and pass weights=FILE, "
+            "connect once, which fills "
             f"{hub_cache()}, {others}."
         )
     folder = Path(torch.hub.get_dir()) / "checkpoints"

@@ -31,7 +31,10 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"{path}: no such file of weights. Pass the path of a safetensors file or of a state dict.")
+        raise InputError(
+            f"{path}: no such file of weights. Pass the path of a safetensors file or of a "
+            "state dict."
+        )
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -39,11 +42,15 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
         try:
             return _state(load_file(path), path)
         except SafetensorError as error:
-            raise FileFormatError(f"{path}: not a complete safetensors file ({error}). Fetch or write it again.") from error
+            raise FileFormatError(
+                f"{path}: not a complete safetensors file ({error}). Fetch or write it again."
+            ) from error
     try:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise FileFormatError(f"{path}: {REFUSAL}. Save model.state_dict() as safetensors instead.") from error
+        raise FileFormatError(
+            f"{path}: {REFUSAL}. Save model.state_dict() as safetensors instead."
+        ) from error
     return _state(found, path)
 
 
@@ -67,7 +74,9 @@ def _state(found: Any, path: Path) -> dict[str, Tensor]:
     for key in NESTED:
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
             found = found[key]
-    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+    if not isinstance(found, Mapping) or not all(
+        isinstance(value, Tensor) for value in found.values()
+    ):
         raise FileFormatError(f"{path}: no state dict. Save model.state_dict() as safetensors.")
     state = {str(name): value for name, value in found.items()}
     for prefix in PREFIXES:
@@ -77,7 +86,8 @@ def _state(found: Any, path: Path) -> dict[str, Tensor]:
 
 
 def load_weights(network: nn.Module, path: str | Path) -> None:
-    """Put the weights of a file into a network, all of them; half types are raised to those of the network.
+    """Put the weights of a file into a network, all of them; half types are raised to those of the
+    network.
 
     Raises:
         InputError: no such file.
@@ -87,4 +97,6 @@ def load_weights(network: nn.Module, path: str | Path) -> None:
         network.load_state_dict(read_state(path))
     except RuntimeError as error:
         told = " ".join(str(error).split())
-        raise FileFormatError(f"{path}: these are not the weights of {type(network).__name__}: {told:.300}") from error
+        raise FileFormatError(
+            f"{path}: these are not the weights of {type(network).__name__}: {told:.300}"
+        ) from error

@@ -1,8 +1,9 @@
-"""Our own networks, with the weights that the package carries or that stand in the folder `zoo` of a checkout.
+"""Our own networks, with the weights that the package carries or that stand in the folder `zoo` of
+a checkout.
 
-`sigmascope/resnet20` has the weights of seed 0 at the end of training, `sigmascope/resnet20:1` those of seed 1, and
-`sigmascope/resnet20:1-init` those that seed 1 began with, which any seed gives at once, without a file.
-`:1-end` is another way to write `:1`.
+`sigmascope/resnet20` has the weights of seed 0 at the end of training, `sigmascope/resnet20:1`
+those of seed 1, and `sigmascope/resnet20:1-init` those that seed 1 began with, which any seed gives
+at once, without a file. `:1-end` is another way to write `:1`.
 """
 
 from __future__ import annotations
@@ -37,14 +38,20 @@ def of_zoo(rest: str, name: str, pretrained: bool) -> Model:
     kind, mark, checkpoint = rest.partition(":")
     check_known(kind, NETWORKS, "sigmascope")
     if mark and not checkpoint:
-        raise OptionError(f"{name!r} names no seed. Write sigmascope/{kind}, or sigmascope/{kind}:SEED, such as :0.")
+        raise OptionError(
+            f"{name!r} names no seed. Write sigmascope/{kind}, or sigmascope/{kind}:SEED, "
+            "such as :0."
+        )
     if mark and not pretrained:
-        raise OptionError(f"{name} names weights of the zoo, and others are asked for. Write sigmascope/{kind}.")
+        raise OptionError(
+            f"{name} names weights of the zoo, and others are asked for. Write sigmascope/{kind}."
+        )
     checkpoint = checkpoint.removesuffix("-end")
     seed, _, moment = checkpoint.partition("-")
     if moment == "init" and seed.isdecimal():
         check_seed(int(seed))
-        torch.default_generator.manual_seed(int(seed))  # as training does; the caller keeps the random state of the process
+        # as training does; the caller keeps the random state of the process
+        torch.default_generator.manual_seed(int(seed))
     network, accuracy, origin = NETWORKS[kind](), None, "random"
     if moment == "init" and seed.isdecimal():
         origin = f"random (seed {seed}), as training begins"
@@ -79,26 +86,42 @@ def _index(folder: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads(path.read_text())
     except ValueError as error:
-        raise FileFormatError(f"{path}: no JSON ({error}). Take it from the checkout again.") from error
+        raise FileFormatError(
+            f"{path}: no JSON ({error}). Take it from the checkout again."
+        ) from error
     return index
 
 
 def _zoo_weights(entry: str, name: str, network: nn.Module) -> float:
-    """Put weights of the zoo into a network, once their sum is checked, and return their accuracy in percent."""
+    """Put weights of the zoo into a network, once their sum is checked, and return their accuracy
+    in percent.
+    """
     folder = _zoo_folder()
     index, path = _index(folder), folder / "weights" / f"{entry}.safetensors"
     if not index:
         raise InputError(
-            f"{name} has no embedded weights ({', '.join(EMBEDDED)} have), and {folder} is no zoo. Work in a checkout of "
-            f"sigmascope, set {ZOO_VARIABLE} to its folder zoo, or pass weights=FILE or weights=None."
+            f"{name} has no embedded weights ({', '.join(EMBEDDED)} have), and {folder} is "
+            "no zoo. Work in a checkout of "
+            f"sigmascope, set {ZOO_VARIABLE} to its folder zoo, or pass weights=FILE or "
+            "weights=None."
         )
     if entry not in index:
-        siblings = [_name(one) for one in index if index[one]["network"] == entry.rpartition("-s")[0]]
+        siblings = [
+            _name(one) for one in index if index[one]["network"] == entry.rpartition("-s")[0]
+        ]
         listing = ", ".join(siblings) or "no weights of this network"
-        raise OptionError(f"the zoo has no {_name(entry)}; it has {listing}. Pass one of them, weights=FILE or weights=None.")
+        raise OptionError(
+            f"the zoo has no {_name(entry)}; it has {listing}. Pass one of them, "
+            "weights=FILE or weights=None."
+        )
     if not path.is_file():
-        raise InputError(f"{path} is listed and not there. Take it from the checkout, or train it: python zoo/train.py.")
+        raise InputError(
+            f"{path} is listed and not there. Take it from the checkout, or train it: python "
+            "zoo/train.py."
+        )
     if hashlib.sha256(path.read_bytes()).hexdigest() != index[entry]["sha256"]:
-        raise FileFormatError(f"{path}: not the file that the index lists. Take it from the checkout again.")
+        raise FileFormatError(
+            f"{path}: not the file that the index lists. Take it from the checkout again."
+        )
     load_weights(network, path)
     return float(index[entry]["accuracy"])

@@ -1,8 +1,9 @@
-"""The command line: parse, make one library call, print. torch is imported only by the commands that need it.
+"""The command line: parse, make one library call, print. torch is imported only by the commands
+that need it.
 
-Data goes to standard output, everything else to standard error. Exit codes: 0; 1 error; 2 wrong usage; 3 partial: some of
-what was asked for is done; 130 and 143 where a signal ended it; 141 where its reader went away. A command is a file of its own,
-and a row of the table below.
+Data goes to standard output, everything else to standard error. Exit codes: 0; 1 error; 2 wrong
+usage; 3 partial: some of what was asked for is done; 130 and 143 where a signal ended it; 141 where
+its reader went away. A command is a file of its own, and a row of the table below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The choices of options. They stand here too, since the tables of the library come with torch; a test compares them."""
+"""The choices of options. They stand here too, since the tables of the library come with torch; a
+test compares them.
+"""
 
 from __future__ import annotations
 

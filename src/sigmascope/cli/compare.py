@@ -20,24 +20,47 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-NEIGHBOURS = 2
+NEIGHBORS = 2
 FACTS = ("accuracy", "parameters", "flops", "depth")
 
 
 @click.command(short_help="Statistics, distances, clusters of stored signatures.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option("--normalize", type=click.Choice(NORMALIZE), help="Distances per step of the path, for networks of unlike depth.")
-@click.option("--linkage", default="average", show_default=True, type=click.Choice(LINKAGES), help="How groups are compared.")
-@click.option("--groups", metavar="K", type=click.IntRange(min=1), help="Cut the tree into so many groups.")
-@click.option("--figures", metavar="DIR", type=click.Path(file_okay=False), help="Draw them too, as SVG and PNG with CSV.")
+@click.option(
+    "--normalize",
+    type=click.Choice(NORMALIZE),
+    help="Distances per step of the path, for networks of unlike depth.",
+)
+@click.option(
+    "--linkage",
+    default="average",
+    show_default=True,
+    type=click.Choice(LINKAGES),
+    help="How groups are compared.",
+)
+@click.option(
+    "--groups", metavar="K", type=click.IntRange(min=1), help="Cut the tree into so many groups."
+)
+@click.option(
+    "--figures",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Draw them too, as SVG and PNG with CSV.",
+)
 @json_option
 def compare(
-    runs: tuple[str, ...], normalize: str | None, linkage: str, groups: int | None, figures: str | None, as_json: bool
+    runs: tuple[str, ...],
+    normalize: str | None,
+    linkage: str,
+    groups: int | None,
+    figures: str | None,
+    as_json: bool,
 ) -> int:
     """Compare stored signatures: files, or folders of runs.
 
-    Prints statistics, the distances by dynamic time warping, the clusters that follow from them, and the nearest neighbours.
-    Ends with 3 where a network is left out: a folder lacks it, or it has no score.
+    Prints statistics, the distances by dynamic time warping, the clusters that follow from them,
+    and the nearest neighbors. Ends with 3 where a network is left out: a folder lacks it, or it
+    has no score.
     """
     found = read(runs)
     everything = found.runs
@@ -62,7 +85,9 @@ def _check_groups(groups: int | None, networks: int) -> None:
         raise click.UsageError(f"--groups {groups} is more than there are networks: {networks}.")
 
 
-def _tables(runs: list[Run], normalize: str | None, linkage: str) -> tuple[Any, Distances, Clustering | None]:
+def _tables(
+    runs: list[Run], normalize: str | None, linkage: str
+) -> tuple[Any, Distances, Clustering | None]:
     from sigmascope.compare.distances import distances
     from sigmascope.compare.statistics import statistics
 
@@ -71,7 +96,9 @@ def _tables(runs: list[Run], normalize: str | None, linkage: str) -> tuple[Any, 
     return statistics(signatures), found, found.cluster(linkage) if len(runs) > 1 else None
 
 
-def _print(runs: list[Run], table: Any, found: Distances, tree: Clustering | None, groups: int | None) -> None:
+def _print(
+    runs: list[Run], table: Any, found: Distances, tree: Clustering | None, groups: int | None
+) -> None:
     say(f"{table!r}")
     known = _known(runs, table.names)
     if known:
@@ -84,7 +111,7 @@ def _print(runs: list[Run], table: Any, found: Distances, tree: Clustering | Non
         for number, members in enumerate(_groups(tree, groups), 1):
             say(f"Group {number}: {', '.join(members)}")
         say("")
-    say("\n".join(["Nearest neighbours", "", *_neighbour_lines(found)]))
+    say("\n".join(["Nearest neighbors", "", *_neighbor_lines(found)]))
 
 
 def _draw(runs: list[Run], found: Distances, linkage: str, folder: Path) -> list[Path]:
@@ -101,7 +128,10 @@ def _draw(runs: list[Run], found: Distances, linkage: str, folder: Path) -> list
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number, (name, draw) in enumerate(drawings.items(), 1):
-        inform(f"Drawing {number}/{len(drawings)}: {name} of {len(runs)} network{'s' * (len(runs) != 1)}")
+        inform(
+            f"Drawing {number}/{len(drawings)}: {name} of {len(runs)} "
+            f"network{'s' * (len(runs) != 1)}"
+        )
         drawn = draw()
         paths += [drawn.save(folder / f"{name}.{ending}") for ending in ("svg", "png")]
     return paths
@@ -114,42 +144,63 @@ def _known(runs: list[Run], names: tuple[str, ...]) -> list[str]:
     if not any(run.facts for run in runs):
         return []
     values = {fact: [getattr(run.facts, fact, None) for run in runs] for fact in FACTS}
-    known = {fact: [math.nan if one is None else one for one in column] for fact, column in values.items()}
-    return as_lines({"network": names, **{fact: column for fact, column in known.items() if not all(map(math.isnan, column))}})
+    known = {
+        fact: [math.nan if one is None else one for one in column]
+        for fact, column in values.items()
+    }
+    return as_lines(
+        {
+            "network": names,
+            **{fact: column for fact, column in known.items() if not all(map(math.isnan, column))},
+        }
+    )
 
 
 def _groups(tree: Clustering, count: int) -> list[list[str]]:
     numbers = tree.groups(count)
-    return [[name for name, number in zip(tree.names, numbers, strict=True) if number == group] for group in range(count)]
+    return [
+        [name for name, number in zip(tree.names, numbers, strict=True) if number == group]
+        for group in range(count)
+    ]
 
 
-def _neighbours(found: Distances) -> list[list[tuple[str, float]]]:
+def _neighbors(found: Distances) -> list[list[tuple[str, float]]]:
     """Name the nearest others of every network, the nearest first."""
     every = []
     for place, row in enumerate(found.matrix.tolist()):
         others = sorted((apart, other) for other, apart in enumerate(row) if other != place)
-        every.append([(found.names[other], apart) for apart, other in others[:NEIGHBOURS]])
+        every.append([(found.names[other], apart) for apart, other in others[:NEIGHBORS]])
     return every
 
 
-def _neighbour_lines(found: Distances) -> list[str]:
+def _neighbor_lines(found: Distances) -> list[str]:
     from sigmascope.compare.table import as_lines
 
-    every = _neighbours(found)
+    every = _neighbors(found)
     columns: dict[str, list[Any]] = {"network": list(found.names)}
-    for rank, (nearest, apart) in enumerate((("nearest", "distance"), ("second", "its distance"))[: len(every[0])]):
-        columns |= {nearest: [one[rank][0] for one in every], apart: [one[rank][1] for one in every]}
+    for rank, (nearest, apart) in enumerate(
+        (("nearest", "distance"), ("second", "its distance"))[: len(every[0])]
+    ):
+        columns |= {
+            nearest: [one[rank][0] for one in every],
+            apart: [one[rank][1] for one in every],
+        }
     return as_lines(columns)
 
 
-def _document(runs: list[Run], table: Any, found: Distances, tree: Clustering | None, groups: int | None) -> dict[str, object]:
+def _document(
+    runs: list[Run], table: Any, found: Distances, tree: Clustering | None, groups: int | None
+) -> dict[str, object]:
     return {
         "names": table.names,
         "paths": [str(run.path) for run in runs],
         "statistics": table.table,
         "facts": [run.facts for run in runs],
         "distances": {"normalize": found.normalize, "matrix": found.matrix.tolist()},
-        "clusters": tree and {"method": tree.method, "order": tree.order, "merges": tree.linkage.tolist()},
+        "clusters": tree
+        and {"method": tree.method, "order": tree.order, "merges": tree.linkage.tolist()},
         "groups": _groups(tree, groups) if tree and groups else None,
-        "neighbours": [[{"name": name, "distance": apart} for name, apart in one] for one in _neighbours(found)],
+        "neighbors": [
+            [{"name": name, "distance": apart} for name, apart in one] for one in _neighbors(found)
+        ],
     }

@@ -16,8 +16,13 @@ __all__ = ["listing"]
 @click.argument("pattern", required=False)
 @json_option
 def listing(what: str, pattern: str | None, as_json: bool) -> None:
-    """Print the names that are known; with a PATTERN, those that contain it or, with *, ? and [], match it."""
-    groups = {group: [name for name in names if _matches(name, pattern)] for group, names in _names(what).items()}
+    """Print the names that are known; with a PATTERN, those that contain it or, with *, ? and [],
+    match it.
+    """
+    groups = {
+        group: [name for name in names if _matches(name, pattern)]
+        for group, names in _names(what).items()
+    }
     groups = {group: names for group, names in groups.items() if names}
     if as_json:
         emit("names", {"of": what, "groups": groups})

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["complain", "emit", "inform", "json_option", "read", "say", "written"]
 
 VERSION = 1
-OPTIONS = {"root=FOLDER": "--data-root FOLDER", "weights=FILE": "--weights FILE", "weights=None": "--weights none"}
+OPTIONS = {
+    "root=FOLDER": "--data-root FOLDER",
+    "weights=FILE": "--weights FILE",
+    "weights=None": "--weights none",
+}
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,7 +30,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def json_option(command: Function) -> Function:
     """Add `--json`, which every command has that prints data."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(
+        command
+    )
 
 
 def say(text: str) -> None:
@@ -40,14 +46,18 @@ def inform(text: str) -> None:
 
 
 def complain(text: str, *, label: str = "Error: ") -> None:
-    """Print a line about what is wrong to standard error. A remedy that is a keyword of the library becomes an option."""
+    """Print a line about what is wrong to standard error. A remedy that is a keyword of the library
+    becomes an option.
+    """
     for keyword, option in OPTIONS.items():
         text = text.replace(keyword, option)
     _print(sys.stderr, [(label, "bold red"), (_line(text), "")])
 
 
 def emit(kind: str, content: object) -> None:
-    """Print data as one JSON document that says what it is, like the files of sigmascope; None stands for NaN."""
+    """Print data as one JSON document that says what it is, like the files of sigmascope; None
+    stands for NaN.
+    """
     import json
 
     from sigmascope.store import encode
@@ -83,13 +93,15 @@ def _print(stream: IO[str], parts: list[tuple[str, str]]) -> None:
 def _console(stream: IO[str]) -> Console:
     from rich.console import Console
 
-    colour = {"color_system": None} if os.environ.get("NO_COLOR") else {}
-    return Console(file=stream, **colour)  # type: ignore[arg-type]
+    color = {"color_system": None} if os.environ.get("NO_COLOR") else {}
+    return Console(file=stream, **color)  # type: ignore[arg-type]
 
 
 def _inert(text: str) -> str:
     """Replace what could steer a terminal: names in files may come from anybody."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else REPLACEMENT for letter in text)
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else REPLACEMENT for letter in text
+    )
 
 
 def _line(text: str) -> str:

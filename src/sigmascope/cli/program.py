@@ -105,10 +105,14 @@ def _told(error: Exception, ctx: click.Context) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Turn signals into an exception, so that everything is closed on the way out. A signal that is ignored stays so."""
+    """Turn signals into an exception, so that everything is closed on the way out. A signal that is
+    ignored stays so.
+    """
     before = {}
     if threading.current_thread() is threading.main_thread():
-        before = {one: signal.getsignal(one) for one in SIGNALS if signal.getsignal(one) != signal.SIG_IGN}
+        before = {
+            one: signal.getsignal(one) for one in SIGNALS if signal.getsignal(one) != signal.SIG_IGN
+        }
     for one in before:
         signal.signal(one, _stop)
     try:
@@ -136,7 +140,10 @@ def _plain_warnings() -> Iterator[None]:
 def _be_printable() -> None:
     """Replace what a terminal of another encoding cannot show; an error would lose the rest."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure") and (stream.encoding or "").lower().replace("-", "") != "utf8":
+        if (
+            hasattr(stream, "reconfigure")
+            and (stream.encoding or "").lower().replace("-", "") != "utf8"
+        ):
             stream.reconfigure(errors="replace")
 
 

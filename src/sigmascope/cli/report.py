@@ -22,21 +22,38 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 
 @click.command(short_help="Write a page about stored signatures.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option("-o", "--out", default="report.html", show_default=True, type=click.Path(), help="The page to write.")
+@click.option(
+    "-o",
+    "--out",
+    default="report.html",
+    show_default=True,
+    type=click.Path(),
+    help="The page to write.",
+)
 @json_option
 def report(runs: tuple[str, ...], out: str, as_json: bool) -> int:
     """Write a self-contained page about stored signatures: files, or folders of runs.
 
-    An older page is replaced, any other file is not. Ends with 3 where a folder lacks a network; the page names it.
+    An older page is replaced, any other file is not. Ends with 3 where a folder lacks a network;
+    the page names it.
     """
     _check_target(out)
     found = read(runs)
     from sigmascope.reporting.page import report as write_report
 
-    path = write_report(found.signatures, out, facts=_facts(found.runs), data=_data(found.runs), missing=found.missing)
+    path = write_report(
+        found.signatures,
+        out,
+        facts=_facts(found.runs),
+        data=_data(found.runs),
+        missing=found.missing,
+    )
     size, count = path.stat().st_size, len(found.runs)
     if as_json:
-        emit("written", {"path": str(path), "bytes": size, "networks": [one.name for one in found.signatures]})
+        emit(
+            "written",
+            {"path": str(path), "bytes": size, "networks": [one.name for one in found.signatures]},
+        )
     else:
         say(f"Written: {path} ({count} network{'s' * (count != 1)}, {size / 1000:.0f} kB)")
     return PARTIAL if found.missing else DONE
@@ -46,10 +63,14 @@ def _check_target(out: str) -> None:
     """Refuse to replace what is no page: a signature, a manifest, anything of somebody else."""
     target = Path(out)
     if target.suffix.lower() == ".json":
-        raise click.UsageError(f"{out} ends like a signature, and a page is HTML. Give a name such as report.html with -o.")
+        raise click.UsageError(
+            f"{out} ends like a signature, and a page is HTML. Give a name such as "
+            "report.html with -o."
+        )
     if target.is_file() and not _is_page(target):
         raise click.ClickException(
-            f"{out} is there and is no page of sigmascope. Give another name with -o, or remove it first."
+            f"{out} is there and is no page of sigmascope. Give another name with -o, or "
+            "remove it first."
         )
 
 

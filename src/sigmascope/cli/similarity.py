@@ -21,7 +21,12 @@ __all__ = ["similarity"]
 
 # They stand here too, since those of the library come with torch; a test compares them.
 MEASURES, GROUPS, PAIRS = ("procrustes", "cka"), ("relu", "orthogonal"), ("all", "diagonal")
-NORMALISERS, KERNELS, NORMALISE, DTYPES = ("authors", "live"), ("max", "median"), ("channels", "none"), ("float64", "float32")
+NORMALISERS, KERNELS, NORMALISE, DTYPES = (
+    ("authors", "live"),
+    ("max", "median"),
+    ("channels", "none"),
+    ("float64", "float32"),
+)
 # What goes to the library only if it is given: not every measure has all of them.
 OWN = ("normaliser", "kernel", "normalise", "centered", "dtype")
 COUNT = click.IntRange(min=1)
@@ -31,28 +36,93 @@ NAME = "similarity"
 @click.command(short_help="Compare two networks layer by layer.")
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
-@click.option("--data", default="embedded", show_default=True, metavar="NAME", help="Data, see `sigmascope list data`.")
-@click.option("--data-root", metavar="DIR", help="Folder with the files of the data.  [default: $SIGMASCOPE_DATA, or data]")
+@click.option(
+    "--data",
+    default="embedded",
+    show_default=True,
+    metavar="NAME",
+    help="Data, see `sigmascope list data`.",
+)
+@click.option(
+    "--data-root",
+    metavar="DIR",
+    help="Folder with the files of the data.  [default: $SIGMASCOPE_DATA, or data]",
+)
 @click.option("--split", default="test", show_default=True, help="Part of the data.")
 @click.option("--limit", type=COUNT, metavar="N", help="Use only N samples, drawn evenly.")
-@click.option("--batch-size", default=500, show_default=True, type=COUNT, metavar="N", help="Samples that are run together.")
-@click.option("--measure", default="procrustes", show_default=True, type=click.Choice(MEASURES), help="Of similarity.")
-@click.option("--group", default="relu", show_default=True, type=click.Choice(GROUPS), help="What it does not see.")
-@click.option("--pairs", default="all", show_default=True, type=click.Choice(PAIRS), help="diagonal: layers at the same place.")
-@click.option("--normaliser", type=click.Choice(NORMALISERS), help="Of procrustes: how channels that are zero count.")
+@click.option(
+    "--batch-size",
+    default=500,
+    show_default=True,
+    type=COUNT,
+    metavar="N",
+    help="Samples that are run together.",
+)
+@click.option(
+    "--measure",
+    default="procrustes",
+    show_default=True,
+    type=click.Choice(MEASURES),
+    help="Of similarity.",
+)
+@click.option(
+    "--group",
+    default="relu",
+    show_default=True,
+    type=click.Choice(GROUPS),
+    help="What it does not see.",
+)
+@click.option(
+    "--pairs",
+    default="all",
+    show_default=True,
+    type=click.Choice(PAIRS),
+    help="diagonal: layers at the same place.",
+)
+@click.option(
+    "--normaliser",
+    type=click.Choice(NORMALISERS),
+    help="Of procrustes: how channels that are zero count.",
+)
 @click.option("--kernel", type=click.Choice(KERNELS), help="Of cka: over the channels.")
-@click.option("--normalise", type=click.Choice(NORMALISE), help="Of cka: each channel to norm 1, or not.")
-@click.option("--centered/--uncentered", default=None, help="Of cka: whether the mean of each channel is taken off.")
+@click.option(
+    "--normalise", type=click.Choice(NORMALISE), help="Of cka: each channel to norm 1, or not."
+)
+@click.option(
+    "--centered/--uncentered",
+    default=None,
+    help="Of cka: whether the mean of each channel is taken off.",
+)
 @click.option("--dtype", type=click.Choice(DTYPES), help="Of the products.")
-@click.option("--device", default="auto", show_default=True, help="Where the networks run; auto: a GPU if there is one.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), metavar="N", help="Of what is drawn.")
-@click.option("-o", "--out", metavar="OUT", type=click.Path(file_okay=False), help="Folder for the result and its figure.")
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Where the networks run; auto: a GPU if there is one.",
+)
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Of what is drawn.",
+)
+@click.option(
+    "-o",
+    "--out",
+    metavar="OUT",
+    type=click.Path(file_okay=False),
+    help="Folder for the result and its figure.",
+)
 @json_option
 def similarity(one: str, other: str, out: str | None, as_json: bool, **given: Any) -> int:
-    """Compare every activation of network A with every activation of network B, by their names in the catalog.
+    """Compare every activation of network A with every activation of network B, by their names in
+    the catalog.
 
-    Prints similarities: 1 is alike, up to the symmetries of the group. Writes similarity.json, and the matrix as a figure,
-    similarity.svg and similarity.png, with its data, similarity.csv; older ones are replaced.
+    Prints similarities: 1 is alike, up to the symmetries of the group. Writes similarity.json, and
+    the matrix as a figure, similarity.svg and similarity.png, with its data, similarity.csv; older
+    ones are replaced.
 
     Ends with 3 where a pair of layers has no similarity, and says why.
     """
@@ -60,7 +130,14 @@ def similarity(one: str, other: str, out: str | None, as_json: bool, **given: An
     found = _compared(one, other, given)
     paths = _write(found, Path(out)) if out else []
     if as_json:
-        emit(NAME, {"request": {"networks": [one, other], **given}, "written": list(map(str, paths)), "similarity": found})
+        emit(
+            NAME,
+            {
+                "request": {"networks": [one, other], **given},
+                "written": list(map(str, paths)),
+                "similarity": found,
+            },
+        )
     else:
         say(repr(found))
         if paths:
@@ -87,7 +164,9 @@ def _compared(one: str, other: str, given: dict[str, Any]) -> LayerSimilarity:
         names=(one, other),
         seed=given["seed"],
         **{name: given[name] for name in OWN if given[name] is not None},
-        forward=lambda network, content: _run(network, content, "one" if network is first else "other"),
+        forward=lambda network, content: _run(
+            network, content, "one" if network is first else "other"
+        ),
     )
 
 
@@ -98,10 +177,14 @@ def _placed(entry: Model, device: str) -> Model:
     from sigmascope.errors import OptionError
 
     try:
-        entry.network.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        entry.network.to(
+            ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        )
     except (RuntimeError, AssertionError) as error:  # torch raises either, by how it was built
         told = str(error).partition("\n")[0]
-        raise OptionError(f"device={device!r} cannot be used here ({told}). Choose 'auto' or 'cpu'.") from error
+        raise OptionError(
+            f"device={device!r} cannot be used here ({told}). Choose 'auto' or 'cpu'."
+        ) from error
     return entry
 
 
@@ -114,7 +197,7 @@ def _data(entry: Model, given: dict[str, Any]) -> Data:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The same samples as each of two networks takes them: they may ask for other sizes or colours."""
+    """The same samples as each of two networks takes them: they may ask for other sizes or colors."""
 
     one: Data
     other: Data
@@ -137,7 +220,10 @@ def _check_tokens(one: Any, other: Any) -> None:
     from sigmascope.measure.batches import fingerprint_of_batch
 
     if fingerprint_of_batch(one) != fingerprint_of_batch(other):
-        raise InputError("the two networks read the samples as different tokens. Choose networks with one tokenizer.")
+        raise InputError(
+            "the two networks read the samples as different tokens. Choose networks with one "
+            "tokenizer."
+        )
 
 
 def _run(network: Any, content: Any, side: str) -> object:
@@ -158,7 +244,8 @@ def _check_target(out: str | None) -> None:
         LayerSimilarity.load(path)
     except FileFormatError as error:
         raise click.ClickException(
-            f"{path} is there and holds no similarity of sigmascope. Give another folder with -o, or remove it first."
+            f"{path} is there and holds no similarity of sigmascope. Give another folder "
+            "with -o, or remove it first."
         ) from error
 
 

@@ -1,4 +1,6 @@
-"""The file of a stitch: it says which run it belongs to, so that the same command shows it again and no other replaces it."""
+"""The file of a stitch: it says which run it belongs to, so that the same command shows it again
+and no other replaces it.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,22 @@ def checked_file(out: str) -> Path:
     if path.is_file() and kind_of(path) != "stitch":
         raise InputError(f"{path} is there and holds no stitch. {REMEDY}")
     if _tensors(path).is_file() and _about(path) is None:
-        raise InputError(f"{_tensors(path)} is there and holds no stitch, whose tensors would replace it. {REMEDY}")
+        raise InputError(
+            f"{_tensors(path)} is there and holds no stitch, whose tensors would replace it. "
+            f"{REMEDY}"
+        )
     return path
 
 
-def request_of(models: tuple[Model, Model], given: Mapping[str, Any], *, settings: Settings, augment: str) -> dict[str, Any]:
-    """Describe a run by all that its result depends on but rounding, as plain values; devices count by their kind.
+def request_of(
+    models: tuple[Model, Model], given: Mapping[str, Any], *, settings: Settings, augment: str
+) -> dict[str, Any]:
+    """Describe a run by all that its result depends on but rounding, as plain values; devices count
+    by their kind.
 
     Args:
-        models: the networks of the front and the back; of each the name and a digest of its numbers count.
+        models: the networks of the front and the back; of each the name and a digest of its numbers
+            count.
         given: option -> value; the device as torch has it.
         settings: those that follow from the options.
         augment: how training images are augmented.
@@ -61,7 +70,9 @@ def request_of(models: tuple[Model, Model], given: Mapping[str, Any], *, setting
     networks = {side: one.network for side, one in sides.items()}
     return {
         **names,
-        "weights": {side: fingerprint([*one.parameters(), *one.buffers()]) for side, one in networks.items()},
+        "weights": {
+            side: fingerprint([*one.parameters(), *one.buffers()]) for side, one in networks.items()
+        },
         "files": request_for(list(dict.fromkeys(names.values())), Selection(given["data"])).files,
         **{name: given[name] for name in GIVEN},
         "augment": augment,
@@ -71,10 +82,12 @@ def request_of(models: tuple[Model, Model], given: Mapping[str, Any], *, setting
 
 
 def finished_stitch(path: Path, request: Mapping[str, Any]) -> StitchResult | None:
-    """Return the stitch that a file already holds, if there is one; tensors alone, as a stop leaves them, are none.
+    """Return the stitch that a file already holds, if there is one; tensors alone, as a stop leaves
+    them, are none.
 
     Raises:
-        ResumeError: it belongs to another run, or the tensors alone do; the message names the difference.
+        ResumeError: it belongs to another run, or the tensors alone do; the message names the
+            difference.
         FileFormatError: it is damaged, or its tensors are missing.
     """
     from sigmascope.runs.request import unlike
@@ -84,13 +97,19 @@ def finished_stitch(path: Path, request: Mapping[str, Any]) -> StitchResult | No
     if found is None:
         return None
     if not _tensors(path).is_file():
-        raise FileFormatError(f"{_tensors(path)}, which belongs to {path}, is missing. Restore it, or remove {path} first.")
+        raise FileFormatError(
+            f"{_tensors(path)}, which belongs to {path}, is missing. Restore it, or remove "
+            f"{path} first."
+        )
     there = (_about(path) or {}).get(REQUEST)
     if not isinstance(there, dict):
         raise ResumeError(f"{found} holds a stitch that does not say which run it is of. {REMEDY}")
     told = "; ".join(unlike(there, request))
     if told:
-        raise ResumeError(f"{found} belongs to another run: {told}. Ask for the same, choose another name, or remove it first.")
+        raise ResumeError(
+            f"{found} belongs to another run: {told}. Ask for the same, choose another name, "
+            "or remove it first."
+        )
     return StitchResult.load(path) if found == path else None
 
 

@@ -1,1 +1,3 @@
-"""Signatures side by side: statistics, distances, clustering, embedding, densities, correlations, fits of accuracy."""
+"""Signatures side by side: statistics, distances, clustering, embedding, densities, correlations,
+fits of accuracy.
+"""

@@ -1,4 +1,6 @@
-"""Does non-linearity go with accuracy? Accuracy fitted on one statistic of the signature, or on size."""
+"""Does non-linearity go with accuracy? Accuracy fitted on one statistic of the signature, or on
+size.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,12 @@ class AccuracyFit:
             InputError: there is no fit.
         """
         if not self.coefficients:
-            raise InputError(f"There is no fit for {self.family}: {self.reason}. Draw its points alone.")
-        return np.asarray(Polynomial(self.coefficients)(np.asarray(x, dtype=np.float64)), dtype=np.float64)
+            raise InputError(
+                f"There is no fit for {self.family}: {self.reason}. Draw its points alone."
+            )
+        return np.asarray(
+            Polynomial(self.coefficients)(np.asarray(x, dtype=np.float64)), dtype=np.float64
+        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -91,7 +97,10 @@ class AccuracyFits:
     left_out: dict[str, str]
 
     def __repr__(self) -> str:
-        title = "Accuracy fitted per family; R² on the networks themselves, and each predicted from the others"
+        title = (
+            "Accuracy fitted per family; R² on the networks themselves, and each predicted from "
+            "the others"
+        )
         notes = [f"{fit.family}: {fit.reason}." for fit in self.fits if fit.reason]
         notes += [f"Left out: {name}: {reason}." for name, reason in self.left_out.items()]
         return "\n".join([title, "", *as_lines(self._columns()), *([""] if notes else []), *notes])
@@ -121,22 +130,25 @@ def fit_accuracy(
     degree: int = 1,
     families: Mapping[str, str] | None = None,
 ) -> AccuracyFits:
-    """Fit the accuracy of networks on one number per network, family by family, by least squares with intercept.
+    """Fit the accuracy of networks on one number per network, family by family, by least squares
+    with intercept.
 
-    Families are small and the best of several predictors is picked, so a high R² means little by itself: read n, how many
-    were tried, and the leave-one-out R² next to it.
+    Families are small and the best of several predictors is picked, so a high R² means little by
+    itself: read n, how many were tried, and the leave-one-out R² next to it.
 
     Args:
         signatures: of one network or more.
-        facts: network -> its accuracy, or a mapping with "accuracy" and, as far as known, "parameters", "flops", "depth";
-            None is unknown. Parameters default to those of the signature.
-        on: a statistic (min, median, max, mean, std, spread, iqr), "parameters", "flops", "depth", or "best": the one of
-            min, max, mean, median, std and spread with the highest R².
+        facts: network -> its accuracy, or a mapping with "accuracy" and, as far as known,
+            "parameters", "flops", "depth"; None is unknown. Parameters default to those of the
+            signature.
+        on: a statistic (min, median, max, mean, std, spread, iqr), "parameters", "flops", "depth",
+            or "best": the one of min, max, mean, median, std and spread with the highest R².
         degree: 1 or 2.
         families: network -> family; by default all belong to one, called "all".
 
     Raises:
-        InputError, InputTypeError: not a list of signatures with scores, facts that are no numbers, or families of none.
+        InputError, InputTypeError: not a list of signatures with scores, facts that are no numbers,
+            or families of none.
         OptionError: another `on` or `degree`.
     """
     check_option("on", on, PREDICTORS)
@@ -165,9 +177,13 @@ def fit_accuracy(
 def _rows(networks: Networks, facts: Facts) -> list[dict[str, float]]:
     """Return for each network its accuracy and every predictor; NaN where unknown."""
     if not isinstance(facts, Mapping):
-        raise InputTypeError(f"facts is a {type(facts).__name__}. Pass a mapping such as {{'resnet18': 69.8}}.")
+        raise InputTypeError(
+            f"facts is a {type(facts).__name__}. Pass a mapping such as {{'resnet18': 69.8}}."
+        )
     rows = []
-    for name, signature, fact in zip(networks.names, networks.signatures, networks.look_up(facts), strict=True):
+    for name, signature, fact in zip(
+        networks.names, networks.signatures, networks.look_up(facts), strict=True
+    ):
         known = fact if isinstance(fact, Mapping) else {"accuracy": fact}
         told = {key: _number(known.get(key), key, name) for key in ("accuracy", *SIZES)}
         if math.isnan(told["parameters"]):
@@ -180,7 +196,9 @@ def _number(value: object, key: str, name: str) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"The {key} of {name} is {value!r}. Pass a number, or None where it is unknown.")
+        raise InputTypeError(
+            f"The {key} of {name} is {value!r}. Pass a number, or None where it is unknown."
+        )
     return float(value)
 
 
@@ -191,13 +209,25 @@ def _obstacle(row: Mapping[str, float], family: str, candidates: Sequence[str]) 
     return f"{unknown[0]} unknown" if unknown else ""
 
 
-def _best_fit(family: str, rows: Mapping[str, Mapping[str, float]], candidates: Sequence[str], degree: int) -> AccuracyFit:
+def _best_fit(
+    family: str, rows: Mapping[str, Mapping[str, float]], candidates: Sequence[str], degree: int
+) -> AccuracyFit:
     accuracy = _column(rows, "accuracy")
     found = {key: regress(_column(rows, key), accuracy, degree) for key in candidates}
     fitted = {key: one for key, one in found.items() if one.coefficients}
     on = max(fitted, key=lambda key: fitted[key].r2) if fitted else candidates[0]
     best = found[on]
-    return AccuracyFit(family, on, degree, tuple(rows), _column(rows, on), accuracy, *best[:3], len(fitted), best.reason)
+    return AccuracyFit(
+        family,
+        on,
+        degree,
+        tuple(rows),
+        _column(rows, on),
+        accuracy,
+        *best[:3],
+        len(fitted),
+        best.reason,
+    )
 
 
 def _column(rows: Mapping[str, Mapping[str, float]], key: str) -> Curve:

@@ -1,4 +1,6 @@
-"""Does the affinity score say something that other metrics do not? Its correlation with each of them."""
+"""Does the affinity score say something that other metrics do not? Its correlation with each of
+them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Correlations:
             for name, reasons in self.reasons.items()
             for metric, reason in reasons.items()
         ]
-        title = "Correlation of the affinity score with other metrics over the sites of each network"
+        title = (
+            "Correlation of the affinity score with other metrics over the sites of each network"
+        )
         lines = [title, "", *as_lines(self._columns()), "", *repr(self.by_family()).splitlines()]
         return "\n".join([*lines, *([""] if missing else []), *missing])
 
@@ -103,13 +107,22 @@ class FamilyCorrelations:
     counts: np.ndarray[Any, np.dtype[np.int64]]
 
     def __repr__(self) -> str:
-        columns: dict[str, Sequence[Any]] = {"family": self.families, "networks": self.counts.max(axis=1, initial=0).tolist()}
+        columns: dict[str, Sequence[Any]] = {
+            "family": self.families,
+            "networks": self.counts.max(axis=1, initial=0).tolist(),
+        }
         for metric, mean, std in zip(self.metrics, self.mean.T, self.std.T, strict=True):
-            columns[metric] = ["–" if np.isnan(one) else f"{one:z.2f} ({of:.2f})" for one, of in zip(mean, std, strict=True)]
-        return "\n".join(["Mean (standard deviation) over the networks of each family", "", *as_lines(columns)])
+            columns[metric] = [
+                "–" if np.isnan(one) else f"{one:z.2f} ({of:.2f})"
+                for one, of in zip(mean, std, strict=True)
+            ]
+        return "\n".join(
+            ["Mean (standard deviation) over the networks of each family", "", *as_lines(columns)]
+        )
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per family; `cka` is a mean, `cka_std` and `cka_networks` go with it.
+        """Return a pandas DataFrame with one row per family; `cka` is a mean, `cka_std` and
+        `cka_networks` go with it.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -122,7 +135,9 @@ class FamilyCorrelations:
         return as_frame(columns)
 
 
-def correlations(signatures: Sequence[Signature], *, families: Mapping[str, str] | None = None) -> Correlations:
+def correlations(
+    signatures: Sequence[Signature], *, families: Mapping[str, str] | None = None
+) -> Correlations:
     """Correlate the affinity score with each companion metric over the sites of each network (Pearson).
 
     Sparsity and entropy are taken as their changes, after - before.
@@ -132,14 +147,23 @@ def correlations(signatures: Sequence[Signature], *, families: Mapping[str, str]
         families: network -> family; by default all belong to one, called "all".
 
     Raises:
-        InputError, InputTypeError: not a list of signatures with scores, none with metrics, or families of none of them.
+        InputError, InputTypeError: not a list of signatures with scores, none with metrics, or
+            families of none of them.
     """
     networks = checked_networks(signatures)
     groups = families_of(networks, families)
-    measured = {metric for signature in networks.signatures for site in signature.sites for metric in site.metrics}
+    measured = {
+        metric
+        for signature in networks.signatures
+        for site in signature.sites
+        for metric in site.metrics
+    }
     metrics = tuple(metric for metric in METRICS if metric in measured)
     if not metrics:
-        raise InputError("No signature has companion metrics. Measure again with sigmascope.signature(…, metrics='all').")
+        raise InputError(
+            "No signature has companion metrics. Measure again with sigmascope.signature(…, "
+            "metrics='all')."
+        )
     shape = len(networks.names), len(metrics)
     values, sites = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
     reasons: dict[str, dict[str, str]] = {}
@@ -148,7 +172,14 @@ def correlations(signatures: Sequence[Signature], *, families: Mapping[str, str]
             scores, others = _pairs(signature, metric)
             sites[row, column] = len(scores)
             if reason := _obstacle(scores, others):
-                told = next((site.metric_reasons[metric] for site in signature.sites if metric in site.metric_reasons), "")
+                told = next(
+                    (
+                        site.metric_reasons[metric]
+                        for site in signature.sites
+                        if metric in site.metric_reasons
+                    ),
+                    "",
+                )
                 reasons.setdefault(name, {})[metric] = f"{reason} ({told})" if told else reason
             else:
                 values[row, column] = _pearson(scores, others)
@@ -164,7 +195,10 @@ def _pairs(signature: Signature, metric: str) -> tuple[Curve, Curve]:
 
 def _obstacle(scores: Curve, values: Curve) -> str:
     if len(scores) < FEWEST_SITES:
-        return f"{len(scores)} site{'s' * (len(scores) != 1)} with both; at least {FEWEST_SITES} are needed"
+        return (
+            f"{len(scores)} site{'s' * (len(scores) != 1)} with both; at least {FEWEST_SITES} "
+            "are needed"
+        )
     for what, numbers in (("score", scores), ("metric", values)):
         if is_constant(numbers):
             return f"the {what} is the same at all {len(numbers)} sites"

@@ -58,7 +58,10 @@ class Densities:
         by_name = {curve.name: _described(curve) for curve in self.curves}
         rows = [by_name.get(name, [np.nan] * 3) for name in self.names]
         columns: dict[str, Sequence[Any]] = {"network": self.names}
-        columns |= {title: [row[place] for row in rows] for place, title in enumerate(("bandwidth", "highest at", "height"))}
+        columns |= {
+            title: [row[place] for row in rows]
+            for place, title in enumerate(("bandwidth", "highest at", "height"))
+        }
         missing = [f"{name} has no density: {reason}." for name, reason in self.reasons.items()]
         return "\n".join([*as_lines(columns), *([""] if missing else []), *missing])
 
@@ -80,8 +83,9 @@ class Densities:
 def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densities:
     r"""Estimate the density of each network's scores.
 
-    $\frac{1}{k} \sum_i \mathcal{N}(s; s_i, h^2)$ over the k scores, with Scott's bandwidth $h = k^{-1/5}$ times their
-    standard deviation (divisor k - 1), from 3 h below the least score to 3 h above the largest. Nothing is cut off at 0 or 1.
+    $\frac{1}{k} \sum_i \mathcal{N}(s; s_i, h^2)$ over the k scores, with Scott's bandwidth $h =
+    k^{-1/5}$ times their standard deviation (divisor k - 1), from 3 h below the least score to 3 h
+    above the largest. Nothing is cut off at 0 or 1.
 
     Args:
         signatures: of one network or more.
@@ -102,7 +106,11 @@ def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densitie
     curves, reasons = [], {}
     for name, scores in zip(networks.names, networks.curves, strict=True):
         if is_constant(scores):
-            alike = f"all {len(scores)} scores are equal" if len(scores) > 1 else "it has a single score"
+            alike = (
+                f"all {len(scores)} scores are equal"
+                if len(scores) > 1
+                else "it has a single score"
+            )
             reasons[name] = f"{alike}, {scores[0]:.4f}"
         else:
             curves.append(_estimated(name, scores, points))

@@ -54,7 +54,7 @@ class Distances:
 
     def __repr__(self) -> str:
         title = KINDS[self.kind] + (", per step of the path" if self.normalize else "")
-        columns = self._numbered() if len(self.names) <= WIDEST else self._neighbours()
+        columns = self._numbered() if len(self.names) <= WIDEST else self._neighbors()
         return "\n".join([title, "", *as_lines(columns)])
 
     def to_frame(self) -> pandas.DataFrame:
@@ -69,9 +69,10 @@ class Distances:
         """Merge the two nearest groups, again and again, until one is left.
 
         Args:
-            method: how the distance of two groups follows from those of their members: "average", "single" (the least),
-                "complete" (the largest), "weighted" (groups count alike, whatever their size), or "ward", which is
-                meant for Euclidean distances, as these are not.
+            method: how the distance of two groups follows from those of their members: "average",
+                "single" (the least), "complete" (the largest), "weighted" (groups count alike,
+                whatever their size), or "ward", which is meant for Euclidean distances, as these
+                are not.
 
         Raises:
             OptionError: another method.
@@ -79,11 +80,16 @@ class Distances:
         """
         check_option("method", method, LINKAGES)
         self._check_several("A clustering")
-        merges: Curve = linkage(squareform(self.matrix, checks=False), method, optimal_ordering=True)
-        return Clustering(self.names, merges, [int(leaf) for leaf in leaves_list(merges)], method, self.normalize)
+        merges: Curve = linkage(
+            squareform(self.matrix, checks=False), method, optimal_ordering=True
+        )
+        return Clustering(
+            self.names, merges, [int(leaf) for leaf in leaves_list(merges)], method, self.normalize
+        )
 
     def embed(self, of: str = "distances", *, method: str = "average", seed: int = 0) -> Embedding:
-        """Place the networks in the plane so that their distances are kept as well as possible; see `scale_to_plane`.
+        """Place the networks in the plane so that their distances are kept as well as possible; see
+        `scale_to_plane`.
 
         Args:
             of: "distances", or "cophenetic": the heights at which a clustering merges two networks.
@@ -103,13 +109,18 @@ class Distances:
 
     def _check_several(self, what: str) -> None:
         if len(self.names) < 2:
-            raise InputError(f"{what} needs at least two networks, and there is one: {self.names[0]}. Pass more signatures.")
+            raise InputError(
+                f"{what} needs at least two networks, and there is one: {self.names[0]}. "
+                "Pass more signatures."
+            )
 
     def _numbered(self) -> dict[str, Sequence[Any]]:
         rows = [f"{place} {name}" for place, name in enumerate(self.names, 1)]
-        return {"network": rows} | {str(place): column.tolist() for place, column in enumerate(self.matrix, 1)}
+        return {"network": rows} | {
+            str(place): column.tolist() for place, column in enumerate(self.matrix, 1)
+        }
 
-    def _neighbours(self) -> dict[str, Sequence[Any]]:
+    def _neighbors(self) -> dict[str, Sequence[Any]]:
         """Name the nearest and the farthest network of each, where the matrix is too wide to show."""
         others = np.where(np.eye(len(self.names), dtype=bool), np.inf, self.matrix)
         nearest, farthest = others.argmin(axis=1), self.matrix.argmax(axis=1)
@@ -128,9 +139,9 @@ class Clustering:
 
     Attributes:
         names: of the k networks.
-        linkage: (k - 1, 4), as SciPy has it: the two groups that merge (from k on they are earlier merges), the height
-            at which they do, and how many networks they then hold.
-        order: the networks as the leaves of the tree, so turned that neighbours are near.
+        linkage: (k - 1, 4), as SciPy has it: the two groups that merge (from k on they are earlier
+            merges), the height at which they do, and how many networks they then hold.
+        order: the networks as the leaves of the tree, so turned that neighbors are near.
         method: how groups were compared; see `Distances.cluster`.
         normalize: of the distances.
     """
@@ -142,7 +153,13 @@ class Clustering:
     normalize: str | None
 
     def __repr__(self) -> str:
-        return "\n".join([f"Clustering of {len(self.names)} networks, {self.method} linkage", "", *as_lines(self._merges())])
+        return "\n".join(
+            [
+                f"Clustering of {len(self.names)} networks, {self.method} linkage",
+                "",
+                *as_lines(self._merges()),
+            ]
+        )
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per merge.
@@ -154,7 +171,9 @@ class Clustering:
 
     def cophenetic(self) -> Distances:
         """Return for every two networks the height at which they first are in one group."""
-        return Distances(self.names, squareform(cophenet(self.linkage)), self.normalize, "cophenetic")
+        return Distances(
+            self.names, squareform(cophenet(self.linkage)), self.normalize, "cophenetic"
+        )
 
     def groups(self, count: int) -> list[int]:
         """Cut the tree where exactly `count` groups are left.
@@ -171,11 +190,17 @@ class Clustering:
         """
         k = len(self.names)
         if type(count) is not int or not 1 <= count <= k:
-            raise InputError(f"count={count!r} is not a whole number from 1 to {k}, the number of networks.")
+            raise InputError(
+                f"count={count!r} is not a whole number from 1 to {k}, the number of networks."
+            )
         members = {place: [place] for place in range(k)}
         for number, (left, right) in enumerate(self.linkage[: k - count, :2].astype(int).tolist()):
             members[k + number] = members.pop(left) + members.pop(right)
-        group_of = {place: number for number, group in enumerate(sorted(members.values(), key=min)) for place in group}
+        group_of = {
+            place: number
+            for number, group in enumerate(sorted(members.values(), key=min))
+            for place in group
+        }
         return [group_of[place] for place in range(k)]
 
     def _merges(self) -> dict[str, Sequence[Any]]:
@@ -197,7 +222,7 @@ class Embedding:
 
     Attributes:
         names: of the k networks.
-        points: (k, 2), centred, in the unit of the distances.
+        points: (k, 2), centered, in the unit of the distances.
         stress: the share of the distances that the plane misses, root of squares; 0 is perfect.
         of: "distances" or "cophenetic".
     """
@@ -209,7 +234,9 @@ class Embedding:
 
     def __repr__(self) -> str:
         what = "distances" if self.of == "distances" else "cophenetic distances"
-        return "\n".join([f"Embedding of {what}, stress {self.stress:.4f}", "", *as_lines(self._columns())])
+        return "\n".join(
+            [f"Embedding of {what}, stress {self.stress:.4f}", "", *as_lines(self._columns())]
+        )
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per network.
@@ -220,7 +247,11 @@ class Embedding:
         return as_frame(self._columns())
 
     def _columns(self) -> dict[str, Sequence[Any]]:
-        return {"network": self.names, "x": self.points[:, 0].tolist(), "y": self.points[:, 1].tolist()}
+        return {
+            "network": self.names,
+            "x": self.points[:, 0].tolist(),
+            "y": self.points[:, 1].tolist(),
+        }
 
 
 def distances(signatures: Sequence[Signature], *, normalize: str | None = None) -> Distances:
@@ -230,7 +261,8 @@ def distances(signatures: Sequence[Signature], *, normalize: str | None = None) 
 
     Args:
         signatures: of one network or more.
-        normalize: None, or "path": per cell of the best path, since distances grow with the number of sites.
+        normalize: None, or "path": per cell of the best path, since distances grow with the number
+            of sites.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.

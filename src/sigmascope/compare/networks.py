@@ -16,7 +16,8 @@ __all__ = ["Networks", "checked_networks", "families_of", "is_constant"]
 
 T = TypeVar("T")
 
-# Numbers that differ by less, relative to the largest, are one number in the rounding of different orders of sums.
+# Numbers that differ by less, relative to the largest, are one number in the rounding of different
+# orders of sums.
 SAME = 1e-9
 
 
@@ -35,8 +36,13 @@ class Networks:
     curves: tuple[Curve, ...]
 
     def look_up(self, table: Mapping[str, T]) -> list[T | None]:
-        """Return what a table says of each network, by its unique name or else by the name of its signature."""
-        return [table.get(name, table.get(signature.name)) for name, signature in zip(self.names, self.signatures, strict=True)]
+        """Return what a table says of each network, by its unique name or else by the name of its
+        signature.
+        """
+        return [
+            table.get(name, table.get(signature.name))
+            for name, signature in zip(self.names, self.signatures, strict=True)
+        ]
 
 
 def checked_networks(signatures: Sequence[Signature]) -> Networks:
@@ -47,9 +53,13 @@ def checked_networks(signatures: Sequence[Signature]) -> Networks:
         InputError: an empty one, or a signature without any score.
     """
     if isinstance(signatures, Signature):
-        raise InputTypeError("signatures is a single Signature. Pass a list: [signature], or several to compare.")
+        raise InputTypeError(
+            "signatures is a single Signature. Pass a list: [signature], or several to compare."
+        )
     if not isinstance(signatures, Sequence):
-        raise InputTypeError(f"signatures is a {type(signatures).__name__}. Pass a list or tuple of Signature.")
+        raise InputTypeError(
+            f"signatures is a {type(signatures).__name__}. Pass a list or tuple of Signature."
+        )
     for number, signature in enumerate(signatures):
         if not isinstance(signature, Signature):
             raise InputTypeError(
@@ -72,10 +82,16 @@ def families_of(networks: Networks, families: Mapping[str, str] | None) -> list[
     if families is None:
         return ["all"] * len(networks.names)
     if not isinstance(families, Mapping):
-        raise InputTypeError(f"families is a {type(families).__name__}. Pass a mapping such as {{'resnet18': 'ResNets'}}.")
+        raise InputTypeError(
+            f"families is a {type(families).__name__}. Pass a mapping such as {{'resnet18': "
+            f"'ResNets'}}."
+        )
     found = networks.look_up(families)
     if not any(found):
-        raise InputError(f"families names none of the networks: {', '.join(networks.names)}. Use their names as keys.")
+        raise InputError(
+            f"families names none of the networks: {', '.join(networks.names)}. Use their "
+            "names as keys."
+        )
     return [family or "" for family in found]
 
 
@@ -92,7 +108,9 @@ def _curve(name: str, signature: Signature) -> Curve:
     scores = signature.scores
     curve: Curve = scores[np.isfinite(scores)]
     if not len(curve):
-        raise InputError(f"The signature of {name} has no score at all. Leave it out; its sites say why.")
+        raise InputError(
+            f"The signature of {name} has no score at all. Leave it out; its sites say why."
+        )
     return curve
 
 

@@ -1,4 +1,6 @@
-"""Multidimensional scaling: points in the plane whose distances are as given, as nearly as possible."""
+"""Multidimensional scaling: points in the plane whose distances are as given, as nearly as
+possible.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,17 @@ TOLERANCE = 1e-9
 def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
     r"""Find the points by SMACOF, from the classical solution and from random starts; the best counts.
 
-    Distances say nothing about where the points lie as a whole. They are centred and turned to their principal axes, the
-    longer one first, and on each axis the coordinate that is largest in size is positive.
+    Distances say nothing about where the points lie as a whole. They are centered and turned to
+    their principal axes, the longer one first, and on each axis the coordinate that is largest in
+    size is positive.
 
     Args:
         matrix: (k, k), k >= 2, distances.
         seed: of the random starts.
 
     Returns:
-        The points (k, 2), and the stress $\sqrt{\sum (d_{ij} - \delta_{ij})^2 / \sum \delta_{ij}^2}$: the share of the
-        distances that the plane misses.
+        The points (k, 2), and the stress $\sqrt{\sum (d_{ij} - \delta_{ij})^2 / \sum
+        \delta_{ij}^2}$: the share of the distances that the plane misses.
 
     Raises:
         InputError: the seed is no whole number from 0 to 2³² - 1.
@@ -35,7 +38,9 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
     try:
         from sklearn.manifold import smacof
     except ImportError as error:
-        raise MissingExtraError("An embedding needs scikit-learn: pip install 'sigmascope[analysis]'.") from error
+        raise MissingExtraError(
+            "An embedding needs scikit-learn: pip install 'sigmascope[analysis]'."
+        ) from error
     if type(seed) is not int or not 0 <= seed < 2**32:
         raise InputError(f"seed={seed!r} is not a whole number from 0 to 2³² - 1.")
     largest = float(matrix.max())
@@ -43,7 +48,13 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
         return np.zeros((len(matrix), 2)), 0.0
     target = matrix / largest
     # Every option is given, since their defaults changed from release to release.
-    common = {"metric": True, "n_components": 2, "max_iter": MOST_STEPS, "eps": TOLERANCE, "normalized_stress": False}
+    common = {
+        "metric": True,
+        "n_components": 2,
+        "max_iter": MOST_STEPS,
+        "eps": TOLERANCE,
+        "normalized_stress": False,
+    }
     runs = [
         smacof(target, init=_classical(target), n_init=1, **common),
         smacof(target, init=None, n_init=RANDOM_STARTS, random_state=seed, **common),
@@ -53,17 +64,17 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
 
 
 def _classical(matrix: Curve) -> Curve:
-    """Return the points (k, 2) of classical scaling: the two leading directions of the centred squares."""
+    """Return the points (k, 2) of classical scaling: the two leading directions of the centered squares."""
     squares = -0.5 * matrix**2
-    centred = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
-    values, vectors = np.linalg.eigh(centred)
+    centered = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
+    values, vectors = np.linalg.eigh(centered)
     points: Curve = vectors[:, -2:] * np.sqrt(values[-2:].clip(0))
     return points
 
 
 def _turned(points: Curve) -> Curve:
-    centred = points - points.mean(axis=0)
-    turned = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
+    centered = points - points.mean(axis=0)
+    turned = centered @ np.linalg.svd(centered, full_matrices=False)[2].T
     # Rounded, so that of two that are equally large the first counts on every machine.
     largest = turned[np.abs(turned).round(9).argmax(axis=0), range(turned.shape[1])]
     oriented: Curve = turned * np.where(largest < 0, -1.0, 1.0)

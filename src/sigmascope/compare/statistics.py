@@ -22,8 +22,8 @@ class Statistics:
 
     Attributes:
         names: of the networks.
-        table: statistic -> one value per network: sites (how many have a score), min, median, max, mean, std (divisor k),
-            spread (max - min), iqr.
+        table: statistic -> one value per network: sites (how many have a score), min, median, max,
+            mean, std (divisor k), spread (max - min), iqr.
     """
 
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Statistics:
 
 
 def statistics(signatures: Sequence[Signature]) -> Statistics:
-    """Summarise each network over its sites that have a score.
+    """Summarize each network over its sites that have a score.
 
     Args:
         signatures: of one network or more.

@@ -1,4 +1,5 @@
-"""Units and bases: what the units of a layer detect, and what it costs a network to work in another basis.
+"""Units and bases: what the units of a layer detect, and what it costs a network to work in another
+basis.
 
 >>> import torch
 >>> import sigmascope as sg
@@ -8,10 +9,12 @@
 >>> sg.dissect(maps, masks).unit(1)[0]
 Concept(name='dots', category='texture')
 
-`masks` says what concepts are, `pictures` computes some from images, and `broden` reads annotated ones. `features` watches a
-network, `run` dissects it, `experiment` rotates it, and `result` is what comes out. `penalty` trains behind a rotated layer.
+`masks` says what concepts are, `pictures` computes some from images, and `broden` reads annotated
+ones. `features` watches a network, `run` dissects it, `experiment` rotates it, and `result` is what
+comes out. `penalty` trains behind a rotated layer.
 
-The names below are looked up when they are first used, so that importing the package does not import torch.
+The names below are looked up when they are first used, so that importing the package does not
+import torch.
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sigmascope.dissection.broden import Broden as Broden, read_broden as read_broden
     from sigmascope.dissection.experiment import rotation_experiment as rotation_experiment
-    from sigmascope.dissection.features import Features as Features, network_features as network_features
+    from sigmascope.dissection.features import (
+        Features as Features,
+        network_features as network_features,
+    )
     from sigmascope.dissection.masks import (
         Concept as Concept,
         LabelMap as LabelMap,
@@ -71,7 +77,10 @@ __all__ = list(_HOME)
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'sigmascope.dissection' has no attribute {name!r}. It offers: {', '.join(_HOME)}.")
+        raise AttributeError(
+            f"module 'sigmascope.dissection' has no attribute {name!r}. It offers: "
+            f"{', '.join(_HOME)}."
+        )
     value: object = getattr(importlib.import_module(f"sigmascope.dissection.{_HOME[name]}"), name)
     globals()[name] = value
     return value

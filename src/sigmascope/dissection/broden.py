@@ -1,14 +1,17 @@
-"""Reading a folder in the layout of Broden, the Broadly and Densely Labeled Dataset (Bau et al. 2017).
+"""Reading a folder in the layout of Broden, the Broadly and Densely Labeled Dataset (Bau et al.
+2017).
 
 The folder holds, as the README of the published data set says:
 
-- `index.csv`, one row for each image: `image,split,ih,iw,sh,sw` and a column for each category. `image` is a path under
-  `images/`, `ih` × `iw` its height and width, `sh` × `sw` those of its label maps. A category's column is empty where the
-  image is not annotated for it; otherwise it holds entries separated by semicolons, the dominant one first. An entry is the
-  number of a label that holds for the whole image, or the path under `images/` of a map that holds the label of each pixel as
-  red + 256 · green, 0 standing for none.
+- `index.csv`, one row for each image: `image,split,ih,iw,sh,sw` and a column for each category.
+  `image` is a path under `images/`, `ih` × `iw` its height and width, `sh` × `sw` those of its
+  label maps. A category's column is empty where the image is not annotated for it; otherwise it
+  holds entries separated by semicolons, the dominant one first. An entry is the number of a label
+  that holds for the whole image, or the path under `images/` of a map that holds the label of each
+  pixel as red + 256 · green, 0 standing for none.
 - `label.csv`, with the columns `number` and `name`, and others that are not needed here.
-- `category.csv`, with the column `name`: the categories. Without this file they are the columns behind `sw`.
+- `category.csv`, with the column `name`: the categories. Without this file they are the columns
+    behind `sw`.
 """
 
 from __future__ import annotations
@@ -53,9 +56,14 @@ class Broden:
         Raises:
             FileFormatError: a picture that is damaged, or of another size than the first of them.
         """
-        found = [torch.from_numpy(_picture(path)).permute(2, 0, 1) for path in self.images[start:stop]]
+        found = [
+            torch.from_numpy(_picture(path)).permute(2, 0, 1) for path in self.images[start:stop]
+        ]
         if len({one.shape for one in found}) > 1:
-            raise FileFormatError(f"{self.folder}: images from {start} to {stop} differ in size. Read them one by one.")
+            raise FileFormatError(
+                f"{self.folder}: images from {start} to {stop} differ in size. Read them one "
+                "by one."
+            )
         return torch.stack(found)
 
 
@@ -68,8 +76,8 @@ def read_broden(
 ) -> Broden:
     """Open a folder in the layout of Broden; the label maps are read when they are asked for.
 
-    A label that occurs in two categories makes two concepts. All rows must have label maps of one size, as in the published
-    sets. Only labels that `label.csv` lists may occur.
+    A label that occurs in two categories makes two concepts. All rows must have label maps of one
+    size, as in the published sets. Only labels that `label.csv` lists may occur.
 
     Args:
         folder: with `index.csv`.
@@ -80,16 +88,22 @@ def read_broden(
     Raises:
         InputError: no such folder, or no row is left.
         OptionError: an unknown category or split.
-        FileFormatError: an index that is not in this layout; a label that is not listed, or a map that is damaged or of another
-            size, when it is read.
+        FileFormatError: an index that is not in this layout; a label that is not listed, or a map
+            that is damaged or of another size, when it is read.
     """
     place = Path(folder)
     header, rows = _table(place / "index.csv", FIXED[:1] + FIXED[2:])
     known = _categories(place, header)
-    chosen = (categories,) if isinstance(categories, str) else tuple(known if categories is None else categories)
+    chosen = (
+        (categories,)
+        if isinstance(categories, str)
+        else tuple(known if categories is None else categories)
+    )
     for name in chosen:
         if name not in known:
-            raise OptionError(f"categories: {name!r} is not known. Choose among {', '.join(known)}.")
+            raise OptionError(
+                f"categories: {name!r} is not known. Choose among {', '.join(known)}."
+            )
     if split is not None:
         splits = sorted({row.get("split", "") for row in rows})
         if split not in splits:
@@ -97,11 +111,16 @@ def read_broden(
         rows = [row for row in rows if row["split"] == split]
     rows = rows[:limit]
     if not rows:
-        raise InputError(f"{place / 'index.csv'} has no row that is wanted. Choose another split or limit.")
+        raise InputError(
+            f"{place / 'index.csv'} has no row that is wanted. Choose another split or limit."
+        )
     sizes = torch.tensor([[_whole(row, key, place) for key in FIXED[2:]] for row in rows])
     different = sorted({(row["sh"], row["sw"]) for row in rows})
     if len(different) > 1:
-        raise InputError(f"{place}: label maps differ in size ({different[0]}, {different[1]}, …). Use a set of one size.")
+        raise InputError(
+            f"{place}: label maps differ in size ({different[0]}, {different[1]}, …). Use a "
+            "set of one size."
+        )
     labels = _Labels(place, rows, chosen, (int(sizes[0, 2]), int(sizes[0, 3])), _names(place))
     about = f"Broden layout, {', '.join(chosen)}" + (f", split {split}" if split else "")
     masks = Masks(labels.concepts, len(rows), labels.size, labels.read, about)
@@ -128,7 +147,9 @@ class _Labels:
             if category in member_of or not member_of
         ]
         self.concepts = tuple(concept for _, concept in found)
-        self._place = {category: np.full(max(names) + 1, NONE, dtype=np.int64) for category in categories}
+        self._place = {
+            category: np.full(max(names) + 1, NONE, dtype=np.int64) for category in categories
+        }
         for place, (number, concept) in enumerate(found):
             self._place[concept.category][number] = place
 
@@ -155,17 +176,24 @@ class _Labels:
             pixels = _picture(_inside(self._folder, entry)).astype(np.int64)
             codes = pixels[..., 0] + 256 * pixels[..., 1]
             if codes.shape != self.size:
-                raise FileFormatError(f"{entry}: {codes.shape} pixels where the index says {self.size}. Restore the data set.")
+                raise FileFormatError(
+                    f"{entry}: {codes.shape} pixels where the index says {self.size}. "
+                    "Restore the data set."
+                )
         table = self._place[category]
         known = np.where(codes < len(table), table[np.minimum(codes, len(table) - 1)], NONE)
         if bool(((known == NONE) & (codes != 0)).any()):
             code = int(codes[(known == NONE) & (codes != 0)][0])
-            raise FileFormatError(f"{entry}: label.csv lists no label {code} of {category}. Restore the data set.")
+            raise FileFormatError(
+                f"{entry}: label.csv lists no label {code} of {category}. Restore the data set."
+            )
         return known
 
 
 def _names(folder: Path) -> dict[int, tuple[str, frozenset[str]]]:
-    """Return number -> name and the categories in which a label occurs, if label.csv says so: `object(12);part(3)`."""
+    """Return number -> name and the categories in which a label occurs, if label.csv says so:
+    `object(12);part(3)`.
+    """
     header, rows = _table(folder / "label.csv", ("number", "name"))
     found = {}
     for row in rows:
@@ -173,7 +201,9 @@ def _names(folder: Path) -> dict[int, tuple[str, frozenset[str]]]:
         member_of = frozenset(one.partition("(")[0] for one in categories.split(";") if one)
         found[_whole(row, "number", folder)] = row["name"], member_of
     if not found:
-        raise FileFormatError(f"{folder / 'label.csv'} lists no labels. Take it from the data set again.")
+        raise FileFormatError(
+            f"{folder / 'label.csv'} lists no labels. Take it from the data set again."
+        )
     return found
 
 
@@ -187,17 +217,26 @@ def _categories(folder: Path, header: Sequence[str]) -> list[str]:
 
 def _table(path: Path, wanted: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
     if not path.is_file():
-        raise InputError(f"{path} is not there. Pass the folder that index.csv and label.csv of the data set are in.")
+        raise InputError(
+            f"{path} is not there. Pass the folder that index.csv and label.csv of the data "
+            "set are in."
+        )
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, strict=True)
             rows = list(reader)
             header = list(reader.fieldnames or ())
     except (csv.Error, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path}: no table of comma-separated values ({error}). Restore the data set.") from error
+        raise FileFormatError(
+            f"{path}: no table of comma-separated values ({error}). Restore the data set."
+        ) from error
     missing = [name for name in wanted if name not in header]
     if missing or any(None in row or None in row.values() for row in rows):
-        what = f"the columns {', '.join(missing)} are missing" if missing else "a row is longer or shorter than the first"
+        what = (
+            f"the columns {', '.join(missing)} are missing"
+            if missing
+            else "a row is longer or shorter than the first"
+        )
         raise FileFormatError(f"{path}: {what}. Restore the data set.")
     return header, rows
 
@@ -205,7 +244,8 @@ def _table(path: Path, wanted: Sequence[str]) -> tuple[list[str], list[dict[str,
 def _whole(row: Mapping[str, str], key: str, folder: Path) -> int:
     if not row[key].isdecimal() or not int(row[key]):
         raise FileFormatError(
-            f"{folder}: {key} is {row[key]!r:.40} where a whole number above 0 is wanted. Restore the data set."
+            f"{folder}: {key} is {row[key]!r:.40} where a whole number above 0 is wanted. "
+            "Restore the data set."
         )
     return int(row[key])
 
@@ -214,7 +254,9 @@ def _inside(folder: Path, name: str) -> Path:
     """Return the path of a picture; a name that leads out of the folder is not followed."""
     path = Path(name)
     if path.is_absolute() or ".." in path.parts:
-        raise FileFormatError(f"{folder}: the path {name!r:.80} leads out of images/. Restore the data set.")
+        raise FileFormatError(
+            f"{folder}: the path {name!r:.80} leads out of images/. Restore the data set."
+        )
     return folder / "images" / path
 
 
@@ -226,4 +268,6 @@ def _picture(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
         with Image.open(path) as image:
             return np.array(image.convert("RGB"))
     except (OSError, UnidentifiedImageError, SyntaxError, ValueError) as error:
-        raise FileFormatError(f"{path}: not a complete picture ({error}). Restore the data set.") from error
+        raise FileFormatError(
+            f"{path}: not a complete picture ({error}). Restore the data set."
+        ) from error

@@ -1,4 +1,6 @@
-"""The rotation experiment: how many units stay interpretable away from the basis in which the activation works."""
+"""The rotation experiment: how many units stay interpretable away from the basis in which the
+activation works.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,10 @@ def rotation_experiment(
 ) -> dict[str, Dissection]:
     """Dissect sites of a network in its own basis and in rotated ones.
 
-    The same rotations are used at every site of one width. The input of an activation is not the control without one: the
-    network was trained with the activation behind it, whose basis those features are made for too. The control is a network
-    that was trained without it, as the published one was.
+    The same rotations are used at every site of one width. The input of an activation is not the
+    control without one: the network was trained with the activation behind it, whose basis those
+    features are made for too. The control is a network that was trained without it, as the
+    published one was.
 
     Args:
         model: any network with feature maps (n, c, h, w) at the sites.
@@ -45,10 +48,14 @@ def rotation_experiment(
         By name of the features, in the order of the sites; see `Dissection.fraction`.
     """
     if not sites or isinstance(sites, str):
-        raise InputError(f"sites={sites!r} is no list of names. Pass at least one, such as ['blocks.2.act2'].")
+        raise InputError(
+            f"sites={sites!r} is no list of names. Pass at least one, such as ['blocks.2.act2']."
+        )
     results = {}
     for site in sites:
         name, side = (site, "output") if isinstance(site, str) else site
         features = network_features(model, name, batches, side=side)
-        results[features.name] = dissect(features, masks, seeds=list(seeds), powers=powers, progress=progress)
+        results[features.name] = dissect(
+            features, masks, seeds=list(seeds), powers=powers, progress=progress
+        )
     return results

@@ -1,4 +1,6 @@
-"""Feature maps, batch by batch, as often as they are wanted: from tensors, or from a network that runs again each time."""
+"""Feature maps, batch by batch, as often as they are wanted: from tensors, or from a network that
+runs again each time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from sigmascope.capture.guard import left_as_it_was, unwrapped
 from sigmascope.capture.pooling import Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.errors import InputError, InputTypeError, NoActivationError, check_option
-from sigmascope.measure.batches import Forward, batches_of, fingerprint_of_batch, placed, run_forward, tensors_in
+from sigmascope.measure.batches import (
+    Forward,
+    batches_of,
+    fingerprint_of_batch,
+    placed,
+    run_forward,
+    tensors_in,
+)
 
 __all__ = ["SIDES", "Features", "as_features", "network_features"]
 
@@ -52,9 +61,14 @@ def as_features(features: object) -> Features:
         return Features("features", lambda: iter(torch.split(whole, BATCH)))
     if isinstance(features, nn.Module):
         raise InputTypeError("features is a network. Pass network_features(model, site, batches).")
-    if isinstance(features, (str, bytes)) or not isinstance(features, Iterable) or iter(features) is features:
+    if (
+        isinstance(features, (str, bytes))
+        or not isinstance(features, Iterable)
+        or iter(features) is features
+    ):
         raise InputTypeError(
-            f"features is a {type(features).__name__}, and they are read twice. Pass a tensor (n, c, h, w), a list of batches, "
+            f"features is a {type(features).__name__}, and they are read twice. Pass a "
+            "tensor (n, c, h, w), a list of batches, "
             "or network_features(model, site, batches)."
         )
     return Features("features", lambda: iter(features))
@@ -74,15 +88,18 @@ def network_features(
 
     Args:
         model: any network.
-        site: an activation call, named as `sigmascope.signature` names it, or the path of a module, whose output is taken.
+        site: an activation call, named as `sigmascope.signature` names it, or the path of a module,
+            whose output is taken.
         batches: what `sigmascope.signature` takes, in the same order each time.
         side: "output", or "input" of an activation: the features without it.
-        keep: bytes of features to keep in memory for the next reading; where there are more, the network runs again.
+        keep: bytes of features to keep in memory for the next reading; where there are more, the
+            network runs again.
         forward: how to run the network on a batch; see `sigmascope.signature`.
         max_batches: read only so many.
 
     Raises:
-        NoActivationError: when they are read, if nothing of this name runs; the message lists what does.
+        NoActivationError: when they are read, if nothing of this name runs; the message lists what
+            does.
         InputError: when they are read again, if the data come in another order.
         InputTypeError: data that can be read only once.
 
@@ -94,7 +111,10 @@ def network_features(
     network = unwrapped(model)
     found = batches_of(batches)
     if iter(found) is found:
-        raise InputTypeError("batches can be read only once, and features are read twice. Pass a list or a DataLoader.")
+        raise InputTypeError(
+            "batches can be read only once, and features are read twice. Pass a list or a "
+            "DataLoader."
+        )
     kept: list[Tensor] = []
     prints: list[str] = []
 
@@ -111,7 +131,10 @@ def network_features(
             if number == len(prints):
                 prints.append(mark)
             elif prints[number] != mark:
-                raise InputError(f"batch {number} is another one each time. Pass data that come in one order: shuffle=False.")
+                raise InputError(
+                    f"batch {number} is another one each time. Pass data that come in one "
+                    "order: shuffle=False."
+                )
             # Entered for each batch, so that whoever reads is never inside.
             with left_as_it_was(network, mode="eval"), _Watch(network, site, side) as watch:
                 maps = watch.run(item, forward or run_forward)
@@ -154,16 +177,30 @@ class _Watch:
         """Return the features (n, c, h, w) of a batch."""
         batch = placed(item, self._network, batch_axis=0)
         if self._recorder is None or not batch.size:
-            raise InputError("the number of samples in a batch cannot be told. Yield tensors, tuples or dicts of tensors.")
+            raise InputError(
+                "the number of samples in a batch cannot be told. Yield tensors, tuples or "
+                "dicts of tensors."
+            )
         self._found, self._seen, self._reason = {}, [], ""
-        self._pooling = Pooling("channels", "batch", {}, 0, size=batch.size, masks={}, limit=2, generator=torch.Generator())
+        self._pooling = Pooling(
+            "channels",
+            "batch",
+            {},
+            0,
+            size=batch.size,
+            masks={},
+            limit=2,
+            generator=torch.Generator(),
+        )
         with self._recorder.forward_pass(tensors_in(batch.content), batch_axis=0, size=batch.size):
             forward(self._network, batch.content)
         found = self._found.get("call", self._found.get("module"))
         if found is None:
             raise NoActivationError(self._missing())
         if len(found) != batch.size:
-            raise InputError(f"{self._site} has {len(found)} rows for {batch.size} samples. Choose another site.")
+            raise InputError(
+                f"{self._site} has {len(found)} rows for {batch.size} samples. Choose another site."
+            )
         return _checked(found)
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
@@ -182,7 +219,8 @@ class _Watch:
             if ordered.shape[1] * ordered.shape[2] > 1:
                 self._reason = "each sample has several rows there"
             else:
-                self._found["call"] = ordered[:, 0, 0].movedim(-1, 1).clone()  # the network may overwrite its own
+                # the network may overwrite its own
+                self._found["call"] = ordered[:, 0, 0].movedim(-1, 1).clone()
 
         if self._side == "output":
             return take
@@ -195,9 +233,14 @@ class _Watch:
 
     def _missing(self) -> str:
         if self._reason:
-            return f"the features of {self._site} cannot be read: {self._reason}. Choose another site."
+            return (
+                f"the features of {self._site} cannot be read: {self._reason}. Choose another site."
+            )
         seen = ", ".join(self._seen[:40]) or "none"
-        return f"nothing called {self._site!r} gives {self._side} features. Activation calls: {seen}; or the path of a module."
+        return (
+            f"nothing called {self._site!r} gives {self._side} features. Activation calls: "
+            f"{seen}; or the path of a module."
+        )
 
 
 def _checked(batch: object) -> Tensor:
@@ -205,11 +248,13 @@ def _checked(batch: object) -> Tensor:
         batch = torch.from_numpy(np.ascontiguousarray(batch, dtype=batch.dtype.newbyteorder("=")))
     if not isinstance(batch, Tensor) or not batch.is_floating_point():
         raise InputTypeError(
-            f"features are {getattr(batch, 'dtype', type(batch).__name__)}. Pass floating tensors or arrays (n, c, h, w)."
+            f"features are {getattr(batch, 'dtype', type(batch).__name__)}. Pass floating "
+            "tensors or arrays (n, c, h, w)."
         )
     maps = batch.detach()[:, :, None, None] if batch.ndim == 2 else batch.detach()
     if maps.ndim != 4 or not maps.numel():
         raise InputError(
-            f"features have the shape {tuple(batch.shape)}. Pass maps (n, c, h, w); put tokens back into rows and columns."
+            f"features have the shape {tuple(batch.shape)}. Pass maps (n, c, h, w); put "
+            "tokens back into rows and columns."
         )
     return maps.float() if maps.dtype.itemsize < 4 else maps

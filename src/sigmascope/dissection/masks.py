@@ -1,7 +1,8 @@
 """Where concepts are in images: masks that are read or computed for a few samples at a time.
 
-Every category of concepts ("color", "part", …) has layers of label maps: at each pixel of a layer stands the number of one
-concept, or none. One layer holds any number of concepts that do not overlap, so that the memory does not grow with them.
+Every category of concepts ("color", "part", …) has layers of label maps: at each pixel of a layer
+stands the number of one concept, or none. One layer holds any number of concepts that do not
+overlap, so that the memory does not grow with them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from torch import Tensor
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 
-__all__ = ["NONE", "Concept", "LabelMap", "Masks", "as_masks", "image_masks", "join_masks", "pixel_masks"]
+__all__ = [
+    "NONE",
+    "Concept",
+    "LabelMap",
+    "Masks",
+    "as_masks",
+    "image_masks",
+    "join_masks",
+    "pixel_masks",
+]
 
 NONE = -1
 """Stands where there is no concept."""
@@ -40,8 +50,10 @@ class LabelMap:
     """Where the concepts of one category are in a few samples.
 
     Attributes:
-        labels: (n, layers, h, w), whole numbers: places in `Masks.concepts`, or `NONE`. No concept stands twice at a pixel.
-        annotated: (n,), which samples somebody has looked at for this category; the others say nothing about it.
+        labels: (n, layers, h, w), whole numbers: places in `Masks.concepts`, or `NONE`. No concept
+            stands twice at a pixel.
+        annotated: (n,), which samples somebody has looked at for this category; the others say
+            nothing about it.
     """
 
     labels: Tensor
@@ -71,9 +83,14 @@ class Masks:
             raise InputError("there are no concepts. Name at least one.")
         if len(set(self.concepts)) < len(self.concepts):
             twice = next(one for one in self.concepts if self.concepts.count(one) > 1)
-            raise InputError(f"the concept {twice} is named twice. Give each another name or category.")
+            raise InputError(
+                f"the concept {twice} is named twice. Give each another name or category."
+            )
         if self.samples < 1 or min(self.size) < 1:
-            raise InputError(f"the masks are of {self.samples} samples and the size {self.size}. Pass at least one pixel.")
+            raise InputError(
+                f"the masks are of {self.samples} samples and the size {self.size}. Pass at "
+                "least one pixel."
+            )
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -106,20 +123,30 @@ def pixel_masks(
     tensor = _booleans(masks, "masks", 4)
     named = [_concept(one) for one in (range(tensor.shape[1]) if concepts is None else concepts)]
     if len(named) != tensor.shape[1]:
-        raise InputError(f"masks has {tensor.shape[1]} concepts and {len(named)} are named. Pass as many of both.")
-    known = {name: _booleans(flags, f"annotated[{name!r}]", 1) for name, flags in (annotated or {}).items()}
+        raise InputError(
+            f"masks has {tensor.shape[1]} concepts and {len(named)} are named. Pass as many "
+            "of both."
+        )
+    known = {
+        name: _booleans(flags, f"annotated[{name!r}]", 1)
+        for name, flags in (annotated or {}).items()
+    }
     for name, flags in known.items():
         if name not in {one.category for one in named} or len(flags) != len(tensor):
             raise InputError(f"annotated[{name!r}] fits no category of {len(tensor)} samples.")
     places = {
-        category: torch.tensor([place for place, one in enumerate(named) if one.category == category])
+        category: torch.tensor(
+            [place for place, one in enumerate(named) if one.category == category]
+        )
         for category in dict.fromkeys(one.category for one in named)
     }
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
         part = tensor[start:stop]
         return {
-            category: LabelMap(_layers(part[:, chosen], chosen), known.get(category, _all(len(tensor)))[start:stop])
+            category: LabelMap(
+                _layers(part[:, chosen], chosen), known.get(category, _all(len(tensor)))[start:stop]
+            )
             for category, chosen in places.items()
         }
 
@@ -127,7 +154,12 @@ def pixel_masks(
 
 
 def image_masks(
-    labels: Array, names: Sequence[str], size: tuple[int, int], *, category: str = "class", about: str = "whole images"
+    labels: Array,
+    names: Sequence[str],
+    size: tuple[int, int],
+    *,
+    category: str = "class",
+    about: str = "whole images",
 ) -> Masks:
     """Let each image show one concept, at all of its pixels, as scenes do.
 
@@ -143,9 +175,14 @@ def image_masks(
     """
     values = torch.as_tensor(labels)
     if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
-        raise InputTypeError(f"labels has the shape {tuple(values.shape)} and {values.dtype}. Pass whole numbers (n,).")
+        raise InputTypeError(
+            f"labels has the shape {tuple(values.shape)} and {values.dtype}. Pass whole "
+            "numbers (n,)."
+        )
     if not len(values) or int(values.max()) >= len(names) or int(values.min()) < NONE:
-        raise InputError(f"labels reach from {values.min()} to {values.max()}, and there are {len(names)} names.")
+        raise InputError(
+            f"labels reach from {values.min()} to {values.max()}, and there are {len(names)} names."
+        )
     values = values.long()
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
@@ -163,21 +200,30 @@ def join_masks(*parts: Masks) -> Masks:
     """
     if not parts or len({(part.samples, part.size) for part in parts}) > 1:
         shapes = ", ".join(f"{part.samples} samples of {part.size}" for part in parts)
-        raise InputError(f"masks of {shapes or 'nothing'} do not belong together. Pass masks of the same samples and size.")
+        raise InputError(
+            f"masks of {shapes or 'nothing'} do not belong together. Pass masks of the same "
+            "samples and size."
+        )
     categories = [name for part in parts for name in part.categories]
     if len(set(categories)) < len(categories):
-        raise InputError(f"the categories {', '.join(categories)} are not different. Rename one of them.")
+        raise InputError(
+            f"the categories {', '.join(categories)} are not different. Rename one of them."
+        )
     offsets = np.cumsum([0, *(len(part.concepts) for part in parts)]).tolist()
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
         found = {}
         for part, offset in zip(parts, offsets, strict=False):
             for category, one in part.read(start, stop).items():
-                found[category] = LabelMap(torch.where(one.labels == NONE, NONE, one.labels + offset), one.annotated)
+                found[category] = LabelMap(
+                    torch.where(one.labels == NONE, NONE, one.labels + offset), one.annotated
+                )
         return found
 
     concepts = tuple(concept for part in parts for concept in part.concepts)
-    return Masks(concepts, parts[0].samples, parts[0].size, read, "; ".join(part.about for part in parts))
+    return Masks(
+        concepts, parts[0].samples, parts[0].size, read, "; ".join(part.about for part in parts)
+    )
 
 
 def as_masks(masks: Masks | Array) -> Masks:
@@ -190,18 +236,31 @@ def _concept(given: Any) -> Concept:
         return given
     if isinstance(given, (str, int)):
         return Concept(str(given))
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
+    if (
+        isinstance(given, tuple)
+        and len(given) == 2
+        and all(isinstance(part, str) for part in given)
+    ):
         return Concept(*given)
-    raise InputTypeError(f"{given!r:.80} names no concept. Pass a name, or a pair (name, category).")
+    raise InputTypeError(
+        f"{given!r:.80} names no concept. Pass a name, or a pair (name, category)."
+    )
 
 
 def _booleans(values: object, name: str, axes: int) -> Tensor:
-    tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) and values.dtype.kind == "b" else values
+    tensor = (
+        torch.from_numpy(values)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "b"
+        else values
+    )
     if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool:
         kind = getattr(values, "dtype", type(values).__name__)
         raise InputTypeError(f"{name} is {kind}. Pass a tensor of booleans, such as values > 0.")
     if tensor.ndim != axes:
-        raise InputError(f"{name} has the shape {tuple(tensor.shape)} where {axes} axes are wanted: (n, k, h, w), or (n,).")
+        raise InputError(
+            f"{name} has the shape {tuple(tensor.shape)} where {axes} axes are wanted: (n, "
+            "k, h, w), or (n,)."
+        )
     return tensor
 
 

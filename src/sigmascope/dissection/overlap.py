@@ -15,8 +15,9 @@ __all__ = ["Overlap"]
 class Overlap:
     """Pixel counts of several units and all concepts of some masks, over any number of batches.
 
-    Units are active at few pixels. These are listed, and each is counted for the concept that stands there: the work does not
-    grow with the number of concepts, nor does any memory but that of the counts.
+    Units are active at few pixels. These are listed, and each is counted for the concept that
+    stands there: the work does not grow with the number of concepts, nor does any memory but that
+    of the counts.
 
     Args:
         masks: whose concepts are counted.
@@ -27,7 +28,9 @@ class Overlap:
     def __init__(self, masks: Masks, rows: int, device: torch.device) -> None:
         count = len(masks.concepts)
         self._categories = masks.categories
-        self._of = torch.tensor([self._categories.index(one.category) for one in masks.concepts], device=device)
+        self._of = torch.tensor(
+            [self._categories.index(one.category) for one in masks.concepts], device=device
+        )
         self._shared = torch.zeros(rows, count, dtype=torch.long, device=device)
         self._active = torch.zeros(rows, len(self._categories), dtype=torch.long, device=device)
         self._concept = torch.zeros(count, dtype=torch.long, device=device)
@@ -40,11 +43,14 @@ class Overlap:
             chosen = seen[seen != NONE]
             self._concept += torch.bincount(chosen, minlength=len(self._concept))
 
-    def add_units(self, active: Tensor, samples: Tensor, rows: Tensor, labels: Mapping[str, LabelMap]) -> None:
+    def add_units(
+        self, active: Tensor, samples: Tensor, rows: Tensor, labels: Mapping[str, LabelMap]
+    ) -> None:
         """Count what units share with concepts in some samples.
 
         Args:
-            active: (m, h, w), booleans: where a unit is active in a sample; pairs that are left out are active nowhere.
+            active: (m, h, w), booleans: where a unit is active in a sample; pairs that are left out
+                are active nowhere.
             samples: (m,), the place of that sample in the labels.
             rows: (m,), the row of that unit.
             labels: of the samples.
@@ -68,7 +74,8 @@ class Overlap:
         return (self._active == 0).all(dim=1)
 
     def iou(self) -> Tensor:
-        """Return |unit ∩ concept| / |unit ∪ concept|, (rows, concepts), float64; NaN where neither has a pixel.
+        """Return |unit ∩ concept| / |unit ∪ concept|, (rows, concepts), float64; NaN where neither
+        has a pixel.
 
         The union is counted on the samples that are annotated for the category of the concept.
         """

@@ -1,8 +1,9 @@
 r"""The rotation penalty: what it costs a network to work in another basis.
 
-A layer ℓ becomes $x \mapsto M\,\ell(x)$ with a fixed matrix M, everything up to it is frozen, and the rest is trained again. An
-element of the group of the activation behind ℓ costs nothing: the next layer can undo it. A rotation does, since no later layer
-can undo what the activation does to mixed channels.
+A layer ℓ becomes $x \mapsto M\,\ell(x)$ with a fixed matrix M, everything up to it is frozen, and
+the rest is trained again. An element of the group of the activation behind ℓ costs nothing: the
+next layer can undo it. A rotation does, since no later layer can undo what the activation does to
+mixed channels.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class RotatedLayer(nn.Module):
         y: Tensor = self.layer(x)
         if y.ndim < 2 or y.shape[1] != len(self.matrix):
             raise InputError(
-                f"the layer puts out {tuple(y.shape)}, and the matrix acts on {len(self.matrix)} channels, axis 1."
+                f"the layer puts out {tuple(y.shape)}, and the matrix acts on "
+                f"{len(self.matrix)} channels, axis 1."
             )
         return act(self.matrix, y, "conv")
 
@@ -98,10 +100,14 @@ class RotationPenalty:
 
     def __repr__(self) -> str:
         return (
-            f"Rotation of {self.channels} channels behind {self.layer} (off the identity by {self.deviation:.3f})\n"
-            f"penalty {self.penalty:.2f} points: {self.accuracy:.2f} % at epoch {self.best_epoch} of {self.settings.epochs}, "
-            f"{self.start_accuracy:.2f} % before training, {self.base_accuracy:.2f} % without the matrix; "
-            f"{self.trained} parameters trained, {self.frozen} frozen, {self.samples[2]} test samples"
+            f"Rotation of {self.channels} channels behind {self.layer} (off the identity by "
+            f"{self.deviation:.3f})\n"
+            f"penalty {self.penalty:.2f} points: {self.accuracy:.2f} % at epoch "
+            f"{self.best_epoch} of {self.settings.epochs}, "
+            f"{self.start_accuracy:.2f} % before training, {self.base_accuracy:.2f} % "
+            "without the matrix; "
+            f"{self.trained} parameters trained, {self.frozen} frozen, {self.samples[2]} "
+            "test samples"
         )
 
     def save(self, path: str | Path) -> Path:
@@ -119,7 +125,9 @@ class RotationPenalty:
         """
         found = decode(cls, read_json(path, KIND, VERSION), str(path))
         if len(found.history) != found.settings.epochs + 1:
-            raise FileFormatError(f"{path}: {len(found.history)} entries in its history. Write it again.")
+            raise FileFormatError(
+                f"{path}: {len(found.history)} entries in its history. Write it again."
+            )
         return found
 
 
@@ -143,7 +151,10 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     paths = [path for path, _ in network.named_modules() if path]
     if layer not in paths:
         more = f" and {len(paths) - SHOWN} more, see named_modules()" if len(paths) > SHOWN else ""
-        raise OptionError(f"layer={layer!r} is no module of this network. Choose one of {', '.join(paths[:SHOWN])}{more}.")
+        raise OptionError(
+            f"layer={layer!r} is no module of this network. Choose one of "
+            f"{', '.join(paths[:SHOWN])}{more}."
+        )
     device, dtype = place_of(network)
     values = as_square(matrix, "matrix").to(device, dtype or torch.get_default_dtype())
     parent, _, name = layer.rpartition(".")
@@ -163,23 +174,26 @@ def rotation_penalty(
     seed: int = 0,
     progress: bool = True,
 ) -> RotationPenalty:
-    """Put a fixed matrix behind a layer, freeze all that runs up to it, train the rest, and measure what was lost.
+    """Put a fixed matrix behind a layer, freeze all that runs up to it, train the rest, and measure
+    what was lost.
 
-    Frozen parts stay in evaluation mode, so that their batch norms keep their statistics. With the identity for a matrix the
-    result tells how much training alone changes.
+    Frozen parts stay in evaluation mode, so that their batch norms keep their statistics. With the
+    identity for a matrix the result tells how much training alone changes.
 
     Args:
-        model: a classifier, (n, …) -> (n, classes), whose modules run in an order that does not depend on the input.
+        model: a classifier, (n, …) -> (n, classes), whose modules run in an order that does not
+            depend on the input.
         layer: see `rotate_layer`.
-        matrix: see `rotate_layer`; such as `group("relu").sample(c, seed)` or `random_rotation(c, seed)`.
+        matrix: see `rotate_layer`; such as `group("relu").sample(c, seed)` or `random_rotation(c,
+            seed)`.
         data: a pair (training, test) of loaders or samples, or a `StitchData`.
         settings: see `FineTuning`.
         seed: of the order, the held-out samples and the augmentation.
         progress: whether to show a bar on a terminal.
 
     Raises:
-        InputError: a matrix of another size, labels outside the classes, nothing behind the layer that could be trained, or
-            training that diverged.
+        InputError: a matrix of another size, labels outside the classes, nothing behind the layer
+            that could be trained, or training that diverged.
         NetworkError: the network does not put out logits.
         OptionError: no such layer.
     """

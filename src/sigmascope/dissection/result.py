@@ -39,8 +39,8 @@ class Dissection:
         seeds: of the rotations, where they were drawn; empty where they were given, or none was.
         notes: what a reader should know.
         versions: of the packages that matter.
-        tensors: "iou" (r, p, c, k), NaN where neither unit nor concept has a pixel; "thresholds" (r, p, c); "coverage" (k,),
-            the share of all pixels that each concept has.
+        tensors: "iou" (r, p, c, k), NaN where neither unit nor concept has a pixel; "thresholds"
+            (r, p, c); "coverage" (k,), the share of all pixels that each concept has.
     """
 
     name: str
@@ -74,7 +74,9 @@ class Dissection:
 
     @property
     def best_concept(self) -> Tensor:
-        """(r, p, c): the place in `concepts` of the best one of each unit, the first of equals; -1 where it meets none."""
+        """(r, p, c): the place in `concepts` of the best one of each unit, the first of equals; -1
+        where it meets none.
+        """
         filled = self.iou.nan_to_num(0.0)
         return filled.argmax(dim=-1).where(filled.amax(dim=-1) > 0, -1)
 
@@ -97,58 +99,90 @@ class Dissection:
         return np.array(counts, dtype=np.int64)
 
     def categories(self, rotation: int = 0, power: int = 0) -> dict[str, int]:
-        """Return how many interpretable units there are by the category of their concept, for one basis by its places."""
+        """Return how many interpretable units there are by the category of their concept, for one
+        basis by its places.
+        """
         counts = Counter(self.concepts[place].category for place in self._detected(rotation, power))
-        return {name: counts[name] for name in dict.fromkeys(concept.category for concept in self.concepts)}
+        return {
+            name: counts[name]
+            for name in dict.fromkeys(concept.category for concept in self.concepts)
+        }
 
     def unit(self, number: int, rotation: int = 0, power: int = 0) -> tuple[Concept | None, float]:
         """Return the best concept of a unit and its IoU, for one basis by its places."""
         place = int(self.best_concept[rotation, power, number])
-        return (None if place < 0 else self.concepts[place]), float(self.best_iou[rotation, power, number])
+        return (None if place < 0 else self.concepts[place]), float(
+            self.best_iou[rotation, power, number]
+        )
 
     @property
     def out_of_reach(self) -> tuple[Concept, ...]:
-        """Concepts that no unit can be expected to detect, because they cover too much: IoU ≤ (active share) / (covered share).
+        """Concepts that no unit can be expected to detect, because they cover too much: IoU ≤
+        (active share) / (covered share).
 
-        A unit is active at a share 1 - quantile of its values at most, and after resizing at about that share of the pixels.
+        A unit is active at a share 1 - quantile of its values at most, and after resizing at about
+        that share of the pixels.
         """
         ceiling = (1 - self.quantile) / self.tensors["coverage"]
-        return tuple(one for one, top in zip(self.concepts, ceiling.tolist(), strict=True) if top <= self.least_iou)
+        return tuple(
+            one
+            for one, top in zip(self.concepts, ceiling.tolist(), strict=True)
+            if top <= self.least_iou
+        )
 
     def _detected(self, rotation: int, power: int) -> list[int]:
-        chosen: list[int] = self.best_concept[rotation, power][self.interpretable[rotation, power]].tolist()
+        chosen: list[int] = self.best_concept[rotation, power][
+            self.interpretable[rotation, power]
+        ].tolist()
         return chosen
 
     def __repr__(self) -> str:
         rotations = len(self.iou)
         turned = f", {rotations} rotation{'s' * (rotations > 1)}" if self.powers != (0.0,) else ""
         head = (
-            f"Dissection of {self.name}: {self.units} units, {self.samples} samples, {len(self.concepts)} concepts{turned}; "
-            f"active above the {100 * self.quantile:g} % quantile, interpretable if IoU > {self.least_iou:g}"
+            f"Dissection of {self.name}: {self.units} units, {self.samples} samples, "
+            f"{len(self.concepts)} concepts{turned}; "
+            f"active above the {100 * self.quantile:g} % quantile, interpretable if IoU > "
+            f"{self.least_iou:g}"
         )
         notes = [f"Note: {note}." for note in self.notes]
         reach = [str(one) for one in self.out_of_reach]
         if reach:
             more = ", …" * (len(reach) > 6)
-            notes.append(f"Out of reach, since they cover too many pixels: {', '.join(reach[:6])}{more}.")
+            notes.append(
+                f"Out of reach, since they cover too many pixels: {', '.join(reach[:6])}{more}."
+            )
         return "\n".join([head, *as_lines(self.columns()), *notes])
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the table that is printed: one row for each power, averaged over the rotations."""
         fraction = self.fraction
-        spread = fraction.std(axis=0, ddof=1).tolist() if len(fraction) > 1 else [math.nan] * len(self.powers)
-        counts = [[self.categories(r, p) for r in range(len(fraction))] for p in range(len(self.powers))]
-        table: dict[str, list[Any]] = {"power": list(self.powers), "interpretable": fraction.mean(axis=0).tolist()}
+        spread = (
+            fraction.std(axis=0, ddof=1).tolist()
+            if len(fraction) > 1
+            else [math.nan] * len(self.powers)
+        )
+        counts = [
+            [self.categories(r, p) for r in range(len(fraction))] for p in range(len(self.powers))
+        ]
+        table: dict[str, list[Any]] = {
+            "power": list(self.powers),
+            "interpretable": fraction.mean(axis=0).tolist(),
+        }
         table |= {"spread": spread} if len(fraction) > 1 else {}
         table["concepts"] = self.unique_concepts.mean(axis=0).tolist()
         table["mean best IoU"] = self.best_iou.mean(dim=(0, 2)).tolist()
         names = list(counts[0][0])
         if len(names) > 1:
-            table |= {name: [float(np.mean([one[name] for one in row])) for row in counts] for name in names}
+            table |= {
+                name: [float(np.mean([one[name] for one in row])) for row in counts]
+                for name in names
+            }
         return table
 
     def save(self, path: str | Path) -> Path:
-        """Write FILE.json, and the tensors to FILE.safetensors beside it; each replaces an older one at once or not at all.
+        """Write FILE.json, and the tensors to FILE.safetensors beside it; each replaces an older
+        one at once or not at all.
 
         Raises:
             InputError: the name does not end in .json.
@@ -171,5 +205,8 @@ class Dissection:
         lead = found.get("iou", (rotations,))[:1]
         wanted = {"iou": (*lead, *shape), "thresholds": (*lead, *shape[:2]), "coverage": shape[2:]}
         if found != wanted or (values["seeds"] and lead != (rotations,)):
-            raise FileFormatError(f"{path}: the tensors beside it are of another dissection. Restore a copy or write it again.")
+            raise FileFormatError(
+                f"{path}: the tensors beside it are of another dissection. Restore a copy or "
+                "write it again."
+            )
         return cls(**values)

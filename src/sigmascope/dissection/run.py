@@ -1,8 +1,9 @@
-r"""Network dissection: which concepts the units of a layer detect, in any basis (Bau et al. 2017, Network Dissection).
+r"""Network dissection: which concepts the units of a layer detect, in any basis (Bau et al. 2017,
+Network Dissection).
 
-A unit is active where its map, resized to the masks, exceeds the quantile $T_k$ of all its values. Over all images,
-$\mathrm{IoU}(k, c) = \sum |M_k \cap L_c| \,/ \sum |M_k \cup L_c|$, the union on images that are annotated for the
-category of c.
+A unit is active where its map, resized to the masks, exceeds the quantile $T_k$ of all its values.
+Over all images, $\mathrm{IoU}(k, c) = \sum |M_k \cap L_c| \,/ \sum |M_k \cup L_c|$, the union on
+images that are annotated for the category of c.
 """
 
 from __future__ import annotations
@@ -44,21 +45,25 @@ def dissect(
 ) -> Dissection:
     """Find the concepts that units detect, and how many do so when the layer's basis is rotated.
 
-    Thresholds are exact. They need the largest 1 - quantile of each unit's values; where those of all units and bases do not
-    fit into `memory`, the features are read again for each part that does. Everything else is counted in one more reading.
+    Thresholds are exact. They need the largest 1 - quantile of each unit's values; where those of
+    all units and bases do not fit into `memory`, the features are read again for each part that
+    does. Everything else is counted in one more reading.
 
     Args:
-        features: maps (n, c, h, w), a list of such batches, or `network_features(model, site, batches)`.
+        features: maps (n, c, h, w), a list of such batches, or `network_features(model, site,
+            batches)`.
         masks: of the same images in the same order; or booleans (n, k, h, w).
-        rotation: Q, (c, c), or several, (r, c, c): unit k of a rotated basis is row k of $Q^p$ times the channels.
+        rotation: Q, (c, c), or several, (r, c, c): unit k of a rotated basis is row k of $Q^p$
+            times the channels.
         seeds: draw a rotation with each of them instead.
         powers: p; 0, 0.1, …, 1 by default.
-        **options: `quantile`, 0.995: above which of its values a unit is active. `least_iou`, 0.04: a unit is interpretable if
-            its best IoU is larger. `memory`, 1e9: bytes for the largest values. `progress`, True: whether to show a bar on a
-            terminal.
+        **options: `quantile`, 0.995: above which of its values a unit is active. `least_iou`, 0.04:
+            a unit is interpretable if its best IoU is larger. `memory`, 1e9: bytes for the largest
+            values. `progress`, True: whether to show a bar on a terminal.
 
     Raises:
-        InputError: features and masks of unequal numbers, values that are not finite, no rotation, a number out of range.
+        InputError: features and masks of unequal numbers, values that are not finite, no rotation,
+            a number out of range.
         InputTypeError: features that can be read only once.
 
     >>> maps = torch.rand(20, 3, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -76,8 +81,12 @@ def dissect(
     work = Work(source, concepts, bases.matrices.to(maps.device, maps.dtype), tuple(maps.shape[1:]))
     total = concepts.samples * math.prod(maps.shape[2:])
     parts = work.parts(kept_values(total, settings.quantile) * maps.dtype.itemsize, settings.memory)
-    with progress_bar("Dissecting", (len(parts) + 1) * concepts.samples, shown=settings.progress) as advance:
-        thresholds = torch.cat([work.thresholds(part, total, settings.quantile, advance) for part in parts])
+    with progress_bar(
+        "Dissecting", (len(parts) + 1) * concepts.samples, shown=settings.progress
+    ) as advance:
+        thresholds = torch.cat(
+            [work.thresholds(part, total, settings.quantile, advance) for part in parts]
+        )
         overlap = work.overlap(thresholds, advance)
     place, width, device = bases.place, maps.shape[1], torch.device("cpu")
     tensors = {
@@ -111,14 +120,25 @@ class _Bases:
     place: Tensor
 
 
-def _bases(width: int, rotation: Array | None, seeds: Sequence[int], powers: Sequence[float] | None) -> _Bases:
+def _bases(
+    width: int, rotation: Array | None, seeds: Sequence[int], powers: Sequence[float] | None
+) -> _Bases:
     if rotation is not None and len(seeds):
         raise OptionError("rotation and seeds are two ways to say the same. Pass one of them.")
     if rotation is None and not len(seeds):
         if powers is not None:
-            raise OptionError("powers are of a rotation. Pass rotation=random_rotation(c, seed), or seeds=[0, 1, 2].")
-        return _Bases(torch.eye(width, dtype=torch.float64)[None], (0.0,), torch.zeros(1, 1, dtype=torch.long))
-    given = [random_rotation(width, seed) for seed in seeds] if rotation is None else _stack(rotation, width)
+            raise OptionError(
+                "powers are of a rotation. Pass rotation=random_rotation(c, seed), or "
+                "seeds=[0, 1, 2]."
+            )
+        return _Bases(
+            torch.eye(width, dtype=torch.float64)[None], (0.0,), torch.zeros(1, 1, dtype=torch.long)
+        )
+    given = (
+        [random_rotation(width, seed) for seed in seeds]
+        if rotation is None
+        else _stack(rotation, width)
+    )
     chosen = tuple(POWERS if powers is None else powers)
     matrices = [torch.eye(width, dtype=torch.float64)]  # power 0 of all rotations
     place = torch.zeros(len(given), len(chosen), dtype=torch.long)
@@ -136,5 +156,8 @@ def _stack(rotation: Array, width: int) -> list[Tensor]:
     given = torch.as_tensor(rotation)
     stacked = given[None] if given.ndim == 2 else given
     if stacked.ndim != 3 or stacked.shape[1:] != (width, width) or not len(stacked):
-        raise InputError(f"rotation has the shape {tuple(given.shape)}, and the features have {width} channels. Pass (c, c).")
+        raise InputError(
+            f"rotation has the shape {tuple(given.shape)}, and the features have {width} "
+            "channels. Pass (c, c)."
+        )
     return list(stacked.double())

@@ -34,13 +34,18 @@ class Dissecting:
     def __post_init__(self) -> None:
         for name, bound in (("quantile", 1.0), ("least_iou", 1.0), ("memory", math.inf)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < bound:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 < value < bound
+            ):
                 raise InputError(f"{name}={value!r} is not a number between 0 and {bound:g}.")
 
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How the rest of the network is trained: the published recipe by default, but for the choice of the epoch.
+    """How the rest of the network is trained: the published recipe by default, but for the choice
+    of the epoch.
 
     Attributes:
         epochs: all of them.
@@ -48,11 +53,12 @@ class FineTuning:
         drops: how often the rate is halved, at even distances.
         batch: images seen together; a rest is dropped.
         decay: L2 of parameters whose name contains "weight"; others have none.
-        select_on: "validation": the best epoch is that on training data held out for this, which the network may have seen when
-            it was first trained; "test": as published.
+        select_on: "validation": the best epoch is that on training data held out for this, which
+            the network may have seen when it was first trained; "test": as published.
         validation: the share that is held out.
-        least_epoch: the first one that may be chosen; 0 is the beginning, before any training, which nothing beats where the
-            matrix changes little and the held-out samples were trained on before.
+        least_epoch: the first one that may be chosen; 0 is the beginning, before any training,
+            which nothing beats where the matrix changes little and the held-out samples were
+            trained on before.
     """
 
     epochs: int = 50
@@ -66,17 +72,39 @@ class FineTuning:
 
     def __post_init__(self) -> None:
         check_option("select_on", self.select_on, SELECTIONS)
-        for name, least in (("epochs", 1), ("drops", 0), ("batch", 1), ("rate", 0.0), ("decay", 0.0), ("least_epoch", 0)):
+        for name, least in (
+            ("epochs", 1),
+            ("drops", 0),
+            ("batch", 1),
+            ("rate", 0.0),
+            ("decay", 0.0),
+            ("least_epoch", 0),
+        ):
             value = getattr(self, name)
             whole = isinstance(least, int)
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= least:
-                raise OptionError(f"{name}={value!r} cannot be. Pass a {'whole ' * whole}number that is at least {least}.")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int if whole else (int, float))
+                or not value >= least
+            ):
+                raise OptionError(
+                    f"{name}={value!r} cannot be. Pass a {'whole ' * whole}number that is at "
+                    f"least {least}."
+                )
         if self.least_epoch > self.epochs:
-            raise OptionError(f"least_epoch={self.least_epoch} is after the last of {self.epochs} epochs. Pass a smaller one.")
+            raise OptionError(
+                f"least_epoch={self.least_epoch} is after the last of {self.epochs} epochs. "
+                "Pass a smaller one."
+            )
         if not isinstance(self.validation, (int, float)) or not 0 < self.validation < 1:
-            raise OptionError(f"validation={self.validation!r} is no share of the data. Pass a number between 0 and 1.")
+            raise OptionError(
+                f"validation={self.validation!r} is no share of the data. Pass a number "
+                "between 0 and 1."
+            )
 
     def rate_at(self, epoch: int) -> float:
-        """Return the learning rate of an epoch, from 0: halved every ⌊epochs / drops⌋ of them, 12 of 50 as published."""
+        """Return the learning rate of an epoch, from 0: halved every ⌊epochs / drops⌋ of them, 12
+        of 50 as published.
+        """
         step = max(1, math.floor(self.epochs / self.drops)) if self.drops else self.epochs
         return self.rate * 0.5 ** min(epoch // step, self.drops)

@@ -1,4 +1,6 @@
-"""Quantiles of values that come in parts: exact, in memory that holds the values above them and no others."""
+"""Quantiles of values that come in parts: exact, in memory that holds the values above them and no
+others.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,17 @@ class Tops:
         self._values = found.topk(min(self._keep, found.shape[1]), dim=1, sorted=False).values
 
     def quantiles(self) -> Tensor:
-        """Return the quantile of each row, (rows,), float64, interpolated linearly between two values as NumPy does.
+        """Return the quantile of each row, (rows,), float64, interpolated linearly between two
+        values as NumPy does.
 
         Raises:
             InputError: not as many values came as were announced.
         """
         if self._values is None or self._seen != self._total:
-            raise InputError(f"{self._seen} values of each unit came where {self._total} were announced. Pass all samples.")
+            raise InputError(
+                f"{self._seen} values of each unit came where {self._total} were announced. "
+                "Pass all samples."
+            )
         place = (self._total - 1) * self._quantile
         weight = place - math.floor(place)
         largest = self._values.double().sort(dim=1, descending=True).values

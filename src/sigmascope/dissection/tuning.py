@@ -23,7 +23,8 @@ EVALUATION = 500
 
 
 def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Module]:
-    """Return the modules that first run after a layer has run, with those inside of them that are used without being called.
+    """Return the modules that first run after a layer has run, with those inside them that are
+    used without being called.
 
     Raises:
         InputError: the layer does not run.
@@ -35,7 +36,9 @@ def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Mo
         first.setdefault(module, len(first))
 
     handles = [module.register_forward_pre_hook(note) for module in network.modules()]
-    handles.append(network.get_submodule(layer).register_forward_hook(lambda *_: ended.append(len(first))))
+    handles.append(
+        network.get_submodule(layer).register_forward_hook(lambda *_: ended.append(len(first)))
+    )
     try:
         with left_as_it_was(network, mode="eval"):
             network(inputs)
@@ -46,7 +49,9 @@ def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Mo
         raise InputError(f"the layer {layer} does not run. Choose another.")
     called = [module for module, place in first.items() if place >= ended[0]]
     # Such as the projection of nn.MultiheadAttention, of which only the weights are used.
-    used = dict.fromkeys(part for module in called for part in module.modules() if part not in first)
+    used = dict.fromkeys(
+        part for module in called for part in module.modules() if part not in first
+    )
     return [*called, *used]
 
 
@@ -59,7 +64,9 @@ class Tuning:
         best_epoch: from 1; 0 if none was better than the beginning.
     """
 
-    def __init__(self, network: nn.Module, layer: str, inputs: Tensor, settings: FineTuning, seed: int) -> None:
+    def __init__(
+        self, network: nn.Module, layer: str, inputs: Tensor, settings: FineTuning, seed: int
+    ) -> None:
         self._network, self._settings, self._seed = network, settings, seed
         self._behind = modules_behind(network, layer, inputs)
         self.history: list[float] = []
@@ -74,10 +81,17 @@ class Tuning:
         self.parameters = [*groups[True], *groups[False]]
         if not self.parameters:
             raise InputError(f"nothing behind {layer} has parameters. Choose an earlier layer.")
-        options: list[dict[str, Any]] = [{"params": groups[True], "weight_decay": settings.decay}, {"params": groups[False]}]
+        options: list[dict[str, Any]] = [
+            {"params": groups[True], "weight_decay": settings.decay},
+            {"params": groups[False]},
+        ]
         on_gpu = self.parameters[0].is_cuda
         # A captured step knows the rate by address, so there it is a tensor.
-        rate = torch.tensor(settings.rate, device=self.parameters[0].device) if on_gpu else settings.rate
+        rate = (
+            torch.tensor(settings.rate, device=self.parameters[0].device)
+            if on_gpu
+            else settings.rate
+        )
         self._optimizer = torch.optim.Adam(options, lr=rate, capturable=on_gpu)
         self._loss_sum = torch.zeros((), device=self.parameters[0].device)
         self._step = Step(self._once, self._tensors)
@@ -90,7 +104,9 @@ class Tuning:
             self._train(train, epoch)
             self._check(epoch)
             self.history.append(accuracy(self._network, chosen))
-            if self.history[-1] > max(self.history[self._settings.least_epoch : -1], default=-math.inf):
+            if self.history[-1] > max(
+                self.history[self._settings.least_epoch : -1], default=-math.inf
+            ):
                 self.best_epoch, best = epoch + 1, copy.deepcopy(self._network.state_dict())
             yield self.history[-1]
         self._network.load_state_dict(best)
@@ -105,7 +121,9 @@ class Tuning:
         self._network.eval()
         for module in self._behind:
             module.training = True
-        for _, inputs, labels in train.shuffled(self._settings.batch, self._seed * 1_000_003 + epoch):
+        for _, inputs, labels in train.shuffled(
+            self._settings.batch, self._seed * 1_000_003 + epoch
+        ):
             self._step(inputs, labels)
         self._network.eval()
 
@@ -115,11 +133,19 @@ class Tuning:
         Raises:
             InputError: they are not.
         """
-        found: dict[str, Sequence[Tensor]] = {"the loss": [self._loss_sum], "a weight": self.parameters}
-        lost = [name for name, tensors in found.items() if not all(bool(one.isfinite().all()) for one in tensors)]
+        found: dict[str, Sequence[Tensor]] = {
+            "the loss": [self._loss_sum],
+            "a weight": self.parameters,
+        }
+        lost = [
+            name
+            for name, tensors in found.items()
+            if not all(bool(one.isfinite().all()) for one in tensors)
+        ]
         if lost:
             raise InputError(
-                f"training diverged in epoch {epoch + 1}: {' and '.join(lost)} became infinite or NaN. Pass a lower rate than "
+                f"training diverged in epoch {epoch + 1}: {' and '.join(lost)} became "
+                "infinite or NaN. Pass a lower rate than "
                 f"rate={self._settings.rate:g}, or a network in float32 if it is in half precision."
             )
         self._loss_sum.zero_()
@@ -135,7 +161,12 @@ class Tuning:
 
     def _tensors(self) -> list[Tensor]:
         """Return all tensors that a step changes."""
-        moments = [one for held in self._optimizer.state.values() for one in held.values() if isinstance(one, Tensor)]
+        moments = [
+            one
+            for held in self._optimizer.state.values()
+            for one in held.values()
+            if isinstance(one, Tensor)
+        ]
         return [*self.parameters, *self._network.buffers(), self._loss_sum, *moments]
 
 
@@ -149,7 +180,10 @@ def check_classes(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
     with left_as_it_was(network, mode="eval"):
         logits = network(inputs)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
-        raise NetworkError("the network does not put out one tensor (n, classes). Wrap it so that it returns its logits.")
+        raise NetworkError(
+            "the network does not put out one tensor (n, classes). Wrap it so that it "
+            "returns its logits."
+        )
     for _, labels in (data.train, data.test):
         check_labels(labels, logits.shape[1])
 
@@ -164,11 +198,19 @@ def accuracy(network: nn.Module, feed: Feed) -> float:
 
 
 def feeds(
-    data: StitchData, settings: FineTuning, seed: int, device: torch.device, dtype: torch.dtype | None
+    data: StitchData,
+    settings: FineTuning,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype | None,
 ) -> tuple[Feed, Feed, Feed]:
     """Return the samples to train on, to choose the epoch by, and to test on."""
     test = Feed(data.test, data, device, dtype)
     if settings.select_on == "test":
         return Feed(data.train, data, device, dtype), test, test
     kept, held = divided(len(data.train[1]), settings.validation, seed)
-    return Feed(data.train, data, device, dtype, kept), Feed(data.train, data, device, dtype, held), test
+    return (
+        Feed(data.train, data, device, dtype, kept),
+        Feed(data.train, data, device, dtype, held),
+        test,
+    )

@@ -1,7 +1,8 @@
 """Results in, matplotlib axes out.
 
-Every function of `FIGURES` returns a `Drawn`: the figure, its axes, and the data it shows as a table. `Drawn.save` writes the
-figure as PDF, SVG or PNG, and its data beside it as CSV. Those that take `axes` draw in a panel of your own figure.
+Every function of `FIGURES` returns a `Drawn`: the figure, its axes, and the data it shows as a
+table. `Drawn.save` writes the figure as PDF, SVG or PNG, and its data beside it as CSV. Those that
+take `axes` draw in a panel of your own figure.
 """
 
 from __future__ import annotations

@@ -15,7 +15,16 @@ from sigmascope.compare.accuracy import SIZES, AccuracyFit, AccuracyFits
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.kinds import check_kind
 from sigmascope.figures.labels import label_points
-from sigmascope.figures.style import COLUMN, PAGE, SMALL, look, new_figure, short_names, shown, styled
+from sigmascope.figures.style import (
+    COLUMN,
+    PAGE,
+    SMALL,
+    look,
+    new_figure,
+    short_names,
+    shown,
+    styled,
+)
 from sigmascope.maths.warping import Curve
 
 __all__ = ["draw_accuracy"]
@@ -48,7 +57,11 @@ def draw_accuracy(fits: AccuracyFits) -> Drawn:
     for panel in panels[:count:columns]:
         panel.set_ylabel("accuracy")
     if fits.left_out:
-        figure.supxlabel(textwrap.fill(_notes(fits.left_out), int(19 * figure.get_figwidth())), fontsize=SMALL, color="0.3")
+        figure.supxlabel(
+            textwrap.fill(_notes(fits.left_out), int(19 * figure.get_figwidth())),
+            fontsize=SMALL,
+            color="0.3",
+        )
     names = iter(short_names([name for fit in fits.fits for name in fit.names], 20))
     for panel, fit in zip(panels, fits.fits, strict=False):
         _name_points(panel, fit, [next(names) for _ in fit.names])
@@ -56,13 +69,15 @@ def draw_accuracy(fits: AccuracyFits) -> Drawn:
 
 
 def _draw_fit(axes: Axes, fit: AccuracyFit, number: int) -> None:
-    colour, marker, _ = look(number)
-    axes.plot(fit.x, fit.y, marker, color=colour, markersize=4.5, markeredgewidth=0)
+    color, marker, _ = look(number)
+    axes.plot(fit.x, fit.y, marker, color=color, markersize=4.5, markeredgewidth=0)
     if fit.coefficients:
-        axes.plot(*_line(fit).T, color=colour, alpha=0.6, zorder=1)
+        axes.plot(*_line(fit).T, color=color, alpha=0.6, zorder=1)
     axes.margins(0.18)
     axes.set_title(f"{shown(fit.family)}\n\n")
-    axes.text(0.5, 1.03, _worth(fit), transform=axes.transAxes, ha="center", va="bottom", fontsize=SMALL)
+    axes.text(
+        0.5, 1.03, _worth(fit), transform=axes.transAxes, ha="center", va="bottom", fontsize=SMALL
+    )
     axes.set_xlabel(fit.on if fit.on in SIZES else f"{fit.on} of the scores")
     axes.xaxis.set_major_locator(MaxNLocator(4))
     if fit.on in SIZES:
@@ -90,7 +105,10 @@ def _worth(fit: AccuracyFit) -> str:
 
 
 def _notes(left_out: dict[str, str]) -> str:
-    told = [f"{shown(name, 24)} ({shown(reason, 40)})" for name, reason in list(left_out.items())[:MOST_NOTES]]
+    told = [
+        f"{shown(name, 24)} ({shown(reason, 40)})"
+        for name, reason in list(left_out.items())[:MOST_NOTES]
+    ]
     more = len(left_out) - len(told)
     return "Not shown: " + ", ".join(told) + (f", and {more} more" if more else "")
 
@@ -98,12 +116,22 @@ def _notes(left_out: dict[str, str]) -> str:
 def _rows(fits: AccuracyFits) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for fit in fits.fits:
-        fitted: Sequence[float] = fit.predict(fit.x).tolist() if fit.coefficients else [math.nan] * fit.n
-        facts = {"on": fit.on, "degree": fit.degree, "r2": fit.r2, "r2_loo": fit.r2_loo, "n": fit.n, "tried": fit.tried}
+        fitted: Sequence[float] = (
+            fit.predict(fit.x).tolist() if fit.coefficients else [math.nan] * fit.n
+        )
+        facts = {
+            "on": fit.on,
+            "degree": fit.degree,
+            "r2": fit.r2,
+            "r2_loo": fit.r2_loo,
+            "n": fit.n,
+            "tried": fit.tried,
+        }
         facts |= {f"coefficient_{power}": value for power, value in enumerate(fit.coefficients)}
         facts |= {"reason": fit.reason}
         points = zip(fit.names, fit.x.tolist(), fit.y.tolist(), fitted, strict=True)
         rows += [
-            {"family": fit.family, "network": name, "x": x, "accuracy": y, "fitted": at} | facts for name, x, y, at in points
+            {"family": fit.family, "network": name, "x": x, "accuracy": y, "fitted": at} | facts
+            for name, x, y, at in points
         ]
     return rows + [{"network": name, "reason": reason} for name, reason in fits.left_out.items()]

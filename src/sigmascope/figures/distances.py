@@ -19,8 +19,8 @@ from sigmascope.figures.style import COLUMN, PAGE, SMALL, new_figure, short_name
 
 __all__ = ["draw_distances"]
 
-# Near is dark. Its lightness grows evenly, for every kind of colour vision and in grey.
-COLOURS = "cividis"
+# Near is dark. Its lightness grows evenly, for every kind of color vision and in gray.
+COLORS = "cividis"
 TITLES = {"dtw": "DTW distance", "cophenetic": "cophenetic distance"}
 # The largest side of a cell, and the least height of a line of text, in inches.
 SIDE, LINE = 0.34, 0.135
@@ -30,7 +30,7 @@ WITH_NUMBERS = 10
 
 @styled()
 def draw_distances(distances: Distances, *, method: str = "average") -> Drawn:
-    """Draw the distance of every two networks as a colour, ordered by a clustering, with its tree.
+    """Draw the distance of every two networks as a color, ordered by a clustering, with its tree.
 
     Rows and columns have the same order. A row has the network's name, a column its number.
 
@@ -58,7 +58,9 @@ def draw_distances(distances: Distances, *, method: str = "average") -> Drawn:
 
 
 def _panels(names: Sequence[str]) -> tuple[Figure, Axes, Axes]:
-    """Make room for the names first, then for cells that are square, as long as their names fit beside them."""
+    """Make room for the names first, then for cells that are square, as long as their names fit
+    beside them.
+    """
     count, tree = len(names), 0.8  # inches, as all below
     written = 0.3 + 0.056 * max(map(len, short_names(names)))
     width = min(PAGE, max(COLUMN, tree + written + SIDE * count))
@@ -71,9 +73,11 @@ def _panels(names: Sequence[str]) -> tuple[Figure, Axes, Axes]:
 def _draw_cells(axes: Axes, matrix: np.ndarray[Any, Any]) -> QuadMesh:
     count = len(matrix)
     edges = np.arange(count + 1) - 0.5
-    # Without lines of their own colour, viewers of PDF show hairs between the cells.
+    # Without lines of their own color, viewers of PDF show hairs between the cells.
     lines: dict[str, Any] = {"edgecolors": "white" if count <= 30 else "face", "linewidth": 0.5}
-    mesh = axes.pcolormesh(edges, edges, matrix, cmap=COLOURS, vmin=0, vmax=float(matrix.max()) or 1.0, **lines)
+    mesh = axes.pcolormesh(
+        edges, edges, matrix, cmap=COLORS, vmin=0, vmax=float(matrix.max()) or 1.0, **lines
+    )
     axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5))
     axes.grid(visible=False)
     if count <= WITH_NUMBERS:
@@ -81,14 +85,20 @@ def _draw_cells(axes: Axes, matrix: np.ndarray[Any, Any]) -> QuadMesh:
         for row, column in np.ndindex(matrix.shape):
             value = float(matrix[row, column])
             ink = "black" if value > middle else "white"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=SMALL, color=ink)
+            axes.text(
+                column, row, f"{value:.2f}", ha="center", va="center", fontsize=SMALL, color=ink
+            )
     return mesh
 
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     count = len(names)
     size = SMALL if count <= 75 else max(2.5, SMALL * 75 / count)
-    axes.set_yticks(range(count), [f"{place} {name}" for place, name in enumerate(short_names(names), 1)], fontsize=size)
+    axes.set_yticks(
+        range(count),
+        [f"{place} {name}" for place, name in enumerate(short_names(names), 1)],
+        fontsize=size,
+    )
     every = 1 if count <= 20 else 5
     places = range(every - 1 if every > 1 else 0, count, every)
     axes.set_xticks(places, [str(place + 1) for place in places], fontsize=SMALL)
@@ -100,7 +110,11 @@ def _draw_tree(axes: Axes, tree: Clustering) -> None:
     shape = dendrogram(tree.linkage, no_plot=True)
     for heights, leaves in zip(shape["dcoord"], shape["icoord"], strict=True):
         axes.plot(
-            heights, np.array(leaves) / 10 - 0.5, color="0.25", linewidth=0.8, solid_joinstyle="miter"
+            heights,
+            np.array(leaves) / 10 - 0.5,
+            color="0.25",
+            linewidth=0.8,
+            solid_joinstyle="miter",
         )  # leaves at 5, 15, …
     count = len(tree.names)
     axes.set(ylim=(count - 0.5, -0.5), yticks=[])
@@ -120,7 +134,9 @@ def _add_scale(figure: Figure, mesh: QuadMesh, axes: Sequence[Axes], title: str)
     bar.ax.tick_params(labelsize=SMALL, width=0.6, length=2)
 
 
-def _rows(distances: Distances, order: Sequence[int], tree: Clustering | None) -> list[dict[str, Any]]:
+def _rows(
+    distances: Distances, order: Sequence[int], tree: Clustering | None
+) -> list[dict[str, Any]]:
     names = [distances.names[place] for place in order]
     rows: list[dict[str, Any]] = [
         {
@@ -136,5 +152,12 @@ def _rows(distances: Distances, order: Sequence[int], tree: Clustering | None) -
         return rows
     labels = [*distances.names, *(f"merge {number}" for number in range(1, len(names)))]
     for left, right, height, _ in tree.linkage.tolist():
-        rows.append({"drawn": "merge", "network": labels[int(left)], "other": labels[int(right)], "value": height})
+        rows.append(
+            {
+                "drawn": "merge",
+                "network": labels[int(left)],
+                "other": labels[int(right)],
+                "value": height,
+            }
+        )
     return rows

@@ -61,8 +61,9 @@ def finished(axes: Sequence[Axes], table: Table) -> Drawn:
 def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:
     """Write a figure to a file, whole or not at all, and its data beside it as `name.csv`.
 
-    The same figure gives the same bytes. In the table NaN is an empty cell, and text that a spreadsheet would take for a
-    formula (it begins with = + - @ or a tab) has an apostrophe before it; numbers are never changed.
+    The same figure gives the same bytes. In the table NaN is an empty cell, and text that a
+    spreadsheet would take for a formula (it begins with = + - @ or a tab) has an apostrophe before
+    it; numbers are never changed.
 
     Args:
         figure: to write.
@@ -103,11 +104,13 @@ def table_bytes(table: Table) -> bytes:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(_cell(column) for column in columns)
     writer.writerows([_cell(row.get(column)) for column in columns] for row in table)
-    return buffer.getvalue().encode("utf-8", errors="backslashreplace")  # a name may hold half a letter
+    # a name may hold half a letter
+    return buffer.getvalue().encode("utf-8", errors="backslashreplace")
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
-        text = value.replace("\r", "\\r")  # the csv module would leave it bare, and readers end the line there
+        # the csv module would leave it bare, and readers end the line there
+        text = value.replace("\r", "\\r")
         return f"'{text}" if text.startswith(FORMULA) else text
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value

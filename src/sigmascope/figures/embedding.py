@@ -12,7 +12,18 @@ from sigmascope.compare.distances import Embedding
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.kinds import check_kind, check_mapping
 from sigmascope.figures.labels import label_points
-from sigmascope.figures.style import COLUMN, PAGE, SMALL, add_legend, figure_of, look, new_figure, short_names, shown, styled
+from sigmascope.figures.style import (
+    COLUMN,
+    PAGE,
+    SMALL,
+    add_legend,
+    figure_of,
+    look,
+    new_figure,
+    short_names,
+    shown,
+    styled,
+)
 
 __all__ = ["draw_embedding"]
 
@@ -24,11 +35,12 @@ UNITS = {"distances": "distance", "cophenetic": "cophenetic distance"}
 
 @styled()
 def draw_embedding(embedding: Embedding, *, families: Mapping[str, str] | None = None) -> Drawn:
-    """Draw networks as points: near each other where their signatures are alike. Only distances mean something, not axes.
+    """Draw networks as points: near each other where their signatures are alike. Only distances
+    mean something, not axes.
 
     Args:
         embedding: see `Distances.embed`.
-        families: network -> family; each has a colour and a marker.
+        families: network -> family; each has a color and a marker.
 
     Raises:
         InputTypeError: another thing than an embedding; families that are no mapping.
@@ -39,10 +51,10 @@ def draw_embedding(embedding: Embedding, *, families: Mapping[str, str] | None =
     groups = [(families or {}).get(name, "") for name in names]
     axes = _panel(embedding.points)
     for number, group in enumerate(dict.fromkeys(groups)):
-        colour, marker, _ = look(number)
+        color, marker, _ = look(number)
         own = embedding.points[[one == group for one in groups]]
         label = shown(group) if group else "other" if families else None
-        axes.plot(*own.T, marker, color=colour, markersize=5, markeredgewidth=0, label=label)
+        axes.plot(*own.T, marker, color=color, markersize=5, markeredgewidth=0, label=label)
     axes.set_xlabel(f"the unit is that of the {UNITS[embedding.of]}; stress {embedding.stress:.3f}")
     figure = figure_of(axes)
     add_legend(figure, *axes.get_legend_handles_labels())
@@ -62,7 +74,10 @@ def _panel(points: np.ndarray[Any, Any]) -> Axes:
     half[0] = max(half[0], half[1] / STEEPEST)
     axes = new_figure(width, 0.6 + (width - 0.5) * half[1] / half[0]).subplots()
     axes.set_aspect("equal", adjustable="box")
-    axes.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
+    axes.set(
+        xlim=(middle[0] - half[0], middle[0] + half[0]),
+        ylim=(middle[1] - half[1], middle[1] + half[1]),
+    )
     axes.tick_params(labelsize=SMALL)
     return axes
 
@@ -94,5 +109,10 @@ def _add_key(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _rows(embedding: Embedding, groups: Sequence[str]) -> list[dict[str, Any]]:
-    numbered = enumerate(zip(embedding.names, groups, np.asarray(embedding.points).tolist(), strict=True), 1)
-    return [{"number": number, "network": name, "family": group, "x": x, "y": y} for number, (name, group, (x, y)) in numbered]
+    numbered = enumerate(
+        zip(embedding.names, groups, np.asarray(embedding.points).tolist(), strict=True), 1
+    )
+    return [
+        {"number": number, "network": name, "family": group, "x": x, "y": y}
+        for number, (name, group, (x, y)) in numbered
+    ]

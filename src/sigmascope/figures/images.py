@@ -1,4 +1,4 @@
-"""Functions of the plane as grey images, in rows and columns."""
+"""Functions of the plane as gray images, in rows and columns."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ def draw_images(
     """Draw images in rows and columns: 0 is black, 1 is white, and a pixel without a number is tinted.
 
     Args:
-        images: r rows of c images, each (h, w) with values in [0, 1]; the first line of an image is its top.
+        images: r rows of c images, each (h, w) with values in [0, 1]; the first line of an image is
+            its top.
         titles: r rows of c texts, one above each image.
         rows: r texts at the left.
         columns: c texts at the top.
 
     Raises:
-        InputError: rows of different lengths, values outside [0, 1], or texts that are not as many as the images.
+        InputError: rows of different lengths, values outside [0, 1], or texts that are not as many
+            as the images.
     """
     pictures = [[np.asarray(image, dtype=np.float64) for image in row] for row in images]
     _check(pictures, titles, rows, columns)
@@ -52,32 +54,52 @@ def draw_images(
         panel.set(xticks=[], yticks=[])
         panel.spines[:].set(visible=True, linewidth=0.5)
         head = f"{shown(columns[column], letters)}\n" if columns and row == 0 else ""
-        panel.set_title(head + (shown(texts[row][column], letters) if texts[row][column] else ""), fontsize=SMALL, pad=2.5)
+        panel.set_title(
+            head + (shown(texts[row][column], letters) if texts[row][column] else ""),
+            fontsize=SMALL,
+            pad=2.5,
+        )
         if rows and column == 0:
             panel.set_ylabel(shown(rows[row], int(14 * side)), fontsize=8)
     return finished(panels.ravel().tolist(), _table(pictures, texts, rows, columns))
 
 
 def _check(
-    pictures: list[list[Array]], titles: Sequence[Sequence[str]] | None, rows: Sequence[str], columns: Sequence[str]
+    pictures: list[list[Array]],
+    titles: Sequence[Sequence[str]] | None,
+    rows: Sequence[str],
+    columns: Sequence[str],
 ) -> None:
     if not pictures or not pictures[0] or len({len(row) for row in pictures}) != 1:
-        raise InputError("The images are not r rows of c images each. Pass a list of lists of one length.")
+        raise InputError(
+            "The images are not r rows of c images each. Pass a list of lists of one length."
+        )
     for row, line in enumerate(pictures):
         for column, image in enumerate(line):
             if image.ndim != 2 or not image.size:
-                raise InputError(f"Image {column} of row {row} has shape {image.shape}. Pass (h, w): one number per pixel.")
+                raise InputError(
+                    f"Image {column} of row {row} has shape {image.shape}. Pass (h, w): one "
+                    "number per pixel."
+                )
             if np.nanmin(image, initial=0.0) < 0 or np.nanmax(image, initial=1.0) > 1:
-                raise InputError(f"Image {column} of row {row} has values outside [0, 1]. Scale it first.")
+                raise InputError(
+                    f"Image {column} of row {row} has values outside [0, 1]. Scale it first."
+                )
     down, across = len(pictures), len(pictures[0])
     if titles is not None and [len(line) for line in titles] != [across] * down:
         raise InputError(f"The titles are not {down} rows of {across}. Give one for each image.")
     if len(rows) not in (0, down) or len(columns) not in (0, across):
-        raise InputError(f"There are {down} rows and {across} columns, but {len(rows)} and {len(columns)} names for them.")
+        raise InputError(
+            f"There are {down} rows and {across} columns, but {len(rows)} and {len(columns)} "
+            "names for them."
+        )
 
 
 def _table(
-    pictures: list[list[Array]], titles: Sequence[Sequence[str]], rows: Sequence[str], columns: Sequence[str]
+    pictures: list[list[Array]],
+    titles: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Lay the images out with one row for each of their lines, and one column for each of their pixels."""
     return [

@@ -26,7 +26,10 @@ def check_kind(name: str, value: object, kind: type, source: str) -> None:
     sigmascope.errors.InputTypeError: groups is of type int, not list. Pass the result of list(groups).
     """
     if not isinstance(value, kind):
-        raise InputTypeError(f"{name} is of type {type(value).__name__}, not {kind.__name__}. Pass the result of {source}.")
+        raise InputTypeError(
+            f"{name} is of type {type(value).__name__}, not {kind.__name__}. Pass the result "
+            f"of {source}."
+        )
 
 
 def check_mapping(name: str, value: object, example: str) -> None:
@@ -36,4 +39,6 @@ def check_mapping(name: str, value: object, example: str) -> None:
         InputTypeError: naming the argument, its type and an example.
     """
     if not isinstance(value, Mapping):
-        raise InputTypeError(f"{name} is of type {type(value).__name__}, not a mapping. Pass one such as {example}.")
+        raise InputTypeError(
+            f"{name} is of type {type(value).__name__}, not a mapping. Pass one such as {example}."
+        )

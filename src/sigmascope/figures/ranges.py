@@ -12,7 +12,16 @@ from matplotlib.axes import Axes
 from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.kinds import check_mapping
-from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look, mark_missing, new_figure, shown, styled
+from sigmascope.figures.style import (
+    COLUMN,
+    PAGE,
+    add_panel_legend,
+    look,
+    mark_missing,
+    new_figure,
+    shown,
+    styled,
+)
 
 __all__ = ["draw_ranges"]
 
@@ -22,13 +31,17 @@ COLUMNS = 3
 
 @styled()
 def draw_ranges(
-    means: Sequence[float] | Array, scores: Mapping[str, Array], baselines: Mapping[str, float] | None = None
+    means: Sequence[float] | Array,
+    scores: Mapping[str, Array],
+    baselines: Mapping[str, float] | None = None,
 ) -> Drawn:
-    """Draw for each function, over the mean of its input, the median, the quartiles and the whole range of its scores.
+    """Draw for each function, over the mean of its input, the median, the quartiles and the whole
+    range of its scores.
 
     Args:
         means: (m,) of the inputs, increasing.
-        scores: function -> (m, s), one column for each width of the input; NaN where there is no score.
+        scores: function -> (m, s), one column for each width of the input; NaN where there is no
+            score.
         baselines: function -> the score of an input that covers the whole range, drawn as a line.
 
     Raises:
@@ -63,42 +76,71 @@ def draw_ranges(
 
 def _check(means: Array, scores: Mapping[str, Array]) -> None:
     if means.ndim != 1 or not len(means) or not scores:
-        raise InputError("There is nothing to draw. Pass at least one mean, and the scores of at least one function.")
+        raise InputError(
+            "There is nothing to draw. Pass at least one mean, and the scores of at least "
+            "one function."
+        )
     if (np.diff(means) <= 0).any() or not np.isfinite(means).all():
-        raise InputError("The means are not increasing numbers. Sort them, and the rows of the scores with them.")
+        raise InputError(
+            "The means are not increasing numbers. Sort them, and the rows of the scores with them."
+        )
     for name, values in scores.items():
         if values.ndim != 2 or len(values) != len(means):
-            raise InputError(f"The scores of {name} have shape {values.shape}. Pass ({len(means)}, s): one row for each mean.")
+            raise InputError(
+                f"The scores of {name} have shape {values.shape}. Pass ({len(means)}, s): "
+                "one row for each mean."
+            )
 
 
 def _box(mean: float, values: Array) -> dict[str, Any]:
     known = values[np.isfinite(values)]
     five = np.percentile(known, [0, 25, 50, 75, 100]).tolist() if len(known) else [math.nan] * 5
-    return {"mean": mean, **dict(zip(("min", "q1", "median", "q3", "max"), five, strict=True)), "scores": len(known)}
+    return {
+        "mean": mean,
+        **dict(zip(("min", "q1", "median", "q3", "max"), five, strict=True)),
+        "scores": len(known),
+    }
 
 
 def _draw_boxes(axes: Axes, boxes: Sequence[Mapping[str, float]], baseline: float) -> None:
-    colour, other = look(0).colour, look(1).colour
+    color, other = look(0).color, look(1).color
     drawn = [box for box in boxes if box["scores"]]
     wide = float(np.diff([box["mean"] for box in boxes]).min()) if len(boxes) > 1 else 1.0
     axes.bxp(
-        [{"med": box["median"], "q1": box["q1"], "q3": box["q3"], "whislo": box["min"], "whishi": box["max"]} for box in drawn],
+        [
+            {
+                "med": box["median"],
+                "q1": box["q1"],
+                "q3": box["q3"],
+                "whislo": box["min"],
+                "whishi": box["max"],
+            }
+            for box in drawn
+        ],
         positions=[box["mean"] for box in drawn],
         widths=0.6 * wide,
         showfliers=False,
         showcaps=False,
         patch_artist=True,
         manage_ticks=False,
-        boxprops={"facecolor": "#BBD9EC", "edgecolor": colour, "linewidth": 0.6},
-        whiskerprops={"color": colour, "linewidth": 0.8},
+        boxprops={"facecolor": "#BBD9EC", "edgecolor": color, "linewidth": 0.6},
+        whiskerprops={"color": color, "linewidth": 0.8},
         medianprops={"color": "black", "linewidth": 1.2},
     )
     means = [box["mean"] for box in boxes]
     axes.plot(means, [box["median"] for box in boxes], color="black", linewidth=0.5, label="median")
-    axes.fill_between([], [], facecolor="#BBD9EC", edgecolor=colour, linewidth=0.6, label="quartiles")
-    axes.plot([], [], "|", color=colour, markersize=8, label="whole range")
+    axes.fill_between(
+        [], [], facecolor="#BBD9EC", edgecolor=color, linewidth=0.6, label="quartiles"
+    )
+    axes.plot([], [], "|", color=color, markersize=8, label="whole range")
     if math.isfinite(baseline):
-        axes.axhline(baseline, color=other, linestyle="--", linewidth=1, label="input over the whole interval")
+        axes.axhline(
+            baseline,
+            color=other,
+            linestyle="--",
+            linewidth=1,
+            label="input over the whole interval",
+        )
     mark_missing(axes, [box["mean"] for box in boxes if not box["scores"]])
     axes.axhline(1, color="0.5", linewidth=0.5, zorder=0.5)
     axes.set_xlim(means[0] - wide, means[-1] + wide)

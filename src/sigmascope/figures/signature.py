@@ -53,17 +53,25 @@ def groups_of(signature: Signature, groups: Sequence[str] | None) -> list[str]:
     check_kind("signature", signature, Signature, "sigmascope.signature or sigmascope.load")
     labels = places_of(signature.sites) if groups is None else list(groups)
     if len(labels) != len(signature):
-        raise InputError(f"There are {len(labels)} groups and {len(signature)} sites in {signature.name}. Give one per site.")
+        raise InputError(
+            f"There are {len(labels)} groups and {len(signature)} sites in {signature.name}. "
+            "Give one per site."
+        )
     return labels
 
 
 @styled()
 def draw_signature(
-    signature: Signature, axes: Axes | None = None, *, groups: Sequence[str] | None = None, order: Sequence[str] = ()
+    signature: Signature,
+    axes: Axes | None = None,
+    *,
+    groups: Sequence[str] | None = None,
+    order: Sequence[str] = (),
 ) -> Drawn:
     """Draw the scores in order of execution, with their standard deviation over the batches.
 
-    Each group of sites has its colour and marker. A call without a score leaves a gap, and a cross below it.
+    Each group of sites has its color and marker. A call without a score leaves a gap, and a cross
+    below it.
 
     Args:
         signature: to draw.
@@ -92,8 +100,8 @@ def draw_signatures(signatures: Sequence[Signature], *, layout: str = "stacked")
 
     Args:
         signatures: of one network or more.
-        layout: "stacked", a panel for each, with one look for each place in a block; or "overlaid", one look for each
-            network, with the standard deviation over the batches as a band.
+        layout: "stacked", a panel for each, with one look for each place in a block; or "overlaid",
+            one look for each network, with the standard deviation over the batches as a band.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
@@ -104,7 +112,9 @@ def draw_signatures(signatures: Sequence[Signature], *, layout: str = "stacked")
     places = _common_places(networks)
     axes = _stacked(networks, places) if layout == "stacked" else _overlaid(networks)
     named = zip(networks.names, networks.signatures, places, strict=True)
-    return finished(axes, [row for name, signature, labels in named for row in _rows(name, signature, labels)])
+    return finished(
+        axes, [row for name, signature, labels in named for row in _rows(name, signature, labels)]
+    )
 
 
 def _stacked(networks: Networks, places: Sequence[Sequence[str]]) -> list[Axes]:
@@ -113,9 +123,16 @@ def _stacked(networks: Networks, places: Sequence[Sequence[str]]) -> list[Axes]:
     rows = math.ceil(count / columns)
     figure = new_figure(PAGE, 0.4 + rows * {1: 1.5, 2: 1.2}.get(columns, 0.78))
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    looks = {label: number for number, label in enumerate(dict.fromkeys(label for labels in places for label in labels))}
+    looks = {
+        label: number
+        for number, label in enumerate(
+            dict.fromkeys(label for labels in places for label in labels)
+        )
+    }
     names = short_names(networks.names, {1: 90, 2: 44, 4: 28}.get(columns, 22))
-    for panel, name, signature, labels in zip(panels, names, networks.signatures, places, strict=False):
+    for panel, name, signature, labels in zip(
+        panels, names, networks.signatures, places, strict=False
+    ):
         _draw_sites(panel, signature, labels, looks, 1.0 if columns == 1 else 0.6)
         panel.set_title(name, fontsize=8 if columns < 4 else SMALL, pad=3)
         panel.xaxis.set_major_locator(MaxNLocator(8 if columns == 1 else 4, integer=True))
@@ -133,19 +150,35 @@ def _overlaid(networks: Networks) -> list[Axes]:
     longest = max(map(len, networks.signatures))
     size = 0.8 * _size(longest)
     _limit(panel, longest)
-    for number, (name, signature) in enumerate(zip(short_names(networks.names), networks.signatures, strict=True)):
-        colour, marker, line = look(number)
+    for number, (name, signature) in enumerate(
+        zip(short_names(networks.names), networks.signatures, strict=True)
+    ):
+        color, marker, line = look(number)
         calls, scores = _calls(signature), signature.scores
         spread = _spread(signature)
-        panel.fill_between(calls, scores - spread, scores + spread, color=colour, alpha=0.2, linewidth=0)
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "markersize": size, "linewidth": 0.9}
+        panel.fill_between(
+            calls, scores - spread, scores + spread, color=color, alpha=0.2, linewidth=0
+        )
+        style: dict[str, Any] = {
+            "color": color,
+            "marker": marker,
+            "linestyle": line,
+            "markersize": size,
+            "linewidth": 0.9,
+        }
         panel.plot(calls, scores, label=name, **style)
     panel.set(xlabel=CALLS, ylabel=_score_label(networks.signatures))
     add_legend(figure_of(panel), *panel.get_legend_handles_labels())
     return [panel]
 
 
-def _draw_sites(axes: Axes, signature: Signature, labels: Sequence[str], looks: Mapping[str, int], scale: float = 1.0) -> None:
+def _draw_sites(
+    axes: Axes,
+    signature: Signature,
+    labels: Sequence[str],
+    looks: Mapping[str, int],
+    scale: float = 1.0,
+) -> None:
     calls, scores, spread = _calls(signature), signature.scores, _spread(signature)
     size = scale * _size(len(scores))
     _limit(axes, len(scores))
@@ -154,15 +187,31 @@ def _draw_sites(axes: Axes, signature: Signature, labels: Sequence[str], looks: 
         chosen = np.array([one == label for one in labels], dtype=bool)
         if not (chosen & np.isfinite(scores)).any():
             continue
-        colour, marker, _ = look(number)
+        color, marker, _ = look(number)
         bars = chosen & (spread > 0)
-        axes.vlines(calls[bars], (scores - spread)[bars], (scores + spread)[bars], color=colour, linewidth=0.25 * size)
-        axes.plot(calls[chosen], scores[chosen], marker, color=colour, markersize=size, markeredgewidth=0, label=shown(label))
+        axes.vlines(
+            calls[bars],
+            (scores - spread)[bars],
+            (scores + spread)[bars],
+            color=color,
+            linewidth=0.25 * size,
+        )
+        axes.plot(
+            calls[chosen],
+            scores[chosen],
+            marker,
+            color=color,
+            markersize=size,
+            markeredgewidth=0,
+            label=shown(label),
+        )
     mark_missing(axes, calls[~np.isfinite(scores)].tolist())
 
 
 def _limit(axes: Axes, count: int) -> None:
-    """Show all calls, also where the axes share their limits with others, and a line at 1, where the score is affine."""
+    """Show all calls, also where the axes share their limits with others, and a line at 1, where
+    the score is affine.
+    """
     axes.axhline(1, color="0.5", linewidth=0.5, zorder=0.5)
     axes.set_xlim(0.3, max(axes.get_xlim()[1], count + 0.7))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

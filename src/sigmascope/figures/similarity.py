@@ -1,4 +1,4 @@
-"""The similarity of the layers of two networks as a map of colours."""
+"""The similarity of the layers of two networks as a map of colors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from sigmascope.symmetry.layer_similarity import LayerSimilarity
 __all__ = ["draw_similarity"]
 
 MEASURES = {"procrustes": "Procrustes", "cka": "CKA"}
-# Its lightness grows evenly, for every kind of colour vision and in grey: the more alike, the lighter.
-COLOURS = "cividis"
+# Its lightness grows evenly, for every kind of color vision and in gray: the more alike, the
+# lighter.
+COLORS = "cividis"
 # More rows or columns than this leave no room for a number in each cell, or for a name beside each.
 NUMBERED, NAMED = 12, 40
 # The side of a cell and the least one, in inches; the longest name, in letters.
@@ -26,7 +27,8 @@ SIDE, LINE, LONGEST = 0.3, 0.13, 24
 
 @styled()
 def draw_similarity(result: LayerSimilarity, *, axes: Axes | None = None) -> Drawn:
-    """Draw the similarity of every two layers as a colour, lighter for more alike; pairs without one stay grey.
+    """Draw the similarity of every two layers as a color, lighter for more alike; pairs without
+    one stay gray.
 
     Args:
         result: see `sigmascope.symmetry.compare`; its first network goes down, its second across.
@@ -39,7 +41,14 @@ def draw_similarity(result: LayerSimilarity, *, axes: Axes | None = None) -> Dra
     panel = panel_in(axes, *_size(result))
     values = result.similarity
     low = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
-    image = panel.imshow(np.ma.masked_invalid(values), vmin=low, vmax=1, cmap=COLOURS, aspect="auto", interpolation="nearest")
+    image = panel.imshow(
+        np.ma.masked_invalid(values),
+        vmin=low,
+        vmax=1,
+        cmap=COLORS,
+        aspect="auto",
+        interpolation="nearest",
+    )
     panel.set_facecolor("0.85")
     panel.grid(visible=False)
     panel.spines[:].set_visible(False)
@@ -53,8 +62,14 @@ def draw_similarity(result: LayerSimilarity, *, axes: Axes | None = None) -> Dra
 
 def _size(result: LayerSimilarity) -> tuple[float, float]:
     """Give each cell its side, as far as a page has room."""
-    names = [min(LONGEST, max((len(one) for one in side), default=1)) * 0.06 for side in (result.rows, result.columns)]
-    cells = [max(LINE, min(SIDE, 5 / max(1, len(side)))) * len(side) for side in (result.rows, result.columns)]
+    names = [
+        min(LONGEST, max((len(one) for one in side), default=1)) * 0.06
+        for side in (result.rows, result.columns)
+    ]
+    cells = [
+        max(LINE, min(SIDE, 5 / max(1, len(side)))) * len(side)
+        for side in (result.rows, result.columns)
+    ]
     width = min(PAGE, max(COLUMN, 1.2 + names[0] + cells[1]))
     return width, 1.0 + names[1] + max(1.7, min(cells[0], 8.0))
 
@@ -65,7 +80,9 @@ def _name_layers(panel: Axes, result: LayerSimilarity) -> None:
         (panel.xaxis, result.columns, result.networks[1]),
     ):
         places = range(0, len(names), 1 + (len(names) - 1) // NAMED)
-        axis.set_ticks(list(places), [shown(names[place], LONGEST) for place in places], fontsize=SMALL)
+        axis.set_ticks(
+            list(places), [shown(names[place], LONGEST) for place in places], fontsize=SMALL
+        )
         axis.set_label_text(shown(network, LONGEST))
     panel.tick_params(length=0)
     panel.tick_params(axis="x", rotation=90)
@@ -75,7 +92,9 @@ def _write_numbers(panel: Axes, values: np.ndarray[Any, Any], low: float) -> Non
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             ink = "white" if value < low + 0.55 * (1 - low) else "black"
-            panel.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=SMALL)
+            panel.text(
+                column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=SMALL
+            )
 
 
 def _add_scale(panel: Axes, image: AxesImage) -> None:
@@ -102,7 +121,9 @@ def _rows(result: LayerSimilarity) -> list[dict[str, Any]]:
             "distance": float(1 - value),
             "reason": reasons.get((row, column), ""),
         }
-        for row, channels, live, values in zip(result.rows, result.channels[0], result.live[0], result.similarity, strict=True)
+        for row, channels, live, values in zip(
+            result.rows, result.channels[0], result.live[0], result.similarity, strict=True
+        )
         for column, other_channels, other_live, value in zip(
             result.columns, result.channels[1], result.live[1], values, strict=True
         )

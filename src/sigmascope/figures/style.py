@@ -1,4 +1,4 @@
-"""One look for all figures: readable in print, and by people who do not see all colours."""
+"""One look for all figures: readable in print, and by people who do not see all colors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
 
 __all__ = [
-    "COLOURS",
+    "COLORS",
     "COLUMN",
     "PAGE",
     "SMALL",
@@ -38,9 +38,11 @@ __all__ = [
 COLUMN, PAGE = 3.3, 7.0
 # Points; nothing is smaller, except the names in a large heat map.
 SMALL = 6.5
-# Okabe and Ito's colours, which differ for every kind of colour vision; their yellow, too faint on paper, is a wine red here.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
-# A colour is never alone: 8 colours with 9 markers make 72 different looks, with 7 kinds of lines 56.
+# Okabe and Ito's colors, which differ for every kind of color vision; their yellow, too faint on
+# paper, is a wine red here.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
+# A color is never alone: 8 colors with 9 markers make 72 different looks, with 7 kinds of lines
+# 56.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (5, 1)))
 LONGEST = 32
@@ -50,7 +52,7 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.labelsize": 8,
     "axes.linewidth": 0.6,
-    "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 8.5,
@@ -78,7 +80,9 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the house style inside the context, and leave matplotlib's settings alone; `@styled()` for a function."""
+    """Draw in the house style inside the context, and leave matplotlib's settings alone;
+    `@styled()` for a function.
+    """
     with mpl.rc_context(STYLE):
         yield
 
@@ -104,7 +108,7 @@ def figure_of(axes: Axes) -> Figure:
 class Look(NamedTuple):
     """How one of several things is drawn."""
 
-    colour: str
+    color: str
     marker: str
     line: Any
 
@@ -113,21 +117,28 @@ def look(number: int) -> Look:
     """Return the look of the thing with this number, from 0.
 
     >>> look(0)
-    Look(colour='#0072B2', marker='o', line='-')
+    Look(color='#0072B2', marker='o', line='-')
     """
-    return Look(COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)], LINES[number % len(LINES)])
+    return Look(
+        COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)], LINES[number % len(LINES)]
+    )
 
 
 def shown(name: str, longest: int = LONGEST) -> str:
-    r"""Make a name fit to be drawn: on one line, cut in its middle, in letters that the font has, and never read as a formula.
+    r"""Make a name fit to be drawn: on one line, cut in its middle, in letters that the font has,
+    and never read as a formula.
 
     Names come from files that anybody may have written. The data beside a figure have them in full.
 
     >>> shown("a\nb  $x$ \ud800"), shown("x" * 50, 9), shown("_private"), shown("")
     ('a b \\$x\\$ �', 'xxxx…xxxx', ' _private', '(no name)')
     """
-    plain = "".join(letter if letter.isprintable() or "\ud800" <= letter <= "\udfff" else " " for letter in name)
-    line = "".join(letter if ord(letter) in _letters() else "\ufffd" for letter in " ".join(plain.split()))
+    plain = "".join(
+        letter if letter.isprintable() or "\ud800" <= letter <= "\udfff" else " " for letter in name
+    )
+    line = "".join(
+        letter if ord(letter) in _letters() else "\ufffd" for letter in " ".join(plain.split())
+    )
     if len(line) > longest:
         front = (longest - 1) // 2
         line = f"{line[: longest - 1 - front]}…{line[-front:]}"
@@ -153,7 +164,9 @@ def _letters() -> frozenset[int]:
 
 
 def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """Write a legend above all panels, in as many columns as there is room for; the figure grows by its height."""
+    """Write a legend above all panels, in as many columns as there is room for; the figure grows by
+    its height.
+    """
     if not handles:
         return
     widths = [4.2 * len(label) + 34 for label in labels]  # points
@@ -164,13 +177,18 @@ def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str])
     figure.set_figheight(figure.get_figheight() + 0.165 * lines)
     legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     for handle in legend.legend_handles:
-        if isinstance(handle, Line2D):  # the markers of 250 sites are too small to be told apart alone
+        # the markers of 250 sites are too small to be told apart alone
+        if isinstance(handle, Line2D):
             handle.set_markersize(max(4.0, handle.get_markersize()))
 
 
 def add_panel_legend(figure: Figure, panels: Iterable[Axes]) -> None:
     """Write one legend for panels that share their looks."""
-    found = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    found = {
+        label: handle
+        for panel in panels
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
     add_legend(figure, list(found.values()), list(found))
 
 

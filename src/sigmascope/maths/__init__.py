@@ -1,1 +1,3 @@
-"""Tensors in, tensors out: covariances, affine maps, exact transport. This package knows no network."""
+"""Tensors in, tensors out: covariances, affine maps, exact transport. This package knows no
+network.
+"""

@@ -1,4 +1,6 @@
-r"""Covariance estimates, all of the form $\Sigma = w\,X^\top X + c\,I$ with a weight $w$ and a floor $c$."""
+r"""Covariance estimates, all of the form $\Sigma = w\,X^\top X + c\,I$ with a weight $w$ and a
+floor $c$.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,29 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardise
+from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardize
 
-__all__ = ["ESTIMATORS", "SMALLEST_FLOOR", "Covariance", "Moments", "Weights", "estimate", "ledoit_wolf", "weigh"]
+__all__ = [
+    "ESTIMATORS",
+    "SMALLEST_FLOOR",
+    "Covariance",
+    "Moments",
+    "Weights",
+    "estimate",
+    "ledoit_wolf",
+    "weigh",
+]
 
-# The smallest floor, for data of unit variance: the rounding noise of a centred float64 sample, 1e-16, stays far below
-# the standard deviation 1e-12 by which it is divided. It only ever replaces a floor that is smaller still, such as eps = 0.
+# The smallest floor, for data of unit variance: the rounding noise of a centered float64 sample,
+# 1e-16, stays far below the standard deviation 1e-12 by which it is divided. It only ever replaces
+# a floor that is smaller still, such as eps = 0.
 SMALLEST_FLOOR = 1e-24
 
 
 @dataclass(frozen=True)
 class Covariance:
-    r"""The estimate $w\,X^\top X + c\,I_d$, known by two numbers, its scatter on the r coordinates in use, and its trace.
+    r"""The estimate $w\,X^\top X + c\,I_d$, known by two numbers, its scatter on the r coordinates
+    in use, and its trace.
 
     Attributes:
         scatter: $X^\top X$, (..., r, r) with r <= d.
@@ -50,14 +63,15 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Moments:
-    r"""What an estimator needs to know of a centred sample X of n rows.
+    r"""What an estimator needs to know of a centered sample X of n rows.
 
     Attributes:
         rows: n.
         total: $\sum_k\|x_k\|^2$, (...).
         fourth: $\sum_k\|x_k\|^4$, (...).
         size: $\|X^\top X\|_F^2$, (...).
-        distance: that of $X^\top X$ from the multiple of the identity with its trace, squared, (...).
+        distance: that of $X^\top X$ from the multiple of the identity with its trace, squared,
+            (...).
     """
 
     rows: int
@@ -77,46 +91,60 @@ class Weights:
     trace: Tensor
 
 
-def estimate(centred: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
-    """Estimate the covariance of centred samples in units of their spread.
+def estimate(centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
+    """Estimate the covariance of centered samples in units of their spread.
 
     Args:
-        centred: (..., n, r), coordinates outside of which the data are zero.
-        width: d, the dimension of the space, or (...); it may be larger or, with zeros as padding, smaller than r.
+        centered: (..., n, r), coordinates outside of which the data are zero.
+        width: d, the dimension of the space, or (...); it may be larger or, with zeros as padding,
+            smaller than r.
         method: a name of `ESTIMATORS`.
         eps: added to the diagonal, (...).
     """
-    scatter = centred.mT @ centred
-    squared = centred.square().sum(dim=-1)
+    scatter = centered.mT @ centered
+    squared = centered.square().sum(dim=-1)
     total, size = squared.sum(dim=-1), scatter.square().sum(dim=(-2, -1))
     mean, r = total / width, scatter.shape[-1]
-    # From the difference itself, not from a difference of two squares, which cancels for isotropic data. Each coordinate
-    # that is not there is as far off as the mean.
+    # From the difference itself, not from a difference of two squares, which cancels for isotropic
+    # data. Each coordinate that is not there is as far off as the mean.
     identity = torch.eye(r, dtype=scatter.dtype, device=scatter.device)
-    distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (width - r) * mean.square()
+    distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (
+        width - r
+    ) * mean.square()
     moments = Moments(squared.shape[-1], total, squared.square().sum(dim=-1), size, distance)
     found = weigh(moments, width=width, method=method, eps=eps, smallest=SMALLEST_FLOOR)
     return Covariance(scatter, found.weight, found.floor, found.shrinkage, found.trace)
 
 
-def weigh(moments: Moments, *, width: int | Tensor, method: str, eps: Tensor | float, smallest: Tensor | float) -> Weights:
+def weigh(
+    moments: Moments,
+    *,
+    width: int | Tensor,
+    method: str,
+    eps: Tensor | float,
+    smallest: Tensor | float,
+) -> Weights:
     """Return weight, floor, shrinkage and trace of an estimate; no floor is below `smallest`."""
     weight, floor, shrinkage = ESTIMATORS[method](moments, width)
     floor = floor + eps
-    return Weights(weight, floor.clamp_min(smallest), shrinkage, weight * moments.total + width * floor)
+    return Weights(
+        weight, floor.clamp_min(smallest), shrinkage, weight * moments.total + width * floor
+    )
 
 
 def ledoit_wolf(x: Array) -> tuple[Array, Number]:
     r"""Return the Ledoit–Wolf covariance of the rows of `x` and its shrinkage intensity.
 
-    $\hat\Sigma = (1-s)S + s\,\mu I$ with the biased S, $\mu = \mathrm{tr}S/d$ and
-    $s = \min(1, \beta^2/\delta^2)$, where $\delta^2 = \|S-\mu I\|_F^2$ and $\beta^2 = n^{-2}\sum_k\|x_kx_k^\top-S\|_F^2$.
+    $\hat\Sigma = (1-s)S + s\,\mu I$ with the biased S, $\mu = \mathrm{tr}S/d$ and $s = \min(1,
+    \beta^2/\delta^2)$, where $\delta^2 = \|S-\mu I\|_F^2$ and $\beta^2 =
+    n^{-2}\sum_k\|x_kx_k^\top-S\|_F^2$.
 
     Args:
         x: (n, d), rows are samples.
 
     Returns:
-        The covariance (d, d) and s in [0, 1]: an array and a float for NumPy input, tensors with gradient for torch input.
+        The covariance (d, d) and s in [0, 1]: an array and a float for NumPy input, tensors with
+        gradient for torch input.
 
     Raises:
         InputError, InputTypeError: see `sigmascope.affinity`.
@@ -127,8 +155,10 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
     ([[0.732, 0.552], [0.552, 0.99]], 0.338)
     """
     sample = as_matrix(x, "x")
-    points, unit = standardise(sample)
-    shrunk = estimate(points, width=points.shape[1], method="ledoit-wolf", eps=torch.zeros_like(unit))
+    points, unit = standardize(sample)
+    shrunk = estimate(
+        points, width=points.shape[1], method="ledoit-wolf", eps=torch.zeros_like(unit)
+    )
     matrix = shrunk.matrix() * unit.square()
     return (matrix if isinstance(x, Tensor) else matrix.numpy()), like_input(shrunk.shrinkage, x)
 
@@ -155,5 +185,11 @@ def _shrunk(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tens
     return (1 - shrinkage) / n, shrinkage * moments.total / width / n, shrinkage
 
 
-ESTIMATORS: dict[str, Estimator] = {"ledoit-wolf": _shrunk, "unbiased": _unbiased, "biased": _biased}
-"""Name -> function of the moments and of the dimension d that returns weight, floor and shrinkage, each (...)."""
+ESTIMATORS: dict[str, Estimator] = {
+    "ledoit-wolf": _shrunk,
+    "unbiased": _unbiased,
+    "biased": _biased,
+}
+"""Name -> function of the moments and of the dimension d that returns weight, floor and shrinkage,
+each (...).
+"""

@@ -11,7 +11,15 @@ from torch import Tensor
 from sigmascope.errors import InputError, InputTypeError, check_option
 from sigmascope.maths.covariance import ESTIMATORS, estimate
 from sigmascope.maths.gaussians import factor
-from sigmascope.maths.samples import Array, as_matrix, as_pair, check_eps, plain, square_root, standardise
+from sigmascope.maths.samples import (
+    Array,
+    as_matrix,
+    as_pair,
+    check_eps,
+    plain,
+    square_root,
+    standardize,
+)
 from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
 
 __all__ = ["COUPLINGS", "AffineMap", "Fit", "affine_map", "fit", "lacks_variance"]
@@ -32,7 +40,8 @@ class Fit:
         shrinkage_y: shrinkage intensity of the covariance of y.
         variance: mean variance of y, eps included.
         degenerate: whether y varies too little for a map.
-        certified: how the coupling was proved optimal, see `Coupling`; "none" where nothing was coupled.
+        certified: how the coupling was proved optimal, see `Coupling`; "none" where nothing was
+            coupled.
     """
 
     score: Tensor
@@ -55,7 +64,7 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
         eps: added to the diagonals, in the units of the data.
         coupling: a name of `COUPLINGS`.
     """
-    (points_x, unit_x), (points_y, unit_y) = standardise(x), standardise(y)
+    (points_x, unit_x), (points_y, unit_y) = standardize(x), standardize(y)
     points_x, points_y = span_coordinates(points_x, points_y)
     width = x.shape[1]
     source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
@@ -68,7 +77,8 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
         coupled = COUPLINGS[coupling](mapped, points_y)
     w2, bound = square_root(coupled.w2_squared), square_root(2 * target.trace)
     return Fit(
-        score=1 - w2 / bound if plain(bound) > 0 else 1 - w2,  # bound 0: a constant y and eps 0, whose limit is 1
+        # bound 0: a constant y and eps 0, whose limit is 1
+        score=1 - w2 / bound if plain(bound) > 0 else 1 - w2,
         w2=unit_y * w2,
         bound=unit_y * bound,
         shrinkage_x=plain(source.shrinkage),
@@ -80,7 +90,9 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
 
 
 def lacks_variance(trace: Array, width: int | Array, eps: Tensor | float) -> Array:
-    """Tell whether the mean variance is no larger than eps, which the trace of the covariance contains once already, (...)."""
+    """Tell whether the mean variance is no larger than eps, which the trace of the covariance
+    contains once already, (...).
+    """
     return trace <= 2 * eps * width
 
 
@@ -100,27 +112,35 @@ class AffineMap:
         """Map the rows of `points` (k, d), in float64.
 
         Raises:
-            InputError, InputTypeError: not a matrix of d columns of the kind that the map was fitted to.
+            InputError, InputTypeError: not a matrix of d columns of the kind that the map was
+                fitted to.
         """
         rows = as_matrix(points, "points", rows=1)
         matrix, shift = torch.as_tensor(self.matrix), torch.as_tensor(self.shift)
-        if isinstance(points, Tensor) != isinstance(self.matrix, Tensor) or rows.device != matrix.device:
+        if (
+            isinstance(points, Tensor) != isinstance(self.matrix, Tensor)
+            or rows.device != matrix.device
+        ):
             raise InputTypeError(
-                "points and the map are of different kinds or on different devices. Pass points as x was passed."
+                "points and the map are of different kinds or on different devices. Pass "
+                "points as x was passed."
             )
         if rows.shape[1] != len(shift):
             raise InputError(
-                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass the channels that it was fitted to."
+                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass the "
+                "channels that it was fitted to."
             )
         mapped = rows @ matrix + shift
         return mapped if isinstance(points, Tensor) else mapped.numpy()
 
 
-def affine_map(x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: float = 1e-6) -> AffineMap:
+def affine_map(
+    x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: float = 1e-6
+) -> AffineMap:
     r"""Return the optimal affine map $T(x) = A(x-m_X)+m_Y$ between the Gaussians of two samples.
 
-    $A = \Sigma_X^{-1/2}(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\Sigma_X^{-1/2}$ is the only positive semi-definite
-    matrix with $A\Sigma_XA = \Sigma_Y$.
+    $A = \Sigma_X^{-1/2}(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\Sigma_X^{-1/2}$ is the only
+    positive semi-definite matrix with $A\Sigma_XA = \Sigma_Y$.
 
     Args:
         x: (n, d), rows are samples.
@@ -142,7 +162,7 @@ def affine_map(x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: floa
     check_option("covariance", covariance, ESTIMATORS)
     eps = check_eps(eps)
     rows_x, rows_y = as_pair(x, y)
-    (points_x, unit_x), (points_y, unit_y) = standardise(rows_x), standardise(rows_y)
+    (points_x, unit_x), (points_y, unit_y) = standardize(rows_x), standardize(rows_y)
     width = rows_x.shape[1]
     source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
     target = estimate(points_y, width=width, method=covariance, eps=eps / unit_y.square())
@@ -150,4 +170,8 @@ def affine_map(x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: floa
     image = factor(points_x, points_y, source, target).apply(axes, source, target)
     matrix = (image + image.mT) / 2 * (unit_y / unit_x)
     shift = rows_y.mean(dim=0) - rows_x.mean(dim=0) @ matrix
-    return AffineMap(matrix, shift) if isinstance(x, Tensor) else AffineMap(matrix.numpy(), shift.numpy())
+    return (
+        AffineMap(matrix, shift)
+        if isinstance(x, Tensor)
+        else AffineMap(matrix.numpy(), shift.numpy())
+    )

@@ -1,8 +1,9 @@
 r"""Affine transport between Gaussians.
 
-With $\Sigma_X = L_XL_X^\top$ and the eigenvectors V, eigenvalues $h^2$ of $L_X^\top\Sigma_YL_X$, put
-$W = L_X^{-\top}V$ and $Z = Wh$. Then $W^\top\Sigma_XW = I$, $\Sigma_Y = ZZ^\top$, and the optimal map between the two
-Gaussians is $A = WZ^\top$: whiten, stretch, colour. No matrix square root and no inverse is ever formed.
+With $\Sigma_X = L_XL_X^\top$ and the eigenvectors V, eigenvalues $h^2$ of $L_X^\top\Sigma_YL_X$,
+put $W = L_X^{-\top}V$ and $Z = Wh$. Then $W^\top\Sigma_XW = I$, $\Sigma_Y = ZZ^\top$, and the
+optimal map between the two Gaussians is $A = WZ^\top$: whiten, stretch, color. No matrix square
+root and no inverse is ever formed.
 """
 
 from __future__ import annotations
@@ -19,36 +20,37 @@ from sigmascope.maths.samples import Array, Number, as_matrix, like_input, plain
 
 __all__ = ["GaussianMap", "factor", "w2_gaussian"]
 
-# Products of two covariances are formed while their condition numbers multiply to less than this: the smallest
-# eigenvalue then keeps two digits, and what it moves is itself the smallest part of the result. Beyond, see `_factor_root`.
+# Products of two covariances are formed while their condition numbers multiply to less than this:
+# the smallest eigenvalue then keeps two digits, and what it moves is itself the smallest part of
+# the result. Beyond, see `_factor_root`.
 SQUARABLE = 1e13
 SQUARABLE_EACH = 1e9
 
 
 @dataclass(frozen=True)
 class GaussianMap:
-    """The factors of the optimal map between two centred Gaussians, A = W Zᵀ.
+    """The factors of the optimal map between two centered Gaussians, A = W Zᵀ.
 
     Attributes:
         whiten: W, (r, r).
-        colour: Z, (r, r).
+        color: Z, (r, r).
         stretch: h > 0, (r,).
     """
 
     whiten: Tensor
-    colour: Tensor
+    color: Tensor
     stretch: Tensor
 
     def matrix(self) -> Tensor:
         """Return A, symmetric and positive semi-definite, (r, r)."""
-        product = self.whiten @ self.colour.mT
+        product = self.whiten @ self.color.mT
         return (product + product.mT) / 2
 
     def apply(self, x: Tensor, source: Covariance, target: Covariance) -> Tensor:
         """Map the rows of `x` (n, r), with a gradient to `x` and to both covariances."""
         if not (x.requires_grad or source.scatter.requires_grad or target.scatter.requires_grad):
-            return (x @ self.whiten) @ self.colour.mT
-        arguments = x, source.matrix(), target.matrix(), self.whiten, self.colour, self.stretch
+            return (x @ self.whiten) @ self.color.mT
+        arguments = x, source.matrix(), target.matrix(), self.whiten, self.color, self.stretch
         mapped: Tensor = _Apply.apply(*arguments)  # type: ignore[no-untyped-call]
         return mapped
 
@@ -57,15 +59,22 @@ def factor(x: Tensor, y: Tensor, source: Covariance, target: Covariance) -> Gaus
     """Factor the optimal map from the Gaussian of `source` to that of `target`; gradients do not pass.
 
     Args:
-        x: (n, r), the centred sample behind `source`.
-        y: (m, r), the centred sample behind `target`.
+        x: (n, r), the centered sample behind `source`.
+        y: (m, r), the centered sample behind `target`.
         source: an estimate in the same coordinates.
         target: an estimate in the same coordinates.
     """
     with torch.no_grad():
         conditions = source.condition(), target.condition()
-        small = bool((conditions[0] * conditions[1] < SQUARABLE) & (torch.maximum(*conditions) < SQUARABLE_EACH))
-        return _factor_square(source.matrix(), target.matrix()) if small else _factor_root(x, y, source, target)
+        small = bool(
+            (conditions[0] * conditions[1] < SQUARABLE)
+            & (torch.maximum(*conditions) < SQUARABLE_EACH)
+        )
+        return (
+            _factor_square(source.matrix(), target.matrix())
+            if small
+            else _factor_root(x, y, source, target)
+        )
 
 
 def _factor_square(source: Tensor, target: Tensor) -> GaussianMap:
@@ -79,16 +88,22 @@ def _factor_square(source: Tensor, target: Tensor) -> GaussianMap:
 
 
 def _factor_root(x: Tensor, y: Tensor, source: Covariance, target: Covariance) -> GaussianMap:
-    """Factor by two QR and one singular value decomposition, without forming a covariance: no condition is squared."""
+    """Factor by two QR and one singular value decomposition, without forming a covariance: no
+    condition is squared.
+    """
     lower_x, lower_y = _root(x, source), _root(y, target)
     left, stretch, right = torch.linalg.svd(lower_y @ lower_x.mT)
     whiten = torch.linalg.solve_triangular(lower_x, right.mT, upper=True)
-    return GaussianMap(whiten, lower_y.mT @ left, stretch.clamp_min(torch.finfo(stretch.dtype).tiny))
+    return GaussianMap(
+        whiten, lower_y.mT @ left, stretch.clamp_min(torch.finfo(stretch.dtype).tiny)
+    )
 
 
 def _root(sample: Tensor, covariance: Covariance) -> Tensor:
     r"""Return the upper triangular R with $R^\top R = w\,X^\top X + c\,I$."""
-    floor = covariance.floor.sqrt() * torch.eye(sample.shape[-1], dtype=sample.dtype, device=sample.device)
+    floor = covariance.floor.sqrt() * torch.eye(
+        sample.shape[-1], dtype=sample.dtype, device=sample.device
+    )
     stacked = torch.cat([covariance.weight.sqrt() * sample, floor])
     triangle: Tensor = torch.linalg.qr(stacked, mode="r").R
     return triangle
@@ -97,34 +112,40 @@ def _root(sample: Tensor, covariance: Covariance) -> Tensor:
 class _Apply(torch.autograd.Function):
     r"""x A as a function of x and the two covariances.
 
-    From $A\Sigma_XA = \Sigma_Y$ follows $A\Sigma_X\,dA + dA\,\Sigma_XA = d\Sigma_Y - A\,d\Sigma_X\,A$, which W and h
-    diagonalise. Sums $h_i + h_j$ are divided by, never differences: equal eigenvalues do no harm.
+    From $A\Sigma_XA = \Sigma_Y$ follows $A\Sigma_X\,dA + dA\,\Sigma_XA = d\Sigma_Y -
+    A\,d\Sigma_X\,A$, which W and h diagonalize. Sums $h_i + h_j$ are divided by, never differences:
+    equal eigenvalues do no harm.
     """
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
-        x, source, _, whiten, colour, stretch = inputs
-        ctx.save_for_backward(x, source, whiten, colour, stretch)
-        return (x @ whiten) @ colour.mT
+        x, source, _, whiten, color, stretch = inputs
+        ctx.save_for_backward(x, source, whiten, color, stretch)
+        return (x @ whiten) @ color.mT
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph=True, which once_differentiable lets pass when nothing here needs a gradient
-            raise GradientError("the affinity score has first derivatives only. Call backward() without create_graph=True.")
-        x, source, whiten, colour, stretch = ctx.saved_tensors
+        # create_graph=True, which once_differentiable lets pass when nothing here needs a gradient
+        if torch.is_grad_enabled():
+            raise GradientError(
+                "the affinity score has first derivatives only. Call backward() without "
+                "create_graph=True."
+            )
+        x, source, whiten, color, stretch = ctx.saved_tensors
         (gradient,) = gradients
         to_map = x.mT @ gradient
         inner = whiten.mT @ ((to_map + to_map.mT) / 2) @ whiten / (stretch[:, None] + stretch)
         unwhiten = source @ whiten
-        to_source = -colour @ inner @ colour.mT
+        to_source = -color @ inner @ color.mT
         to_target = unwhiten @ inner @ unwhiten.mT
-        return (gradient @ colour) @ whiten.mT, to_source, to_target, None, None, None
+        return (gradient @ color) @ whiten.mT, to_source, to_target, None, None, None
 
 
 def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y: Array) -> Number:
     r"""Return the Wasserstein distance $W_2$ between two Gaussians.
 
-    $W_2^2 = \|m_X-m_Y\|^2 + \mathrm{tr}\bigl(\Sigma_X + \Sigma_Y - 2(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\bigr)$.
+    $W_2^2 = \|m_X-m_Y\|^2 + \mathrm{tr}\bigl(\Sigma_X + \Sigma_Y -
+    2(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\bigr)$.
 
     Args:
         mean_x: (d,).
@@ -145,11 +166,18 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
     """
     first, second = _gaussian(mean_x, covariance_x, "x"), _gaussian(mean_y, covariance_y, "y")
     if first[0].shape != second[0].shape:
-        raise InputError(f"the means have {len(first[0])} and {len(second[0])} entries. Pass Gaussians of one dimension.")
+        raise InputError(
+            f"the means have {len(first[0])} and {len(second[0])} entries. Pass Gaussians of "
+            "one dimension."
+        )
     if len({isinstance(part, Tensor) for part in (mean_x, covariance_x, mean_y, covariance_y)}) > 1:
-        raise InputTypeError("means and covariances are of different kinds. Pass all as arrays or all as tensors.")
+        raise InputTypeError(
+            "means and covariances are of different kinds. Pass all as arrays or all as tensors."
+        )
     if len({part.device for part in (*first, *second)}) > 1:
-        raise InputTypeError("means and covariances are on different devices. Move them to one with .to(...).")
+        raise InputTypeError(
+            "means and covariances are on different devices. Move them to one with .to(...)."
+        )
     squared = (first[0] - second[0]).square().sum() + _Bures.apply(first[1], second[1])  # type: ignore[no-untyped-call]
     return like_input(square_root(squared), mean_x)
 
@@ -157,8 +185,9 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
 class _Bures(torch.autograd.Function):
     r"""tr(S + T - 2 (S^½ T S^½)^½) of two covariances.
 
-    It is the squared distance of their roots after the best rotation, $\|S^{1/2} - Q\,T^{1/2}\|_F^2$, which does not cancel
-    for covariances that are close. Its gradients are $I - A$ and $I - A^{-1}$, A being the optimal map.
+    It is the squared distance of their roots after the best rotation, $\|S^{1/2} -
+    Q\,T^{1/2}\|_F^2$, which does not cancel for covariances that are close. Its gradients are $I -
+    A$ and $I - A^{-1}$, A being the optimal map.
     """
 
     @staticmethod
@@ -176,27 +205,38 @@ class _Bures(torch.autograd.Function):
         identity = torch.eye(len(root_x), dtype=root_x.dtype, device=root_x.device)
         forth = torch.linalg.pinv(root_x, hermitian=True) @ rotation @ root_y
         back = root_x @ rotation @ torch.linalg.pinv(root_y, hermitian=True)
-        return gradients[0] * (identity - (forth + forth.mT) / 2), gradients[0] * (identity - (back + back.mT) / 2)
+        return gradients[0] * (identity - (forth + forth.mT) / 2), gradients[0] * (
+            identity - (back + back.mT) / 2
+        )
 
 
 def _gaussian(mean: Array, covariance: Array, name: str) -> tuple[Tensor, Tensor]:
     matrix = as_matrix(covariance, f"covariance_{name}", rows=1)
-    if matrix.shape[0] != matrix.shape[1] or bool((matrix - matrix.mT).abs().max() > 1e-8 * matrix.abs().max()):
-        raise InputError(f"covariance_{name} is not a symmetric matrix. Pass a covariance (d, d), e.g. np.cov(x.T).")
+    if matrix.shape[0] != matrix.shape[1] or bool(
+        (matrix - matrix.mT).abs().max() > 1e-8 * matrix.abs().max()
+    ):
+        raise InputError(
+            f"covariance_{name} is not a symmetric matrix. Pass a covariance (d, d), e.g. "
+            "np.cov(x.T)."
+        )
     if getattr(mean, "ndim", None) != 1:
         raise InputError(f"mean_{name} is not a vector. Pass a mean (d,), e.g. x.mean(0).")
-    centre = as_matrix(mean[None], f"mean_{name}", rows=1)[0]
-    if len(centre) != len(matrix):
+    center = as_matrix(mean[None], f"mean_{name}", rows=1)[0]
+    if len(center) != len(matrix):
         raise InputError(
-            f"mean_{name} has {len(centre)} entries and covariance_{name} {len(matrix)}. Pass those of one sample."
+            f"mean_{name} has {len(center)} entries and covariance_{name} {len(matrix)}. "
+            "Pass those of one sample."
         )
-    return centre, (matrix + matrix.mT) / 2
+    return center, (matrix + matrix.mT) / 2
 
 
 def _symmetric_root(matrix: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(matrix)
     smallest, largest = plain(values[0]), plain(values[-1])
     if smallest < -1e-8 * max(largest, 0.0) or largest < 0:
-        raise InputError(f"a covariance has the eigenvalue {smallest:.3g} < 0. Pass a positive semi-definite matrix.")
+        raise InputError(
+            f"a covariance has the eigenvalue {smallest:.3g} < 0. Pass a positive "
+            "semi-definite matrix."
+        )
     root: Tensor = (vectors * square_root(values.clamp_min(0))) @ vectors.mT
     return root

@@ -2,12 +2,14 @@ r"""Kernels between samples, channel by channel, and the similarity of two kerne
 
 For features x of n samples, c channels and p positions the kernels are
 
-- max: $K_{mn} = \max_c \sum_p x_{mcp} x_{ncp}$, and median, the lower median over the channels instead;
+- max: $K_{mn} = \max_c \sum_p x_{mcp} x_{ncp}$, and median, the lower median over the channels
+    instead;
 - sum: $K_{mn} = \sum_{cp} x_{mcp} x_{ncp}$, the linear kernel,
 
-with a diagonal of zeros, as the unbiased estimator of HSIC asks for. The max kernel is not positive semi-definite, and
-nothing here relies on that. The (n, n, c) tensor never exists: tiles of rows and columns meet in batched products, a few
-channels at a time, and a running maximum takes them in while they are in the cache.
+with a diagonal of zeros, as the unbiased estimator of HSIC asks for. The max kernel is not positive
+semi-definite, and nothing here relies on that. The (n, n, c) tensor never exists: tiles of rows and
+columns meet in batched products, a few channels at a time, and a running maximum takes them in
+while they are in the cache.
 """
 
 from __future__ import annotations
@@ -22,18 +24,29 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 
-__all__ = ["REDUCTIONS", "Products", "Scaling", "accumulate_kernel", "empty_kernel", "hsic", "hsic_products", "scaling_of"]
+__all__ = [
+    "REDUCTIONS",
+    "Products",
+    "Scaling",
+    "accumulate_kernel",
+    "empty_kernel",
+    "hsic",
+    "hsic_products",
+    "scaling_of",
+]
 
 REDUCTIONS = ("max", "median", "sum")
 
-# Bytes of scaled features that are kept at a time, of the rows of kernels that are centred, and of features in the cache.
+# Bytes of scaled features that are kept at a time, of the rows of kernels that are centered, and of
+# features in the cache.
 SCALED_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**27, 2**21, 2**21
 # Rows of a tile; bytes of the products of two tiles.
 TILE = {"cpu": 384, "cuda": 2048}
 PRODUCT = {"cpu": 2**23, "cuda": 2**29}
 # Bytes of all channels of a tile, for a median.
 MEDIAN_BYTES = 2**26
-# Powers of two by which kernels are divided stay in this range, so that they and their inverses are normal numbers.
+# Powers of two by which kernels are divided stay in this range, so that they and their inverses are
+# normal numbers.
 EXPONENT = 1000
 
 
@@ -52,7 +65,7 @@ class Scaling:
 
 
 def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
-    """Measure how to centre and normalise features over samples and positions.
+    """Measure how to center and normalise features over samples and positions.
 
     Args:
         features: (n, c, ...).
@@ -64,26 +77,41 @@ def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
     if centered:
         shift = sum((block.sum(dim=(0, 2)) for block in _blocks(features)), start=shift) / count
     zero = torch.zeros_like(shift)
-    squares = sum(((block - shift[:, None]).square_().sum(dim=(0, 2)) for block in _blocks(features)), start=zero)
+    squares = sum(
+        ((block - shift[:, None]).square_().sum(dim=(0, 2)) for block in _blocks(features)),
+        start=zero,
+    )
     if not bool(torch.isfinite(squares).all()):
-        raise InputError("the features hold NaN or infinite values, or squares of them overflow. Repair them first.")
+        raise InputError(
+            "the features hold NaN or infinite values, or squares of them overflow. Repair "
+            "them first."
+        )
     live = squares > 0
     # The mean of equal numbers may be rounded, and then something is left of a constant channel.
-    for channel in torch.nonzero(live & (squares <= 1e-20 * count * shift.square()))[:, 0].tolist() if centered else []:
+    for channel in (
+        torch.nonzero(live & (squares <= 1e-20 * count * shift.square()))[:, 0].tolist()
+        if centered
+        else []
+    ):
         values = features[:, channel]
         live[channel] = bool((values != values.flatten()[0]).any())
     factor = squares.rsqrt() if normalise == "channels" else torch.ones_like(squares)
     return Scaling(shift, torch.where(live, factor, 0.0), live)
 
 
-def empty_kernel(n: int, reduction: str, dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
+def empty_kernel(
+    n: int, reduction: str, dtype: torch.dtype, device: torch.device | str = "cpu"
+) -> Tensor:
     """Return the kernel (n, n) of no channels, for `accumulate_kernel` to add channels to."""
     start = -torch.inf if reduction == "max" else 0.0
     return torch.full((n, n), start, dtype=dtype, device=device)
 
 
-def accumulate_kernel(kernel: Tensor, features: Tensor, scaling: Scaling, *, reduction: str, tile: int | None = None) -> None:
-    """Take channels into a kernel, in place; of "max" and "sum" any number of times, of "median" all channels at once.
+def accumulate_kernel(
+    kernel: Tensor, features: Tensor, scaling: Scaling, *, reduction: str, tile: int | None = None
+) -> None:
+    """Take channels into a kernel, in place; of "max" and "sum" any number of times, of "median"
+    all channels at once.
 
     Args:
         kernel: (n, n), see `empty_kernel`; products are computed in its type, float32 or float64.
@@ -106,8 +134,16 @@ def accumulate_kernel(kernel: Tensor, features: Tensor, scaling: Scaling, *, red
     tile = min(n, tile or TILE[place])
     if reduction == "median":  # all channels of a tile at once
         tile = max(1, min(tile, math.isqrt(MEDIAN_BYTES // kernel.itemsize // c)))
-    work = torch.empty(max(PRODUCT[place] // kernel.itemsize, tile * tile), dtype=kernel.dtype, device=kernel.device)
-    step = c if reduction == "median" else max(1, SCALED_BYTES // (n * math.prod(features.shape[2:]) * work.itemsize))
+    work = torch.empty(
+        max(PRODUCT[place] // kernel.itemsize, tile * tile),
+        dtype=kernel.dtype,
+        device=kernel.device,
+    )
+    step = (
+        c
+        if reduction == "median"
+        else max(1, SCALED_BYTES // (n * math.prod(features.shape[2:]) * work.itemsize))
+    )
     for start in range(0, c, step):
         chosen = slice(start, start + step)
         part = Scaling(scaling.shift[chosen], scaling.factor[chosen], scaling.live[chosen])
@@ -140,14 +176,19 @@ def _mirror(kernel: Tensor, tile: int) -> None:
     kernel.fill_diagonal_(0)
 
 
-def _scaled_rows(features: Tensor, scaling: Scaling, dtype: torch.dtype, plan: _Plan) -> Callable[[int], Tensor]:
+def _scaled_rows(
+    features: Tensor, scaling: Scaling, dtype: torch.dtype, plan: _Plan
+) -> Callable[[int], Tensor]:
     """Return a function from the first row of a tile to its scaled rows.
 
-    All are scaled once, before they meet; but for a median, which needs more channels at once than there may be room for.
+    All are scaled once, before they meet; but for a median, which needs more channels at once than
+    there may be room for.
     """
     joined = plan.reduction == "sum"
     if plan.reduction == "median":
-        return lambda start: _scaled(features[start : start + plan.tile], scaling, dtype, joined=joined)
+        return lambda start: _scaled(
+            features[start : start + plan.tile], scaling, dtype, joined=joined
+        )
     ready = _scaled(features, scaling, dtype, joined=joined)
     return lambda start: ready[:, start : start + plan.tile]
 
@@ -155,7 +196,8 @@ def _scaled_rows(features: Tensor, scaling: Scaling, dtype: torch.dtype, plan: _
 def _scaled(features: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: bool) -> Tensor:
     """Return scaled features as (c, n, p), or joined into one long channel, (1, n, c·p).
 
-    They are scaled in float64: a mean far from 0 that was rounded to float32 first would leave something of itself.
+    They are scaled in float64: a mean far from 0 that was rounded to float32 first would leave
+    something of itself.
     """
     flat = features.reshape(*features.shape[:2], -1)
     n, c, p = flat.shape
@@ -185,11 +227,13 @@ def _reduce(block: Tensor, rows: Tensor, columns: Tensor, plan: _Plan) -> None:
 
 
 class Products(NamedTuple):
-    """HSIC of kernels that were divided each by a power of two, so that no square overflows or vanishes.
+    """HSIC of kernels that were divided each by a power of two, so that no square overflows or
+    vanishes.
 
     Attributes:
         cross: (k, l), each of the one with each of the other.
-        x, y: (k,) and (l,), each with itself; exactly 0 for a kernel that is constant off its diagonal.
+        x, y: (k,) and (l,), each with itself; exactly 0 for a kernel that is constant off its
+            diagonal.
         same: (k, l), which pairs of kernels are equal, entry by entry, before they are divided.
         x_units, y_units: what the kernels were divided by.
     """
@@ -202,7 +246,9 @@ class Products(NamedTuple):
     y_units: list[float]
 
     def divided(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return the HSIC of (x, y), (x, x) and (y, y) for one pair of the divided kernels: for their cosine."""
+        """Return the HSIC of (x, y), (x, x) and (y, y) for one pair of the divided kernels: for
+        their cosine.
+        """
         return float(self.cross[i, j]), float(self.x[i]), float(self.y[j])
 
     def hsic(self, i: int, j: int) -> tuple[float, float, float]:
@@ -213,18 +259,23 @@ class Products(NamedTuple):
 
 
 def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
-    r"""Centre kernels as the unbiased estimator does, and multiply each of `x` with each of `y`, in float64.
+    r"""Center kernels as the unbiased estimator does, and multiply each of `x` with each of `y`, in
+    float64.
 
-    $U_{ij} = K_{ij} - (r_i + r_j)/(n - 2) + \sum r / ((n - 1)(n - 2))$ off the diagonal and 0 on it, with r the sums of the
-    rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$. Kernels are read a few rows at a time. Each is
-    divided by a power of two near its largest entry, which rounds nothing; see `Products`.
+    $U_{ij} = K_{ij} - (r_i + r_j)/(n - 2) + \sum r / ((n - 1)(n - 2))$ off the diagonal and 0 on
+    it, with r the sums of the rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$.
+    Kernels are read a few rows at a time. Each is divided by a power of two near its largest entry,
+    which rounds nothing; see `Products`.
 
     Args:
         x: kernels (n, n), symmetric, with a diagonal of zeros; n is at least 4.
         y: others of the same samples.
     """
     units = [[_unit(kernel) for kernel in side] for side in (x, y)]
-    sums = [[_row_terms(*one) for one in zip(side, own, strict=True)] for side, own in zip((x, y), units, strict=True)]
+    sums = [
+        [_row_terms(*one) for one in zip(side, own, strict=True)]
+        for side, own in zip((x, y), units, strict=True)
+    ]
     n, device = len(x[0]), x[0].device
     cross = torch.zeros(len(x), len(y), dtype=torch.float64, device=device)
     selves = [torch.zeros(len(side), dtype=torch.float64, device=device) for side in (x, y)]
@@ -235,7 +286,7 @@ def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
         for i, j in torch.nonzero(same).tolist():
             same[i, j] = torch.equal(x[i][rows], y[j][rows])
         left, right = (
-            torch.stack([_centred_rows(*one, rows) for one in zip(side, own, terms, strict=True)])
+            torch.stack([_centered_rows(*one, rows) for one in zip(side, own, terms, strict=True)])
             for side, own, terms in zip((x, y), units, sums, strict=True)
         )
         cross += left @ right.T
@@ -244,7 +295,9 @@ def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
     for one, side, own in zip(selves, (x, y), units, strict=True):
         floor = [_rounding(kernel, unit) for kernel, unit in zip(side, own, strict=True)]
         one[one <= torch.tensor(floor, dtype=torch.float64, device=device)] = 0
-    return Products(cross / (n * (n - 3)), selves[0] / (n * (n - 3)), selves[1] / (n * (n - 3)), same, *units)
+    return Products(
+        cross / (n * (n - 3)), selves[0] / (n * (n - 3)), selves[1] / (n * (n - 3)), same, *units
+    )
 
 
 def hsic(x: Tensor, y: Tensor) -> float:
@@ -267,11 +320,13 @@ def _unit(kernel: Tensor) -> float:
 def _row_terms(kernel: Tensor, unit: float) -> Tensor:
     """Return (n,), what is taken off entry (i, j) as t_i + t_j: half of the constant goes to each."""
     n = len(kernel)
-    sums = torch.cat([(rows.double() / unit).sum(dim=1) for rows in torch.split(kernel, _rows_at_once(n))])
+    sums = torch.cat(
+        [(rows.double() / unit).sum(dim=1) for rows in torch.split(kernel, _rows_at_once(n))]
+    )
     return sums / (n - 2) - sums.sum() / (2 * (n - 1) * (n - 2))
 
 
-def _centred_rows(kernel: Tensor, unit: float, terms: Tensor, rows: slice) -> Tensor:
+def _centered_rows(kernel: Tensor, unit: float, terms: Tensor, rows: slice) -> Tensor:
     block = kernel[rows].double() / unit
     block -= terms[rows, None]
     block -= terms
@@ -280,7 +335,9 @@ def _centred_rows(kernel: Tensor, unit: float, terms: Tensor, rows: slice) -> Te
 
 
 def _rounding(kernel: Tensor, unit: float) -> float:
-    """Return the sum of squares that rounding alone may leave of a kernel that is constant off its diagonal."""
+    """Return the sum of squares that rounding alone may leave of a kernel that is constant off its
+    diagonal.
+    """
     parts = torch.split(kernel, _rows_at_once(len(kernel)))
     squares = math.fsum(float((rows.double() / unit).square_().sum()) for rows in parts)
     return (16 * torch.finfo(kernel.dtype).eps) ** 2 * squares

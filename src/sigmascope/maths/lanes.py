@@ -1,7 +1,7 @@
 """Several streams of work on one accelerator, and a host that goes on wherever it can.
 
-A task is a generator that launches work in its lane and, where it needs a number from there, yields a function that tells
-whether the number has come.
+A task is a generator that launches work in its lane and, where it needs a number from there, yields
+a function that tells whether the number has come.
 """
 
 from __future__ import annotations
@@ -21,19 +21,27 @@ __all__ = ["Lane", "Ready", "run", "wait_for", "wait_until"]
 Ready: TypeAlias = Callable[[], bool]
 Result = TypeVar("Result")
 
-# Seconds to sleep where nothing can go on: short beside the work, long enough for other threads of the process to run.
+# Seconds to sleep where nothing can go on: short beside the work, long enough for other threads of
+# the process to run.
 IDLE = 5e-5
-# How many steps each task starts behind the one before: the first one may need the solver and is not to wait for the rest.
+# How many steps each task starts behind the one before: the first one may need the solver and is
+# not to wait for the rest.
 BEHIND = 2
 
 
 def run(tasks: list[Generator[Ready, None, Result]]) -> list[Result]:
-    """Resume the tasks when what they wait for has come, the least advanced first; return what they return, as it comes."""
+    """Resume the tasks when what they wait for has come, the least advanced first; return what they
+    return, as it comes.
+    """
     waiting: dict[Generator[Ready, None, Result], Ready] = {task: lambda: True for task in tasks}
     steps = {task: BEHIND * number for number, task in enumerate(tasks)}
     results = []
     while waiting:
-        task = min((task for task, ready in waiting.items() if ready()), key=steps.__getitem__, default=None)
+        task = min(
+            (task for task, ready in waiting.items() if ready()),
+            key=steps.__getitem__,
+            default=None,
+        )
         if task is None:
             time.sleep(IDLE)
             continue
@@ -47,7 +55,9 @@ def run(tasks: list[Generator[Ready, None, Result]]) -> list[Result]:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until the device has done what the caller gave it: work that is launched earlier starts all at once, in no order."""
+    """Wait until the device has done what the caller gave it: work that is launched earlier starts
+    all at once, in no order.
+    """
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()
 
@@ -60,7 +70,9 @@ def wait_until(ready: Ready) -> None:
 
 @functools.cache
 def _stream(device: torch.device, number: int, priority: int) -> torch.cuda.Stream:
-    """Return always the same streams: torch keeps freed memory by stream, and new streams would each ask for their own."""
+    """Return always the same streams: torch keeps freed memory by stream, and new streams would
+    each ask for their own.
+    """
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
 
 
@@ -90,13 +102,19 @@ class Lane:
     def send(self, values: np.ndarray[Any, Any]) -> Tensor:
         """Copy values from the host, without waiting for what the device has to do before."""
         tensor = torch.from_numpy(values)
-        return tensor if self.stream is None else tensor.pin_memory().to(self.stream.device, non_blocking=True)
+        return (
+            tensor
+            if self.stream is None
+            else tensor.pin_memory().to(self.stream.device, non_blocking=True)
+        )
 
     def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
         """Start to copy values to the host; they may be read when the second result says so."""
         if self.stream is None:
             return values, lambda: True
-        copy = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True).copy_(values, non_blocking=True)
+        copy = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True).copy_(
+            values, non_blocking=True
+        )
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(self.stream)
         return copy, event.query

@@ -1,8 +1,9 @@
 r"""The orthogonal polar factor of many matrices at once, by matrix products alone.
 
-$X \leftarrow X(a + bX^\top X + c(X^\top X)^2)$ leaves the polar factor of X as it is and applies the odd polynomial
-$at + bt^3 + ct^5$ to its singular values. Each step takes the polynomial nearest to 1 on the interval in which the singular
-values lie, so that few steps carry all of them to 1. An accelerator does little else as fast as matrix products.
+$X \leftarrow X(a + bX^\top X + c(X^\top X)^2)$ leaves the polar factor of X as it is and applies
+the odd polynomial $at + bt^3 + ct^5$ to its singular values. Each step takes the polynomial nearest
+to 1 on the interval in which the singular values lie, so that few steps carry all of them to 1. An
+accelerator does little else as fast as matrix products.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
              [1., 0.]]], dtype=torch.float64)
     """
     for linear, cubic, quintic in polynomials(smallest):
-        # a + bs + cs² = c(s + b/2c)² + a - b²/4c: sums on diagonals only, so that each step is three products and no copy.
+        # a + bs + cs² = c(s + b/2c)² + a - b²/4c: sums on diagonals only, so that each step is
+        # three products and no copy.
         inner = torch.bmm(matrices.mT, matrices)
         inner.diagonal(dim1=1, dim2=2).add_(cubic / (2 * quintic))
         inner = torch.baddbmm(inner, inner, inner, beta=0, alpha=quintic)
@@ -60,7 +62,9 @@ def polynomials(smallest: float) -> list[Polynomial]:
 
 
 def _nearest_to_one(low: float, high: float) -> tuple[Polynomial, float]:
-    """Find the odd quintic with the least largest distance to 1 on [low, high], and that distance (Remez's exchange)."""
+    """Find the odd quintic with the least largest distance to 1 on [low, high], and that distance
+    (Remez's exchange).
+    """
     inside = low + (high - low) * np.array([0.25, 0.75])
     for _ in range(50):
         points = np.array([low, *inside, high])

@@ -1,4 +1,6 @@
-"""Potentials of many assignment problems at once, on an accelerator: a proof of the identity, and a start for the solver."""
+"""Potentials of many assignment problems at once, on an accelerator: a proof of the identity, and a
+start for the solver.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ __all__ = ["GUESSED", "identity_is_optimal", "near_potentials"]
 
 # Rounds of shortest paths before a pair goes to the host.
 ROUNDS = 32
-# Temperatures at which potentials are guessed, relative to the distance of this many neighbours, and the sweeps at each.
-# With more rows than this the host guesses better.
-TEMPERATURES, NEIGHBOURS, SWEEPS = (0.5, 0.05), 32, 16
+# Temperatures at which potentials are guessed, relative to the distance of this many neighbors,
+# and the sweeps at each. With more rows than this the host guesses better.
+TEMPERATURES, NEIGHBORS, SWEEPS = (0.5, 0.05), 32, 16
 GUESSED = 1024
 
 
@@ -24,8 +26,12 @@ def near_potentials(cost: Tensor) -> Tensor:
         rest = reduced.amin(dim=1)
         reduced, shift = reduced - rest[:, None, :], shift + rest
         if step == 0:  # the size of the entries that compete
-            nearest = torch.topk(reduced, min(NEIGHBOURS, cost.shape[1]), dim=2, largest=False).values
-            scale = nearest[:, :, -1].mean(dim=1)[:, None, None].clamp_min(torch.finfo(cost.dtype).tiny)
+            nearest = torch.topk(
+                reduced, min(NEIGHBORS, cost.shape[1]), dim=2, largest=False
+            ).values
+            scale = (
+                nearest[:, :, -1].mean(dim=1)[:, None, None].clamp_min(torch.finfo(cost.dtype).tiny)
+            )
         kernel = (reduced / (-temperature * scale)).exp()
         left = torch.ones_like(kernel[:, :, :1])
         for _ in range(SWEEPS):
@@ -36,10 +42,13 @@ def near_potentials(cost: Tensor) -> Tensor:
 
 
 def identity_is_optimal(cost: Tensor, tolerance: Tensor) -> Tensor:
-    """Tell for which cost matrices (b, n, n) shortest paths from the identity settle, see `assignment.prove`."""
+    """Tell for which cost matrices (b, n, n) shortest paths from the identity settle, see
+    `assignment.prove`.
+    """
     exchange = cost - cost.diagonal(dim1=1, dim2=2)[:, :, None]
     value = torch.zeros_like(exchange[:, 0])
     for _ in range(ROUNDS):
-        value = (exchange + value[:, :, None]).amin(dim=1)  # never above the value before: the diagonal of exchange is 0
+        # never above the value before: the diagonal of exchange is 0
+        value = (exchange + value[:, :, None]).amin(dim=1)
     lower = (exchange + value[:, :, None]).amin(dim=1)
     return (lower >= value - tolerance[:, None]).all(dim=1)

@@ -1,7 +1,7 @@
 r"""Aligning the channels of two sets of features: by a permutation, or by an orthogonal matrix.
 
-Everything needed is in the cross-Gram $G_{cc'} = \sum_k x_{ck} y_{c'k}$ and the squared norms of the channels, so features
-may come in any number of batches and need not be kept.
+Everything needed is in the cross-Gram $G_{cc'} = \sum_k x_{ck} y_{c'k}$ and the squared norms of
+the channels, so features may come in any number of batches and need not be kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Alignment:
     """The element of a group that takes normalised features nearest to others.
 
     Attributes:
-        matrix: (c, c) for c channels, the narrower side filled up with zero channels; acts on columns: y ≈ matrix @ x.
+        matrix: (c, c) for c channels, the narrower side filled up with zero channels; acts on
+            columns: y ≈ matrix @ x.
         squared: the squared distance that is left between the normalised features; not below 0.
     """
 
@@ -34,7 +35,8 @@ class Alignment:
 def align_by_permutation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
     r"""Match channels one to one, each divided by its norm.
 
-    $d^2 = \ell_x + \ell_y - 2 \max_P \sum_i \tilde G_{i P(i)}$ with $\ell$ the numbers of channels that are not zero.
+    $d^2 = \ell_x + \ell_y - 2 \max_P \sum_i \tilde G_{i P(i)}$ with $\ell$ the numbers of channels
+    that are not zero.
 
     Args:
         gram: (c1, c2), the cross-Gram.
@@ -55,7 +57,8 @@ def align_by_permutation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> 
 
 
 def align_by_rotation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
-    r"""Rotate or reflect the channels, all of them divided by one norm: $d^2 = 2 - 2 \|G\|_* / (\|x\| \|y\|)$.
+    r"""Rotate or reflect the channels, all of them divided by one norm: $d^2 = 2 - 2 \|G\|_* /
+    (\|x\| \|y\|)$.
 
     Args:
         gram: (c1, c2), the cross-Gram.

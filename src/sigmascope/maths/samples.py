@@ -21,7 +21,7 @@ __all__ = [
     "like_input",
     "plain",
     "square_root",
-    "standardise",
+    "standardize",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any] | Tensor
@@ -30,7 +30,8 @@ Number: TypeAlias = float | Tensor
 # Beyond this a squared distance between two rows may not fit into a float64.
 LARGEST_VALUE = 1e140
 SMALLEST_UNIT = 1e-140
-# A sample whose spread is below this, relative to its largest value, varies by nothing but rounding.
+# A sample whose spread is below this, relative to its largest value, varies by nothing but
+# rounding.
 ROUNDING = 4 * torch.finfo(torch.float64).eps
 
 
@@ -51,9 +52,14 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
     tensor = tensor.to(torch.float64)
     largest = float(tensor.detach().abs().max())
     if not math.isfinite(largest):
-        raise InputError(f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them, first.")
+        raise InputError(
+            f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them, first."
+        )
     if largest > LARGEST_VALUE:
-        raise InputError(f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide {name} by its scale first.")
+        raise InputError(
+            f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide {name} by "
+            "its scale first."
+        )
     return tensor
 
 
@@ -61,7 +67,8 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
     """Return both samples as float64 matrices of one width on one device.
 
     Raises:
-        InputTypeError: one is NumPy and the other torch, or they lie on different devices, or see `as_matrix`.
+        InputTypeError: one is NumPy and the other torch, or they lie on different devices, or see
+            `as_matrix`.
         InputError: the widths differ, or see `as_matrix`.
     """
     check_alike(x, y)
@@ -69,13 +76,19 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
 
 
 def check_alike(x: Array, y: Array) -> None:
-    """Check everything about a pair but its numbers: kind, dtype, device, shape. Nothing is read from a device.
+    """Check everything about a pair but its numbers: kind, dtype, device, shape. Nothing is read
+    from a device.
 
     Raises:
         InputError, InputTypeError: see `as_pair`.
     """
-    if isinstance(x, Tensor) != isinstance(y, Tensor) and all(isinstance(one, (Tensor, np.ndarray)) for one in (x, y)):
-        raise InputTypeError("x and y are of different kinds, one NumPy and one torch. Pass both as arrays or both as tensors.")
+    if isinstance(x, Tensor) != isinstance(y, Tensor) and all(
+        isinstance(one, (Tensor, np.ndarray)) for one in (x, y)
+    ):
+        raise InputTypeError(
+            "x and y are of different kinds, one NumPy and one torch. Pass both as arrays or "
+            "both as tensors."
+        )
     for values, name in ((x, "x"), (y, "y")):
         _check_kind(values, name)
         _check_shape(values, name, 2)
@@ -83,7 +96,8 @@ def check_alike(x: Array, y: Array) -> None:
         raise InputTypeError(f"x is on {x.device} and y on {y.device}. Move one with .to(...).")
     if x.shape[1] != y.shape[1]:
         raise InputError(
-            f"x has {x.shape[1]} columns and y {y.shape[1]}: an affine map that keeps the dimension needs equal widths. "
+            f"x has {x.shape[1]} columns and y {y.shape[1]}: an affine map that keeps the "
+            "dimension needs equal widths. "
             "Pass x and y with rows as samples and the same channels as columns."
         )
 
@@ -96,9 +110,14 @@ def check_eps(eps: float) -> float:
         InputTypeError: not a real number.
     """
     if isinstance(eps, bool) or not isinstance(eps, (int, float, np.floating, np.integer)):
-        raise InputTypeError(f"eps={eps!r} is not a number. Pass a small non-negative float such as 1e-6.")
+        raise InputTypeError(
+            f"eps={eps!r} is not a number. Pass a small non-negative float such as 1e-6."
+        )
     if not 0 <= eps <= LARGEST_VALUE:  # false for NaN too
-        raise InputError(f"eps={eps!r:.40} cannot be added to a variance. Pass a small non-negative float such as 1e-6.")
+        raise InputError(
+            f"eps={eps!r:.40} cannot be added to a variance. Pass a small non-negative float "
+            "such as 1e-6."
+        )
     return float(eps)
 
 
@@ -112,31 +131,37 @@ def plain(value: Number) -> float:
     return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
-def standardise(sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Centre a sample and express it in units of its own spread.
+def standardize(sample: Tensor) -> tuple[Tensor, Tensor]:
+    """Center a sample and express it in units of its own spread.
 
-    The unit is a power of two, so that nothing is rounded, and a constant under differentiation. A sample that varies by
-    no more than the rounding of its mean becomes exactly zero.
+    The unit is a power of two, so that nothing is rounded, and a constant under differentiation. A
+    sample that varies by no more than the rounding of its mean becomes exactly zero.
 
     Args:
         sample: (..., n, d).
 
     Returns:
-        The points (..., n, d), with mean 0 and a root mean square between 0.7 and 1.5 (or 0), and the unit (...).
+        The points (..., n, d), with mean 0 and a root mean square between 0.7 and 1.5 (or 0), and
+        the unit (...).
     """
-    centred = sample - sample.mean(dim=-2, keepdim=True)
-    centred = centred - centred.mean(dim=-2, keepdim=True)  # the first mean of a far-off sample is rounded
+    centered = sample - sample.mean(dim=-2, keepdim=True)
+    # the first mean of a far-off sample is rounded
+    centered = centered - centered.mean(dim=-2, keepdim=True)
     with torch.no_grad():
         largest = torch.linalg.vector_norm(sample, math.inf, dim=(-2, -1))
-        spread = torch.linalg.vector_norm(centred, dim=(-2, -1)) / math.sqrt(sample.shape[-2] * sample.shape[-1])
+        spread = torch.linalg.vector_norm(centered, dim=(-2, -1)) / math.sqrt(
+            sample.shape[-2] * sample.shape[-1]
+        )
         constant = spread <= (ROUNDING * largest).clamp_min(SMALLEST_UNIT)
         unit = spread.log2().round().exp2().masked_fill(constant, 1)
         factor = unit.reciprocal().masked_fill(constant, 0)
-    return centred * factor[..., None, None], unit
+    return centered * factor[..., None, None], unit
 
 
 def square_root(value: Tensor) -> Tensor:
-    """Return the root, with gradient 0 instead of infinity where the value is 0: a distance of 0 is a minimum."""
+    """Return the root, with gradient 0 instead of infinity where the value is 0: a distance of 0 is
+    a minimum.
+    """
     positive = value > 0
     return torch.where(positive, torch.where(positive, value, 1).sqrt(), 0)
 
@@ -145,36 +170,49 @@ def _as_tensor(values: Array, name: str) -> Tensor:
     _check_kind(values, name)
     if isinstance(values, Tensor):
         return values
-    # A copy makes one native, contiguous, writable float64 block of any byte order, stride or extended precision.
+    # A copy makes one native, contiguous, writable float64 block of any byte order, stride or
+    # extended precision.
     with np.errstate(over="ignore"):
         return torch.from_numpy(np.array(values, dtype=np.float64, order="C", copy=True))
 
 
 def _check_kind(values: object, name: str) -> None:
     if isinstance(values, np.ma.MaskedArray):
-        raise InputTypeError(f"{name} is a masked array. Drop the masked rows first: np.ma.compress_rows({name}).")
+        raise InputTypeError(
+            f"{name} is a masked array. Drop the masked rows first: np.ma.compress_rows({name})."
+        )
     if isinstance(values, np.ndarray):
         if values.dtype.kind != "f":
             raise InputTypeError(_dtype_message(name, str(values.dtype), f"{name}.astype(float)"))
         return
     if not isinstance(values, Tensor):
-        remedies = (f"{name}.{method}()" for method in ("to_numpy", "toarray") if hasattr(values, method))
+        remedies = (
+            f"{name}.{method}()" for method in ("to_numpy", "toarray") if hasattr(values, method)
+        )
         remedy = next(remedies, f"np.asarray({name}, dtype=float)")
         raise InputTypeError(
-            f"{name} is a {type(values).__name__}. Pass a NumPy array or a torch tensor of shape (n, d), e.g. {remedy}."
+            f"{name} is a {type(values).__name__}. Pass a NumPy array or a torch tensor of "
+            f"shape (n, d), e.g. {remedy}."
         )
     if values.is_nested:
         raise InputTypeError(
-            f"{name} is a nested tensor. Pass its values as one matrix (n, d), e.g. torch.cat({name}.unbind())."
+            f"{name} is a nested tensor. Pass its values as one matrix (n, d), e.g. "
+            f"torch.cat({name}.unbind())."
         )
     if values.layout != torch.strided:
         raise InputTypeError(f"{name} is a sparse tensor. Call {name}.to_dense() first.")
     if values.device.type == "meta":
-        raise InputTypeError(f"{name} is on the meta device and holds no numbers. Run the network on real data.")
+        raise InputTypeError(
+            f"{name} is on the meta device and holds no numbers. Run the network on real data."
+        )
     if values.device.type == "mps":
-        raise InputTypeError(f"{name} is on an MPS device, which has no float64. Call {name}.cpu() first.")
+        raise InputTypeError(
+            f"{name} is on an MPS device, which has no float64. Call {name}.cpu() first."
+        )
     if not values.dtype.is_floating_point:
-        raise InputTypeError(_dtype_message(name, str(values.dtype).removeprefix("torch."), f"{name}.double()"))
+        raise InputTypeError(
+            _dtype_message(name, str(values.dtype).removeprefix("torch."), f"{name}.double()")
+        )
 
 
 def _check_shape(values: Array, name: str, rows: int) -> None:
@@ -182,17 +220,26 @@ def _check_shape(values: Array, name: str, rows: int) -> None:
         raise InputError(_shape_message(values, name))
     n, d = values.shape
     if d == 0:
-        raise InputError(f"{name} has shape ({n}, 0): no columns to compare. Keep at least one channel.")
+        raise InputError(
+            f"{name} has shape ({n}, 0): no columns to compare. Keep at least one channel."
+        )
     if n < rows:
         raise InputError(
-            f"{name} has {n} row{'s' * (n != 1)}; at least {rows} samples are needed. Rows are samples: transpose (d, n) data."
+            f"{name} has {n} row{'s' * (n != 1)}; at least {rows} samples are needed. Rows "
+            "are samples: transpose (d, n) data."
         )
 
 
 def _dtype_message(name: str, dtype: str, remedy: str) -> str:
     if dtype.startswith("complex"):
-        return f"{name} is {dtype}. Measure its real part, its modulus, or real and imaginary parts side by side as columns."
-    return f"{name} has dtype {dtype}, not a floating type. If these are measurements, convert them: {remedy}."
+        return (
+            f"{name} is {dtype}. Measure its real part, its modulus, or real and imaginary parts "
+            "side by side as columns."
+        )
+    return (
+        f"{name} has dtype {dtype}, not a floating type. If these are measurements, convert "
+        f"them: {remedy}."
+    )
 
 
 def _shape_message(values: Array, name: str) -> str:
@@ -200,8 +247,14 @@ def _shape_message(values: Array, name: str) -> str:
     remedy = {
         0: "Pass a matrix (n, d); one number has no distribution.",
         1: f"Pass {name}[:, None] if these are n samples of one channel.",
-    }.get(values.ndim, f"Average the other axes first, e.g. {name}.mean((2, 3)) for (n, channels, height, width).")
-    return f"{name} has shape {shape}; rows are samples and columns channels, so a matrix (n, d) is needed. {remedy}"
+    }.get(
+        values.ndim,
+        f"Average the other axes first, e.g. {name}.mean((2, 3)) for (n, channels, height, width).",
+    )
+    return (
+        f"{name} has shape {shape}; rows are samples and columns channels, so a matrix (n, d) is "
+        f"needed. {remedy}"
+    )
 
 
 def _first_bad(tensor: Tensor) -> str:

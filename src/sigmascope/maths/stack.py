@@ -2,16 +2,20 @@
 
 Pairs of one shape are stacked (narrow ones padded to one shape), and each stack passes through
 
-1. `_prepare`: centre, reduce to the joint span where that is smaller, take the scatter matrices. A few numbers of each are
-   read back, from which the host computes the estimates of the covariances (`weighing`): on the device every small sum
-   would cost a launch;
-2. `_move`: Cholesky factors, the polar factor of their product, the mapped points, all squared distances and the diagonal
+1. `_prepare`: center, reduce to the joint span where that is smaller, take the scatter matrices. A
+few numbers of each are
+   read back, from which the host computes the estimates of the covariances (`weighing`): on the
+   device every small sum would cost a launch;
+2. `_move`: Cholesky factors, the polar factor of their product, the mapped points, all squared
+distances and the diagonal
    check, which is read back too;
-3. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials that prove the identity, or go to the
+3. `_settle`: pairs that fail the check, nearly always narrow ones, get potentials that prove the
+identity, or go to the
    solver on the host.
 
-Every stack has a lane of its own (see `lanes`) and yields where it would have to wait, for the device or for the solver, which
-has a thread. So the device computes on wide stacks while the host launches, and solves for, narrow ones.
+Every stack has a lane of its own (see `lanes`) and yields where it would have to wait, for the
+device or for the solver, which has a thread. So the device computes on wide stacks while the host
+launches, and solves for, narrow ones.
 """
 
 from __future__ import annotations
@@ -37,11 +41,13 @@ from sigmascope.maths.weighing import Weighed, weigh_stack
 
 __all__ = ["fit_stack"]
 
-# Added to the diagonal of a Gram matrix (times its columns and the mean square of the side), above its rounding. It adds as
-# much to the squared distance, which only a score near 1 can tell: such a score of a pair that was reduced is not used.
+# Added to the diagonal of a Gram matrix (times its columns and the mean square of the side), above
+# its rounding. It adds as much to the squared distance, which only a score near 1 can tell: such a
+# score of a pair that was reduced is not used.
 JITTER = 2e-15
 TELLING = 0.99
-# Pairs up to this width are padded to one: launching their many small kernels costs more than computing with zeros.
+# Pairs up to this width are padded to one: launching their many small kernels costs more than
+# computing with zeros.
 NARROW = 256
 # Bytes on the device that the pairs in work may need together.
 PORTION = 6 * 2**30
@@ -54,10 +60,10 @@ class _Stack:
     Attributes:
         positions: where the pairs stand among all.
         widths: the columns that the pairs came with.
-        points: centred, (2, b, n, r).
+        points: centered, (2, b, n, r).
         scatter: (2, b, r, r).
-        summary: for the host, (2, b, n + 2): the lengths of the rows, the size of the scatter, and the largest value of the
-            sample as it came, or NaN where it could not be reduced.
+        summary: for the host, (2, b, n + 2): the lengths of the rows, the size of the scatter, and
+            the largest value of the sample as it came, or NaN where it could not be reduced.
     """
 
     positions: list[int]
@@ -69,7 +75,8 @@ class _Stack:
 
 @dataclass(frozen=True)
 class _Moved:
-    """Mapped points and those they are to meet (b, n, r), squared distances (b, n, n), and a report for the host (2, b).
+    """Mapped points and those they are to meet (b, n, r), squared distances (b, n, n), and a report
+    for the host (2, b).
 
     The report tells whether the identity is proved optimal, and whether the arithmetic went well.
     """
@@ -80,17 +87,20 @@ class _Moved:
     report: Tensor
 
 
-def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: float) -> list[Fit | None]:
+def fit_stack(
+    pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: float
+) -> list[Fit | None]:
     """Fit every pair with the optimal coupling; without gradients.
 
     Args:
-        pairs: (x, y) on one device, each (n, d) of a floating type; n and d may differ from pair to pair.
+        pairs: (x, y) on one device, each (n, d) of a floating type; n and d may differ from pair to
+            pair.
         covariance: a name of `ESTIMATORS`.
         eps: added to the diagonals, in the units of the data.
 
     Returns:
-        One `Fit` per pair, or None for a pair that needs the slower and more careful arithmetic of `fit`: bad or huge
-        values, an output that hardly varies, an ill-conditioned covariance.
+        One `Fit` per pair, or None for a pair that needs the slower and more careful arithmetic of
+        `fit`: bad or huge values, an output that hardly varies, an ill-conditioned covariance.
     """
     fits: list[Fit | None] = [None] * len(pairs)
     if not pairs:
@@ -100,12 +110,21 @@ def fit_stack(pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: f
     weigh = functools.partial(weigh_stack, covariance=covariance, eps=eps)
     with torch.no_grad(), ThreadPoolExecutor(1) as solver:
         for some in _portions([pair[0].shape for pair in pairs]):
-            # Narrow ones first, they tend to need the solver; then the widest, they keep the device busy longest.
-            groups = sorted(_grouped(some), key=lambda group: (group.columns > NARROW, -group.columns))
+            # Narrow ones first, they tend to need the solver; then the widest, they keep the device
+            # busy longest.
+            groups = sorted(
+                _grouped(some), key=lambda group: (group.columns > NARROW, -group.columns)
+            )
             widest = max(group.columns for group in groups)
-            lanes = [Lane(device, number, urgent=group.columns < widest) for number, group in enumerate(groups)]
+            lanes = [
+                Lane(device, number, urgent=group.columns < widest)
+                for number, group in enumerate(groups)
+            ]
             for found in run(
-                [_fit_group(pairs, group, lane, weigh, solver) for group, lane in zip(groups, lanes, strict=True)]
+                [
+                    _fit_group(pairs, group, lane, weigh, solver)
+                    for group, lane in zip(groups, lanes, strict=True)
+                ]
             ):
                 for position, one in found.items():
                     fits[position] = one
@@ -131,7 +150,9 @@ def _portions(shapes: Sequence[torch.Size]) -> Iterator[dict[int, torch.Size]]:
 
 @dataclass(frozen=True)
 class _Group:
-    """Pairs that are computed with one number of columns: their positions, by the width that they came with."""
+    """Pairs that are computed with one number of columns: their positions, by the width that they
+    came with.
+    """
 
     columns: int
     positions: dict[int, list[int]]
@@ -142,11 +163,18 @@ def _grouped(shapes: dict[int, torch.Size]) -> list[_Group]:
     for position, (n, width) in shapes.items():
         columns = min(width, 2 * n)
         groups[n, 0 if columns <= NARROW else columns][width].append(position)
-    return [_Group(max(min(width, 2 * n) for width in widths), widths) for (n, _), widths in groups.items()]
+    return [
+        _Group(max(min(width, 2 * n) for width in widths), widths)
+        for (n, _), widths in groups.items()
+    ]
 
 
 def _fit_group(
-    pairs: Sequence[tuple[Tensor, Tensor]], group: _Group, lane: Lane, weigh: Callable[..., Weighed], solver: Executor
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    group: _Group,
+    lane: Lane,
+    weigh: Callable[..., Weighed],
+    solver: Executor,
 ) -> Generator[Ready, None, dict[int, Fit | None]]:
     """Fit the pairs of one group, by their positions; yield where the host has to wait."""
     with lane.enter():
@@ -173,7 +201,9 @@ def _fit_group(
     host = (column.tolist() for column in (*weighed.shrinkage, weighed.trace / weighed.width))
     found = zip(score.unbind(), w2.unbind(), bound.unbind(), *host, certified, strict=True)
     return {
-        position: Fit(rho, distance, limit, shrink_x, shrink_y, variance, False, how) if good else None
+        position: Fit(rho, distance, limit, shrink_x, shrink_y, variance, False, how)
+        if good
+        else None
         for position, good, (rho, distance, limit, shrink_x, shrink_y, variance, how) in zip(
             stack.positions, sound.tolist(), found, strict=True
         )
@@ -181,7 +211,9 @@ def _fit_group(
 
 
 def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group) -> _Stack:
-    """Bring the pairs of a group to one number of columns: pad the narrow ones with zeros, reduce the wide ones."""
+    """Bring the pairs of a group to one number of columns: pad the narrow ones with zeros, reduce
+    the wide ones.
+    """
     padded: list[Tensor] = []
     stacks: list[_Stack] = []
     for width, positions in group.positions.items():
@@ -190,9 +222,15 @@ def _stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: _Group) -> _Stack:
         if width > group.columns:
             stacks.append(_prepare({width: positions}, points))
         else:
-            padded.append(F.pad(points, (0, group.columns - width)) if width < group.columns else points)
+            padded.append(
+                F.pad(points, (0, group.columns - width)) if width < group.columns else points
+            )
     if padded:
-        narrow = {width: positions for width, positions in group.positions.items() if width <= group.columns}
+        narrow = {
+            width: positions
+            for width, positions in group.positions.items()
+            if width <= group.columns
+        }
         stacks.append(_prepare(narrow, torch.cat(padded, dim=1) if len(padded) > 1 else padded[0]))
     return _join(stacks)
 
@@ -201,19 +239,27 @@ def _prepare(positions: dict[int, list[int]], points: Tensor) -> _Stack:
     n, columns = points.shape[2:]
     largest = torch.linalg.vector_norm(points, math.inf, dim=(2, 3))
     points = points - points.mean(dim=2, keepdim=True)
-    points = points - points.mean(dim=2, keepdim=True)  # the first mean of a far-off sample is rounded
+    # the first mean of a far-off sample is rounded
+    points = points - points.mean(dim=2, keepdim=True)
     if columns > 2 * n:
         points, info = _gram_coordinates(points)
         largest = largest.masked_fill(info != 0, math.nan)
     scatter = points.mT @ points
-    lengths, norm = torch.linalg.vector_norm(points, dim=3), torch.linalg.vector_norm(scatter, dim=(2, 3))
+    lengths, norm = (
+        torch.linalg.vector_norm(points, dim=3),
+        torch.linalg.vector_norm(scatter, dim=(2, 3)),
+    )
     summary = torch.cat([lengths, norm[..., None], largest[..., None]], dim=2)
     widths = [width for width, some in positions.items() for _ in some]
-    return _Stack([one for some in positions.values() for one in some], widths, points, scatter, summary)
+    return _Stack(
+        [one for some in positions.values() for one in some], widths, points, scatter, summary
+    )
 
 
 def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:
-    """Express the points in 2n coordinates: the rows of the Cholesky factor of their Gram matrix have the same products."""
+    """Express the points in 2n coordinates: the rows of the Cholesky factor of their Gram matrix
+    have the same products.
+    """
     n = points.shape[2]
     rows = torch.cat([points[0], points[1]], dim=1)
     gram = rows @ rows.mT
@@ -231,12 +277,17 @@ def _join(stacks: list[_Stack]) -> _Stack:
     return _Stack(
         positions,
         widths,
-        *(torch.cat([getattr(stack, name) for stack in stacks], dim=1) for name in ("points", "scatter", "summary")),
+        *(
+            torch.cat([getattr(stack, name) for stack in stacks], dim=1)
+            for name in ("points", "scatter", "summary")
+        ),
     )
 
 
 def _move(stack: _Stack, weighed: Weighed, lane: Lane) -> _Moved:
-    sent = lane.send(np.concatenate([weighed.weight, weighed.floor, weighed.scale[None]]))[..., None]
+    sent = lane.send(np.concatenate([weighed.weight, weighed.floor, weighed.scale[None]]))[
+        ..., None
+    ]
     weight, floor, scale = sent[:2, ..., None], sent[2:4], sent[4, ..., None]
     covariance = stack.scatter.mul_(weight)
     covariance.diagonal(dim1=2, dim2=3).add_(floor)
@@ -258,8 +309,11 @@ def _rounding(cost: Tensor) -> Tensor:
     return ROUNDING * cost.amax(dim=(1, 2))
 
 
-def _settle(one: _Moved, unproved: list[int], lane: Lane, solver: Executor) -> Generator[Ready, None, list[str]]:
-    """Find how the pairs whose identity was not proved optimal at sight are to be coupled, and put their targets in order.
+def _settle(
+    one: _Moved, unproved: list[int], lane: Lane, solver: Executor
+) -> Generator[Ready, None, list[str]]:
+    """Find how the pairs whose identity was not proved optimal at sight are to be coupled, and put
+    their targets in order.
 
     Returns:
         How the optimum of each of the b pairs is established.
@@ -281,7 +335,9 @@ def _settle(one: _Moved, unproved: list[int], lane: Lane, solver: Executor) -> G
         near, _ = lane.fetch(near_potentials(cost))
         tolerance, _ = lane.fetch(_rounding(cost))
         matrices, ready = lane.fetch(cost)
-    solutions = [solver.submit(_solve, matrices[k], tolerance[k], near[k], ready) for k in range(len(hard))]
+    solutions = [
+        solver.submit(_solve, matrices[k], tolerance[k], near[k], ready) for k in range(len(hard))
+    ]
     for k, solution in zip(hard, solutions, strict=True):
         yield solution.done
         found = solution.result()
@@ -294,10 +350,18 @@ def _settle(one: _Moved, unproved: list[int], lane: Lane, solver: Executor) -> G
 
 def _solve(cost: Tensor, tolerance: Tensor, near: Tensor, ready: Ready) -> Assignment:
     wait_until(ready)
-    return solve(cost.numpy(), tolerance=float(tolerance), near=near.numpy() if len(near) <= GUESSED else None)
+    return solve(
+        cost.numpy(),
+        tolerance=float(tolerance),
+        near=near.numpy() if len(near) <= GUESSED else None,
+    )
 
 
 def _distances(one: _Moved, weighed: Weighed, lane: Lane) -> tuple[Tensor, Tensor]:
-    """Return the distances between the moved points and their targets, and the bounds of these distances, (b,)."""
-    w2 = torch.linalg.vector_norm(one.moved - one.target, dim=(1, 2)) / math.sqrt(one.moved.shape[1])
+    """Return the distances between the moved points and their targets, and the bounds of these
+    distances, (b,).
+    """
+    w2 = torch.linalg.vector_norm(one.moved - one.target, dim=(1, 2)) / math.sqrt(
+        one.moved.shape[1]
+    )
     return w2, lane.send(np.sqrt(2 * weighed.trace))

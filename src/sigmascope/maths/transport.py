@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sigmascope.errors import MissingExtraError
 from sigmascope.maths.assignment import Assignment, assign
-from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_root, standardise
+from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_root, standardize
 
 __all__ = ["Coupling", "couple", "pair_up", "span_coordinates", "w2_exact"]
 
@@ -22,9 +22,11 @@ class Coupling:
     """How the mass of one sample is moved to another.
 
     Attributes:
-        w2_squared: the mean squared distance under the coupling, a 0-d tensor with gradient (the coupling held fixed).
-        certified: how optimality was established, see `sigmascope.maths.assignment`; "sorting" in one dimension,
-            "network simplex" for samples of unequal size, "paired" where no optimum was asked for.
+        w2_squared: the mean squared distance under the coupling, a 0-d tensor with gradient (the
+            coupling held fixed).
+        certified: how optimality was established, see `sigmascope.maths.assignment`; "sorting" in
+            one dimension, "network simplex" for samples of unequal size, "paired" where no optimum
+            was asked for.
     """
 
     w2_squared: Tensor
@@ -32,17 +34,19 @@ class Coupling:
 
 
 def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Express two centred samples in an orthonormal basis of their joint span, where that is smaller than the space.
+    """Express two centered samples in an orthonormal basis of their joint span, where that is
+    smaller than the space.
 
-    The basis is held fixed under differentiation. That is exact: the score is unchanged by reflections that fix the
-    span, so its derivative in directions that leave the span is zero.
+    The basis is held fixed under differentiation. That is exact: the score is unchanged by
+    reflections that fix the span, so its derivative in directions that leave the span is zero.
 
     Args:
         x: (n, d).
         y: (m, d).
 
     Returns:
-        (n, r) and (m, r) with r = n + m, or r = d where the reduction would cost more than it saves.
+        (n, r) and (m, r) with r = n + m, or r = d where the reduction would cost more than it
+        saves.
     """
     n, d = x.shape
     if d < WORTH_REDUCING * (n + len(y)):
@@ -91,7 +95,8 @@ def _couple_unequal(x: Tensor, y: Tensor) -> Coupling:
         ) from error
     with torch.no_grad():
         cost = _squared_distances(x, y).cpu()
-        # POT warns and returns a wrong plan when it runs out of iterations; 10 million are out of reach of a matrix that fits.
+        # POT warns and returns a wrong plan when it runs out of iterations; 10 million are out of
+        # reach of a matrix that fits.
         plan = torch.from_numpy(ot.emd([], [], cost.numpy(), numItermax=10**7)).to(x.device)
         rows, columns = torch.nonzero(plan, as_tuple=True)
     moved = (x[rows] - y[columns]).square().sum(dim=1)
@@ -99,8 +104,11 @@ def _couple_unequal(x: Tensor, y: Tensor) -> Coupling:
 
 
 def _squared_distances(x: Tensor, y: Tensor) -> Tensor:
-    # Through the inner products: x and y are centred float64, so the cancellation is that of the data themselves.
-    distances = torch.addmm(x.square().sum(dim=1)[:, None] + y.square().sum(dim=1), x, y.mT, alpha=-2)
+    # Through the inner products: x and y are centered float64, so the cancellation is that of the
+    # data themselves.
+    distances = torch.addmm(
+        x.square().sum(dim=1)[:, None] + y.square().sum(dim=1), x, y.mT, alpha=-2
+    )
     return distances.clamp_min_(0)
 
 
@@ -111,8 +119,9 @@ def _mean_squared(difference: Tensor) -> Tensor:
 def w2_exact(x: Array, y: Array) -> Number:
     r"""Return the exact Wasserstein distance $W_2$ between two samples with uniform weights.
 
-    $W_2^2 = \min_P \sum_{ij} P_{ij}\|x_i - y_j\|^2$ over couplings of the two samples. Equal sizes make it an assignment
-    problem, solved and proved; unequal sizes need the extra `ot`. The gradient holds the optimal coupling fixed.
+    $W_2^2 = \min_P \sum_{ij} P_{ij}\|x_i - y_j\|^2$ over couplings of the two samples. Equal sizes
+    make it an assignment problem, solved and proved; unequal sizes need the extra `ot`. The
+    gradient holds the optimal coupling fixed.
 
     Args:
         x: (n, d), rows are samples.
@@ -130,12 +139,13 @@ def w2_exact(x: Array, y: Array) -> Number:
     3.0
     """
     a, b = as_pair(x, y)
-    points, unit = standardise(torch.cat([a, b]))
+    points, unit = standardize(torch.cat([a, b]))
     first, second = span_coordinates(points[: len(a)], points[len(a) :])
     if len(a) != len(b) or first.shape[1] == 1:
         coupled = couple(first, second)
     else:
-        # Unlike the score, a distance is asked for in absolute terms: one far point must not blur those between the others.
+        # Unlike the score, a distance is asked for in absolute terms: one far point must not blur
+        # those between the others.
         with torch.no_grad():
             cost = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square()
             found = assign(cost.cpu().numpy(), error=0.0)

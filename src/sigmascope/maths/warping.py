@@ -1,7 +1,9 @@
-r"""Dynamic time warping: the distance of two curves of any lengths, when either may wait for the other.
+r"""Dynamic time warping: the distance of two curves of any lengths, when either may wait for the
+other.
 
-$D_{ij} = (x_i - y_j)^2 + \min(D_{i-1,j}, D_{i,j-1}, D_{i-1,j-1})$. The cells of an anti-diagonal depend on the two
-before it alone, so each is computed at once, and for many pairs of curves together.
+$D_{ij} = (x_i - y_j)^2 + \min(D_{i-1,j}, D_{i,j-1}, D_{i-1,j-1})$. The cells of an anti-diagonal
+depend on the two before it alone, so each is computed at once, and for many pairs of curves
+together.
 """
 
 from __future__ import annotations
@@ -19,22 +21,25 @@ __all__ = ["NORMALIZE", "Curve", "check_normalize", "dtw", "dtw_matrix"]
 Curve: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 NORMALIZE = ("path",)
-# Pairs that walk together: enough to make the calls of NumPy cheap, few enough for three diagonals to stay in the cache.
+# Pairs that walk together: enough to make the calls of NumPy cheap, few enough for three diagonals
+# to stay in the cache.
 TOGETHER = 64
 
 
 def dtw(x: Curve, y: Curve, *, normalize: str | None = None) -> float:
     r"""Return the distance of two curves by dynamic time warping.
 
-    $\sqrt{\min_P \sum_{(i,j) \in P} (x_i - y_j)^2}$ over the paths P from (1, 1) to (n, m) with steps (1, 0), (0, 1) and
-    (1, 1). It is symmetric and 0 for equal curves, but no metric: the triangle inequality may fail. For curves of one
-    length it is at most the Euclidean distance. It grows with the lengths.
+    $\sqrt{\min_P \sum_{(i,j) \in P} (x_i - y_j)^2}$ over the paths P from (1, 1) to (n, m) with
+    steps (1, 0), (0, 1) and (1, 1). It is symmetric and 0 for equal curves, but no metric: the
+    triangle inequality may fail. For curves of one length it is at most the Euclidean distance. It
+    grows with the lengths.
 
     Args:
         x: (n,), finite.
         y: (m,), finite.
-        normalize: None, or "path": divide the sum by the number of cells on the best path before taking the root, so that
-            deep networks can be compared with shallow ones. Of several best paths the shortest counts.
+        normalize: None, or "path": divide the sum by the number of cells on the best path before
+            taking the root, so that deep networks can be compared with shallow ones. Of several
+            best paths the shortest counts.
 
     Raises:
         InputError: an empty curve, more than one axis, NaN or infinite or huge values.
@@ -74,7 +79,9 @@ def dtw_matrix(curves: Sequence[Curve], *, normalize: str | None = None) -> Curv
         raise InputError("There are no curves. Pass at least one.")
     # Curves of like lengths walk together, so that little of the grid lies beyond the end of any.
     by_length = sorted(range(len(checked)), key=lambda number: len(checked[number]))
-    pairs = [(longer, shorter) for place, longer in enumerate(by_length) for shorter in by_length[:place]]
+    pairs = [
+        (longer, shorter) for place, longer in enumerate(by_length) for shorter in by_length[:place]
+    ]
     matrix = np.zeros((len(checked), len(checked)))
     for start in range(0, len(pairs), TOGETHER):
         some = pairs[start : start + TOGETHER]
@@ -104,7 +111,10 @@ def _as_curve(values: Curve, name: str) -> Curve:
     if not np.isfinite(curve).all():
         raise InputError(f"{name} contains NaN or an infinite value. Drop such values first.")
     if (largest := float(np.abs(curve).max())) > LARGEST_VALUE:
-        raise InputError(f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide both curves by a scale first.")
+        raise InputError(
+            f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide both "
+            "curves by a scale first."
+        )
     return curve
 
 
@@ -112,20 +122,25 @@ def _distances(pairs: Sequence[tuple[Curve, Curve]], normalize: str | None) -> C
     """Return the distance of each pair, (p,)."""
     if normalize is None:
         return np.asarray(np.sqrt(_walk(pairs, np.dtype(np.float64))))
-    # Complex numbers carry the length of a path as their imaginary part. NumPy compares first the real parts, then the
-    # imaginary ones, so the least of them is the shortest of the best paths.
+    # Complex numbers carry the length of a path as their imaginary part. NumPy compares first the
+    # real parts, then the imaginary ones, so the least of them is the shortest of the best paths.
     ends = _walk(pairs, np.dtype(np.complex128))
     return np.asarray(np.sqrt(ends.real / ends.imag))
 
 
 def _walk(pairs: Sequence[tuple[Curve, Curve]], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return the last cell of every pair's grid, (p,): its least sum, and, if complex, the length of that path.
+    """Return the last cell of every pair's grid, (p,): its least sum, and, if complex, the length
+    of that path.
 
-    Row i + 1 of a diagonal holds the cells (i, s - i) of all pairs; row 0 and whatever was not reached yet is infinite.
-    Cells beyond the end of a shorter curve are computed too, but no cell of its own depends on them.
+    Row i + 1 of a diagonal holds the cells (i, s - i) of all pairs; row 0 and whatever was not
+    reached yet is infinite. Cells beyond the end of a shorter curve are computed too, but no cell
+    of its own depends on them.
     """
     rows, columns = (max(len(pair[side]) for pair in pairs) for side in (0, 1))
-    x, y = _padded([pair[0] for pair in pairs], rows), _padded([pair[1] for pair in pairs], columns)[::-1].copy()
+    x, y = (
+        _padded([pair[0] for pair in pairs], rows),
+        _padded([pair[1] for pair in pairs], columns)[::-1].copy(),
+    )
     older, last, new = (np.full((rows + 1, len(pairs)), np.inf, dtype) for _ in range(3))
     ends = np.empty(len(pairs), dtype)
     ending: dict[int, list[int]] = {}

@@ -19,7 +19,9 @@ __all__ = ["assembled"]
 CONFIDENCE = 0.95
 
 
-def assembled(subject: Subject, options: Options, batches: Sequence[BatchReadings], notes: Iterable[str]) -> Signature:
+def assembled(
+    subject: Subject, options: Options, batches: Sequence[BatchReadings], notes: Iterable[str]
+) -> Signature:
     """Put the readings of all batches of a run together."""
     sites, skipped = sites_of(batches)
     fired = {reading.path for batch in batches for reading in batch.readings}
@@ -40,7 +42,9 @@ def assembled(subject: Subject, options: Options, batches: Sequence[BatchReading
         batches=len(batches),
         samples=sum(batch.size for batch in batches),
         model=subject.model,
-        data=hashlib.sha256(" ".join(batch.fingerprint for batch in batches).encode()).hexdigest()[:32],
+        data=hashlib.sha256(" ".join(batch.fingerprint for batch in batches).encode()).hexdigest()[
+            :32
+        ],
         parameters=subject.parameters,
         device=subject.device,
         versions=subject.versions,
@@ -48,15 +52,21 @@ def assembled(subject: Subject, options: Options, batches: Sequence[BatchReading
 
 
 def sites_of(batches: Sequence[BatchReadings]) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
-    """Put the readings of all batches together: the sites, and the calls that are none, in order of execution."""
+    """Put the readings of all batches together: the sites, and the calls that are none, in order of
+    execution.
+    """
     found: dict[tuple[str, int, str], list[Reading]] = {}
     # Nearly always all batches make the same calls, so that there is one sequence to look at.
-    for key in _order(dict.fromkeys(tuple(_key(reading) for reading in batch.readings) for batch in batches)):
+    for key in _order(
+        dict.fromkeys(tuple(_key(reading) for reading in batch.readings) for batch in batches)
+    ):
         found[key] = []
     for batch in batches:
         for reading in batch.readings:
             found[_key(reading)].append(reading)
-    sites = tuple(_site(readings) for readings in found.values() if not all(one.skipped for one in readings))
+    sites = tuple(
+        _site(readings) for readings in found.values() if not all(one.skipped for one in readings)
+    )
     skipped = tuple(
         Skipped(one.path, one.call, one.kind, one.reason)
         for one, *more in found.values()
@@ -70,7 +80,9 @@ def _key(reading: Reading) -> tuple[str, int, str]:
 
 
 def _order(sequences: Iterable[tuple[tuple[str, int, str], ...]]) -> list[tuple[str, int, str]]:
-    """Merge orders of execution: a call that earlier batches did not make comes after the call before it."""
+    """Merge orders of execution: a call that earlier batches did not make comes after the call
+    before it.
+    """
     order: list[tuple[str, int, str]] = []
     for sequence in sequences:
         position = 0
@@ -114,7 +126,9 @@ def _site(readings: list[Reading]) -> Site:
 def _counted(reasons: list[str]) -> str:
     """Say each reason once, with the number of batches."""
     counts = Counter(reason for reason in reasons if reason)
-    return "; ".join(f"{reason} ({count} of {len(reasons)} batches)" for reason, count in counts.items())
+    return "; ".join(
+        f"{reason} ({count} of {len(reasons)} batches)" for reason, count in counts.items()
+    )
 
 
 def _statistics(scores: list[float]) -> tuple[float, float, float]:
@@ -127,13 +141,19 @@ def _statistics(scores: list[float]) -> tuple[float, float, float]:
     from scipy.stats import t
 
     std = float(np.std(scores, ddof=1))
-    return mean, std, float(t.ppf((1 + CONFIDENCE) / 2, len(scores) - 1)) * std / math.sqrt(len(scores))
+    return (
+        mean,
+        std,
+        float(t.ppf((1 + CONFIDENCE) / 2, len(scores) - 1)) * std / math.sqrt(len(scores)),
+    )
 
 
 def _mean_metrics(readings: list[Reading]) -> dict[str, float]:
     names = dict.fromkeys(name for one in readings for name in one.metrics)
     means = {}
     for name in names:
-        values = [one.metrics[name] for one in readings if math.isfinite(one.metrics.get(name, math.nan))]
+        values = [
+            one.metrics[name] for one in readings if math.isfinite(one.metrics.get(name, math.nan))
+        ]
         means[name] = math.fsum(values) / len(values) if values else math.nan
     return means

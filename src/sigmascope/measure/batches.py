@@ -43,7 +43,8 @@ class Batch:
     Attributes:
         content: the item, its tensors where the network is.
         size: the number of samples; 0 where the item does not show it.
-        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where the item says so.
+        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where
+            the item says so.
         fingerprint: a digest of the tensors' shapes and of some of their values.
     """
 
@@ -56,12 +57,17 @@ class Batch:
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
     """Return the device and the floating type of a network's first parameter or buffer."""
     first = next(chain(model.parameters(), model.buffers()), None)
-    floating = (tensor.dtype for tensor in chain(model.parameters(), model.buffers()) if tensor.dtype.is_floating_point)
+    floating = (
+        tensor.dtype
+        for tensor in chain(model.parameters(), model.buffers())
+        if tensor.dtype.is_floating_point
+    )
     return torch.device("cpu") if first is None else first.device, next(floating, None)
 
 
 def batches_of(batches: object) -> Iterable[object]:
-    """Return something to iterate over: a tensor, a mapping, a named tuple, or a pair of inputs and labels is one batch.
+    """Return something to iterate over: a tensor, a mapping, a named tuple, or a pair of inputs and
+    labels is one batch.
 
     Raises:
         InputTypeError: nothing to iterate over.
@@ -70,16 +76,21 @@ def batches_of(batches: object) -> Iterable[object]:
         return [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
         raise InputTypeError(
-            f"batches is a {type(batches).__name__}. Pass a DataLoader, a list of batches, or one batch as a tensor or a dict."
+            f"batches is a {type(batches).__name__}. Pass a DataLoader, a list of batches, "
+            "or one batch as a tensor or a dict."
         )
     return batches
 
 
 def _is_inputs_and_labels(items: object) -> bool:
-    """Tell a tuple or list (inputs, labels, ...) from a list of batches, which have as many axes and are all of one kind."""
+    """Tell a tuple or list (inputs, labels, ...) from a list of batches, which have as many axes
+    and are all of one kind.
+    """
     if isinstance(items, tuple) and hasattr(items, "_fields"):
         return True
-    if not isinstance(items, (tuple, list)) or not all(isinstance(one, (Tensor, np.ndarray)) for one in items):
+    if not isinstance(items, (tuple, list)) or not all(
+        isinstance(one, (Tensor, np.ndarray)) for one in items
+    ):
         return False
     tensors = list(tensors_in(items))
     return len({(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors}) > 1
@@ -102,7 +113,11 @@ def _masks(content: object) -> dict[str, Tensor]:
     ids = content.get("decoder_input_ids")
     if masks["decoder"] is None and isinstance(ids, Tensor):
         masks["decoder"] = torch.ones_like(ids)
-    return {part: mask.bool() for part, mask in masks.items() if isinstance(mask, Tensor) and mask.ndim == 2}
+    return {
+        part: mask.bool()
+        for part, mask in masks.items()
+        if isinstance(mask, Tensor) and mask.ndim == 2
+    }
 
 
 def batch_size(item: object, batch_axis: int) -> int:
@@ -144,7 +159,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def run_forward(model: nn.Module, content: Any) -> object:
-    """Run the network on a batch: a tensor, the first of a tuple (inputs, labels, ...), or a mapping of arguments by name.
+    """Run the network on a batch: a tensor, the first of a tuple (inputs, labels, ...), or a
+    mapping of arguments by name.
 
     Raises:
         InputError: a mapping without any argument of the network.
@@ -153,7 +169,8 @@ def run_forward(model: nn.Module, content: Any) -> object:
         return model(**_accepted(model, content))
     if next(tensors_in(content), None) is None:
         raise InputError(
-            f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples (inputs, labels) or dicts of "
+            f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, "
+            "tuples (inputs, labels) or dicts of "
             "tensors, or pass forward=lambda model, batch: model(...)."
         )
     return model(content[0] if isinstance(content, (tuple, list)) else content)
@@ -169,7 +186,8 @@ def _accepted(model: nn.Module, content: Mapping[str, Any]) -> dict[str, Any]:
     accepted = {key: value for key, value in entries.items() if key in names}
     if not accepted:
         raise InputError(
-            f"a batch with the keys {', '.join(map(str, content))} has none of the network's arguments {', '.join(names)}. "
+            f"a batch with the keys {', '.join(map(str, content))} has none of the network's "
+            f"arguments {', '.join(names)}. "
             "Pass forward=lambda model, batch: model(...)."
         )
     return accepted

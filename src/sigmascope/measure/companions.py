@@ -1,4 +1,6 @@
-"""The companions of the affinity score: what else changes between the input and the output of an activation."""
+"""The companions of the affinity score: what else changes between the input and the output of an
+activation.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
-from sigmascope.maths.samples import Array, as_matrix, check_alike, plain, standardise
+from sigmascope.maths.samples import Array, as_matrix, check_alike, plain, standardize
 
 __all__ = ["METRICS", "Companions", "check_metrics", "companions", "without_companions"]
 
 # A value below this counts as silent.
 SILENT = 1e-3
-# Directions of the input whose spread is below this share of the largest are not regressed on. The rounding of float32
-# data lies below it; it is also the cut of scikit-learn since 1.9.
+# Directions of the input whose spread is below this share of the largest are not regressed on. The
+# rounding of float32 data lies below it; it is also the cut of scikit-learn since 1.9.
 RANK_TOLERANCE = 1e-6
 
 # A number, or the reason why there is none.
@@ -51,7 +53,9 @@ class Pair:
 
 
 class Metric(NamedTuple):
-    """The names of what a metric reports, and the function that finds the numbers or reasons in that order."""
+    """The names of what a metric reports, and the function that finds the numbers or reasons in
+    that order.
+    """
 
     keys: tuple[str, ...]
     measure: Callable[[Pair], tuple[Outcome, ...]]
@@ -67,30 +71,36 @@ def companions(
 ) -> Companions:
     r"""Measure what else an activation changes, next to its affinity score.
 
-    - cka: $\|X_c^T Y_c\|_F^2 / (\|X_c^T X_c\|_F \|Y_c^T Y_c\|_F)$ of the centred samples, in [0, 1].
-    - norm: $\|X - Y\|_F$, which grows with the number of samples, and norm_per_sample: $\|X - Y\|_F / \sqrt n$.
+    - cka: $\|X_c^T Y_c\|_F^2 / (\|X_c^T X_c\|_F \|Y_c^T Y_c\|_F)$ of the centered samples, in [0,
+        1].
+    - norm: $\|X - Y\|_F$, which grows with the number of samples, and norm_per_sample: $\|X - Y\|_F
+        / \sqrt n$.
     - sparsity: the share of values of at most 0.001 in size.
-    - entropy: of the histogram of a row, with d equal bins between its least and its largest value, in nats; averaged.
-    - r2: of the linear regression with intercept of y on x, averaged over the outputs that vary. It is fitted on the even
-      rows and scored on the odd ones, so it can be negative.
+    - entropy: of the histogram of a row, with d equal bins between its least and its largest value,
+        in nats; averaged.
+    - r2: of the linear regression with intercept of y on x, averaged over the outputs that vary. It
+      is fitted on the even rows and scored on the odd ones, so it can be negative.
 
     Sparsity and entropy come as `_before`, `_after` and, without suffix, after - before.
 
     Args:
-        x: (n, d), what enters the activation, pooled. Rows are samples. Any floating type, any device.
+        x: (n, d), what enters the activation, pooled. Rows are samples. Any floating type, any
+            device.
         y: (n, d), what leaves it, row by row.
         metrics: "all", or one or more of "cka", "norm", "sparsity", "entropy", "r2".
-        compat: as published (arXiv 2310.11439): entropies before and after are larger by ln d, r2 is scored on the rows it
-            was fitted on (1 whenever n <= d + 1) and counts a constant output as 1, and there is no norm_per_sample.
-        density: the shares of values above 0.001 in size before and after, where x and y are averages of more values; by
-            default those of x and y.
+        compat: as published (arXiv 2310.11439): entropies before and after are larger by ln d, r2
+            is scored on the rows it was fitted on (1 whenever n <= d + 1) and counts a constant
+            output as 1, and there is no norm_per_sample.
+        density: the shares of values above 0.001 in size before and after, where x and y are
+            averages of more values; by default those of x and y.
 
     Returns:
         `Companions`. NaN, infinite or huge samples make every value NaN, with the reason.
 
     Raises:
         InputError: not matrices of one shape, fewer than two rows, a density outside [0, 1].
-        InputTypeError: not torch tensors, not real floating point, sparse, without data or on different devices.
+        InputTypeError: not torch tensors, not real floating point, sparse, without data or on
+            different devices.
         OptionError: a metric that is not in the table.
 
     >>> x = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(6, 2)
@@ -102,7 +112,14 @@ def companions(
     names = check_metrics(metrics)
     _check_pair(x, y, density)
     try:
-        pair = Pair(x.detach(), y.detach(), as_matrix(x.detach(), "x"), as_matrix(y.detach(), "y"), compat, density)
+        pair = Pair(
+            x.detach(),
+            y.detach(),
+            as_matrix(x.detach(), "x"),
+            as_matrix(y.detach(), "y"),
+            compat,
+            density,
+        )
     except InputError as error:  # the shapes are right, so the numbers are not
         return without_companions(names, str(error), compat=compat)
     return _reported({name: METRICS[name].measure(pair) for name in names}, compat=compat)
@@ -118,11 +135,18 @@ def without_companions(names: Sequence[str], reason: str, *, compat: bool) -> Co
 
 
 def _reported(found: dict[str, tuple[Outcome, ...]], *, compat: bool) -> Companions:
-    outcomes = {key: one for name, several in found.items() for key, one in zip(METRICS[name].keys, several, strict=True)}
+    outcomes = {
+        key: one
+        for name, several in found.items()
+        for key, one in zip(METRICS[name].keys, several, strict=True)
+    }
     if compat:
         outcomes.pop("norm_per_sample", None)
     return Companions(
-        values={key: math.nan if isinstance(outcome, str) else outcome for key, outcome in outcomes.items()},
+        values={
+            key: math.nan if isinstance(outcome, str) else outcome
+            for key, outcome in outcomes.items()
+        },
         reasons={key: outcome for key, outcome in outcomes.items() if isinstance(outcome, str)},
     )
 
@@ -145,7 +169,10 @@ def check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
         check_option("metrics", metrics, ("all", *METRICS))
         return tuple(METRICS) if metrics == "all" else (metrics,)
     if not isinstance(metrics, Sequence):
-        raise OptionError(f"metrics={metrics!r} is no list of names. Pass 'all', or some of {', '.join(map(repr, METRICS))}.")
+        raise OptionError(
+            f"metrics={metrics!r} is no list of names. Pass 'all', or some of "
+            f"{', '.join(map(repr, METRICS))}."
+        )
     for name in metrics:
         check_option("metrics", name, METRICS)
     return tuple(dict.fromkeys(metrics))
@@ -154,15 +181,25 @@ def check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
 def _check_pair(x: Array, y: Array, density: tuple[float, float] | None) -> None:
     check_alike(x, y)
     if not isinstance(x, Tensor):
-        raise InputTypeError("x and y are NumPy arrays. Pass torch tensors: torch.from_numpy(x), torch.from_numpy(y).")
+        raise InputTypeError(
+            "x and y are NumPy arrays. Pass torch tensors: torch.from_numpy(x), "
+            "torch.from_numpy(y)."
+        )
     if len(x) != len(y):
-        raise InputError(f"x has {len(x)} rows and y {len(y)}. Row i of y must be what leaves the activation for row i of x.")
-    if density is not None and [0 <= share <= 1 for share in density] != [True, True]:  # false for NaN too
-        raise InputError(f"density={density!r} are no shares. Pass two numbers between 0 and 1, before and after.")
+        raise InputError(
+            f"x has {len(x)} rows and y {len(y)}. Row i of y must be what leaves the "
+            "activation for row i of x."
+        )
+    # false for NaN too
+    if density is not None and [0 <= share <= 1 for share in density] != [True, True]:
+        raise InputError(
+            f"density={density!r} are no shares. Pass two numbers between 0 and 1, before "
+            "and after."
+        )
 
 
 def _cka(pair: Pair) -> tuple[Outcome]:
-    x, y = standardise(pair.x)[0], standardise(pair.y)[0]
+    x, y = standardize(pair.x)[0], standardize(pair.y)[0]
     for name, sample in (("input", x), ("output", y)):
         if not sample.any():
             return (f"the {name} does not vary",)
@@ -181,7 +218,9 @@ def _norm(pair: Pair) -> tuple[Outcome, Outcome]:
 
 
 def _sparsity(pair: Pair) -> tuple[Outcome, ...]:
-    return _change(*(1 - share for share in pair.density or (_density(pair.raw_x), _density(pair.raw_y))))
+    return _change(
+        *(1 - share for share in pair.density or (_density(pair.raw_x), _density(pair.raw_y)))
+    )
 
 
 def _density(values: Tensor) -> float:
@@ -192,12 +231,16 @@ def _entropy(pair: Pair) -> tuple[Outcome, ...]:
     if not pair.compat:
         return _change(_row_entropy(pair.x), _row_entropy(pair.y))
     offset = math.log(pair.x.shape[1])
-    before, after, change = _change(_row_entropy(_single(pair.raw_x)), _row_entropy(_single(pair.raw_y)))
+    before, after, change = _change(
+        _row_entropy(_single(pair.raw_x)), _row_entropy(_single(pair.raw_y))
+    )
     return before + offset, after + offset, change
 
 
 def _single(values: Tensor) -> Tensor:
-    """Return values in the precision in which torch.histc bins them, on which hang those next to an edge."""
+    """Return values in the precision in which torch.histc bins them, on which hang those next to an
+    edge.
+    """
     return values if values.dtype == torch.float64 else values.to(torch.float32)
 
 
@@ -209,7 +252,8 @@ def _row_entropy(values: Tensor) -> float:
     bins = ((values - least) * d / (largest - least)).nan_to_num(0).clamp(0, d - 1).long()
     first_bins = torch.arange(n, device=values.device)[:, None] * d
     counts = (bins + first_bins).flatten().bincount(minlength=n * d).reshape(n, d)
-    return abs(plain(torch.special.entr(counts.double() / d).sum(dim=1).mean()))  # without the sign of -0.0
+    # without the sign of -0.0
+    return abs(plain(torch.special.entr(counts.double() / d).sum(dim=1).mean()))
 
 
 def _change(before: float, after: float) -> tuple[float, float, float]:
@@ -217,23 +261,31 @@ def _change(before: float, after: float) -> tuple[float, float, float]:
 
 
 def _r2(pair: Pair) -> tuple[Outcome]:
-    x, y = standardise(pair.x)[0], standardise(pair.y)[0]
+    x, y = standardize(pair.x)[0], standardize(pair.y)[0]
     n, d = x.shape
     if pair.compat:
         scores, varies = _regress((x, y), (x, y))
-        return (plain(scores.where(varies, 1).mean()),)  # scikit-learn's r2_score for a constant that is predicted
+        # scikit-learn's r2_score for a constant that is predicted
+        return (plain(scores.where(varies, 1).mean()),)
     if n // 2 <= d + 1:
         needed = 2 * (d + 2)
         channels = f"{d} channel{'s' * (d != 1)}"
         return (
-            f"half of the samples are fitted and half scored: at least {needed} are needed for {channels}, and there are {n}",
+            f"half of the samples are fitted and half scored: at least {needed} are needed "
+            f"for {channels}, and there are {n}",
         )
     scores, varies = _regress((x[0::2], y[0::2]), (x[1::2], y[1::2]))
-    return (plain(scores[varies].mean()) if varies.any() else "the output does not vary over the samples to be scored",)
+    return (
+        plain(scores[varies].mean())
+        if varies.any()
+        else "the output does not vary over the samples to be scored",
+    )
 
 
 def _regress(fitted: tuple[Tensor, Tensor], scored: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Fit a linear regression to one sample and return the R² of each output on another, and whether that output varies."""
+    """Fit a linear regression to one sample and return the R² of each output on another, and
+    whether that output varies.
+    """
     mean_x, mean_y = (sample.mean(dim=0) for sample in fitted)
     left, spread, right = torch.linalg.svd(fitted[0] - mean_x, full_matrices=False)
     inverse = torch.where(spread > RANK_TOLERANCE * spread[0], spread.reciprocal(), 0)

@@ -28,7 +28,9 @@ FILES = "batch-*.safetensors"
 
 @dataclass(frozen=True)
 class _Call(Described):
-    """An observed call without its matrices; the tensors `<number of the call>.x` and `.y` of the file hold those."""
+    """An observed call without its matrices; the tensors `<number of the call>.x` and `.y` of the
+    file hold those.
+    """
 
     density: tuple[float, ...]
     reason: str
@@ -47,7 +49,12 @@ class _Kept:
     calls: tuple[_Call, ...]
 
 
-def check_folder(keep: str | Path, subject: Subject, options: Options, earlier: Sequence[BatchReadings] | None = None) -> Path:
+def check_folder(
+    keep: str | Path,
+    subject: Subject,
+    options: Options,
+    earlier: Sequence[BatchReadings] | None = None,
+) -> Path:
     """Return the folder, made if need be.
 
     Args:
@@ -73,14 +80,20 @@ def check_folder(keep: str | Path, subject: Subject, options: Options, earlier: 
         raise InputError(f"keep={str(keep)!r} holds batches of another run. Pass an empty folder.")
     if len(paths) < len(scored):
         raise InputError(
-            f"keep={str(keep)!r} lacks batches that the run to be continued has scored. Pass the folder of that run, or none."
+            f"keep={str(keep)!r} lacks batches that the run to be continued has scored. Pass "
+            "the folder of that run, or none."
         )
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def keep_batch(
-    folder: Path, subject: Subject, options: Options, index: int, batch: Batch, observed: Sequence[Observed]
+    folder: Path,
+    subject: Subject,
+    options: Options,
+    index: int,
+    batch: Batch,
+    observed: Sequence[Observed],
 ) -> None:
     """Write the matrices of a batch to a file of their own, at once or not at all."""
     tensors: dict[str, Tensor] = {}
@@ -89,7 +102,9 @@ def keep_batch(
         if one.x is not None and one.y is not None:
             tensors |= {f"{number}.x": one.x.cpu(), f"{number}.y": one.y.cpu()}
         density = tuple(float(share) for share in one.density)
-        calls.append(_Call(**described(one), density=density, reason=one.reason, skipped=one.skipped))
+        calls.append(
+            _Call(**described(one), density=density, reason=one.reason, skipped=one.skipped)
+        )
     kept = encode(_Kept(subject, options, index, batch.size, batch.fingerprint, tuple(calls)))
     write_features(folder / f"batch-{index:06d}.safetensors", tensors, {"kept": kept})
 
@@ -109,13 +124,14 @@ def rescore(
     degenerate: str | None = None,
     progress: bool = True,
 ) -> Signature:
-    """Score again what `signature(..., keep=folder)` kept, without the network; what is not given stays as it was.
+    """Score again what `signature(..., keep=folder)` kept, without the network; what is not given
+    stays as it was.
 
     Args:
         folder: with the kept batches.
         covariance: the estimator, see `affinity`.
-        metrics: companion metrics, see `signature`. "sparsity" is that of the whole feature maps where the first run
-            measured it, otherwise that of the pooled matrices.
+        metrics: companion metrics, see `signature`. "sparsity" is that of the whole feature maps
+            where the first run measured it, otherwise that of the pooled matrices.
         compat: see `signature`.
         eps: see `affinity`.
         degenerate: see `affinity`.
@@ -128,26 +144,51 @@ def rescore(
     """
     paths = sorted(Path(folder).glob(FILES))
     if not paths:
-        raise InputError(f"{str(folder)!r} holds no kept batches ({FILES}). Run signature(..., keep={str(folder)!r}) first.")
+        raise InputError(
+            f"{str(folder)!r} holds no kept batches ({FILES}). Run signature(..., "
+            f"keep={str(folder)!r}) first."
+        )
     first = _read(paths[0])[0]
-    given = {"covariance": covariance, "metrics": metrics, "compat": compat, "eps": eps, "degenerate": degenerate}
-    options = _changed(first.options, **{key: value for key, value in given.items() if value is not None})
+    given = {
+        "covariance": covariance,
+        "metrics": metrics,
+        "compat": compat,
+        "eps": eps,
+        "degenerate": degenerate,
+    }
+    options = _changed(
+        first.options, **{key: value for key, value in given.items() if value is not None}
+    )
     scored = []
     with progress_bar(first.subject.name, len(paths), shown=progress) as advance:
         for number, (kept, observed) in enumerate(_batches(paths)):
-            if kept.subject != first.subject or kept.options != first.options or kept.batch != number:
+            if (
+                kept.subject != first.subject
+                or kept.options != first.options
+                or kept.batch != number
+            ):
                 raise InputError(
-                    f"{str(folder)!r} does not hold the batches of one run from the first on: see {paths[number].name}."
+                    f"{str(folder)!r} does not hold the batches of one run from the first "
+                    f"on: see {paths[number].name}."
                 )
-            scored.append(BatchReadings(kept.batch, kept.size, kept.fingerprint, read(observed, options)))
+            scored.append(
+                BatchReadings(kept.batch, kept.size, kept.fingerprint, read(observed, options))
+            )
             advance()
     return assembled(first.subject, options, scored, ["scored again from kept features"])
 
 
 def _changed(options: Options, **changes: Any) -> Options:
-    """Change options; only what concerns the score is checked, since functions of the user are known by name only."""
+    """Change options; only what concerns the score is checked, since functions of the user are
+    known by name only.
+    """
     changed = replace(options, **changes)
-    return replace(changed, eps=changed.scoring().eps, metrics=check_metrics(changed.metrics), compat=bool(changed.compat))
+    return replace(
+        changed,
+        eps=changed.scoring().eps,
+        metrics=check_metrics(changed.metrics),
+        compat=bool(changed.compat),
+    )
 
 
 def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
@@ -157,7 +198,9 @@ def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
         for number, call in enumerate(kept.calls):
             x, y = tensors.get(f"{number}.x"), tensors.get(f"{number}.y")
             if (x is None or y is None or x.ndim != 2 or y.ndim != 2) and not call.reason:
-                raise FileFormatError(f"{path}: call {number} has no two matrices. Run the network again.")
+                raise FileFormatError(
+                    f"{path}: call {number} has no two matrices. Run the network again."
+                )
             density = [torch.tensor(share, dtype=torch.float64) for share in call.density]
             observed.append(Observed(**{**vars(call), "density": density}, x=x, y=y))
         yield kept, observed

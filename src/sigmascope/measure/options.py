@@ -58,13 +58,19 @@ def checked_options(given: Mapping[str, Any]) -> Options:
         _check_count("max_batches", given["max_batches"], 1, 2**63)
     converted: dict[str, Any] = {
         "eps": float(given["eps"]),
-        "pool": pool if isinstance(pool, str) else f"function {getattr(pool, '__qualname__', type(pool).__name__)}",
+        "pool": pool
+        if isinstance(pool, str)
+        else f"function {getattr(pool, '__qualname__', type(pool).__name__)}",
         "metrics": check_metrics(given["metrics"]),
         "compat": bool(given["compat"]),
-        "activations": (activations,) if isinstance(activations, str) else tuple(sorted({*activations})),
+        "activations": (activations,)
+        if isinstance(activations, str)
+        else tuple(sorted({*activations})),
         "channel_axis": dict(given["channel_axis"]),
     }
-    return Options(**{field.name: converted.get(field.name, given[field.name]) for field in fields(Options)})
+    return Options(
+        **{field.name: converted.get(field.name, given[field.name]) for field in fields(Options)}
+    )
 
 
 def _check_count(name: str, value: object, low: int, limit: int) -> None:

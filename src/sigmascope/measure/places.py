@@ -11,22 +11,23 @@ from sigmascope.measure.signature import Site
 __all__ = ["OTHER", "OUTSIDE", "places_of"]
 
 OUTSIDE, OTHER = "outside the blocks", "elsewhere"
-MOST = 8  # as many as there are colours
+MOST = 8  # as many as there are colors
 NUMBERED = re.compile(r"\d")
 
 
 def places_of(sites: Sequence[Site]) -> list[str]:
     """Name for every site its place in a block, the same for all blocks that are alike.
 
-    A block is the last numbered module on the path that has a named one below it: `layer1.0` in `layer1.0.relu`, `features.2`
-    in `features.2.conv.0.2`. The place is the rest of the path, with the number of the call.
+    A block is the last numbered module on the path that has a named one below it: `layer1.0` in
+    `layer1.0.relu`, `features.2` in `features.2.conv.0.2`. The place is the rest of the path, with
+    the number of the call.
 
     Args:
         sites: of one network.
 
     Returns:
-        One name per site, at most eight different ones: the rarest become `OTHER`. Where no site lies in a block, the kinds of
-        activation.
+        One name per site, at most eight different ones: the rarest become `OTHER`. Where no site
+        lies in a block, the kinds of activation.
 
     >>> from types import SimpleNamespace as Made
     >>> places_of([Made(path="relu", call=0, kind="relu"), *(Made(path="layer1.0.relu", call=n, kind="relu") for n in (0, 1))])

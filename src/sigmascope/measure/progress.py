@@ -14,12 +14,21 @@ Advance: TypeAlias = Callable[[], None]
 
 @contextmanager
 def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Advance]:
-    """Give a function to be called after each step; the bar shows only where standard error is a terminal."""
+    """Give a function to be called after each step; the bar shows only where standard error is a
+    terminal.
+    """
     if not shown or not sys.stderr.isatty():
         yield lambda: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}", markup=False),

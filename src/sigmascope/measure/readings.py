@@ -1,4 +1,6 @@
-"""The activation calls of one batch: collected as matrices while the network runs, then scored together."""
+"""The activation calls of one batch: collected as matrices while the network runs, then scored
+together.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Observed:
         shape, dtype: of the input, before pooling.
         channel_axis, axis_reason: where its channels are and how that is known.
         x, y: (n, d), the pooled input and output; None where there are none.
-        density: the shares of entries that are not zero before pooling, input and output, where asked for.
+        density: the shares of entries that are not zero before pooling, input and output, where
+            asked for.
         reason: why there is nothing to score.
         skipped: whether the call is no activation of the samples at all.
     """
@@ -97,7 +100,9 @@ class Collector:
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Take in the input of a call, and return what takes in its output; see `capture.record.Observer`."""
-        one = Observed(call.path, call.number, call.kind, tuple(x.shape), str(x.dtype).removeprefix("torch."))
+        one = Observed(
+            call.path, call.number, call.kind, tuple(x.shape), str(x.dtype).removeprefix("torch.")
+        )
         self.observed.append(one)
         try:
             axes = self._axes(call, x, one)
@@ -112,7 +117,8 @@ class Collector:
         def finish(y: Tensor) -> None:
             if y.shape != one.shape:
                 one.reason = (
-                    f"input {list(one.shape)} and output {list(y.shape)} differ in shape, so no affine map compares them"
+                    f"input {list(one.shape)} and output {list(y.shape)} differ in shape, so no "
+                    "affine map compares them"
                 )
                 one.x, one.skipped = None, True
                 return
@@ -134,10 +140,13 @@ class Collector:
     def _axes(self, call: Call, x: Tensor, one: Observed) -> Axes:
         if torch._C._functorch.is_functorch_wrapped_tensor(x):
             raise UnreadableError(
-                "inside a transformation of torch.func, where tensors hide their samples; call the layer plainly"
+                "inside a transformation of torch.func, where tensors hide their samples; "
+                "call the layer plainly"
             )
         if not x.dtype.is_floating_point or x.layout != torch.strided or x.is_nested:
-            raise NotSamplesError(f"a {one.dtype} tensor of layout {x.layout}, which no score is defined for")
+            raise NotSamplesError(
+                f"a {one.dtype} tensor of layout {x.layout}, which no score is defined for"
+            )
         axes = self._pooling.axes(call, x)
         one.channel_axis, one.axis_reason = axes.channels, axes.reason
         return axes
@@ -146,19 +155,24 @@ class Collector:
 def _density(tensor: Tensor) -> Tensor:
     flat = tensor.detach().reshape(-1)
     visible = sum(
-        ((part.abs() > SILENT).sum() for part in torch.split(flat, CHUNK)), start=flat.new_zeros((), dtype=torch.long)
+        ((part.abs() > SILENT).sum() for part in torch.split(flat, CHUNK)),
+        start=flat.new_zeros((), dtype=torch.long),
     )
     return visible.double() / max(flat.numel(), 1)
 
 
 def read(observed: list[Observed], options: Options) -> tuple[Reading, ...]:
-    """Score all calls of a batch; a call that cannot be scored gets NaN and a reason, and costs the others nothing."""
+    """Score all calls of a batch; a call that cannot be scored gets NaN and a reason, and costs the
+    others nothing.
+    """
     pairs = [(one.x, one.y) for one in observed if one.x is not None and one.y is not None]
     kind = pairs[0][0].device.type if pairs else "cpu"
     with torch.no_grad(), torch.autocast(kind, enabled=False):
         found = iter(_scored(pairs, options))
         return tuple(
-            _unscored(one) if one.x is None or one.y is None else _reading(one, one.x, one.y, next(found), options)
+            _unscored(one)
+            if one.x is None or one.y is None
+            else _reading(one, one.x, one.y, next(found), options)
             for one in observed
         )
 
@@ -175,7 +189,9 @@ def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affini
         return [found for pair in pairs for found in _scored([pair], options)]
 
 
-def _reading(one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options: Options) -> Reading:
+def _reading(
+    one: Observed, x: Tensor, y: Tensor, found: Affinity | str, options: Options
+) -> Reading:
     beside = _beside(one, x, y, options)
     return Reading(
         **described(one),
@@ -196,7 +212,9 @@ def described(one: Observed) -> dict[str, Any]:
 
 
 def _beside(one: Observed, x: Tensor, y: Tensor, options: Options) -> Companions:
-    """Measure the companions; where the matrices are no pair of samples, the reason stands in place of each."""
+    """Measure the companions; where the matrices are no pair of samples, the reason stands in place
+    of each.
+    """
     if not options.metrics:
         return Companions({}, {})
     density = (float(one.density[0]), float(one.density[1])) if len(one.density) == 2 else None

@@ -28,7 +28,8 @@ class Site:
     """One activation call of a network.
 
     Attributes:
-        path: the module that is the activation, or that calls the function; empty for the network itself.
+        path: the module that is the activation, or that calls the function; empty for the network
+            itself.
         call: which call of that module it is, from 0.
         kind: the name of the activation.
         score: the mean affinity score over the batches; NaN only with a `reason`.
@@ -107,7 +108,11 @@ class Coverage:
         parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
         parts += [f"{self.failed} without a score"] if self.failed else []
         parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
-        parts += [f"{len(self.silent)} activation module{'s' * (len(self.silent) != 1)} never ran"] if self.silent else []
+        parts += (
+            [f"{len(self.silent)} activation module{'s' * (len(self.silent) != 1)} never ran"]
+            if self.silent
+            else []
+        )
         return ", ".join(parts)
 
 
@@ -122,7 +127,7 @@ class Signature:
         options: what was asked for.
         batches, samples: how many were scored.
         model, data: fingerprints of the weights and of the batches.
-        parameters: how many numbers the network has learnt.
+        parameters: how many numbers the network has learned.
         device: where it ran.
         versions: of Python and the packages that matter.
     """
@@ -154,7 +159,9 @@ class Signature:
         return as_html(self)
 
     def summary(self) -> dict[str, float]:
-        """Return statistics over the sites that have a score: min, median, max, mean, std (divisor k), spread, iqr."""
+        """Return statistics over the sites that have a score: min, median, max, mean, std (divisor
+        k), spread, iqr.
+        """
         scores = self.scores[np.isfinite(self.scores)]
         if not len(scores):
             return dict.fromkeys(STATISTICS, math.nan)
@@ -169,13 +176,20 @@ class Signature:
         try:
             import pandas
         except ImportError as error:
-            raise MissingExtraError("to_frame needs pandas: pip install 'sigmascope[analysis]'.") from error
+            raise MissingExtraError(
+                "to_frame needs pandas: pip install 'sigmascope[analysis]'."
+            ) from error
         names = [field.name for field in fields(Site) if field.name != "metrics"]
-        rows = [{"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics for site in self.sites]
+        rows = [
+            {"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics
+            for site in self.sites
+        ]
         return pandas.DataFrame(rows)
 
     def save(self, path: str | Path) -> Path:
-        """Write the signature to a JSON file, which replaces an older one at once or not at all; see `sigmascope.load`."""
+        """Write the signature to a JSON file, which replaces an older one at once or not at all;
+        see `sigmascope.load`.
+        """
         write_json(path, KIND, VERSION, encode(self))
         return Path(path)
 

@@ -37,7 +37,7 @@ class Subject:
     Attributes:
         name: of the network.
         model: a fingerprint of its layers, weights and buffers; empty until it is `identified`.
-        parameters: how many numbers it has learnt.
+        parameters: how many numbers it has learned.
         device: where it runs.
         versions: of Python and the packages that matter.
         expected: paths of the modules that are activations.
@@ -63,7 +63,10 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
     modules = [(plain_path(path), module) for path, module in network.named_modules()]
     device = place_of(network)[0]
     if device.type == "meta":
-        raise InputError("the network is on the meta device, without numbers. Build it on a real device and load its weights.")
+        raise InputError(
+            "the network is on the meta device, without numbers. Build it on a real device "
+            "and load its weights."
+        )
     return Subject(
         name=name or type(network).__name__,
         model="",
@@ -93,15 +96,24 @@ def identified(subject: Subject, network: nn.Module) -> Subject:
 def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tuple[str, ...]:
     """List the modules that are activations, but not those inside another one."""
     composite = tuple(f"{path}." for path, module in modules if kind_of_module(module) in kinds)
-    return tuple(path for path, module in modules if kind_of_layer(module) in kinds and not path.startswith(composite))
+    return tuple(
+        path
+        for path, module in modules
+        if kind_of_layer(module) in kinds and not path.startswith(composite)
+    )
 
 
 def _fingerprint(network: nn.Module) -> str:
     tensors = dict([*network.named_parameters(), *network.named_buffers()])
     # Settings that are no tensors, such as a slope; an address in memory is none of them.
-    layers = [ADDRESS.sub("", f"{type(module).__qualname__}({module.extra_repr()})") for module in network.modules()]
+    layers = [
+        ADDRESS.sub("", f"{type(module).__qualname__}({module.extra_repr()})")
+        for module in network.modules()
+    ]
     names = hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()
-    return hashlib.sha256(f"{names}{fingerprint(tensors.values(), values_each=256)}".encode()).hexdigest()[:32]
+    return hashlib.sha256(
+        f"{names}{fingerprint(tensors.values(), values_each=256)}".encode()
+    ).hexdigest()[:32]
 
 
 def _notes(modules: list[tuple[str, nn.Module]]) -> tuple[str, ...]:

@@ -18,7 +18,15 @@ from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.errors import InputError, NoActivationError, ResumeError
 from sigmascope.measure.assembly import assembled
-from sigmascope.measure.batches import Forward, batch_size, batches_of, fingerprint_of_batch, placed, run_forward, tensors_in
+from sigmascope.measure.batches import (
+    Forward,
+    batch_size,
+    batches_of,
+    fingerprint_of_batch,
+    placed,
+    run_forward,
+    tensors_in,
+)
 from sigmascope.measure.keep import check_folder, keep_batch
 from sigmascope.measure.options import Options, checked_options
 from sigmascope.measure.progress import progress_bar
@@ -58,23 +66,30 @@ def signature(
 ) -> Signature:
     """Run a network over data and score every activation call it makes.
 
-    The network is left as it was: its outputs while it is watched, its training mode, hooks and random state afterwards.
+    The network is left as it was: its outputs while it is watched, its training mode, hooks and
+    random state afterwards.
 
     Args:
         model: any `nn.Module`. A compiled one is measured through its eager original.
-        batches: a loader, a list of batches, or one batch. A batch is a tensor, a tuple (inputs, labels, ...) whose first
-            entry is given to the network, or a mapping of arguments by name. Device and floating type follow the network.
+        batches: a loader, a list of batches, or one batch. A batch is a tensor, a tuple (inputs,
+            labels, ...) whose first entry is given to the network, or a mapping of arguments by
+            name. Device and floating type follow the network.
         covariance: the estimator, see `affinity`.
-        pool: "channels" averages all axes but samples and channels; "sum"; "flatten"; "released" averages the axes that the
-            published code averages; or a function from a tensor to a matrix (n, d).
-        samples: "batch", or "tokens" where every token is a sample. Tokens that the batch's `attention_mask` hides are left
-            out, of averages too.
-        metrics: companion metrics beside the score: "all", or some of "cka", "norm", "sparsity", "entropy", "r2".
+        pool: "channels" averages all axes but samples and channels; "sum"; "flatten"; "released"
+            averages the axes that the published code averages; or a function from a tensor to a
+            matrix (n, d).
+        samples: "batch", or "tokens" where every token is a sample. Tokens that the batch's
+            `attention_mask` hides are left out, of averages too.
+        metrics: companion metrics beside the score: "all", or some of "cka", "norm", "sparsity",
+            "entropy", "r2".
         compat: whether these follow the published formulas to the letter.
-        activations: "pointwise"; "all" with softmax; names of kinds or families, see `known_activations`.
-        channel_axis: pattern of a path -> axis, where the evidence for the axis of the channels is overruled.
+        activations: "pointwise"; "all" with softmax; names of kinds or families, see
+            `known_activations`.
+        channel_axis: pattern of a path -> axis, where the evidence for the axis of the channels is
+            overruled.
         batch_axis: the axis of the samples in the inputs.
-        forward: a function of the network and the batch that runs the network, for batches of any other form.
+        forward: a function of the network and the batch that runs the network, for batches of any
+            other form.
         max_batches: stop after so many.
         max_tokens: with samples="tokens", how many rows to draw from a batch at most.
         eps: see `affinity`.
@@ -82,7 +97,8 @@ def signature(
         mode: "eval", or "as-is" to leave training mode on where it is on.
         seed: of the loader, of random networks and of the tokens drawn.
         keep: a folder for the pooled inputs and outputs, see `rescore`.
-        resume: a file for the batches scored so far. A run that was cut off goes on where it stopped.
+        resume: a file for the batches scored so far. A run that was cut off goes on where it
+            stopped.
         progress: whether to show a progress bar, on a terminal.
         name: of the network; by default its class.
 
@@ -103,13 +119,22 @@ def signature(
     given = {**locals(), "channel_axis": {} if channel_axis is None else channel_axis}
     network, options = unwrapped(model), checked_options(given)
     subject = subject_of(network, options, name)
-    if resume is not None or keep is not None or options.mode == "as-is":  # needed at once, or changed by a forward pass
+    # needed at once, or changed by a forward pass
+    if resume is not None or keep is not None or options.mode == "as-is":
         subject = identified(subject, network)
     run = _Run(network, subject, options, pool, forward or run_forward)
     with ExitStack() as stack:
-        journal = None if resume is None else stack.enter_context(Journal.open(resume, _header(subject, options)))
+        journal = (
+            None
+            if resume is None
+            else stack.enter_context(Journal.open(resume, _header(subject, options)))
+        )
         run.earlier = [] if journal is None else _earlier(journal, str(resume))
-        folder = None if keep is None else check_folder(keep, subject, options, None if journal is None else run.earlier)
+        folder = (
+            None
+            if keep is None
+            else check_folder(keep, subject, options, None if journal is None else run.earlier)
+        )
         stack.enter_context(left_as_it_was(network, mode=options.mode))
         torch.manual_seed(options.seed)
         scored = list(run.scored(batches_of(batches), journal, folder, shown=progress))
@@ -118,12 +143,20 @@ def signature(
 
 def _header(subject: Subject, options: Options) -> dict[str, object]:
     """Say what a run must have in common with one that it continues."""
-    return {"model": subject.model, "options": encode(options), "versions": subject.versions, "device": subject.device}
+    return {
+        "model": subject.model,
+        "options": encode(options),
+        "versions": subject.versions,
+        "device": subject.device,
+    }
 
 
 def _earlier(journal: Journal, source: str) -> list[BatchReadings]:
     """Return the batches that the run to be continued has scored."""
-    return [decode(BatchReadings, record, f"{source}: line {line}") for line, record in enumerate(journal.records, start=2)]
+    return [
+        decode(BatchReadings, record, f"{source}: line {line}")
+        for line, record in enumerate(journal.records, start=2)
+    ]
 
 
 class _Run:
@@ -136,7 +169,12 @@ class _Run:
     """
 
     def __init__(
-        self, network: nn.Module, subject: Subject, options: Options, pool: str | Callable[[Tensor], Tensor], forward: Forward
+        self,
+        network: nn.Module,
+        subject: Subject,
+        options: Options,
+        pool: str | Callable[[Tensor], Tensor],
+        forward: Forward,
     ) -> None:
         self.notes: list[str] = []
         self.earlier: list[BatchReadings] = []
@@ -148,13 +186,20 @@ class _Run:
         self._collector: Collector | None = None
 
     def scored(
-        self, batches: Iterable[object], journal: Journal | None, folder: Path | None, *, shown: bool
+        self,
+        batches: Iterable[object],
+        journal: Journal | None,
+        folder: Path | None,
+        *,
+        shown: bool,
     ) -> Iterator[BatchReadings]:
         """Yield the readings of every batch, those of an earlier run first."""
         limit, count = self._options.max_batches, 0
         with (
             progress_bar(self.subject.name, _length(batches, limit), shown=shown) as advance,
-            recording(self._network, self._observe, activations=self._options.activations) as recorder,
+            recording(
+                self._network, self._observe, activations=self._options.activations
+            ) as recorder,
         ):
             recorder.stop()
             for index, item in enumerate(self._complete(islice(batches, limit))):
@@ -168,7 +213,10 @@ class _Run:
                 advance()
                 count = index + 1
         if count < len(self.earlier):
-            raise ResumeError(f"the earlier run scored {len(self.earlier)} batches, and there are {count}. {SAME_DATA}")
+            raise ResumeError(
+                f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
+                f"{SAME_DATA}"
+            )
 
     def _complete(self, items: Iterator[object]) -> Iterator[object]:
         """Pass the items on, but not a last one that is smaller than the first."""
@@ -184,14 +232,20 @@ class _Run:
         if full is None:
             raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
         if smaller:
-            self.notes.append(f"the last batch of {size} samples was left out, the first has {full}")
+            self.notes.append(
+                f"the last batch of {size} samples was left out, the first has {full}"
+            )
 
     def _same(self, earlier: BatchReadings, item: object) -> BatchReadings:
         if earlier.fingerprint != fingerprint_of_batch(item):
-            raise ResumeError(f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}")
+            raise ResumeError(
+                f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}"
+            )
         return earlier
 
-    def _batch(self, recorder: Recorder, index: int, item: object, folder: Path | None) -> BatchReadings:
+    def _batch(
+        self, recorder: Recorder, index: int, item: object, folder: Path | None
+    ) -> BatchReadings:
         options = self._options
         batch = placed(item, self._network, batch_axis=options.batch_axis)
         generator = torch.Generator().manual_seed(_seed(options.seed, index))
@@ -208,15 +262,24 @@ class _Run:
         self._collector = collector = Collector(pooling, count_zeros="sparsity" in options.metrics)
         with randomness_kept():
             torch.manual_seed(_seed(options.seed, index))
-            with recorder.forward_pass(tensors_in(batch.content), batch_axis=options.batch_axis, size=batch.size):
+            with recorder.forward_pass(
+                tensors_in(batch.content), batch_axis=options.batch_axis, size=batch.size
+            ):
                 self._forward(self._network, batch.content)
-        if not self.subject.model:  # only now: an accelerator computes while the host gathers what it needs
+        # only now: an accelerator computes while the host gathers what it needs
+        if not self.subject.model:
             self.subject = identified(self.subject, self._network)
-        if not collector.observed and index == 0:  # later ones may take an exit before the first activation
+        # later ones may take an exit before the first activation
+        if not collector.observed and index == 0:
             raise NoActivationError(_nothing_found(self._network, options))
         if folder is not None:
             keep_batch(folder, self.subject, options, index, batch, collector.observed)
-        return BatchReadings(index, batch.size or recorder.samples, batch.fingerprint, read(collector.observed, options))
+        return BatchReadings(
+            index,
+            batch.size or recorder.samples,
+            batch.fingerprint,
+            read(collector.observed, options),
+        )
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
         return None if self._collector is None else self._collector.observe(call, x)
@@ -243,7 +306,9 @@ def _seed(seed: int, batch: int) -> int:
 def _nothing_found(network: nn.Module, options: Options) -> str:
     kinds = ", ".join(sorted(chosen_kinds(options.activations)))
     return (
-        f"{type(network).__name__} made no activation call that could be seen. Looked for functions and modules of the kinds "
-        f"{kinds}. Make an activation of another name known with sigmascope.register_activation; softmax is found with "
+        f"{type(network).__name__} made no activation call that could be seen. Looked for "
+        "functions and modules of the kinds "
+        f"{kinds}. Make an activation of another name known with "
+        "sigmascope.register_activation; softmax is found with "
         "activations='all'."
     )

@@ -41,13 +41,19 @@ def as_text(signature: Signature) -> str:
             str(site.dim or "–"),
             _number(site.score),
             *([_number(site.std)] if many else []),
-            bar(site.score) if math.isfinite(site.score) else f"no score: {_shortened(site.reason, 60)}",
+            bar(site.score)
+            if math.isfinite(site.score)
+            else f"no score: {_shortened(site.reason, 60)}",
             *(f"{site.metrics.get(name, math.nan):.4g}" for name in metrics),
         ]
         for site in signature.sites
     ]
-    numeric = {column for column, name in enumerate(head) if name in ("dim", "score", "std", *metrics)}
-    return "\n".join([_title(signature), "", *aligned([head, *rows], numeric), "", *_footer(signature)])
+    numeric = {
+        column for column, name in enumerate(head) if name in ("dim", "score", "std", *metrics)
+    }
+    return "\n".join(
+        [_title(signature), "", *aligned([head, *rows], numeric), "", *_footer(signature)]
+    )
 
 
 def _columns(signature: Signature) -> list[str]:
@@ -58,7 +64,9 @@ def _columns(signature: Signature) -> list[str]:
 
 def _title(signature: Signature) -> str:
     options = signature.options
-    what = f"{signature.samples} samples in {signature.batches} batch{'es' * (signature.batches != 1)}"
+    what = (
+        f"{signature.samples} samples in {signature.batches} batch{'es' * (signature.batches != 1)}"
+    )
     calls = f"{len(signature)} activation call{'s' * (len(signature) != 1)}"
     return f"Signature of {signature.name}: {calls}, {what}, {options.covariance}"
 
@@ -67,14 +75,23 @@ def _footer(signature: Signature) -> list[str]:
     summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary().items())
     coverage = signature.coverage
     lines = [f"Score 1 is affine, lower is more non-linear: {summary}."] if coverage.scored else []
-    skipped = [f"Skipped: {one.path or '(network)'} ({one.kind}): {one.reason}." for one in coverage.skipped]
-    silent = [f"Never ran: {', '.join(coverage.silent[:LISTED])}{', …' * (len(coverage.silent) > LISTED)}."]
+    skipped = [
+        f"Skipped: {one.path or '(network)'} ({one.kind}): {one.reason}."
+        for one in coverage.skipped
+    ]
+    silent = [
+        "Never ran: "
+        f"{', '.join(coverage.silent[:LISTED])}{', …' * (len(coverage.silent) > LISTED)}."
+    ]
     lines += [f"{coverage}.", *skipped[:LISTED], *(["…"] if len(skipped) > LISTED else [])]
-    return lines + (silent if coverage.silent else []) + [f"Note: {note}." for note in coverage.notes]
+    return (
+        lines + (silent if coverage.silent else []) + [f"Note: {note}." for note in coverage.notes]
+    )
 
 
 def aligned(rows: list[list[str]], numeric: set[int]) -> list[str]:
-    """Lay rows of one length out as lines: the columns in `numeric` end together, the others start together.
+    """Lay rows of one length out as lines: the columns in `numeric` end together, the others start
+    together.
 
     >>> aligned([["site", "dim"], ["relu", "64"]], {1})
     ['site  dim', 'relu   64']
@@ -105,7 +122,8 @@ def as_html(signature: Signature) -> str:
     """Lay a signature out as an HTML table, for notebooks."""
     metrics = _columns(signature)
     cells = "".join(
-        f"<th scope='col'>{html.escape(name)}</th>" for name in ["site", "activation", "dim", "score", "", *metrics]
+        f"<th scope='col'>{html.escape(name)}</th>"
+        for name in ["site", "activation", "dim", "score", "", *metrics]
     )
     rows = "".join(_html_row(site, metrics) for site in signature.sites)
     foot = "<br>".join(html.escape(line) for line in _footer(signature))

@@ -1,4 +1,6 @@
-"""What is known beside the signatures: facts of the networks, a name for the data, and networks that are missing."""
+"""What is known beside the signatures: facts of the networks, a name for the data, and networks
+that are missing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def facts_of(facts: Mapping[str, Any] | None, *names: str) -> dict[str, float]:
     if facts is None:
         return {}
     if not isinstance(facts, Mapping):
-        raise InputTypeError(f"facts is a {type(facts).__name__}. Pass a mapping from names of networks to their facts.")
+        raise InputTypeError(
+            f"facts is a {type(facts).__name__}. Pass a mapping from names of networks to "
+            "their facts."
+        )
     found = next((facts[name] for name in names if name in facts), None)
     values = {fact: _number(fact, _value(found, fact)) for fact in FACTS}
     return {fact: value for fact, value in values.items() if value is not None}
@@ -42,7 +47,9 @@ def checked_data(data: str | None) -> str | None:
         InputTypeError: it is something else.
     """
     if data is not None and not isinstance(data, str):
-        raise InputTypeError(f"data is a {type(data).__name__}. Pass a text such as 'cifar10, 2560 samples'.")
+        raise InputTypeError(
+            f"data is a {type(data).__name__}. Pass a text such as 'cifar10, 2560 samples'."
+        )
     return data or None
 
 
@@ -60,7 +67,11 @@ def missing_of(missing: Missing) -> list[list[str]]:
         raise InputTypeError(f"missing is a {type(missing).__name__}. {remedy}")
     pairs = list(missing.items() if isinstance(missing, Mapping) else missing)
     for number, pair in enumerate(pairs):
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+        if (
+            not isinstance(pair, (tuple, list))
+            or len(pair) != 2
+            or not all(isinstance(text, str) for text in pair)
+        ):
             raise InputTypeError(f"Item {number} of missing is no name with a reason. {remedy}")
     return [[name or "(no name)", reason] for name, reason in pairs]
 
@@ -74,7 +85,10 @@ def _number(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"The fact {name} is a {type(value).__name__}. Pass a number, or None where it is not known.")
+        raise InputTypeError(
+            f"The fact {name} is a {type(value).__name__}. Pass a number, or None where it "
+            "is not known."
+        )
     if isinstance(value, Integral):
         return int(value)
     return float(value) if math.isfinite(value) else None

@@ -35,20 +35,27 @@ def document_of(
 ) -> dict[str, Any]:
     """Collect what the page shows: dicts, lists, texts and numbers, None for NaN.
 
-    What there is much of is rounded to as many digits as are shown; the rest is not, since rounding twice misleads.
+    What there is much of is rounded to as many digits as are shown; the rest is not, since rounding
+    twice misleads.
 
     Args:
-        signatures: of the networks, at least one. Those without any score are shown, but not compared.
+        signatures: of the networks, at least one. Those without any score are shown, but not
+            compared.
         companions: whether the companion metrics of the sites are among it.
         facts: of networks, by name, as in `report`.
         data: what the networks were shown, in words.
         missing: networks that could not be measured, with reasons.
 
     Raises:
-        InputTypeError: no list or tuple of signatures; facts, data or missing networks of a wrong type.
+        InputTypeError: no list or tuple of signatures; facts, data or missing networks of a wrong
+            type.
         InputError: an empty one.
     """
-    if not isinstance(signatures, Sequence) or not signatures or not all(isinstance(one, Signature) for one in signatures):
+    if (
+        not isinstance(signatures, Sequence)
+        or not signatures
+        or not all(isinstance(one, Signature) for one in signatures)
+    ):
         checked_networks(signatures)  # says what is wrong
     scored = [number for number, one in enumerate(signatures) if one.coverage.scored]
     comparable = [signatures[number] for number in scored]
@@ -65,7 +72,8 @@ def document_of(
         "distances": _distances(comparable, scored) if len(scored) > 1 else None,
         "densities": _densities(comparable, scored) if scored else {"curves": [], "lacking": []},
         "settings": settings_of(signatures, data or None),
-        "companionsLeftOut": not companions and any(site.metrics for one in signatures for site in one.sites),
+        "companionsLeftOut": not companions
+        and any(site.metrics for one in signatures for site in one.sites),
     }
 
 
@@ -99,7 +107,7 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
 
 
 def _sites(sites: Sequence[Site]) -> dict[str, Any]:
-    """Lay the sites out in columns: most of what they say, they share with their neighbours."""
+    """Lay the sites out in columns: most of what they say, they share with their neighbors."""
     shared, ends = _front_coded([site.path for site in sites])
     return {
         "shared": shared,
@@ -117,14 +125,20 @@ def _sites(sites: Sequence[Site]) -> dict[str, Any]:
 
 
 def _metrics(sites: Sequence[Site]) -> dict[str, Any]:
-    """Lay the companion metrics out in columns: the change of what is measured before and after, and one norm."""
+    """Lay the companion metrics out in columns: the change of what is measured before and after,
+    and one norm.
+    """
     names = dict.fromkeys(name for site in sites for name in site.metrics)
     chosen = [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
-    return {name: _column(_significant(site.metrics.get(name, math.nan)) for site in sites) for name in chosen}
+    return {
+        name: _column(_significant(site.metrics.get(name, math.nan)) for site in sites)
+        for name in chosen
+    }
 
 
 def _front_coded(paths: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Say of every path how much of the one before it begins with, and what follows: paths repeat themselves.
+    """Say of every path how much of the one before it begins with, and what follows: paths repeat
+    themselves.
 
     >>> _front_coded(["block.0.relu", "block.1.relu", "fc"])
     ([0, 6, 0], ['block.0.relu', '1.relu', 'fc'])
@@ -151,20 +165,28 @@ def _named(values: Iterable[str]) -> dict[str, Any]:
 
 
 def _distances(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
-    """Lay out the distances between networks as the rows of the lower triangle, with the tree that joins them."""
+    """Lay out the distances between networks as the rows of the lower triangle, with the tree that
+    joins them.
+    """
     found = distances(signatures)
     clusters = found.cluster()
     return {
         "networks": list(numbers),
-        "rows": [[float(value) for value in row[:number]] for number, row in enumerate(found.matrix)],
+        "rows": [
+            [float(value) for value in row[:number]] for number, row in enumerate(found.matrix)
+        ],
         "order": [int(leaf) for leaf in clusters.order],
-        "merges": [[int(left), int(right), float(height)] for left, right, height, _ in clusters.linkage],
+        "merges": [
+            [int(left), int(right), float(height)] for left, right, height, _ in clusters.linkage
+        ],
         "method": clusters.method,
     }
 
 
 def _densities(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
-    """Lay out every density as its values at equal steps between two scores; say of the other networks why they have none."""
+    """Lay out every density as its values at equal steps between two scores; say of the other
+    networks why they have none.
+    """
     found = densities(signatures, points=DENSITY_POINTS)
     number_of = dict(zip(found.names, numbers, strict=True))
     curves = [
@@ -176,7 +198,10 @@ def _densities(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[
         }
         for curve in found.curves
     ]
-    return {"curves": curves, "lacking": [[number_of[name], reason] for name, reason in found.reasons.items()]}
+    return {
+        "curves": curves,
+        "lacking": [[number_of[name], reason] for name, reason in found.reasons.items()],
+    }
 
 
 def _finite(value: float) -> float | None:

@@ -24,7 +24,19 @@ LARGEST = 1_500_000  # bytes; the companion metrics go first
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
 STYLES = ("theme", "frame", "charts", "tables", "media")
 # In this order they become one script, which keeps its names to itself.
-SCRIPTS = ("dom", "data", "lens", "choice", "signatures", "networks", "distances", "densities", "sites", "settings", "page")
+SCRIPTS = (
+    "dom",
+    "data",
+    "lens",
+    "choice",
+    "signatures",
+    "networks",
+    "distances",
+    "densities",
+    "sites",
+    "settings",
+    "page",
+)
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 # What could end a script element, start a comment in it, or end a line in old scripts.
 UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -40,15 +52,18 @@ def report(
 ) -> Path:
     """Write signatures side by side as one HTML page: charts, tables, distances, settings.
 
-    The page is self-contained and may be opened from a disk, mailed or printed. Names of networks and layers are shown as text,
-    whatever they contain. A page below 1.5 MB is a goal, kept for 60 networks of 260 sites with names of usual length: where it
-    would be missed, the companion metrics are left out and the page says so; what is larger still is written all the same.
+    The page is self-contained and may be opened from a disk, mailed or printed. Names of networks
+    and layers are shown as text, whatever they contain. A page below 1.5 MB is a goal, kept for 60
+    networks of 260 sites with names of usual length: where it would be missed, the companion
+    metrics are left out and the page says so; what is larger still is written all the same.
 
     Args:
-        signatures: of the networks, in the order to show; networks of the same name are told apart by a number.
+        signatures: of the networks, in the order to show; networks of the same name are told apart
+            by a number.
         path: the file, which is replaced at once or not at all.
-        facts: name of a network -> what is known of it: an object with `accuracy` (in percent), `depth` and `flops`, each a
-            number or None. What is known of any network becomes a column of the table.
+        facts: name of a network -> what is known of it: an object with `accuracy` (in percent),
+            `depth` and `flops`, each a number or None. What is known of any network becomes a
+            column of the table.
         data: what the networks were shown, in words, such as "cifar10, 2560 samples".
         missing: names of networks that could not be measured, each with the reason.
 
@@ -56,7 +71,8 @@ def report(
         The path.
 
     Raises:
-        InputTypeError: `signatures` is no sequence of signatures; facts, data or missing networks of a wrong type.
+        InputTypeError: `signatures` is no sequence of signatures; facts, data or missing networks
+            of a wrong type.
         InputError: there is none; the path is a folder.
 
     >>> import tempfile, torch
@@ -78,18 +94,27 @@ def report(
 def page_of(document: dict[str, Any]) -> bytes:
     """Put a document into the page.
 
-    Scripts and styles are admitted by their hashes alone, so that nothing in the document can become one.
+    Scripts and styles are admitted by their hashes alone, so that nothing in the document can
+    become one.
 
     Args:
         document: see `document_of`.
     """
     libraries = [_asset(name) for name in LIBRARIES]
-    own = "".join(['(() => {\n"use strict";\n', *(_asset(f"scripts/{name}.js") for name in SCRIPTS), "})();\n"])
+    own = "".join(
+        [
+            '(() => {\n"use strict";\n',
+            *(_asset(f"scripts/{name}.js") for name in SCRIPTS),
+            "})();\n",
+        ]
+    )
     style = "".join(_asset(f"styles/{name}.css") for name in STYLES)
     parts = {
         "policy": _policy([*libraries, own], [style]),
         "style": f"<style>{style}</style>",
-        "data": json.dumps(wrap(KIND, VERSION, document), allow_nan=False, separators=(",", ":")).translate(UNSAFE),
+        "data": json.dumps(
+            wrap(KIND, VERSION, document), allow_nan=False, separators=(",", ":")
+        ).translate(UNSAFE),
         "scripts": "\n".join(f"<script>{script}</script>" for script in [*libraries, own]),
     }
     # In one pass: what is put in is not searched again for places to fill.
@@ -101,7 +126,9 @@ def _asset(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Write the content-security policy: nothing but these scripts and styles, and no string may become markup or code."""
+    """Write the content-security policy: nothing but these scripts and styles, and no string may
+    become markup or code.
+    """
     return "; ".join(
         [
             "default-src 'none'",

@@ -20,11 +20,13 @@ def settings_of(signatures: Sequence[Signature], data: str | None = None) -> dic
 
     Args:
         signatures: of the networks.
-        data: what the data are, in words; the digests of the signatures stay beside it, since they tell whether it is so.
+        data: what the data are, in words; the digests of the signatures stay beside it, since they
+            tell whether it is so.
 
     Returns:
-        `shared`: pairs of name and text. `columns` and `rows`: the different ones, with a row of texts for every network.
-        `mixed`: names of settings that differ and change what a score means.
+        `shared`: pairs of name and text. `columns` and `rows`: the different ones, with a row of
+        texts for every network. `mixed`: names of settings that differ and change what a score
+        means.
     """
     tables = [_settings(one, data) for one in signatures]
     names = list(dict.fromkeys(name for table in tables for name in table))
@@ -39,10 +41,24 @@ def settings_of(signatures: Sequence[Signature], data: str | None = None) -> dic
 
 
 def _settings(signature: Signature, data: str | None) -> dict[str, str]:
-    options = {field.name: _text(getattr(signature.options, field.name)) for field in fields(Options)}
-    named = {"data": signature.data} if data is None else {"data": data, "digest of the data": signature.data}
-    run = {"batches": str(signature.batches), "device": signature.device} | named | {"model": signature.model}
-    return options | {f"version of {name}": version for name, version in signature.versions.items()} | run
+    options = {
+        field.name: _text(getattr(signature.options, field.name)) for field in fields(Options)
+    }
+    named = (
+        {"data": signature.data}
+        if data is None
+        else {"data": data, "digest of the data": signature.data}
+    )
+    run = (
+        {"batches": str(signature.batches), "device": signature.device}
+        | named
+        | {"model": signature.model}
+    )
+    return (
+        options
+        | {f"version of {name}": version for name, version in signature.versions.items()}
+        | run
+    )
 
 
 def _text(value: object) -> str:

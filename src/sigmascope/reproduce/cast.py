@@ -1,7 +1,8 @@
-"""The networks that stand in a figure: those of the paper, and the ones of our zoo that stand in for them.
+"""The networks that stand in a figure: those of the paper, and the ones of our zoo that stand in
+for them.
 
-An item asks its setting for the cast and takes members by group, so that the same file draws the paper's networks where their
-weights can be had, and ours elsewhere.
+An item asks its setting for the cast and takes members by group, so that the same file draws the
+paper's networks where their weights can be had, and ours elsewhere.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class Cast:
         return next((name for name in self.leads if self.groups()[name] == group), None)
 
     def only(self, names: Sequence[str]) -> Cast:
-        """Return a cast of some of the members; where the lead of a group is not among them, the last one that is takes over.
+        """Return a cast of some of the members; where the lead of a group is not among them, the
+        last one that is takes over.
 
         Raises:
             OptionError: a name that is not in the cast; its names are listed.
@@ -90,16 +92,23 @@ class Cast:
             check_option("network", name, self.names())
         members = tuple(member for member in self.members if member.name in names)
         last = {member.group: member.name for member in members}
-        kept = {group: lead if (lead := self.lead(group)) in names else name for group, name in last.items()}
+        kept = {
+            group: lead if (lead := self.lead(group)) in names else name
+            for group, name in last.items()
+        }
         wanted = [self.groups()[name] for name in self.leads]
         return Cast(members, tuple(str(kept[group]) for group in wanted if group in kept))
 
 
 def _members(prefix: str, rows: Iterable[tuple[str, int, Sequence[str]]]) -> tuple[Member, ...]:
-    return tuple(Member(f"{prefix}/{name}", group, year) for group, year, names in rows for name in names)
+    return tuple(
+        Member(f"{prefix}/{name}", group, year) for group, year, names in rows for name in names
+    )
 
 
-def _cast(prefix: str, rows: Iterable[tuple[str, int, Sequence[str]]], leads: Mapping[str, str]) -> Cast:
+def _cast(
+    prefix: str, rows: Iterable[tuple[str, int, Sequence[str]]], leads: Mapping[str, str]
+) -> Cast:
     members = _members(prefix, rows)
     groups = dict.fromkeys(member.group for member in members)
     return Cast(members, tuple(f"{prefix}/{leads[group]}" for group in groups if group in leads))
@@ -115,7 +124,11 @@ PAPER = _cast(
         ("ResNets", 2015, ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]),
         ("DenseNets", 2016, ["densenet121", "densenet161", "densenet169", "densenet201"]),
         ("MNASNets", 2018, ["mnasnet0_5", "mnasnet0_75", "mnasnet1_0", "mnasnet1_3"]),
-        ("EffNets", 2019, ["efficientnet_b1", "efficientnet_b2", "efficientnet_b3", "efficientnet_b4"]),
+        (
+            "EffNets",
+            2019,
+            ["efficientnet_b1", "efficientnet_b2", "efficientnet_b3", "efficientnet_b4"],
+        ),
         ("ViTs", 2020, ["vit_b_32", "vit_l_32", "vit_b_16", "vit_l_16", "vit_h_14"]),
         ("Swins", 2021, ["swin_t", "swin_s", "swin_b"]),
         ("ConvNeXts", 2022, ["convnext_tiny", "convnext_small", "convnext_base", "convnext_large"]),
@@ -132,7 +145,9 @@ PAPER = _cast(
         "ConvNeXts": "convnext_large",
     },
 )
-"""The networks of the paper, as torchvision has them. Its text lists these 36, Appendix F counts 33, and Table 2 has 32."""
+"""The networks of the paper, as torchvision has them. Its text lists these 36, Appendix F counts
+33, and Table 2 has 32.
+"""
 
 ZOO = _cast(
     "sigmascope",
@@ -160,5 +175,6 @@ ZOO = _cast(
         "ConvNeXts": "convnext:0",
     },
 )
-"""Our networks on CIFAR-10, each in the group of the architecture that it is a small version of. Two stand in more loosely: the
-Myrtle CNNs for AlexNet, as the plainest convolutional networks, and MobileNetV2 for the MNASNets, whose blocks are its own."""
+"""Our networks on CIFAR-10, each in the group of the architecture that it is a small version of.
+Two stand in more loosely: the Myrtle CNNs for AlexNet, as the plainest convolutional networks, and
+MobileNetV2 for the MNASNets, whose blocks are its own."""

@@ -1,4 +1,6 @@
-"""What chance would give: permutation tests, for the claims that groups or correlations are more than that."""
+"""What chance would give: permutation tests, for the claims that groups or correlations are more
+than that.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ __all__ = [
     "adjusted_rand",
     "correlation_p",
     "group_gap",
-    "neighbour_share",
+    "neighbor_share",
     "numbered",
     "p_value",
     "shuffles",
@@ -42,19 +44,25 @@ def numbered(names: Sequence[str]) -> Labels:
 
 
 def shuffles(count: int, *, draws: int = DRAWS, seed: int = 0) -> Labels:
-    """Return orders of so many things (p, count): all there are, if at most `draws`, else random ones; the first is their own.
+    """Return orders of so many things (p, count): all there are, if at most `draws`, else random
+    ones; the first is their own.
 
     >>> shuffles(2).tolist(), shuffles(9, draws=5).shape
     ([[0, 1], [1, 0]], (6, 9))
     """
     if math.factorial(count) <= draws:
-        return np.array(list(itertools.permutations(range(count))), dtype=np.int64).reshape(-1, count)
+        return np.array(list(itertools.permutations(range(count))), dtype=np.int64).reshape(
+            -1, count
+        )
     random = np.random.default_rng(seed).permuted(np.tile(np.arange(count), (draws, 1)), axis=1)
     return np.vstack([np.arange(count), random])
 
 
-def p_value(statistic: Callable[[Labels], float], labels: Labels, *, draws: int = DRAWS, seed: int = 0) -> float:
-    """Return the share of orders of the labels whose statistic is at least as large; their own order counts.
+def p_value(
+    statistic: Callable[[Labels], float], labels: Labels, *, draws: int = DRAWS, seed: int = 0
+) -> float:
+    """Return the share of orders of the labels whose statistic is at least as large; their own
+    order counts.
 
     Args:
         statistic: large where the labels mean something.
@@ -62,11 +70,15 @@ def p_value(statistic: Callable[[Labels], float], labels: Labels, *, draws: int 
         draws: how many random orders, where there are more of them.
         seed: of these.
     """
-    found = np.array([statistic(labels[order]) for order in shuffles(len(labels), draws=draws, seed=seed)])
+    found = np.array(
+        [statistic(labels[order]) for order in shuffles(len(labels), draws=draws, seed=seed)]
+    )
     return float((found >= found[0] - SAME).mean())
 
 
-def correlation_p(predictors: Array, target: Array, *, draws: int = DRAWS, seed: int = 0) -> tuple[Array, float]:
+def correlation_p(
+    predictors: Array, target: Array, *, draws: int = DRAWS, seed: int = 0
+) -> tuple[Array, float]:
     """Correlate each of several predictors with a target, and judge the best of them.
 
     Args:
@@ -76,8 +88,8 @@ def correlation_p(predictors: Array, target: Array, *, draws: int = DRAWS, seed:
         seed: of these.
 
     Returns:
-        Pearson's r of each (k,), and the share of orders of the target in which the largest |r| is at least as large, so that
-        the choice of the best is paid for.
+        Pearson's r of each (k,), and the share of orders of the target in which the largest |r| is
+        at least as large, so that the choice of the best is paid for.
     """
     known = predictors - predictors.mean(axis=1, keepdims=True)
     known = known / np.linalg.norm(known, axis=1, keepdims=True)
@@ -88,7 +100,9 @@ def correlation_p(predictors: Array, target: Array, *, draws: int = DRAWS, seed:
 
 
 def group_gap(matrix: Array, labels: Labels) -> float:
-    """Return the mean distance between things of different groups less that within groups; NaN where there is no such pair."""
+    """Return the mean distance between things of different groups less that within groups; NaN
+    where there is no such pair.
+    """
     same = labels[:, None] == labels
     within, between = same & ~np.eye(len(labels), dtype=bool), ~same
     if not within.any() or not between.any():
@@ -96,26 +110,35 @@ def group_gap(matrix: Array, labels: Labels) -> float:
     return float(matrix[between].mean() - matrix[within].mean())
 
 
-def neighbour_share(matrix: Array, labels: Labels) -> float:
-    """Return the share of things, of those whose group has others, whose nearest neighbour is in their group."""
+def neighbor_share(matrix: Array, labels: Labels) -> float:
+    """Return the share of things, of those whose group has others, whose nearest neighbor is in
+    their group.
+    """
     nearest = np.where(np.eye(len(labels), dtype=bool), np.inf, matrix).argmin(axis=1)
     several = np.bincount(labels)[labels] > 1
     return float((labels[nearest] == labels)[several].mean()) if several.any() else math.nan
 
 
 def silhouette(matrix: Array, labels: Labels) -> float:
-    """Return how much nearer things are to their own group than to the next one, averaged; 1 at best, 0 for a group of one."""
+    """Return how much nearer things are to their own group than to the next one, averaged; 1 at
+    best, 0 for a group of one.
+    """
     member = np.eye(int(labels.max()) + 1)[labels]
     sums, counts = matrix @ member, member.sum(axis=0)
     own = counts[labels]
     inside = sums[np.arange(len(labels)), labels] / np.maximum(own - 1, 1)
     means = np.where(member > 0, np.inf, sums / counts)
     outside = means.min(axis=1)
-    return float(np.where(own > 1, (outside - inside) / np.maximum(np.maximum(inside, outside), SAME), 0).mean())
+    return float(
+        np.where(
+            own > 1, (outside - inside) / np.maximum(np.maximum(inside, outside), SAME), 0
+        ).mean()
+    )
 
 
 def adjusted_rand(one: Labels, other: Labels) -> float:
-    """Return how far two groupings agree (Hubert and Arabie): 1 if they are the same, 0 on average by chance.
+    """Return how far two groupings agree (Hubert and Arabie): 1 if they are the same, 0 on average
+    by chance.
 
     >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
@@ -133,7 +156,8 @@ def adjusted_rand(one: Labels, other: Labels) -> float:
 
 
 def trend(places: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Return Kendall's tau-b of values with places, and the share of all orders of the values that rise as much or more.
+    """Return Kendall's tau-b of values with places, and the share of all orders of the values that
+    rise as much or more.
 
     >>> trend([2012, 2014, 2014, 2015], [0.1, 0.3, 0.2, 0.4])[0]
     0.9128709291752769
@@ -141,7 +165,8 @@ def trend(places: Sequence[float], values: Sequence[float]) -> tuple[float, floa
     x, y = np.array(places, dtype=np.float64), np.array(values, dtype=np.float64)
     one, other = np.triu_indices(len(x), 1)
     steps = np.sign(x[other] - x[one])
-    orders = np.array(list(itertools.permutations(range(len(x)))))  # the first is the one that we have
+    # the first is the one that we have
+    orders = np.array(list(itertools.permutations(range(len(x)))))
     sums = np.sign(y[orders[:, other]] - y[orders[:, one]]) @ steps
     pairs = np.sqrt(np.count_nonzero(steps) * np.count_nonzero(y[other] - y[one]))
     return float(sums[0] / pairs) if pairs else 0.0, float((sums >= sums[0]).mean())

@@ -1,6 +1,8 @@
-"""What became of all items on one page: HTML beside the pictures, and Markdown for the documentation.
+"""What became of all items on one page: HTML beside the pictures, and Markdown for the
+documentation.
 
-Outcomes may come from files that anybody wrote: every text is escaped, and a picture is a file beside the page or nothing.
+Outcomes may come from files that anybody wrote: every text is escaped, and a picture is a file
+beside the page or nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +28,19 @@ __all__ = ["write_gallery", "write_index"]
 
 TITLE = "Figures and tables, reproduced"
 INTRODUCTION = (
-    "Each item was measured, judged by the rule in its file, and drawn. Its verdict is that of the worst of the "
-    "paper's claims that could be tried; those that begin with ours are not the paper's. Beside it stands how many claims "
+    "Each item was measured, judged by the rule in its file, and drawn. Its verdict is that "
+    "of the worst of the "
+    "paper's claims that could be tried; those that begin with ours are not the paper's. "
+    "Beside it stands how many claims "
     "have which verdict. A claim holds in direction where its sign is "
-    "right, but not beyond what chance, or another seed, often gives. Under Rule stands what was known when it was written."
+    "right, but not beyond what chance, or another seed, often gives. Under Rule stands what "
+    "was known when it was written."
 )
 HEADINGS = ("claim", "expected", "obtained", "verdict")
-# Verdict -> class of its badge; a sign tells them apart without colours.
-BADGES = dict(zip(VERDICTS, (("good", "✓"), ("fair", "≈"), ("bad", "✗"), ("open", "–")), strict=True))
+# Verdict -> class of its badge; a sign tells them apart without colors.
+BADGES = dict(
+    zip(VERDICTS, (("good", "✓"), ("fair", "≈"), ("bad", "✗"), ("open", "–")), strict=True)
+)
 STYLE = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; --muted: #59636e; --rule: #d5dae0; --link: #0b5c9e;
   --good: #0b6b3a; --fair: #7a5200; --bad: #a3222a; --open: #59636e; }
@@ -59,7 +66,8 @@ dt { font-weight: 600; float: left; margin-right: 0.4rem; } dt::after { content:
 
 
 def write_index(outcomes: Sequence[Outcome], out: str | Path) -> Path:
-    """Write `index.html` into the folder of the pictures: verdicts at the top, then each item with its claims and figures.
+    """Write `index.html` into the folder of the pictures: verdicts at the top, then each item with
+    its claims and figures.
 
     The page has no script and loads nothing but the pictures beside it.
 
@@ -76,7 +84,10 @@ def write_index(outcomes: Sequence[Outcome], out: str | Path) -> Path:
     folder = Path(out)
     _check(outcomes, folder)
     hashed = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src 'self' file:; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; img-src 'self' file:; style-src 'sha256-{hashed}'; base-uri "
+        "'none'; form-action 'none'"
+    )
     page = "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -95,13 +106,16 @@ def write_index(outcomes: Sequence[Outcome], out: str | Path) -> Path:
     return target
 
 
-def write_gallery(outcomes: Sequence[Outcome], path: str | Path, *, pictures: str | Path | None = None) -> Path:
+def write_gallery(
+    outcomes: Sequence[Outcome], path: str | Path, *, pictures: str | Path | None = None
+) -> Path:
     """Write the outcomes as Markdown, with the pictures by relative links.
 
     Args:
         outcomes: to show, in this order.
         path: the file, such as `docs/gallery.md`.
-        pictures: the folder with the pictures; by default the one of the file's name, `docs/gallery`.
+        pictures: the folder with the pictures; by default the one of the file's name,
+            `docs/gallery`.
 
     Returns:
         The path of the file.
@@ -113,11 +127,31 @@ def write_gallery(outcomes: Sequence[Outcome], path: str | Path, *, pictures: st
     folder = target.with_suffix("") if pictures is None else Path(pictures)
     _check(outcomes, folder)
     link = quote(Path(os.path.relpath(folder, target.parent)).as_posix())
-    lines = [f"# {TITLE}", "", INTRODUCTION, "", _count(outcomes), "", "| item | shows | verdict |", "|---|---|---|"]
-    lines += [f"| {_plain(one.name)} | {_plain(one.title)} | {_plain(_told(one))} |" for one in outcomes]
+    lines = [
+        f"# {TITLE}",
+        "",
+        INTRODUCTION,
+        "",
+        _count(outcomes),
+        "",
+        "| item | shows | verdict |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {_plain(one.name)} | {_plain(one.title)} | {_plain(_told(one))} |" for one in outcomes
+    ]
     for one in outcomes:
-        lines += ["", f"## {_plain(one.name)}: {_plain(one.title)}", "", f"**{_plain(_told(one))}**", ""]
-        lines += [f"![{_plain(_alternative(one, name))}]({link}/{quote(name, safe='')}.png)\n" for name in one.figures]
+        lines += [
+            "",
+            f"## {_plain(one.name)}: {_plain(one.title)}",
+            "",
+            f"**{_plain(_told(one))}**",
+            "",
+        ]
+        lines += [
+            f"![{_plain(_alternative(one, name))}]({link}/{quote(name, safe='')}.png)\n"
+            for name in one.figures
+        ]
         lines += [f"| {' | '.join(HEADINGS)} |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(map(_plain, _cells(check)))} |" for check in one.checks]
         lines += ["", *(f"- {name}: {_plain(text)}." for name, text in _facts(one).items())]
@@ -131,7 +165,10 @@ def _check(outcomes: Sequence[Outcome], folder: Path) -> None:
     for one in outcomes:
         for name in one.figures:
             if Path(name).name != name or not (folder / f"{name}.png").is_file():
-                raise InputError(f"{folder} has no picture {name}.png of {one.name}. Reproduce {one.name} into that folder.")
+                raise InputError(
+                    f"{folder} has no picture {name}.png of {one.name}. Reproduce {one.name} "
+                    "into that folder."
+                )
 
 
 def _count(outcomes: Sequence[Outcome]) -> str:
@@ -171,7 +208,8 @@ def _alternative(outcome: Outcome, figure: str) -> str:
 
 def _contents(outcomes: Sequence[Outcome]) -> str:
     rows = [
-        f'<li><a href="#item-{number}">{escape(one.name)}</a> {escape(one.title)} {_badge(one.verdict)} {_counted(one)}</li>'
+        f'<li><a href="#item-{number}">{escape(one.name)}</a> {escape(one.title)} '
+        f"{_badge(one.verdict)} {_counted(one)}</li>"
         for number, one in enumerate(outcomes)
     ]
     return "\n".join(['<nav aria-label="Items">\n<ul>', *rows, "</ul>\n</nav>"])
@@ -180,7 +218,9 @@ def _contents(outcomes: Sequence[Outcome]) -> str:
 def _article(number: int, outcome: Outcome) -> str:
     head = f'<h2 id="item-{number}">{escape(outcome.name)}: {escape(outcome.title)}</h2>\n'
     head += f"<p>{_badge(outcome.verdict)} {_counted(outcome)}</p>"
-    facts = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in _facts(outcome).items())
+    facts = "".join(
+        f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in _facts(outcome).items()
+    )
     figures = [_figure(outcome, name) for name in outcome.figures]
     parts = [head, *figures, _table(outcome), f"<dl>{facts}</dl>"]
     return "\n".join([f'<article aria-labelledby="item-{number}">', *parts, "</article>"])
@@ -188,7 +228,9 @@ def _article(number: int, outcome: Outcome) -> str:
 
 def _figure(outcome: Outcome, name: str) -> str:
     file = escape(quote(name, safe=""))
-    links = f'<a href="{file}.svg">{escape(name)} as SVG</a>, <a href="{file}.csv">its data as CSV</a>'
+    links = (
+        f'<a href="{file}.svg">{escape(name)} as SVG</a>, <a href="{file}.csv">its data as CSV</a>'
+    )
     return (
         f'<figure><img src="{file}.png" alt="{escape(_alternative(outcome, name))}" loading="lazy">'
         f"<figcaption>{links}</figcaption></figure>"
@@ -198,14 +240,19 @@ def _figure(outcome: Outcome, name: str) -> str:
 def _table(outcome: Outcome) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in HEADINGS)
     rows = [
-        f'<tr><th scope="row">{escape(check.claim)}</th><td>{escape(check.expected)}</td><td>{escape(check.obtained)}</td>'
+        "<tr><th "
+        f'scope="row">{escape(check.claim)}</th><td>{escape(check.expected)}</td><td>{escape(check.obtained)}</td>'
         f"<td>{_badge(check.verdict)}</td></tr>"
         for check in outcome.checks
     ]
     caption = f"<caption>Claims of {escape(outcome.name)}</caption>"
     label = f'role="region" aria-label="Claims of {escape(outcome.name)}" tabindex="0"'
     return "\n".join(
-        [f'<div class="scroll" {label}><table>{caption}<thead><tr>{head}</tr></thead><tbody>', *rows, "</tbody></table></div>"]
+        [
+            f'<div class="scroll" {label}><table>{caption}<thead><tr>{head}</tr></thead><tbody>',
+            *rows,
+            "</tbody></table></div>",
+        ]
     )
 
 

@@ -27,7 +27,12 @@ __all__ = [
     "untried",
 ]
 
-HOLDS, DIRECTION, FAILS, UNTRIED = VERDICTS = ("holds", "holds in direction", "does not hold", "cannot be tried here")
+HOLDS, DIRECTION, FAILS, UNTRIED = VERDICTS = (
+    "holds",
+    "holds in direction",
+    "does not hold",
+    "cannot be tried here",
+)
 OURS = "ours:"
 """How a claim begins that we added to those of the paper."""
 
@@ -62,7 +67,8 @@ class Item:
         judge: the rule, fixed before the run: results in, one `Check` for each claim out.
         draw: results in, figures by the ending of their file names out ("" for the only one).
         rule: how the rule came about: what was known when it was written.
-        reason: where our networks do not show what the paper says, why, as far as it is known; written after the run.
+        reason: where our networks do not show what the paper says, why, as far as it is known;
+            written after the run.
     """
 
     title: str
@@ -76,14 +82,20 @@ class Item:
     reason: str = ""
 
 
-def agrees(claim: str, expected: float, obtained: float, *, tolerance: float, digits: int = 2) -> Check:
+def agrees(
+    claim: str, expected: float, obtained: float, *, tolerance: float, digits: int = 2
+) -> Check:
     """Judge a number by its distance from the printed one."""
     verdict = HOLDS if abs(obtained - expected) <= tolerance else FAILS  # a NaN does not hold
-    return Check(claim, f"{expected:.{digits}f} ± {tolerance:g}", f"{obtained:.{digits + 2}f}", verdict)
+    return Check(
+        claim, f"{expected:.{digits}f} ± {tolerance:g}", f"{obtained:.{digits + 2}f}", verdict
+    )
 
 
 def relation(claim: str, expected: str, obtained: str, *, true: bool, clear: bool = True) -> Check:
-    """Judge a relation: it holds where it is true and clear, in direction where it is true but not clear."""
+    """Judge a relation: it holds where it is true and clear, in direction where it is true but not
+    clear.
+    """
     return Check(claim, expected, obtained, (HOLDS if clear else DIRECTION) if true else FAILS)
 
 
@@ -93,7 +105,8 @@ def untried(claim: str, expected: str, reason: str) -> Check:
 
 
 def overall(checks: Sequence[Check]) -> str:
-    """Return the verdict on an item: the worst of the paper's claims that could be tried, whatever became of ours.
+    """Return the verdict on an item: the worst of the paper's claims that could be tried, whatever
+    became of ours.
 
     >>> overall([Check("", "", "", HOLDS), Check("", "", "", DIRECTION), Check("ours: more", "", "", FAILS)])
     'holds in direction'
@@ -110,6 +123,11 @@ def tally(checks: Sequence[Check]) -> str:
     '2 hold, 1 does not hold'
     """
     words = {HOLDS: ("holds", "hold"), DIRECTION: ("holds in direction", "hold in direction")}
-    words |= {FAILS: ("does not hold", "do not hold"), UNTRIED: ("cannot be tried here", "cannot be tried here")}
+    words |= {
+        FAILS: ("does not hold", "do not hold"),
+        UNTRIED: ("cannot be tried here", "cannot be tried here"),
+    }
     counts = {verdict: sum(check.verdict == verdict for check in checks) for verdict in VERDICTS}
-    return ", ".join(f"{count} {words[verdict][count != 1]}" for verdict, count in counts.items() if count)
+    return ", ".join(
+        f"{count} {words[verdict][count != 1]}" for verdict, count in counts.items() if count
+    )

@@ -18,7 +18,9 @@ __all__ = ["ARITHMETIC", "Outcome", "load_outcome", "outcomes_in", "reproduce"]
 KIND, VERSION = "reproduction", 1
 ENDINGS = ("svg", "png")
 ARITHMETIC = ("sym-fig17", "sym-capacity")
-"""Items without networks, images and anything stored: in every setting they are the same, also where others are only tried."""
+"""Items without networks, images and anything stored: in every setting they are the same, also
+where others are only tried.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,8 +29,9 @@ class Outcome:
 
     Attributes:
         name: of the item.
-        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only where the run is.
-            Budget, exact and uncertainty are empty for a run in a tiny size, since they are about one in full.
+        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only
+            where the run is. Budget, exact and uncertainty are empty for a run in a tiny size,
+            since they are about one in full.
         checks: one per claim.
         verdict: on the whole, the worst of the claims that could be tried.
         figures: names of the pictures beside the file, without ending.
@@ -57,28 +60,44 @@ class Outcome:
     @property
     def facts(self) -> dict[str, str]:
         """What is told of the run beside its claims, by heading."""
-        told = {"Budget": self.budget, "Exact": self.exact, "Uncertainty": self.uncertainty, "Rule": self.rule}
-        return {name: text for name, text in {**told, "Why": self.reason, "Run": self.run}.items() if text}
+        told = {
+            "Budget": self.budget,
+            "Exact": self.exact,
+            "Uncertainty": self.uncertainty,
+            "Rule": self.rule,
+        }
+        return {
+            name: text
+            for name, text in {**told, "Why": self.reason, "Run": self.run}.items()
+            if text
+        }
 
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]
-        rows += [[check.claim, check.expected, check.obtained, check.verdict] for check in self.checks]
+        rows += [
+            [check.claim, check.expected, check.obtained, check.verdict] for check in self.checks
+        ]
         facts = [f"{name}: {text}." for name, text in self.facts.items()]
         head = f"{self.name}: {self.title}: {self.verdict} ({self.tally})"
         return "\n".join([head, "", *aligned(rows, set()), "", *facts])
 
 
-def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | None = None) -> Outcome:
-    """Reproduce a figure or a table, and write pictures, their data, and what was expected and obtained, into a folder.
+def reproduce(
+    name: str, out: str | Path = "reproduced", *, setting: Setting | None = None
+) -> Outcome:
+    """Reproduce a figure or a table, and write pictures, their data, and what was expected and
+    obtained, into a folder.
 
     Args:
         name: of `ITEMS`.
         out: the folder.
-        setting: where signatures come from; by default those stored in the zoo. Those of `ARITHMETIC` need none.
+        setting: where signatures come from; by default those stored in the zoo. Those of
+            `ARITHMETIC` need none.
 
     Raises:
         OptionError: an unknown name.
-        InputError: signatures or data that are not here, and what to do; a run in a tiny size would replace one in full.
+        InputError: signatures or data that are not here, and what to do; a run in a tiny size would
+            replace one in full.
     """
     wanted, folder = item(name), Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +136,10 @@ def reproduce(name: str, out: str | Path = "reproduced", *, setting: Setting | N
 def _check_replaceable(place: Path) -> None:
     """Refuse to write a run in a tiny size over one that took hours."""
     if place.is_file() and TINY not in load_outcome(place).run:
-        raise InputError(f"{place} is a result in full, which --smoke would replace. Choose another folder: -o DIR.")
+        raise InputError(
+            f"{place} is a result in full, which --smoke would replace. Choose another "
+            "folder: -o DIR."
+        )
 
 
 def load_outcome(path: str | Path) -> Outcome:

@@ -35,14 +35,16 @@ class Setting:
     Attributes:
         zoo: the folder with our trained networks, and their signatures in `signatures/`.
         from_scratch: whether to measure instead of reading what is stored.
-        weights: "zoo" for our networks; "default", or "none" for random ones, for the paper's own networks of torchvision.
+        weights: "zoo" for our networks; "default", or "none" for random ones, for the paper's own
+            networks of torchvision.
         data: on which the paper's own networks run; ours run on CIFAR-10, and None means that.
         data_root: the folder with the data sets, for measurements.
         limit: how many images the paper's own networks see; by default all.
         networks: the names of those to take from the cast; by default all.
-        keep: a folder for what is measured, in folders like those of the zoo, from which it is also read again; None keeps
-            nothing.
-        smoke: try the machinery, in a tiny size on the images that the package carries; nothing is stored, read or judged.
+        keep: a folder for what is measured, in folders like those of the zoo, from which it is also
+            read again; None keeps nothing.
+        smoke: try the machinery, in a tiny size on the images that the package carries; nothing is
+            stored, read or judged.
         progress: whether to show progress bars, on a terminal.
     """
 
@@ -63,9 +65,15 @@ class Setting:
             object.__setattr__(self, "keep", None)
         check_option("weights", self.weights, WEIGHTS)
         if self.ours and (self.data or self.limit):
-            raise OptionError("data and limit are for the paper's own networks. Pass --weights default too, or leave them out.")
+            raise OptionError(
+                "data and limit are for the paper's own networks. Pass --weights default "
+                "too, or leave them out."
+            )
         if not self.ours and self.data is None:
-            raise OptionError("the paper's own networks have no data here. Pass --data imagefolder:DIR, images of ImageNet.")
+            raise OptionError(
+                "the paper's own networks have no data here. Pass --data imagefolder:DIR, "
+                "images of ImageNet."
+            )
 
     @property
     def ours(self) -> bool:
@@ -80,11 +88,21 @@ class Setting:
 
     @property
     def told(self) -> str:
-        """What differs from our networks and the data that budgets and reasons are about; empty where nothing does."""
-        parts = [] if self.ours else [f"the paper's networks with {_SHOWN[self.weights]} weights on {self.data}, not ours"]
+        """What differs from our networks and the data that budgets and reasons are about; empty
+        where nothing does.
+        """
+        parts = (
+            []
+            if self.ours
+            else [
+                f"the paper's networks with {_SHOWN[self.weights]} weights on {self.data}, not ours"
+            ]
+        )
         parts += [] if self.limit is None else [f"{self.limit} images"]
         parts += [TINY] if self.smoke else []
-        return "; ".join(parts + ([f"only {', '.join(self.networks)} of the cast"] if self.networks else []))
+        return "; ".join(
+            parts + ([f"only {', '.join(self.networks)} of the cast"] if self.networks else [])
+        )
 
     @property
     def _measures(self) -> bool:
@@ -102,7 +120,8 @@ class Setting:
         """Return the signatures of networks, with facts, in this order.
 
         Args:
-            names: as the catalog has them; those of the zoo also without `sigmascope/`: `resnet20:0`, `vit:0-init`.
+            names: as the catalog has them; those of the zoo also without `sigmascope/`:
+                `resnet20:0`, `vit:0-init`.
             data: the name of a data set; by default that of the setting.
             images: how many our networks see.
             batch: how many images make a batch.
@@ -135,7 +154,10 @@ class Setting:
         if place.signature.exists():
             kept = load(place.signature)
             if kept.name != name:
-                raise FileFormatError(f"{place.signature} is a signature of {kept.name}. Remove it, or choose another folder.")
+                raise FileFormatError(
+                    f"{place.signature} is a signature of {kept.name}. Remove it, or choose "
+                    "another folder."
+                )
             return kept
         found = measure()
         if self.keep is not None:
@@ -168,7 +190,9 @@ class Setting:
         (name,) = request.names
         place = place_of(folder, name)
         if finished(place, request, name) is None:
-            (outcome,) = measure_runs(request, place.signature if self.keep else None, progress=self.progress)
+            (outcome,) = measure_runs(
+                request, place.signature if self.keep else None, progress=self.progress
+            )
             if outcome.signature is None:
                 reason = outcome.failure.message if outcome.failure else outcome.state
                 raise InputError(f"{name} could not be measured: {reason}")
@@ -178,26 +202,34 @@ class Setting:
 
     def _check_cast(self, names: Sequence[str]) -> None:
         if not self.ours and any(name.startswith("sigmascope/") for name in names):
-            raise InputError("this item is about networks of the zoo only. Leave out --weights and --data.")
+            raise InputError(
+                "this item is about networks of the zoo only. Leave out --weights and --data."
+            )
 
     def _check_stored(self, folder: Path, names: Sequence[str]) -> None:
         missing = [name for name in names if not place_of(folder, name).signature.is_file()]
         if missing:
             raise InputError(
-                f"{folder} has no signature of {', '.join(missing)}. Work in a checkout of sigmascope, set {ZOO_VARIABLE} to "
+                f"{folder} has no signature of {', '.join(missing)}. Work in a checkout of "
+                f"sigmascope, set {ZOO_VARIABLE} to "
                 "its folder zoo, or measure them: --from-scratch."
             )
 
 
 def _folder_name(words: Sequence[str]) -> str:
-    """Return a name that any file system takes; where a path is among the words, a digest tells it from others.
+    """Return a name that any file system takes; where a path is among the words, a digest tells it
+    from others.
 
     >>> _folder_name(["cifar10", "batch-128"]), _folder_name(["imagefolder:/data/val"])
     ('cifar10-batch-128', 'imagefolder-data-val-992559cb')
     """
     text = "-".join(words)
     name = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
-    return f"{name[-60:].strip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}" if ":" in text else name
+    return (
+        f"{name[-60:].strip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        if ":" in text
+        else name
+    )
 
 
 def signatures_of(runs: Sequence[Run]) -> dict[str, Signature]:

@@ -25,7 +25,7 @@ NONLINEARITY: dict[str, str] = {
     "fig8": "nine activation functions, by the range of their inputs",
     "fig9": "the score by pooling, and by the number of channels with and without shrinkage",
     "fig10": "VGG16 by the size of the batches and by the seed of the training",
-    "fig11": "VGG16 at initialisation and after training, nine seeds",
+    "fig11": "VGG16 at initialization and after training, nine seeds",
     "fig12": "the raw signatures of the representatives of a decade",
     "fig13": "ViTs by the size of their patches",
     "fig14": "VGGs of different depths",
@@ -64,7 +64,7 @@ SYMMETRY: dict[str, str] = {
     "sym-fig16": "CKA of the layers of two Myrtle CNNs of constant width",
     "sym-fig17": "how far GELU is from positively homogeneous",
     "sym-fig18": "interpretable units under rotations, by category",
-    "sym-fig19": "interpretable units under rotations, inside of residual blocks",
+    "sym-fig19": "interpretable units under rotations, inside residual blocks",
     "sym-table2": "layers of two Myrtle CNNs, aligned up to the symmetries of ReLU and up to rotations",
     "sym-table3": "accuracy of ResNet-20 by the slope of LeakyReLU",
     "sym-table4": "layers of two Myrtle CNNs of constant width, aligned",
@@ -105,7 +105,8 @@ def item(name: str) -> Item:
 
 
 def file_of(name: str) -> str:
-    """Return the module of an item inside of this package: its name without the prefix, with underscores for dashes.
+    """Return the module of an item inside this package: its name without the prefix, with
+    underscores for dashes.
 
     >>> file_of("fig7"), file_of("sym-fig2"), file_of("beyond-axes")
     ('nonlinearity.fig7', 'symmetry.fig2', 'nonlinearity.beyond_axes')

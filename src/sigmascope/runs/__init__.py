@@ -1,6 +1,7 @@
 """Several networks measured into one folder, by one process or by many, and read back.
 
-`request` says what is asked for, `folder` where everything lies, `survey` does the work and `loading` reads the results.
+`request` says what is asked for, `folder` where everything lies, `survey` does the work and
+`loading` reads the results.
 """
 
 from sigmascope.runs.loading import Run, Runs, load_runs, read_runs

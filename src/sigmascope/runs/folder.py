@@ -1,7 +1,8 @@
 """The folder of a request: its manifest, and where the files of each network lie.
 
-A manifest, then for every network `NETWORK.json` (the signature), `NETWORK.facts.json`, and `NETWORK.error.json` where it
-failed; a hidden folder holds the batches scored so far and the locks. Every file is replaced at once or not at all.
+A manifest, then for every network `NETWORK.json` (the signature), `NETWORK.facts.json`, and
+`NETWORK.error.json` where it failed; a hidden folder holds the batches scored so far and the locks.
+Every file is replaced at once or not at all.
 """
 
 from __future__ import annotations
@@ -78,14 +79,20 @@ def open_folder(path: Location, request: Request) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file. Give the name of a folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    with claimed(folder / SCRATCH / "manifest.lock", wait=True):  # so that of two requests one is refused
+    # so that of two requests one is refused
+    with claimed(folder / SCRATCH / "manifest.lock", wait=True):
         manifest = read_manifest(folder)
         if manifest is None:
             _check_empty(folder)
-            write_json(folder / MANIFEST, KIND, VERSION, encode(Manifest(request, current_versions())))
+            write_json(
+                folder / MANIFEST, KIND, VERSION, encode(Manifest(request, current_versions()))
+            )
         elif manifest.request != request:
             told = "; ".join(differences(manifest.request, request))
-            raise ResumeError(f"{folder} belongs to another request: {told}. Ask for the same, or choose another folder.")
+            raise ResumeError(
+                f"{folder} belongs to another request: {told}. Ask for the same, or choose "
+                "another folder."
+            )
     return folder
 
 
@@ -111,7 +118,8 @@ def place_of(folder: Path, name: str) -> Place:
 
 
 def file_place(path: Location) -> Place:
-    """Return where a signature lies that is a file of its own, with its facts and, hidden, its journal beside it.
+    """Return where a signature lies that is a file of its own, with its facts and, hidden, its
+    journal beside it.
 
     Raises:
         InputError: a file of something else is there.
@@ -120,7 +128,10 @@ def file_place(path: Location) -> Place:
     place = Place(file, file.with_name(f".{file.name}.journal"), facts_of(file))
     for target, kind in ((place.signature, "signature"), (place.facts, "facts")):
         if target.is_file() and kind_of(target) != kind:
-            raise InputError(f"{target} is there and holds no {kind} of sigmascope. Choose another name, or remove it first.")
+            raise InputError(
+                f"{target} is there and holds no {kind} of sigmascope. Choose another name, "
+                "or remove it first."
+            )
     return place
 
 
@@ -151,13 +162,16 @@ def finished(place: Place, request: Request, name: str) -> Signature | None:
         return None
     found = load(place.signature)
     if found.name != name or found.options != request.options:
-        raise FileFormatError(f"{place.signature} is not of this request. Remove it, or choose another folder.")
+        raise FileFormatError(
+            f"{place.signature} is not of this request. Remove it, or choose another folder."
+        )
     return found
 
 
 @contextmanager
 def claimed(path: Path | None, *, wait: bool = False) -> Iterator[bool]:
-    """Keep a file for this process, until the block ends or the process dies, and say whether that was possible.
+    """Keep a file for this process, until the block ends or the process dies, and say whether that
+    was possible.
 
     Args:
         path: an empty file that only serves for this, made if need be; None is always free.
@@ -176,7 +190,9 @@ def claimed(path: Path | None, *, wait: bool = False) -> Iterator[bool]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             free = False
-        except OSError:  # some network file systems have no locks; disjoint shards are still safe there
+        except (
+            OSError
+        ):  # some network file systems have no locks; disjoint shards are still safe there
             pass
         yield free
     finally:
@@ -198,4 +214,7 @@ def _stem(name: str) -> str:
 def _check_empty(folder: Path) -> None:
     other = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     if other:
-        raise InputError(f"{folder} holds other things, such as {other[0]}, and no {MANIFEST}. Choose a new or empty folder.")
+        raise InputError(
+            f"{folder} holds other things, such as {other[0]}, and no {MANIFEST}. Choose a "
+            "new or empty folder."
+        )

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.measure.signature import Signature, load
-from sigmascope.runs.folder import MANIFEST, facts_of, failure_beside, kind_of, place_of, read_manifest
+from sigmascope.runs.folder import (
+    MANIFEST,
+    facts_of,
+    failure_beside,
+    kind_of,
+    place_of,
+    read_manifest,
+)
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request
 from sigmascope.store import decode, read_json
@@ -79,9 +86,10 @@ def read_runs(paths: Sequence[Location]) -> Runs:
     """Read signatures with the facts that lie beside them.
 
     Args:
-        paths: files of signatures, also what `sigmascope show --json` prints; folders of runs; folders with either of these
-            in them. A file that is named twice is read once. Files of other programs are ignored with a note, and so is a
-            signature that was to be measured again, where that failed.
+        paths: files of signatures, also what `sigmascope show --json` prints; folders of runs;
+            folders with either of these in them. A file that is named twice is read once. Files of
+            other programs are ignored with a note, and so is a signature that was to be measured
+            again, where that failed.
 
     Raises:
         FileNotFoundError: no such file or folder.
@@ -96,7 +104,10 @@ def read_runs(paths: Sequence[Location]) -> Runs:
     found = tuple(run for runs in search.runs.values() for run in runs)
     if not found:
         told = "".join(f" {note[0].upper()}{note[1:]}." for note in search.notes[:3])
-        raise InputError(f"there is no signature in {', '.join(map(str, paths)) or 'no path'}.{told} Measure one first.")
+        raise InputError(
+            f"there is no signature in {', '.join(map(str, paths)) or 'no path'}.{told} "
+            "Measure one first."
+        )
     return Runs(found, tuple(search.notes), search.missing)
 
 
@@ -130,7 +141,10 @@ class _Search:
             if file.exists() and failure is None:
                 self._read(file, request.data.name)
                 continue
-            lacking.append(f"{folder} has no signature of {name}: " + ("it failed" if failure else "it is not finished"))
+            lacking.append(
+                f"{folder} has no signature of {name}: "
+                + ("it failed" if failure else "it is not finished")
+            )
             self.missing[name] = failure or "it is not finished"
         self.notes += lacking
 
@@ -144,7 +158,9 @@ class _Search:
             self.runs[key] = [Run(one, path, None) for one in every]
         else:
             facts = facts_of(path)
-            self.runs[key] = [Run(load(path), path, read_record(Facts, facts) if facts.is_file() else None, data)]
+            self.runs[key] = [
+                Run(load(path), path, read_record(Facts, facts) if facts.is_file() else None, data)
+            ]
 
     def _is_wanted(self, path: Path) -> bool:
         if not path.is_file():
@@ -152,10 +168,14 @@ class _Search:
             return False
         kind = kind_of(path)
         if kind == ONE and _failure(path) is not None:
-            self.notes.append(f"ignored {path}: measuring it again failed, see {failure_beside(path).name}")
+            self.notes.append(
+                f"ignored {path}: measuring it again failed, see {failure_beside(path).name}"
+            )
             return False
         if kind not in (ONE, SEVERAL, *COMPANIONS):
-            self.notes.append(f"ignored {path}: " + (f"of kind {kind}" if kind else "not written by sigmascope"))
+            self.notes.append(
+                f"ignored {path}: " + (f"of kind {kind}" if kind else "not written by sigmascope")
+            )
         return kind in (ONE, SEVERAL)
 
 

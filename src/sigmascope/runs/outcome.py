@@ -1,4 +1,6 @@
-"""What becomes of a network that is to be measured: a signature with facts, or a failure with its reason."""
+"""What becomes of a network that is to be measured: a signature with facts, or a failure with its
+reason.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Facts:
     Attributes:
         name: of the network.
         accuracy: in percent, where it is known.
-        parameters: how many numbers it has learnt.
+        parameters: how many numbers it has learned.
         flops, depth: of an example; None where the network does not run on it.
         weights: where they come from.
     """
@@ -62,7 +64,8 @@ class Outcome:
 
     Attributes:
         name: of the network.
-        state: "measured"; "kept", since the folder had it already; "failed"; or "busy": another process is at it.
+        state: "measured"; "kept", since the folder had it already; "failed"; or "busy": another
+            process is at it.
         signature, facts: where there are some.
         path: the file of the signature, where there is one.
         failure: why there is none.
@@ -82,7 +85,11 @@ def failure_of(name: str, error: BaseException) -> Failure:
     """Turn an error into a value; one that was not raised on purpose is named with its class."""
     text = " ".join(str(error).split())
     kind = type(error).__name__
-    told = text if isinstance(error, SigmascopeError) and text else f"{kind}: {text}".removesuffix(": ")
+    told = (
+        text
+        if isinstance(error, SigmascopeError) and text
+        else f"{kind}: {text}".removesuffix(": ")
+    )
     return Failure(name, kind, told, "".join(traceback.format_exception(error)))
 
 

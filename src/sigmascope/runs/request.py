@@ -64,7 +64,10 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.count:
-            raise InputError(f"there is no shard {self.index} of {self.count}. Count from 1 to the number of shards.")
+            raise InputError(
+                f"there is no shard {self.index} of {self.count}. Count from 1 to the number "
+                "of shards."
+            )
 
     def of(self, items: Sequence[T]) -> tuple[T, ...]:
         """Return the items of this shard; those of all shards together are all items, each once."""
@@ -72,7 +75,11 @@ class Shard:
 
 
 def request_for(
-    names: Sequence[str], data: Selection, *, weights: str = "default", options: Mapping[str, Any] | None = None
+    names: Sequence[str],
+    data: Selection,
+    *,
+    weights: str = "default",
+    options: Mapping[str, Any] | None = None,
 ) -> Request:
     """Check what is asked for.
 
@@ -86,7 +93,9 @@ def request_for(
         OptionError, InputError, InputTypeError: naming what is wrong.
     """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InputTypeError("names is no list of names. Pass a list such as ['torchvision/resnet50'].")
+        raise InputTypeError(
+            "names is no list of names. Pass a list such as ['torchvision/resnet50']."
+        )
     if not names:
         raise InputError("there are no names of networks. Pass at least one.")
     for name, times in Counter(names).items():
@@ -99,9 +108,14 @@ def request_for(
 
 def _check_file(weights: str, networks: int) -> None:
     if networks > 1:
-        raise InputError(f"the weights of {weights} cannot fit {networks} networks. Measure one network, or use their own.")
+        raise InputError(
+            f"the weights of {weights} cannot fit {networks} networks. Measure one network, "
+            "or use their own."
+        )
     if not Path(weights).is_file():
-        raise InputError(f"weights={weights!r} is no file. Pass 'default', 'none' or a file of weights.")
+        raise InputError(
+            f"weights={weights!r} is no file. Pass 'default', 'none' or a file of weights."
+        )
 
 
 def _options(given: Mapping[str, Any]) -> Options:
@@ -109,8 +123,15 @@ def _options(given: Mapping[str, Any]) -> Options:
     for name in given:
         check_option("option", name, sorted(known))
     if not isinstance(given.get("pool", ""), str):
-        raise OptionError("pool is a function, which a folder of runs cannot remember. Pass a name, or call signature().")
-    defaults = {name: one.default for name, one in inspect.signature(signature).parameters.items() if name in known}
+        raise OptionError(
+            "pool is a function, which a folder of runs cannot remember. Pass a name, or "
+            "call signature()."
+        )
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(signature).parameters.items()
+        if name in known
+    }
     return checked_options({**defaults, "channel_axis": {}, **given})
 
 
@@ -118,7 +139,9 @@ def _digests(names: Sequence[str], weights: str) -> dict[str, str]:
     """Digest the files that a request names, so that it is another one when they change."""
     paths = [weights] if weights not in ("default", "none") else []
     paths += [name.removeprefix("onnx:") for name in names if name.startswith("onnx:")]
-    paths += [name.removeprefix("py:").rpartition(":")[0] for name in names if name.startswith("py:")]
+    paths += [
+        name.removeprefix("py:").rpartition(":")[0] for name in names if name.startswith("py:")
+    ]
     return {path: _digest(path) for path in dict.fromkeys(paths) if Path(path).is_file()}
 
 
@@ -139,7 +162,7 @@ def differences(there: Request, here: Request) -> list[str]:
 
 
 def unlike(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Name what differs between two descriptions, also inside of dicts; what is missing counts as None.
+    """Name what differs between two descriptions, also inside dicts; what is missing counts as None.
 
     >>> list(unlike({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}))
     ['a.b is 1 there and 3 here']

@@ -45,13 +45,15 @@ def measure_runs(
 ) -> Iterator[Outcome]:
     """Measure the networks of a request, one after the other.
 
-    A run may be killed at any moment: the same call goes on where it stopped, with the same result as a run in one piece.
-    Several processes, on one machine or on many, may share a folder; whoever comes first to a network measures it.
+    A run may be killed at any moment: the same call goes on where it stopped, with the same result
+    as a run in one piece. Several processes, on one machine or on many, may share a folder; whoever
+    comes first to a network measures it.
 
     Args:
         request: what is asked for.
-        out: a folder; a file that ends in `.json`, for a single network; or None to write nothing. A file that is finished
-            is measured anew, since it does not say on which data it was measured; its facts are written beside it.
+        out: a folder; a file that ends in `.json`, for a single network; or None to write nothing.
+            A file that is finished is measured anew, since it does not say on which data it was
+            measured; its facts are written beside it.
         shard: the networks to measure; by default all.
         resume: whether to keep what the folder already has, and to continue what was begun.
         device: of the networks; "auto" is the first GPU of CUDA, or else the CPU.
@@ -62,7 +64,8 @@ def measure_runs(
 
     Raises:
         ResumeError: the folder belongs to another request.
-        OptionError, InputError: data or a device that cannot be used; a folder or a file that holds other things.
+        OptionError, InputError: data or a device that cannot be used; a folder or a file that holds
+            other things.
 
     >>> from sigmascope.runs.request import Selection, request_for
     >>> request = request_for(["sigmascope/resnet20", "sigmascope/resnet2"], Selection("embedded", limit=64))
@@ -74,7 +77,10 @@ def measure_runs(
     manner = _Manner(request, resume, checked_device(device), progress)
     _check_data(request)
     chosen = (shard or Shard()).of(request.names)
-    return (_outcome(manner, name, place) for name, place in zip(chosen, _places(request, chosen, out), strict=True))
+    return (
+        _outcome(manner, name, place)
+        for name, place in zip(chosen, _places(request, chosen, out), strict=True)
+    )
 
 
 def _places(request: Request, names: tuple[str, ...], out: Location | None) -> list[Place | None]:
@@ -95,11 +101,15 @@ def checked_device(device: str) -> torch.device:
         OptionError: there is no such device, or it cannot be used.
     """
     try:
-        found = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        found = torch.device(
+            ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        )
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError) as error:  # torch raises either, by how it was built
         told = str(error).partition("\n")[0]
-        raise OptionError(f"device={device!r} cannot be used here ({told}). Choose 'auto' or 'cpu'.") from error
+        raise OptionError(
+            f"device={device!r} cannot be used here ({told}). Choose 'auto' or 'cpu'."
+        ) from error
     return found
 
 
@@ -150,10 +160,12 @@ def _kept(manner: _Manner, name: str, place: Place) -> Outcome | None:
     if not manner.resume:
         place.journal.unlink(missing_ok=True)
         return None
-    if place.failure is None or not place.facts.exists():  # a file of its own, or nothing that is finished
+    # a file of its own, or nothing that is finished
+    if place.failure is None or not place.facts.exists():
         return None
     found = finished(place, manner.request, name)
-    if found is None or place.failure.exists():  # the failure is the younger one: it was to be measured again
+    # the failure is the younger one: it was to be measured again
+    if found is None or place.failure.exists():
         return None
     _tidy(place)
     return Outcome(name, "kept", found, read_record(Facts, place.facts), place.signature)
@@ -161,11 +173,16 @@ def _kept(manner: _Manner, name: str, place: Place) -> Outcome | None:
 
 def _measured(manner: _Manner, name: str, place: Place | None) -> tuple[Signature, Facts]:
     request = manner.request
-    entry = model(name, weights=None if request.weights == "none" else request.weights, seed=request.options.seed)
+    entry = model(
+        name,
+        weights=None if request.weights == "none" else request.weights,
+        seed=request.options.seed,
+    )
     facts = Facts(name, **entry.facts())
     found = _signature(manner, entry, place.journal if place else None)
     if place:
-        write_record(place.facts, facts)  # first, so that a signature never stands without its facts
+        # first, so that a signature never stands without its facts
+        write_record(place.facts, facts)
         found.save(place.signature)
         _tidy(place)
     return found, facts
@@ -176,7 +193,9 @@ def _signature(manner: _Manner, entry: Model, journal: Path | None) -> Signature
     batches = _data(manner.request, entry.transform)
     given = {field.name: getattr(options, field.name) for field in fields(options)}
     entry.network.to(manner.device)
-    return signature(entry.network, batches, name=entry.name, resume=journal, progress=manner.progress, **given)
+    return signature(
+        entry.network, batches, name=entry.name, resume=journal, progress=manner.progress, **given
+    )
 
 
 def _tidy(place: Place) -> None:

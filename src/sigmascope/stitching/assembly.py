@@ -1,9 +1,12 @@
-"""A stitched network: cut two networks at one value, and join the front of one to the back of the other.
+"""A stitched network: cut two networks at one value, and join the front of one to the back of the
+other.
 
-What the value is computed from comes from the front, everything else from the back, by the graph and not by the order of
-modules. A projection on the shortcut of a block so belongs to the front where the block's output is the value, and to the
-back where the value is inside the block: there it is the back's projection that is given the front's block input. Values that
-go past the site, such as that block input, stay what the front made of them. Batch norm takes its statistics along with it.
+What the value is computed from comes from the front, everything else from the back, by the graph
+and not by the order of modules. A projection on the shortcut of a block so belongs to the front
+where the block's output is the value, and to the back where the value is inside the block: there it
+is the back's projection that is given the front's block input. Values that go past the site, such
+as that block input, stay what the front made of them. Batch norm takes its statistics along with
+it.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ class Halves:
 
 @dataclass(frozen=True)
 class Joint:
-    """Two networks that are ready to be stitched: their halves, and what the value between them looks like."""
+    """Two networks that are ready to be stitched: their halves, and what the value between them
+    looks like.
+    """
 
     front: Halves
     back: Halves
@@ -69,17 +74,25 @@ class StitchedNetwork(nn.Module):
 
 
 def assemble(
-    front: nn.Module, back: nn.Module, *, at: str, inputs: Tensor, stitch: Monomial | Array | None = None, style: str = "auto"
+    front: nn.Module,
+    back: nn.Module,
+    *,
+    at: str,
+    inputs: Tensor,
+    stitch: Monomial | Array | None = None,
+    style: str = "auto",
 ) -> StitchedNetwork:
     """Join the front of one network to the back of another by a given matrix.
 
     Args:
         front: a network that torch.fx can trace; it is copied, not changed.
         back: another one of the same structure.
-        at: the site, named as `sigmascope.signature` names it, or the path of a module whose output it is.
+        at: the site, named as `sigmascope.signature` names it, or the path of a module whose output
+            it is.
         inputs: a few inputs that both take.
         stitch: a group element or matrix (c, c); by default the identity.
-        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" goes by the layers that made the value.
+        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" goes by the layers
+            that made the value.
 
     Raises:
         NetworkError: a network that cannot be traced or cut, or two that differ in structure.
@@ -94,7 +107,9 @@ def assemble(
     """
     joint = prepare(front, back, at=at, inputs=inputs, style=style)
     device, dtype = place_of(joint.front.before)
-    layer = Stitch("fixed", joint.channels, joint.style).to(device, dtype or torch.get_default_dtype())
+    layer = Stitch("fixed", joint.channels, joint.style).to(
+        device, dtype or torch.get_default_dtype()
+    )
     if stitch is not None:
         layer.set_matrix(as_matrix(stitch, joint.channels))
     return StitchedNetwork(joint.front.before, layer, joint.back.after).eval()
@@ -109,8 +124,12 @@ def prepare(
     style: str = "auto",
     names: tuple[str, str] | None = None,
 ) -> Joint:
-    """Cut two networks at the same site and check that the parts fit; see `assemble`. Errors use the `names`, if any."""
-    one, two = (traced(copy.deepcopy(unwrapped(network)).requires_grad_(False)) for network in (front, back))
+    """Cut two networks at the same site and check that the parts fit; see `assemble`. Errors use
+    the `names`, if any.
+    """
+    one, two = (
+        traced(copy.deepcopy(unwrapped(network)).requires_grad_(False)) for network in (front, back)
+    )
     _check_alike(one, two, names)
     halves = [cut(network, at, inputs) for network in (one, two)]
     shapes = []
@@ -119,16 +138,20 @@ def prepare(
             shapes.append(tuple(half.before(inputs)[0].shape))
     if shapes[0] != shapes[1]:
         raise InputError(
-            f"at {at} the front has {shapes[0][1:]} and the back {shapes[1][1:]} for each sample. Stitches are square: choose "
+            f"at {at} the front has {shapes[0][1:]} and the back {shapes[1][1:]} for each "
+            "sample. Stitches are square: choose "
             "networks or sites of equal width and size."
         )
     axis = layout_at(halves[0].before, inputs).axis if style == "auto" else None
     found = style_of(shapes[0], style, axis)
-    return Joint(halves[0], halves[1], halves[0].site, shapes[0][channel_axis(shapes[0], found)], found)
+    return Joint(
+        halves[0], halves[1], halves[0].site, shapes[0][channel_axis(shapes[0], found)], found
+    )
 
 
 def cut(found: Traced, at: str, inputs: Tensor) -> Halves:
-    """Cut a traced network at a site, and check on a few inputs that the halves compute what it computes.
+    """Cut a traced network at a site, and check on a few inputs that the halves compute what it
+    computes.
 
     Raises:
         OptionError: no such site.
@@ -140,23 +163,38 @@ def cut(found: Traced, at: str, inputs: Tensor) -> Halves:
     with left_as_it_was(found.network, mode="eval"):
         expected = found.network(inputs)
     if not isinstance(expected, Tensor) or expected.ndim != 2 or len(expected) != len(inputs):
-        raise NetworkError("the network does not put out one tensor (n, classes). Wrap it so that it returns its logits.")
+        raise NetworkError(
+            "the network does not put out one tensor (n, classes). Wrap it so that it "
+            "returns its logits."
+        )
     with left_as_it_was(halves.before, mode="eval"), left_as_it_was(halves.after, mode="eval"):
         crossed = halves.before(inputs)
-        if not isinstance(crossed[0], Tensor) or not crossed[0].is_floating_point() or len(crossed[0]) != len(inputs):
-            raise NetworkError(f"at {at} there is no tensor with one row for each sample. Choose another site.")
+        if (
+            not isinstance(crossed[0], Tensor)
+            or not crossed[0].is_floating_point()
+            or len(crossed[0]) != len(inputs)
+        ):
+            raise NetworkError(
+                f"at {at} there is no tensor with one row for each sample. Choose another site."
+            )
         difference = (halves.after(*crossed) - expected).abs().max()
-    if not float(difference) <= ROUNDING.get(expected.dtype, 1e-2) * max(1.0, float(expected.abs().max())):
+    if not float(difference) <= ROUNDING.get(expected.dtype, 1e-2) * max(
+        1.0, float(expected.abs().max())
+    ):
         raise NetworkError(
-            f"cut at {at} and joined again, the network computes something else: its forward pass changes values where the "
-            "graph does not show it. Write operations in place, such as x.add_(y), so that their result is used."
+            f"cut at {at} and joined again, the network computes something else: its forward "
+            "pass changes values where the "
+            "graph does not show it. Write operations in place, such as x.add_(y), so that "
+            "their result is used."
         )
     return halves
 
 
 def _before(found: Traced, values: list[fx.Node]) -> fx.GraphModule:
     """Build the part that computes the values that cross."""
-    needed = set().union(*map(ancestors, values)) | {node for node in found.graph.nodes if node.op == "placeholder"}
+    needed = set().union(*map(ancestors, values)) | {
+        node for node in found.graph.nodes if node.op == "placeholder"
+    }
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     for node in found.graph.nodes:
         if node in needed:
@@ -191,7 +229,9 @@ def _up_to(node: fx.Node, values: set[fx.Node]) -> set[fx.Node]:
 
 
 def _module(network: nn.Module, graph: fx.Graph) -> fx.GraphModule:
-    """Make a module of a graph, with copies of what it uses of the network; both halves may use one module."""
+    """Make a module of a graph, with copies of what it uses of the network; both halves may use one
+    module.
+    """
     graph.lint()
     return fx.GraphModule(copy.deepcopy(network), graph).eval()
 
@@ -201,7 +241,8 @@ def _check_alike(one: Traced, two: Traced, names: tuple[str, str] | None) -> Non
     if difference:
         front, back = names or tuple(type(found.network).__name__ for found in (one, two))
         raise NetworkError(
-            f"the front {front} and the back {back} differ in structure: {difference}. Stitch networks of one architecture."
+            f"the front {front} and the back {back} differ in structure: {difference}. "
+            "Stitch networks of one architecture."
         )
 
 
@@ -211,11 +252,17 @@ def _difference(one: Traced, two: Traced) -> str:
     for number, (first, second) in enumerate(zip(*nodes, strict=False)):
         if first != second:
             return f"operation {number} is {first} in the front and {second} in the back"
-    return "" if len(nodes[0]) == len(nodes[1]) else f"they have {len(nodes[0])} and {len(nodes[1])} operations"
+    return (
+        ""
+        if len(nodes[0]) == len(nodes[1])
+        else f"they have {len(nodes[0])} and {len(nodes[1])} operations"
+    )
 
 
 def _described(found: Traced, node: fx.Node) -> str:
-    """Name an operation in the words of the network; a placeholder has a name of its own, which says nothing."""
+    """Name an operation in the words of the network; a placeholder has a name of its own, which
+    says nothing.
+    """
     if node.op in ("placeholder", "output"):
         return {"placeholder": "an input", "output": "the end"}[node.op]
     if node.op == "call_module":

@@ -1,4 +1,6 @@
-"""A training that can go on after it was stopped: its state in one file, replaced after every epoch."""
+"""A training that can go on after it was stopped: its state in one file, replaced after every
+epoch.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,21 @@ BUFFERS = ("stitch", "front", "back", "before")
 
 def save_checkpoint(path: Path, training: Training, key: dict[str, object]) -> None:
     """Write the state of a training, which belongs to the run that `key` describes."""
-    tensors: dict[str, Tensor] = {f"front/{name}": value for name, value in training.front.named_buffers()}
+    tensors: dict[str, Tensor] = {
+        f"front/{name}": value for name, value in training.front.named_buffers()
+    }
     seams: list[object] = []
     for number, seam in enumerate(training.seams):
         tensors |= {f"{number}/{name}": value for name, value in _tensors(seam).items()}
-        best = None if seam.best is None else [seam.best.epoch, seam.best.accuracy, seam.best.scaled]
-        state = {"history": encode(seam.history), "scaled": seam.stitch.scaled, "reason": seam.reason, "best": best}
+        best = (
+            None if seam.best is None else [seam.best.epoch, seam.best.accuracy, seam.best.scaled]
+        )
+        state = {
+            "history": encode(seam.history),
+            "scaled": seam.stitch.scaled,
+            "reason": seam.reason,
+            "best": best,
+        }
         seams.append(state)
     write_features(path, tensors, {"key": key, "done": training.done, "seams": seams})
 
@@ -39,9 +50,12 @@ def load_checkpoint(path: Path, training: Training, key: dict[str, object]) -> N
     tensors, info = read_features(path)
     if info.get("key") != key:
         found: Any = info.get("key")
-        names = [name for name in key if not isinstance(found, dict) or found.get(name) != key[name]]
+        names = [
+            name for name in key if not isinstance(found, dict) or found.get(name) != key[name]
+        ]
         raise ResumeError(
-            f"{path} belongs to another run: {', '.join(names) or 'its description'} differ. Use the same networks, data, "
+            f"{path} belongs to another run: {', '.join(names) or 'its description'} differ. "
+            "Use the same networks, data, "
             "settings and kind of device, choose another file, or remove this one."
         )
     try:
@@ -59,10 +73,16 @@ def _tensors(seam: Seam) -> dict[str, Tensor]:
     found |= {f"back/{name}": value for name, value in seam.back.named_buffers()}
     for place, parameter in enumerate(_trained(seam)):
         held = seam.optimizer.state.get(parameter, {})
-        found |= {f"optimizer/{place}/{key}": value for key, value in held.items() if isinstance(value, Tensor)}
+        found |= {
+            f"optimizer/{place}/{key}": value
+            for key, value in held.items()
+            if isinstance(value, Tensor)
+        }
     if seam.best is not None:
         for part in BUFFERS:
-            found |= {f"best/{part}/{name}": value for name, value in getattr(seam.best, part).items()}
+            found |= {
+                f"best/{part}/{name}": value for name, value in getattr(seam.best, part).items()
+            }
     return found
 
 
@@ -72,14 +92,18 @@ def _fill(seam: Seam, tensors: dict[str, Tensor], state: Any, path: str) -> None
     seam.restore(_part(tensors, "stitch/"), _part(tensors, "back/"))
     for place, parameter in enumerate(_trained(seam)):
         for key, value in _part(tensors, f"optimizer/{place}/").items():
-            alone = key == "step" and not seam.optimizer.defaults.get("capturable")  # torch keeps that one on the CPU
+            # torch keeps that one on the CPU
+            alone = key == "step" and not seam.optimizer.defaults.get("capturable")
             seam.optimizer.state[parameter][key] = value if alone else value.to(parameter.device)
     seam.history = list(decode(tuple[Epoch, ...], state["history"], f"{path}: history"))
     seam.reason = state["reason"]
     if state["best"] is not None:
         epoch, accuracy, scaled = state["best"]
         device = seam.loss_sum.device
-        parts = {part: {n: v.to(device) for n, v in _part(tensors, f"best/{part}/").items()} for part in BUFFERS}
+        parts = {
+            part: {n: v.to(device) for n, v in _part(tensors, f"best/{part}/").items()}
+            for part in BUFFERS
+        }
         seam.best = Snapshot(epoch, accuracy, scaled, **parts)
 
 
@@ -88,4 +112,8 @@ def _trained(seam: Seam) -> list[Tensor]:
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -13,7 +13,16 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError, check_option
 
-__all__ = ["AUGMENTATIONS", "Feed", "Samples", "StitchData", "as_data", "check_labels", "divided", "read_data"]
+__all__ = [
+    "AUGMENTATIONS",
+    "Feed",
+    "Samples",
+    "StitchData",
+    "as_data",
+    "check_labels",
+    "divided",
+    "read_data",
+]
 
 Samples: TypeAlias = tuple[Tensor, Tensor]
 """Inputs (n, …) and labels (n,), whole numbers."""
@@ -22,21 +31,29 @@ SHIFT = 2
 
 
 def flip_and_shift(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Mirror half of the images (n, c, h, w) and shift all by up to two pixels; 0, their mean, comes in from outside."""
+    """Mirror half of the images (n, c, h, w) and shift all by up to two pixels; 0, their mean,
+    comes in from outside.
+    """
     n, _, height, width = images.shape
     flips = torch.rand(n, generator=generator, device=images.device) < 0.5
     images = torch.where(flips[:, None, None, None], images.flip(3), images)
     padded = F.pad(images, (SHIFT,) * 4)
     places = torch.randint(2 * SHIFT + 1, (2, n, 1), generator=generator, device=images.device)
     rows, columns = (
-        place + torch.arange(size, device=images.device) for place, size in zip(places, (height, width), strict=True)
+        place + torch.arange(size, device=images.device)
+        for place, size in zip(places, (height, width), strict=True)
     )
     samples = torch.arange(n, device=images.device)[:, None, None]
     # The sliced axis of channels goes last among indexed ones, so it is moved back.
-    return padded[samples, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+    return (
+        padded[samples, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+    )
 
 
-AUGMENTATIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor] | None] = {"none": None, "flip-shift": flip_and_shift}
+AUGMENTATIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor] | None] = {
+    "none": None,
+    "flip-shift": flip_and_shift,
+}
 """Name -> function of prepared images and a generator."""
 
 
@@ -47,7 +64,8 @@ class StitchData:
     Attributes:
         train: inputs (n, …) and labels (n,).
         test: the same for the test.
-        prepare: what makes a network's inputs of a batch, such as normalising bytes; by default they are taken as they are.
+        prepare: what makes a network's inputs of a batch, such as normalising bytes; by default
+            they are taken as they are.
         augment: a row of `AUGMENTATIONS`, applied to prepared training inputs.
 
     Raises:
@@ -64,22 +82,36 @@ class StitchData:
         check_option("augment", self.augment, AUGMENTATIONS)
         for name in ("train", "test"):
             pair = getattr(self, name)
-            if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(one, Tensor) for one in pair):
-                raise InputTypeError(f"{name} is no pair of tensors (inputs, labels). Use read_data for loaders.")
+            if (
+                not isinstance(pair, tuple)
+                or len(pair) != 2
+                or not all(isinstance(one, Tensor) for one in pair)
+            ):
+                raise InputTypeError(
+                    f"{name} is no pair of tensors (inputs, labels). Use read_data for loaders."
+                )
             inputs, labels = pair
-            if labels.ndim != 1 or labels.is_floating_point() or len(labels) != len(inputs) or not len(labels):
+            if (
+                labels.ndim != 1
+                or labels.is_floating_point()
+                or len(labels) != len(inputs)
+                or not len(labels)
+            ):
                 raise InputError(
-                    f"{name} has inputs {tuple(inputs.shape)} and labels {tuple(labels.shape)} of {labels.dtype}. "
+                    f"{name} has inputs {tuple(inputs.shape)} and labels "
+                    f"{tuple(labels.shape)} of {labels.dtype}. "
                     "Pass (n, …) and whole numbers (n,) with n ≥ 1."
                 )
         if self.augment != "none" and self.train[0].ndim != 4:
             raise InputError(
-                f"augment={self.augment!r} needs images (n, c, h, w), not {tuple(self.train[0].shape)}. Use 'none'."
+                f"augment={self.augment!r} needs images (n, c, h, w), not "
+                f"{tuple(self.train[0].shape)}. Use 'none'."
             )
 
 
 def as_data(data: object) -> StitchData:
-    """Return data for stitching, from itself or from a pair (training, test) of loaders or samples; see `read_data`.
+    """Return data for stitching, from itself or from a pair (training, test) of loaders or samples;
+    see `read_data`.
 
     Raises:
         InputTypeError: neither.
@@ -89,12 +121,20 @@ def as_data(data: object) -> StitchData:
     if isinstance(data, (tuple, list)) and len(data) == 2:
         return read_data(data[0], data[1])
     raise InputTypeError(
-        f"data is a {type(data).__name__}. Pass a pair (training, test) of loaders or of (inputs, labels), or a StitchData."
+        f"data is a {type(data).__name__}. Pass a pair (training, test) of loaders or of "
+        "(inputs, labels), or a StitchData."
     )
 
 
-def read_data(train: Any, test: Any, *, prepare: Callable[[Tensor], Tensor] | None = None, augment: str = "none") -> StitchData:
-    """Read loaders once into memory; what a loader does at random is then done once, so leave augmenting to `augment`.
+def read_data(
+    train: Any,
+    test: Any,
+    *,
+    prepare: Callable[[Tensor], Tensor] | None = None,
+    augment: str = "none",
+) -> StitchData:
+    """Read loaders once into memory; what a loader does at random is then done once, so leave
+    augmenting to `augment`.
 
     Args:
         train: a loader or list of batches (inputs, labels), or one such pair of tensors or arrays.
@@ -116,11 +156,16 @@ def _read(batches: Any, name: str) -> Samples:
     if isinstance(batches, (tuple, list)) and len(batches) == 2 and _is_labels(batches[1]):
         batches = [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
-        raise InputTypeError(f"{name} is a {type(batches).__name__}. Pass a loader or list of batches (inputs, labels).")
+        raise InputTypeError(
+            f"{name} is a {type(batches).__name__}. Pass a loader or list of batches "
+            "(inputs, labels)."
+        )
     parts = []
     for batch in batches:
         if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-            raise InputTypeError(f"{name} yields a {type(batch).__name__}. Yield batches (inputs, labels).")
+            raise InputTypeError(
+                f"{name} yields a {type(batch).__name__}. Yield batches (inputs, labels)."
+            )
         parts.append(tuple(torch.as_tensor(one) for one in batch[:2]))
     if not parts:
         raise InputError(f"{name} is empty. Pass at least one batch.")
@@ -141,13 +186,15 @@ def check_labels(labels: Tensor, classes: int) -> None:
     least, most = (int(one) for one in labels.long().aminmax())
     if least < 0 or most >= classes:
         raise InputError(
-            f"labels go from {least} to {most}, and there are {classes} classes, from 0 to {classes - 1}. Pass data of the "
+            f"labels go from {least} to {most}, and there are {classes} classes, from 0 to "
+            f"{classes - 1}. Pass data of the "
             "task that the network was trained for."
         )
 
 
 def divided(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Divide the numbers 0 … count - 1 at random into those to train on and those to choose by, a `share`; none is in both.
+    """Divide the numbers 0 … count - 1 at random into those to train on and those to choose by, a
+    `share`; none is in both.
 
     Raises:
         InputError: too few for both.
@@ -159,7 +206,10 @@ def divided(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     held = round(count * share)
     if not 0 < held < count:
-        raise InputError(f"a share of {share} of {count} samples leaves nothing on one side. Pass more data, or another share.")
+        raise InputError(
+            f"a share of {share} of {count} samples leaves nothing on one side. Pass more "
+            "data, or another share."
+        )
     return order[held:].sort().values, order[:held].sort().values
 
 
@@ -175,7 +225,12 @@ class Feed:
     """
 
     def __init__(
-        self, samples: Samples, data: StitchData, device: torch.device, dtype: torch.dtype | None, chosen: Tensor | None = None
+        self,
+        samples: Samples,
+        data: StitchData,
+        device: torch.device,
+        dtype: torch.dtype | None,
+        chosen: Tensor | None = None,
     ) -> None:
         self.inputs, self.labels = (one.to(device) for one in samples)
         self.labels = self.labels.long()
@@ -190,17 +245,27 @@ class Feed:
         for numbers in torch.split(self.chosen, size):
             yield numbers, self._prepared(numbers), self.labels[numbers]
 
-    def shuffled(self, size: int, seed: int, *, limit: int | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield full batches in an order drawn with the seed, augmented; a rest is dropped, unless it is all there is."""
+    def shuffled(
+        self, size: int, seed: int, *, limit: int | None = None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield full batches in an order drawn with the seed, augmented; a rest is dropped, unless
+        it is all there is.
+        """
         device = self.chosen.device
-        order = self.chosen[torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)).to(device)]
+        order = self.chosen[
+            torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)).to(device)
+        ]
         augment = AUGMENTATIONS[self._data.augment]
         generator = torch.Generator(device).manual_seed(seed)
         size = min(size, len(self))
         for number in range(self.steps(size, limit)):
             numbers = order[number * size : (number + 1) * size]
             inputs = self._prepared(numbers)
-            yield numbers, inputs if augment is None else augment(inputs, generator), self.labels[numbers]
+            yield (
+                numbers,
+                inputs if augment is None else augment(inputs, generator),
+                self.labels[numbers],
+            )
 
     def steps(self, size: int, limit: int | None = None) -> int:
         """Return the number of full batches."""
@@ -209,4 +274,8 @@ class Feed:
     def _prepared(self, numbers: Tensor) -> Tensor:
         inputs = self.inputs[numbers]
         inputs = inputs if self._data.prepare is None else self._data.prepare(inputs)
-        return inputs.to(self._dtype) if self._dtype is not None and inputs.is_floating_point() else inputs
+        return (
+            inputs.to(self._dtype)
+            if self._dtype is not None and inputs.is_floating_point()
+            else inputs
+        )

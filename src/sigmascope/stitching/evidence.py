@@ -1,6 +1,8 @@
-"""Which axis of the value at a site holds the channels: from what produced it, not from the number of its axes.
+"""Which axis of the value at a site holds the channels: from what produced it, not from the number
+of its axes.
 
-Maps may have their channels last and sequences on axis 1; a stitch on the wrong axis would run, and mix positions.
+Maps may have their channels last and sequences on axis 1; a stitch on the wrong axis would run, and
+mix positions.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ MARK = "mark"
 
 
 class _Marked(nn.Module):
-    """The front, with an activation behind the site: a recorder tells where the channels of an activation's input are."""
+    """The front, with an activation behind the site: a recorder tells where the channels of an
+    activation's input are.
+    """
 
     def __init__(self, before: nn.Module) -> None:
         super().__init__()
@@ -30,7 +34,8 @@ class _Marked(nn.Module):
 
 
 def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
-    """Follow the channels through the front of a network to the site, as `sigmascope.symmetry.compare` does.
+    """Follow the channels through the front of a network to the site, as
+    `sigmascope.symmetry.compare` does.
 
     Args:
         before: the first half of a network, which puts out the value of the site first.

@@ -1,8 +1,10 @@
-"""What a stitch may be: the table of families. A stitch is a matrix (c, c) on the channels, without bias and batch norm.
+"""What a stitch may be: the table of families. A stitch is a matrix (c, c) on the channels, without
+bias and batch norm.
 
-A row says where the parameters of a family begin, which matrix they stand for, and what keeps them within the family. The
-matrix in training may be a relaxation; `exact` asks for the member of the family itself, which is what is evaluated. It is
-computed from the parameters whenever it is asked for: a matrix that is kept would outlive them.
+A row says where the parameters of a family begin, which matrix they stand for, and what keeps them
+within the family. The matrix in training may be a relaxation; `exact` asks for the member of the
+family itself, which is what is evaluated. It is computed from the parameters whenever it is asked
+for: a matrix that is kept would outlive them.
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ __all__ = ["FAMILIES", "Family", "Moments", "Parameters", "sparsity"]
 Parameters: TypeAlias = dict[str, Tensor]
 
 FIRST_ITERATIONS = 100  # of Sinkhorn, where a permutation begins
-TINY, SPARSE = 1e-4, 1e-3  # lasso entries that count as 0 in evaluation, and those that count as sparse
+# lasso entries that count as 0 in evaluation, and those that count as sparse
+TINY, SPARSE = 1e-4, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over samples and positions, float64: of x xᵀ (c, c), of x yᵀ (c, c) and of the squares of y (c,)."""
+    """Sums over samples and positions, float64: of x xᵀ (c, c), of x yᵀ (c, c) and of the squares
+    of y (c,).
+    """
 
     xx: Tensor
     xy: Tensor
@@ -44,10 +49,12 @@ class Family:
 
     Attributes:
         text: what it is, in a line.
-        begin: number of channels, generator and settings -> the parameters at the start, float64, by name.
+        begin: number of channels, generator and settings -> the parameters at the start, float64,
+            by name.
         matrix: parameters, settings and whether the exact member is wanted -> (c, c).
         term: what is added to the loss; None for nothing.
-        project: what follows a step, in place: it brings the parameters back into the family, or nearer to zero.
+        project: what follows a step, in place: it brings the parameters back into the family, or
+            nearer to zero.
         constant: names of the parameters that are drawn at the start and not trained.
         decayed: names of the parameters that may decay.
         scales: the name of the scales, which a head start leaves out; they begin at `neutral`.
@@ -87,7 +94,10 @@ def _full(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
 def _low_rank(channels: int, generator: torch.Generator, settings: Settings) -> Parameters:
     rank = settings.rank
     if rank > channels:
-        raise InputError(f"rank={rank} is more than the {channels} channels of the site. Pass a smaller one, or family='full'.")
+        raise InputError(
+            f"rank={rank} is more than the {channels} channels of the site. Pass a smaller "
+            "one, or family='full'."
+        )
     down = _uniform((rank, channels), channels**-0.5, generator)
     return {"down": down, "up": _uniform((channels, rank), rank**-0.5, generator)}
 
@@ -95,18 +105,27 @@ def _low_rank(channels: int, generator: torch.Generator, settings: Settings) -> 
 def _lasso_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     """Take small entries for zeros where training cannot reach these."""
     weight = parameters["weight"]
-    return torch.where(weight.abs() < TINY, 0, weight) if exact and settings.shrinkage == "gradient" else weight
+    return (
+        torch.where(weight.abs() < TINY, 0, weight)
+        if exact and settings.shrinkage == "gradient"
+        else weight
+    )
 
 
 def _lasso_term(parameters: Parameters, settings: Settings) -> Tensor | None:
-    return settings.strength * parameters["weight"].abs().sum() if settings.shrinkage == "gradient" else None
+    return (
+        settings.strength * parameters["weight"].abs().sum()
+        if settings.shrinkage == "gradient"
+        else None
+    )
 
 
 def _lasso_project(parameters: Parameters, settings: Settings) -> None:
-    r"""Move entries towards 0 and stop there, by $\eta\lambda / (1 - \mu)$.
+    r"""Move entries toward 0 and stop there, by $\eta\lambda / (1 - \mu)$.
 
-    Momentum $\mu$ lets a gradient g that lasts move a weight by $\eta g / (1 - \mu)$ in a step, so it is here that a weight
-    rests where $g + \lambda\,\mathrm{sign}(w) = 0$, or at 0 where $|g| \le \lambda$.
+    Momentum $\mu$ lets a gradient g that lasts move a weight by $\eta g / (1 - \mu)$ in a step, so
+    it is here that a weight rests where $g + \lambda\,\mathrm{sign}(w) = 0$, or at 0 where $|g| \le
+    \lambda$.
     """
     if settings.shrinkage == "proximal":
         weight = parameters["weight"]
@@ -117,16 +136,23 @@ def _lasso_project(parameters: Parameters, settings: Settings) -> None:
 
 def _group_begin(channels: int, generator: torch.Generator, settings: Settings) -> Parameters:
     drawn = torch.rand(channels, channels, generator=generator, dtype=torch.float64)
-    begun = {"permutation": sinkhorn(drawn, FIRST_ITERATIONS), "scales": torch.ones(channels, dtype=torch.float64)}
+    begun = {
+        "permutation": sinkhorn(drawn, FIRST_ITERATIONS),
+        "scales": torch.ones(channels, dtype=torch.float64),
+    }
     if settings.rounding == "monotone":
-        begun["weights"] = torch.rand(channels, generator=generator, dtype=torch.float64).sort().values
+        begun["weights"] = (
+            torch.rand(channels, generator=generator, dtype=torch.float64).sort().values
+        )
     return begun
 
 
 def _group_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     permutation = parameters["permutation"]
     if exact:
-        permutation = round_permutation(permutation, settings.rounding, weights=parameters.get("weights"))
+        permutation = round_permutation(
+            permutation, settings.rounding, weights=parameters.get("weights")
+        )
     return permutation * parameters["scales"]
 
 
@@ -138,18 +164,25 @@ def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
 
 def _group_project(parameters: Parameters, settings: Settings) -> None:
     permutation, scales = parameters["permutation"], parameters["scales"]
-    permutation.copy_(permutation.clamp_min(0) if settings.projection == "none" else project(permutation))
+    permutation.copy_(
+        permutation.clamp_min(0) if settings.projection == "none" else project(permutation)
+    )
     scales.clamp_(min=0)
 
 
 def _sort_begin(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
-    return {"scores": _uniform((channels,), 1.0, generator), "log_scales": torch.zeros(channels, dtype=torch.float64)}
+    return {
+        "scores": _uniform((channels,), 1.0, generator),
+        "log_scales": torch.zeros(channels, dtype=torch.float64),
+    }
 
 
 def _sort_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     scores = parameters["scores"]
     temperature = settings.temperature / len(scores)
-    permutation = sort_permutation(scores) if exact else softsort(scores, temperature, settings.weighing)
+    permutation = (
+        sort_permutation(scores) if exact else softsort(scores, temperature, settings.weighing)
+    )
     return permutation * parameters["log_scales"].exp()
 
 
@@ -162,16 +195,22 @@ def _weight(parameters: Parameters, _: Settings, __: bool) -> Tensor:
 
 
 def _least_squares(moments: Moments) -> Tensor:
-    r"""Solve $\min_W \sum \|W x - y\|^2$; of several solutions, as with channels that are always zero, the smallest."""
+    r"""Solve $\min_W \sum \|W x - y\|^2$; of several solutions, as with channels that are always
+    zero, the smallest.
+    """
     solved: Tensor = torch.linalg.pinv(moments.xx, hermitian=True) @ moments.xy
     return solved.T
 
 
 def _matched(moments: Moments) -> Tensor:
-    """Return the permutation that matches normalised channels best, with the ratios of their norms as scales."""
+    """Return the permutation that matches normalised channels best, with the ratios of their norms
+    as scales.
+    """
     x_squares = moments.xx.diagonal()
     squares = [one.cpu().numpy().astype(np.float64) for one in (x_squares, moments.y_squares)]
-    found = torch.from_numpy(align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix).to(moments.xx)
+    found = torch.from_numpy(align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix).to(
+        moments.xx
+    )
     ratios = (moments.y_squares[:, None] / x_squares).sqrt()
     alive = (moments.y_squares[:, None] > 0) & (x_squares > 0)
     return found * torch.where(alive, ratios, 1.0)
@@ -219,7 +258,9 @@ FAMILIES: dict[str, Family] = {
         monomial=True,
         options=("temperature", "weighing", "scale_rate"),
     ),
-    "identity": Family("nothing between the two", _identity, _weight, adapts=True, monomial=True, is_trained=False),
+    "identity": Family(
+        "nothing between the two", _identity, _weight, adapts=True, monomial=True, is_trained=False
+    ),
     "least-squares": Family(
         "the matrix nearest to the other network's features",
         _identity,
@@ -243,7 +284,8 @@ FAMILIES: dict[str, Family] = {
 
 
 def sparsity(matrix: Tensor, threshold: float = SPARSE) -> float:
-    """Return the share of entries that are at most `threshold` in absolute value; 1 - 1/c for a permutation.
+    """Return the share of entries that are at most `threshold` in absolute value; 1 - 1/c for a
+    permutation.
 
     >>> sparsity(torch.eye(4))
     0.75

@@ -21,8 +21,8 @@ STYLES = {"conv": 1, "linear": -1}
 class Stitch(nn.Module):
     """A stitch of one family.
 
-    In training mode it applies the relaxation that is trained, in evaluation mode the exact member of the family, computed
-    anew each time.
+    In training mode it applies the relaxation that is trained, in evaluation mode the exact member
+    of the family, computed anew each time.
 
     Args:
         family: a row of `FAMILIES`.
@@ -39,7 +39,15 @@ class Stitch(nn.Module):
     [1.0, 2.0, 3.0]
     """
 
-    def __init__(self, family: str, channels: int, style: str, *, settings: Settings | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        family: str,
+        channels: int,
+        style: str,
+        *,
+        settings: Settings | None = None,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
         check_option("family", family, FAMILIES)
         check_option("style", style, STYLES)
@@ -49,7 +57,10 @@ class Stitch(nn.Module):
         row, dtype = FAMILIES[family], torch.get_default_dtype()
         begun = row.begin(channels, torch.Generator().manual_seed(seed), self.settings)
         self.values = nn.ParameterDict(
-            {name: nn.Parameter(value.to(dtype), requires_grad=name not in row.constant) for name, value in begun.items()}
+            {
+                name: nn.Parameter(value.to(dtype), requires_grad=name not in row.constant)
+                for name, value in begun.items()
+            }
         )
 
     def parameters_by_name(self) -> Parameters:
@@ -104,7 +115,8 @@ def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
 
 
 def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str:
-    """Return the style for features of a shape; "auto" goes by the axis of the channels, where there is a choice.
+    """Return the style for features of a shape; "auto" goes by the axis of the channels, where
+    there is a choice.
 
     Args:
         shape: (n, …) of the features.
@@ -120,7 +132,9 @@ def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str
     """
     check_option("style", style, ("auto", *STYLES))
     if len(shape) < 2:
-        raise InputError(f"the value at the site has the shape {shape}, without channels. Choose another site.")
+        raise InputError(
+            f"the value at the site has the shape {shape}, without channels. Choose another site."
+        )
     if style != "auto":
         return style
     if len(shape) == 2 or axis == len(shape) - 1:
@@ -129,7 +143,8 @@ def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str
         return "conv"
     told = "nothing tells which axis" if axis is None else f"axis {axis}"
     raise OptionError(
-        f"style='auto': of the value {shape} at the site, {told} holds the channels. Pass style=\"conv\" to stitch axis 1, or "
+        f"style='auto': of the value {shape} at the site, {told} holds the channels. Pass "
+        'style="conv" to stitch axis 1, or '
         'style="linear" to stitch the last axis.'
     )
 
@@ -145,9 +160,16 @@ def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
     Raises:
         InputError: of another size, or not finite.
     """
-    matrix = element.matrix() if isinstance(element, Monomial) else torch.as_tensor(element).detach().double()
+    matrix = (
+        element.matrix()
+        if isinstance(element, Monomial)
+        else torch.as_tensor(element).detach().double()
+    )
     if tuple(matrix.shape) != (channels, channels):
-        raise InputError(f"element has the shape {tuple(matrix.shape)}, and the site has {channels} channels. Pass (c, c).")
+        raise InputError(
+            f"element has the shape {tuple(matrix.shape)}, and the site has {channels} "
+            "channels. Pass (c, c)."
+        )
     if not bool(matrix.isfinite().all()):
         raise InputError("element has entries that are not finite.")
     return matrix

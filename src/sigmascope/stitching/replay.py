@@ -1,4 +1,6 @@
-"""A step that is run many times: on a GPU it is captured once and replayed, so that launching its parts costs nothing."""
+"""A step that is run many times: on a GPU it is captured once and replayed, so that launching its
+parts costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ class Step:
     """Runs a function of tensors, whose shapes do not change, for its effect on a state.
 
     Args:
-        run: the function. One that decides by the numbers in a tensor cannot be captured and is run as it is.
-        state: returns all tensors that it changes. Those that the first run makes, such as the moments of an optimizer, must
-            begin at zero.
+        run: the function. One that decides by the numbers in a tensor cannot be captured and is run
+            as it is.
+        state: returns all tensors that it changes. Those that the first run makes, such as the
+            moments of an optimizer, must begin at zero.
     """
 
     def __init__(self, run: Callable[..., None], state: Callable[[], list[Tensor]]) -> None:
@@ -43,7 +46,9 @@ class Step:
             self._graph.replay()
 
     def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph | None:
-        """Warm up, so that everything has its tensors, capture if that can be, and undo what the warm-up changed."""
+        """Warm up, so that everything has its tensors, capture if that can be, and undo what the
+        warm-up changed.
+        """
         self._inputs = tuple(value.clone() for value in inputs)
         before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
         drawn = torch.cuda.get_rng_state()
@@ -64,7 +69,9 @@ class Step:
         return graph
 
     def _graph_of_one(self) -> torch.cuda.CUDAGraph | None:
-        """Capture one run; None if it cannot be captured. What is wrong with the function itself was raised before."""
+        """Capture one run; None if it cannot be captured. What is wrong with the function itself
+        was raised before.
+        """
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph):

@@ -1,4 +1,6 @@
-"""Stitching two networks: one stitch, several that share their batches, or several to choose α from."""
+"""Stitching two networks: one stitch, several that share their batches, or several to choose α
+from.
+"""
 
 from __future__ import annotations
 
@@ -49,33 +51,40 @@ def stitch(
 ) -> StitchResult:
     """Stitch the front of one network to the back of another and measure what that costs.
 
-    Only the stitch, a matrix on the channels of one site, is trained. Both networks are copied and never changed. Everything
-    runs where they are: on a GPU the data are moved there once and a step is captured.
+    Only the stitch, a matrix on the channels of one site, is trained. Both networks are copied and
+    never changed. Everything runs where they are: on a GPU the data are moved there once and a step
+    is captured.
 
     Args:
         front: a network that puts out logits (n, classes) and that torch.fx can trace.
         back: another one of the same architecture, on the same device.
-        at: the site, named as `sigmascope.signature` names it, or the path of a module whose output it is; where a path is
-            both, it is the activation call that the signature names so. A wrong name lists the choices.
-        data: a pair (training, test), each a loader, a list of batches (inputs, labels) or one such pair; or a `StitchData`,
-            which can augment. Everything is read into memory once.
-        family: what the stitch may be: "full", "low-rank" (rank=), "lasso" (strength=), "relu-group" (alpha=), "softsort"; or
-            not trained: "identity", "least-squares", "permutation", "fixed" (element=).
+        at: the site, named as `sigmascope.signature` names it, or the path of a module whose output
+            it is; where a path is both, it is the activation call that the signature names so. A
+            wrong name lists the choices.
+        data: a pair (training, test), each a loader, a list of batches (inputs, labels) or one such
+            pair; or a `StitchData`, which can augment. Everything is read into memory once.
+        family: what the stitch may be: "full", "low-rank" (rank=), "lasso" (strength=),
+            "relu-group" (alpha=), "softsort"; or not trained: "identity", "least-squares",
+            "permutation", "fixed" (element=).
         preset: "paper" as the paper says, "as-run" as its scripts ran, "fast"; or `Settings`.
         element: for the family "fixed", a group element or matrix (c, c).
-        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" goes by the layers that made
-            the value at the site.
-        cache_front: keep what the front puts out for the training data, in memory (True) or in a folder. That is only right
-            without augmentation and with front_mode="eval".
-        checkpoint: a file from which a stopped run goes on where it was, on the same kind of device, to the same result.
-        seed: of the stitch at the start, the order of the data, the augmentation, and the samples that are held out.
+        style: "conv" for channels on axis 1, "linear" for the last axis; "auto" goes by the layers
+            that made the value at the site.
+        cache_front: keep what the front puts out for the training data, in memory (True) or in a
+            folder. That is only right without augmentation and with front_mode="eval".
+        checkpoint: a file from which a stopped run goes on where it was, on the same kind of
+            device, to the same result.
+        seed: of the stitch at the start, the order of the data, the augmentation, and the samples
+            that are held out.
         names: of the two networks; by default their classes.
         progress: whether to show a progress bar, on a terminal.
-        **changes: any of `Settings` that the family reads, such as epochs=5, batch=256, select_on="test".
+        **changes: any of `Settings` that the family reads, such as epochs=5, batch=256,
+            select_on="test".
 
     Raises:
         NetworkError: a network that cannot be traced, or two that differ in structure.
-        OptionError: an unknown site, family, preset or setting, or a setting that only other families read.
+        OptionError: an unknown site, family, preset or setting, or a setting that only other
+            families read.
         InputError, InputTypeError: data or shapes that do not fit.
         ResumeError: the checkpoint belongs to another run.
 
@@ -124,12 +133,14 @@ def stitch_many(
 ) -> list[StitchResult]:
     """Train several stitches of one pair at one site together: the front runs once for all of them.
 
-    Each gets the result that it would get alone, but for random layers such as dropout, which draw other numbers.
+    Each gets the result that it would get alone, but for random layers such as dropout, which draw
+    other numbers.
 
     Args:
         front: see `stitch`, as for all that is not named here.
         back: see `stitch`.
-        tasks: the stitches. They must agree in batch, epochs and whatever else concerns the data or the front.
+        tasks: the stitches. They must agree in batch, epochs and whatever else concerns the data or
+            the front.
         at: see `stitch`.
         data: see `stitch`.
         preset: see `stitch`.
@@ -153,9 +164,18 @@ def stitch_many(
         seams = [work.seam(task, one) for task, one in zip(tasks, settings, strict=True)]
         cache = _cache(work, cache_front)
         try:
-            training = Training(work.joint, seams, work.train, work.chosen, settings[0], seed=seed, cache=cache)
-            _train(training, checkpoint, work.key(tasks, settings, cached=cache is not None), " → ".join(titles), progress)
-            torch.manual_seed(seed)  # whatever was drawn in training, or not, as after a finished checkpoint
+            training = Training(
+                work.joint, seams, work.train, work.chosen, settings[0], seed=seed, cache=cache
+            )
+            _train(
+                training,
+                checkpoint,
+                work.key(tasks, settings, cached=cache is not None),
+                " → ".join(titles),
+                progress,
+            )
+            # whatever was drawn in training, or not, as after a finished checkpoint
+            torch.manual_seed(seed)
             own = _own_accuracies(front, back, work.test)
             return [work.result(training, seam, titles, own) for seam in seams]
         finally:
@@ -169,7 +189,8 @@ class CrossValidation:
 
     Attributes:
         alphas: the values.
-        results: one stitch for each, trained on the same part of the training data and judged on the rest of it.
+        results: one stitch for each, trained on the same part of the training data and judged on
+            the rest of it.
     """
 
     alphas: tuple[float, ...]
@@ -177,7 +198,8 @@ class CrossValidation:
 
     @property
     def chosen(self) -> StitchResult:
-        """The stitch with the best accuracy on the held-out training data; its `stitched_accuracy` is that on the test data.
+        """The stitch with the best accuracy on the held-out training data; its `stitched_accuracy`
+        is that on the test data.
 
         Raises:
             InputError: the training of all of them diverged.
@@ -190,17 +212,23 @@ class CrossValidation:
         return self.alphas[self._place()]
 
     def _place(self) -> int:
-        finished = [place for place, one in enumerate(self.results) if not math.isnan(one.chosen_accuracy)]
+        finished = [
+            place for place, one in enumerate(self.results) if not math.isnan(one.chosen_accuracy)
+        ]
         if not finished:
             tried = ", ".join(f"{alpha:g}" for alpha in self.alphas)
-            raise InputError(f"training diverged for every α ({tried}), so none can be chosen. Pass a lower rate.")
+            raise InputError(
+                f"training diverged for every α ({tried}), so none can be chosen. Pass a "
+                "lower rate."
+            )
         return max(finished, key=lambda place: self.results[place].chosen_accuracy)
 
     def __repr__(self) -> str:
         lines = [
             f"α = {alpha:g}: diverged"
             if math.isnan(one.chosen_accuracy)
-            else f"α = {alpha:g}: {one.chosen_accuracy:.2f} % held out, penalty {one.penalty:.2f}" + " ←" * (one is self.chosen)
+            else f"α = {alpha:g}: {one.chosen_accuracy:.2f} % held out, penalty {one.penalty:.2f}"
+            + " ←" * (one is self.chosen)
             for alpha, one in zip(self.alphas, self.results, strict=True)
         ]
         return "\n".join(lines)
@@ -224,8 +252,8 @@ def cross_validate(
 ) -> CrossValidation:
     """Choose α of a relu-group stitch on a part of the training data that it is not trained on.
 
-    As in the paper by default: one split into 80 and 20 %, five epochs, no head start, and before the test a pass over both
-    parts that adapts batch norm. The two parts are disjoint.
+    As in the paper by default: one split into 80 and 20 %, five epochs, no head start, and before
+    the test a pass over both parts that adapts batch norm. The two parts are disjoint.
 
     Args:
         front: see `stitch`, as for all that is not named here.
@@ -245,14 +273,38 @@ def cross_validate(
     Raises:
         OptionError: no alphas, or select_on="test".
     """
-    usual = {"epochs": 5, "head_start": 0, "validation": 0.2, "select_on": "validation", "final_pass": True}
+    usual = {
+        "epochs": 5,
+        "head_start": 0,
+        "validation": 0.2,
+        "select_on": "validation",
+        "final_pass": True,
+    }
     common = usual | changes
     values = tuple(float(alpha) for alpha in alphas)
     if common["select_on"] != "validation" or "alpha" in common or not values:
-        raise OptionError("cross-validation chooses from alphas=(…) by held-out data. Leave select_on and alpha out.")
+        raise OptionError(
+            "cross-validation chooses from alphas=(…) by held-out data. Leave select_on and "
+            "alpha out."
+        )
     tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in values]
-    given: dict[str, Any] = {"preset": preset, "style": style, "seed": seed, "names": names, "progress": progress}
-    found = stitch_many(front, back, tasks, at=at, data=data, cache_front=cache_front, checkpoint=checkpoint, **given)
+    given: dict[str, Any] = {
+        "preset": preset,
+        "style": style,
+        "seed": seed,
+        "names": names,
+        "progress": progress,
+    }
+    found = stitch_many(
+        front,
+        back,
+        tasks,
+        at=at,
+        data=data,
+        cache_front=cache_front,
+        checkpoint=checkpoint,
+        **given,
+    )
     return CrossValidation(values, tuple(found))
 
 
@@ -262,7 +314,10 @@ def _check_shared(settings: Sequence[Settings]) -> None:
     for name in SHARED:
         values = {getattr(one, name) for one in settings}
         if len(values) > 1:
-            raise OptionError(f"{name} is {' and '.join(map(str, values))} in tasks that share their batches. Pass one value.")
+            raise OptionError(
+                f"{name} is {' and '.join(map(str, values))} in tasks that share their "
+                "batches. Pass one value."
+            )
 
 
 def _cache(work: Work, cache_front: bool | str | Path) -> FrontCache | None:
@@ -273,7 +328,13 @@ def _cache(work: Work, cache_front: bool | str | Path) -> FrontCache | None:
     return FrontCache(front, work.everything, None if cache_front is True else Path(cache_front))
 
 
-def _train(training: Training, checkpoint: str | Path | None, key: dict[str, object], title: str, progress: bool) -> None:
+def _train(
+    training: Training,
+    checkpoint: str | Path | None,
+    key: dict[str, object],
+    title: str,
+    progress: bool,
+) -> None:
     """Run all epochs that are left, and write a checkpoint after each."""
     path = None if checkpoint is None else Path(checkpoint)
     is_new = path is None or not path.exists()

@@ -27,7 +27,8 @@ class Epoch:
 
     Attributes:
         number: from 1.
-        scaled: whether scales were trained; False during a head start and for families without scales.
+        scaled: whether scales were trained; False during a head start and for families without
+            scales.
         loss: the mean cross-entropy.
         accuracy: in percent, on the data by which the best epoch is chosen.
     """
@@ -129,7 +130,9 @@ class Seam:
         loss = F.cross_entropy(logits, labels)
         self.loss_sum.add_(loss.detach())
         term = self.stitch.term()
-        trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        trained = [
+            parameter for group in self.optimizer.param_groups for parameter in group["params"]
+        ]
         gradients = torch.autograd.grad(loss if term is None else loss + term, trained)
         for parameter, gradient in zip(trained, gradients, strict=True):
             parameter.grad = gradient
@@ -142,9 +145,18 @@ class Seam:
     def _project_gradients(self, trained: list[Tensor]) -> None:
         for parameter in trained:
             if parameter.grad is not None:
-                parameter.grad = projected_gradient(parameter, parameter.grad, doubly_stochastic=parameter.ndim == 2)
+                parameter.grad = projected_gradient(
+                    parameter, parameter.grad, doubly_stochastic=parameter.ndim == 2
+                )
 
-    def note(self, epoch: int, steps: int, accuracy: float, front: dict[str, Tensor], before: dict[str, Tensor]) -> None:
+    def note(
+        self,
+        epoch: int,
+        steps: int,
+        accuracy: float,
+        front: dict[str, Tensor],
+        before: dict[str, Tensor],
+    ) -> None:
         """Note how an epoch, counted from 0, went, and keep it if it is the best."""
         loss = float(self.loss_sum) / max(steps, 1)
         self.loss_sum.zero_()
@@ -153,31 +165,47 @@ class Seam:
         if self.best is None or accuracy > self.best.accuracy:
             self.best = self.snapshot(epoch + 1, accuracy, front, before)
 
-    def snapshot(self, epoch: int, accuracy: float, front: dict[str, Tensor], before: dict[str, Tensor]) -> Snapshot:
-        """Copy the state: the stitch and the buffers as they are now, and those of the back `before` they were adapted."""
+    def snapshot(
+        self, epoch: int, accuracy: float, front: dict[str, Tensor], before: dict[str, Tensor]
+    ) -> Snapshot:
+        """Copy the state: the stitch and the buffers as they are now, and those of the back
+        `before` they were adapted.
+        """
         stitch = {name: value.detach().clone() for name, value in self.stitch.values.items()}
-        return Snapshot(epoch, accuracy, self.stitch.scaled, stitch, front, buffers_of(self.back), before)
+        return Snapshot(
+            epoch, accuracy, self.stitch.scaled, stitch, front, buffers_of(self.back), before
+        )
 
     @torch.no_grad()
     def restore(self, stitch: dict[str, Tensor], back: dict[str, Tensor]) -> None:
-        """Go back to parameters and buffers; they are overwritten, since a captured step knows them by address."""
+        """Go back to parameters and buffers; they are overwritten, since a captured step knows them
+        by address.
+        """
         for name, value in stitch.items():
             self.stitch.values[name].copy_(value)
         put_buffers(self.back, back)
 
     def check(self, epoch: int) -> None:
         """Give up if the numbers are no longer finite."""
-        found = {"the stitch": all(bool(value.isfinite().all()) for value in self.stitch.values.values())}
+        found = {
+            "the stitch": all(bool(value.isfinite().all()) for value in self.stitch.values.values())
+        }
         found["the loss"] = math.isfinite(float(self.loss_sum))
         if lost := [name for name, finite in found.items() if not finite]:
             verb = "are" if len(lost) > 1 else "is"
             self.reason = (
-                f"training diverged in epoch {epoch + 1}: {' and '.join(lost)} {verb} not finite; a lower rate may help"
+                f"training diverged in epoch {epoch + 1}: {' and '.join(lost)} {verb} not "
+                "finite; a lower rate may help"
             )
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors that a step changes."""
-        moments = [one for held in self.optimizer.state.values() for one in held.values() if isinstance(one, Tensor)]
+        moments = [
+            one
+            for held in self.optimizer.state.values()
+            for one in held.values()
+            if isinstance(one, Tensor)
+        ]
         return [*self.stitch.values.values(), *self.back.buffers(), self.loss_sum, *moments]
 
 

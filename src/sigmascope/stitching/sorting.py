@@ -1,8 +1,10 @@
 r"""SoftSort: a permutation as the order of scores, softened so that it has a gradient.
 
-$$P = \mathrm{softmax}_{\mathrm{rows}}\left(-\tfrac{1}{\tau}\,|\mathrm{sort}(s)\,1^T - 1\,s^T|\right)$$
+$$P = \mathrm{softmax}_{\mathrm{rows}}\left(-\tfrac{1}{\tau}\,|\mathrm{sort}(s)\,1^T -
+1\,s^T|\right)$$
 
-with the scores sorted in descending order. The absolute value is missing in the paper's formula and is needed.
+with the scores sorted in descending order. The absolute value is missing in the paper's formula and
+is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ def softsort(scores: Tensor, temperature: float = 1.0, weighing: str = "softmax"
     """
     check_option("weighing", weighing, WEIGHINGS)
     if scores.ndim != 1 or temperature <= 0:
-        raise InputError(f"scores have the shape {tuple(scores.shape)}, temperature={temperature}. Pass (c,) and τ > 0.")
+        raise InputError(
+            f"scores have the shape {tuple(scores.shape)}, temperature={temperature}. Pass "
+            "(c,) and τ > 0."
+        )
     distances = (scores.sort(descending=True).values[:, None] - scores).abs() / temperature
     if weighing == "softmax":
         return torch.softmax(-distances, dim=1)
@@ -43,7 +48,9 @@ def softsort(scores: Tensor, temperature: float = 1.0, weighing: str = "softmax"
 
 
 def sort_permutation(scores: Tensor) -> Tensor:
-    """Return the permutation matrix (c, c) that sorts scores in descending order; equal ones keep their order."""
+    """Return the permutation matrix (c, c) that sorts scores in descending order; equal ones keep
+    their order.
+    """
     order = scores.detach().argsort(descending=True, stable=True)
     matrix = torch.zeros(len(scores), len(scores), dtype=scores.dtype, device=scores.device)
     matrix[torch.arange(len(scores), device=scores.device), order] = 1

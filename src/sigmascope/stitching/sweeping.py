@@ -1,4 +1,6 @@
-"""Many stitches: every pair of networks, at every site, of every family, one file each, so that a sweep can be continued."""
+"""Many stitches: every pair of networks, at every site, of every family, one file each, so that a
+sweep can be continued.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,14 @@ def sweep(
     seed: int = 0,
     progress: bool = True,
 ) -> list[StitchResult]:
-    """Stitch every pair at every site with every task; those whose file is there are read and not trained again.
+    """Stitch every pair at every site with every task; those whose file is there are read and not
+    trained again.
 
-    The name of a file depends on the weights of both networks, the data, the kind of device and all options, so that others get
-    other files.
+    The name of a file depends on the weights of both networks, the data, the kind of device and all
+    options, so that others get other files.
 
-    The tasks of one pair and site are trained together, on the same batches. A network stays where it is, so a GPU is used if
-    the networks are on it.
+    The tasks of one pair and site are trained together, on the same batches. A network stays where
+    it is, so a GPU is used if the networks are on it.
 
     Args:
         networks: name -> network, a mapping or a function.
@@ -75,10 +78,15 @@ def sweep(
             front, back = map(network, pair)
             common = circumstances(front, back, samples) | {"seed": seed, "style": style}
             for site in sites:
-                paths = [Path(folder) / _name(pair, site, task, settings_of(task, preset), common) for task in tasks]
+                paths = [
+                    Path(folder) / _name(pair, site, task, settings_of(task, preset), common)
+                    for task in tasks
+                ]
                 wanted += paths
                 found |= {path: StitchResult.load(path) for path in paths if path.exists()}
-                missing = {path: task for path, task in zip(paths, tasks, strict=True) if path not in found}
+                missing = {
+                    path: task for path, task in zip(paths, tasks, strict=True) if path not in found
+                }
                 if missing:
                     chosen = list(missing.values())
                     results = stitch_many(
@@ -100,9 +108,17 @@ def sweep(
     return [found[path] for path in wanted]
 
 
-def _name(pair: tuple[str, str], site: str, task: Task, settings: Settings, common: Mapping[str, object]) -> str:
+def _name(
+    pair: tuple[str, str], site: str, task: Task, settings: Settings, common: Mapping[str, object]
+) -> str:
     """Return the name of a stitch's file, with a digest of all that it depends on."""
-    key = {"pair": list(pair), "site": site, "family": task.family, "settings": asdict(settings), **common}
+    key = {
+        "pair": list(pair),
+        "site": site,
+        "family": task.family,
+        "settings": asdict(settings),
+        **common,
+    }
     digest = hashlib.sha256(dump(key)).hexdigest()[:12]
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", "--".join([*pair, site, task.family]))[:120]
     return f"{readable}-{digest}.json"

@@ -1,7 +1,8 @@
 """The graph of a network, and the values at which it can be cut.
 
-A value is named as `sigmascope.signature` names it, by the path of its activation and, where that is called again, the number
-of the call: `layer1.0.relu#1`. Any other module may be named by its path: the value is then what it puts out.
+A value is named as `sigmascope.signature` names it, by the path of its activation and, where that
+is called again, the number of the call: `layer1.0.relu#1`. Any other module may be named by its
+path: the value is then what it puts out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from sigmascope.capture.activations import chosen_kinds, kind_of_function, kind_of_layer, kind_of_module
+from sigmascope.capture.activations import (
+    chosen_kinds,
+    kind_of_function,
+    kind_of_layer,
+    kind_of_module,
+)
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.errors import NetworkError, OptionError
 
@@ -33,8 +39,8 @@ class CutSite:
     Attributes:
         name: of the activation call or module.
         kind: of the activation; empty for another module.
-        inner: whether other values go past it, as a shortcut past the inside of a residual block: these stay what the front
-            made of them, which no stitch can repair.
+        inner: whether other values go past it, as a shortcut past the inside a residual block:
+            these stay what the front made of them, which no stitch can repair.
     """
 
     name: str
@@ -82,12 +88,14 @@ class Traced:
         guess = f" Did you mean {near[0]!r}?" if near else ""
         listing = ", ".join(list(self.activations)[:MOST]) or "none"
         return (
-            f"at={name!r} is no site of this network.{guess} Activations: {listing}; or the path of any module that it calls."
+            f"at={name!r} is no site of this network.{guess} Activations: {listing}; or the path "
+            "of any module that it calls."
         )
 
 
 def cut_sites(model: nn.Module) -> list[CutSite]:
-    """List the activation calls at which a network can be stitched, in order of execution; those inside a block are marked.
+    """List the activation calls at which a network can be stitched, in order of execution; those
+    inside a block are marked.
 
     Raises:
         NetworkError: the network cannot be traced.
@@ -112,7 +120,9 @@ class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return kind_of_module(m) is not None or super().is_leaf_module(m, module_qualified_name)
 
-    def call_module(self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(
+        self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         path = plain_path(self.path_of_module(m))
         self.here.append(path)
         try:
@@ -154,8 +164,10 @@ def traced(network: nn.Module) -> Traced:
     for one, two in zip(graph.nodes, other.nodes, strict=False):
         if _written(one) != _written(two):
             raise NetworkError(
-                f"the network computes something else in training mode, from {one.meta['path'] or 'its forward'} on "
-                f"({one.name}). Use modules such as nn.Dropout, which know the mode, instead of functions that are told."
+                "the network computes something else in training mode, from "
+                f"{one.meta['path'] or 'its forward'} on "
+                f"({one.name}). Use modules such as nn.Dropout, which know the mode, instead "
+                "of functions that are told."
             )
     return Traced(network, graph, _activations(network, graph), tracer.modules)
 
@@ -169,8 +181,10 @@ def _trace(network: nn.Module) -> tuple[fx.Graph, _Tracer]:
     except Exception as error:  # whatever a network does with a value that is not there yet
         told = " ".join(str(error).split())
         raise NetworkError(
-            f"{type(network).__name__} cannot be traced in {tracer.failed or 'its forward'} ({told:.200}). Its forward pass "
-            "must not decide by the numbers or sizes of its tensors; write such parts as modules of torch.nn, or without `if`."
+            f"{type(network).__name__} cannot be traced in {tracer.failed or 'its forward'} "
+            f"({told:.200}). Its forward pass "
+            "must not decide by the numbers or sizes of its tensors; write such parts as "
+            "modules of torch.nn, or without `if`."
         ) from error
     return graph, tracer
 
@@ -201,7 +215,9 @@ def _kind(network: nn.Module, node: fx.Node) -> str | None:
     if node.op == "call_function":
         return kind_of_function(node.target, node.args, dict(node.kwargs))
     if node.op == "call_method":
-        return kind_of_function(getattr(torch.Tensor, str(node.target), None), node.args, dict(node.kwargs))
+        return kind_of_function(
+            getattr(torch.Tensor, str(node.target), None), node.args, dict(node.kwargs)
+        )
     return None
 
 
@@ -225,7 +241,8 @@ def is_shape_read(node: fx.Node) -> bool:
 
 
 def crossing(graph: fx.Graph, site: fx.Node) -> tuple[list[fx.Node], bool]:
-    """Return the values that go from the front to the back, the site first, and whether others go past it.
+    """Return the values that go from the front to the back, the site first, and whether others go
+    past it.
 
     What depends on no input, such as a parameter, does not cross: each side has its own.
     """

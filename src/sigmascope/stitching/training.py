@@ -1,7 +1,8 @@
 """Training stitches at one site of one pair of networks, all of them on the same batches.
 
-The front runs once for each batch, without a gradient, whatever the number of stitches. The whole network is in training mode
-and only the stitch gets gradients, so that batch norm follows the features that it is given.
+The front runs once for each batch, without a gradient, whatever the number of stitches. The whole
+network is in training mode and only the stitch gets gradients, so that batch norm follows the
+features that it is given.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class Training:
             self._step = self._new_step(active)
         self.set_mode(active, training=True)
         torch.manual_seed(self._random(NETWORK))
-        for numbers, inputs, labels in self._train.shuffled(self._settings.batch, self._random(ORDER)):
+        for numbers, inputs, labels in self._train.shuffled(
+            self._settings.batch, self._random(ORDER)
+        ):
             self._step(*(self.cache(numbers) if self.cache else (inputs,)), labels)
             advance()
         for seam in active:
@@ -95,20 +98,34 @@ class Training:
         for seam in self.seams:
             if not seam.family.is_trained:
                 seam.stitch.scaled = True
-                torch.manual_seed(self._random(NETWORK))  # for each, so that it is as if it were alone
+                # for each, so that it is as if it were alone
+                torch.manual_seed(self._random(NETWORK))
                 with self._adapted([seam] if seam.adapts else []) as before:
                     [accuracy] = self.accuracies([seam], self._chosen)
-                    seam.best = seam.snapshot(0, accuracy, buffers_of(self.front), before.get(seam, buffers_of(seam.back)))
+                    seam.best = seam.snapshot(
+                        0, accuracy, buffers_of(self.front), before.get(seam, buffers_of(seam.back))
+                    )
 
     def _judge(self, seams: list[Seam]) -> None:
-        """Evaluate stitches as they are, and those that need it after a pass that adapts batch norm; then go on as before."""
-        for group in ([one for one in seams if not one.adapts], [one for one in seams if one.adapts]):
+        """Evaluate stitches as they are, and those that need it after a pass that adapts batch
+        norm; then go on as before.
+        """
+        for group in (
+            [one for one in seams if not one.adapts],
+            [one for one in seams if one.adapts],
+        ):
             if not group:
                 continue
             with self._adapted([one for one in group if one.adapts]) as before:
                 front = buffers_of(self.front)
                 for seam, accuracy in zip(group, self.accuracies(group, self._chosen), strict=True):
-                    seam.note(self.done, self.steps, accuracy, front, before.get(seam, buffers_of(seam.back)))
+                    seam.note(
+                        self.done,
+                        self.steps,
+                        accuracy,
+                        front,
+                        before.get(seam, buffers_of(seam.back)),
+                    )
 
     def _new_step(self, seams: list[Seam]) -> Step:
         def run(*given: Tensor) -> None:
@@ -119,7 +136,9 @@ class Training:
                 # The back may work in place on what goes past the site.
                 seam.step((value, *(_copies(others) if len(seams) > 1 else others)), labels)
 
-        return Step(run, lambda: [*self.front.buffers(), *(one for seam in seams for one in seam.tensors())])
+        return Step(
+            run, lambda: [*self.front.buffers(), *(one for seam in seams for one in seam.tensors())]
+        )
 
     @contextmanager
     def _adapted(self, seams: list[Seam]) -> Iterator[dict[Seam, dict[str, Tensor]]]:
@@ -139,12 +158,19 @@ class Training:
                 put_buffers(seam.back, buffers)
 
     @torch.no_grad()
-    def _adapt(self, seams: list[Seam], feeds: Sequence[Feed], seed: int, limit: int | None) -> None:
+    def _adapt(
+        self, seams: list[Seam], feeds: Sequence[Feed], seed: int, limit: int | None
+    ) -> None:
         """Pass over feeds, one after the other, up to a limit of batches of each."""
-        networks = [*([self.front] if self._settings.front_mode == "train" else []), *(seam.back for seam in seams)]
+        networks = [
+            *([self.front] if self._settings.front_mode == "train" else []),
+            *(seam.back for seam in seams),
+        ]
         self.set_mode(seams, training=True)
         matrices = [seam.stitch.matrix(exact=True) for seam in seams]
-        batches = chain.from_iterable(feed.shuffled(self._settings.batch, seed, limit=limit) for feed in feeds)
+        batches = chain.from_iterable(
+            feed.shuffled(self._settings.batch, seed, limit=limit) for feed in feeds
+        )
         with _averaging(networks, self._settings.averaging):
             for numbers, inputs, _ in batches:
                 value, *others = self.cache(numbers) if self.cache else self.front(inputs)
@@ -157,7 +183,8 @@ class Training:
         self.set_mode(seams, training=False)
         matrices = [seam.stitch.matrix(exact=True) for seam in seams]
         correct = [torch.zeros((), dtype=torch.long, device=feed.labels.device) for _ in seams]
-        kept = self.cache if feed.inputs is self._train.inputs else None  # held-out samples are training samples
+        # held-out samples are training samples
+        kept = self.cache if feed.inputs is self._train.inputs else None
         for numbers, inputs, labels in feed.batches(BATCH):
             value, *others = kept(numbers) if kept else self.front(inputs)
             for seam, matrix, count in zip(seams, matrices, correct, strict=True):
@@ -178,12 +205,15 @@ class Training:
         put_buffers(self.front, snapshot.front)
 
     def finish(self, seam: Seam) -> Snapshot | None:
-        """Go back to the best epoch and return it, with the statistics of a final pass if one is wanted; None without any."""
+        """Go back to the best epoch and return it, with the statistics of a final pass if one is
+        wanted; None without any.
+        """
         best = seam.best
         if best is None:
             return None
         self.load(seam, best)
-        # By the epoch of the stitch, so that neither an interruption nor other stitches change what is drawn.
+        # By the epoch of the stitch, so that neither an interruption nor other stitches change what
+        # is drawn.
         torch.manual_seed(self._random(NETWORK, best.epoch))
         if not (seam.adapts and seam.settings.final_pass):
             return best
@@ -192,7 +222,9 @@ class Training:
         return replace(best, front=buffers_of(self.front), back=buffers_of(seam.back))
 
     def _random(self, purpose: int, epoch: int | None = None) -> int:
-        """Return a seed that depends on the epoch only, by default the next, so that a run can go on from any."""
+        """Return a seed that depends on the epoch only, by default the next, so that a run can go
+        on from any.
+        """
         return (self._seed * 1_000_003 + (self.done if epoch is None else epoch)) * 3 + purpose
 
 
@@ -214,7 +246,12 @@ def accuracy_of(network: Callable[[Tensor], Tensor], feed: Feed) -> float:
 @contextmanager
 def _averaging(networks: Sequence[nn.Module], how: str) -> Iterator[None]:
     """Let batch norms average their statistics anew, where "cumulative" is asked for."""
-    norms = [one for network in networks for one in network.modules() if isinstance(one, nn.modules.batchnorm._BatchNorm)]
+    norms = [
+        one
+        for network in networks
+        for one in network.modules()
+        if isinstance(one, nn.modules.batchnorm._BatchNorm)
+    ]
     norms = [one for one in norms if one.track_running_stats and how == "cumulative"]
     before = [norm.momentum for norm in norms]
     for norm in norms:

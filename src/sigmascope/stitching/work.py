@@ -36,7 +36,8 @@ class Task:
 
     Attributes:
         family: a row of `FAMILIES`.
-        changes: settings other than those of the preset; of those that not all families read, only those that this one reads.
+        changes: settings other than those of the preset; of those that not all families read, only
+            those that this one reads.
         element: of the family "fixed": a group element or matrix (c, c).
     """
 
@@ -49,8 +50,8 @@ def settings_of(task: Task, preset: str | Settings) -> Settings:
     """Return the settings of a task.
 
     Raises:
-        OptionError: an unknown family, preset or setting; a value that cannot be; a change that the family would ignore; or an
-            element without the family "fixed", or the other way round.
+        OptionError: an unknown family, preset or setting; a value that cannot be; a change that the
+            family would ignore; or an element without the family "fixed", or the other way round.
 
     >>> settings_of(Task("full", {"rank": 4}), "paper")
     Traceback (most recent call last):
@@ -58,13 +59,18 @@ def settings_of(task: Task, preset: str | Settings) -> Settings:
     """
     check_option("family", task.family, FAMILIES)
     if (task.element is not None) != (task.family == "fixed"):
-        raise OptionError("element belongs to family='fixed', which needs one. Pass both or neither.")
+        raise OptionError(
+            "element belongs to family='fixed', which needs one. Pass both or neither."
+        )
     settings = settings_for(preset, task.family, task.changes)
     for name, value in task.changes.items():
         readers = [family for family, row in FAMILIES.items() if name in row.options]
         if readers and task.family not in readers:
             known = " and ".join(map(repr, readers))
-            raise OptionError(f"{name}={value!r} is read by family={known} only, and not by {task.family!r}. Leave it out.")
+            raise OptionError(
+                f"{name}={value!r} is read by family={known} only, and not by "
+                f"{task.family!r}. Leave it out."
+            )
     return settings
 
 
@@ -102,16 +108,22 @@ class Work:
         self.device, self.dtype = place_of(front)
         device, dtype = place_of(back)
         if device != self.device:
-            raise InputTypeError(f"the front is on {self.device} and the back on {device}. Move one with .to(...).")
+            raise InputTypeError(
+                f"the front is on {self.device} and the back on {device}. Move one with .to(...)."
+            )
         if None not in (dtype, self.dtype) and dtype != self.dtype:
-            raise InputTypeError(f"the front is in {self.dtype} and the back in {dtype}. Convert one with .to(...).")
+            raise InputTypeError(
+                f"the front is in {self.dtype} and the back in {dtype}. Convert one with .to(...)."
+            )
         train, test = (_moved(samples, self.device) for samples in (data.train, data.test))
         self.everything = Feed(train, data, self.device, self.dtype)
         self.test = Feed(test, data, self.device, self.dtype)
         self.train, self.chosen = self.everything, self.test
         if settings.select_on == "validation":
             kept, held = divided(len(self.everything), settings.validation, seed)
-            self.train, self.chosen = (Feed(train, data, self.device, self.dtype, one) for one in (kept, held))
+            self.train, self.chosen = (
+                Feed(train, data, self.device, self.dtype, one) for one in (kept, held)
+            )
         few = next(iter(self.test.batches(FEW)))[1]
         self.joint: Joint = prepare(front, back, at=at, inputs=few, style=style, names=names)
         self.networks = (front, back)
@@ -119,7 +131,9 @@ class Work:
 
     def seam(self, task: Task, settings: Settings) -> Seam:
         """Make a stitch, at its start."""
-        layer = Stitch(task.family, self.joint.channels, self.joint.style, settings=settings, seed=self.seed)
+        layer = Stitch(
+            task.family, self.joint.channels, self.joint.style, settings=settings, seed=self.seed
+        )
         layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
         fit = FAMILIES[task.family].fit
         if fit is not None:
@@ -129,8 +143,12 @@ class Work:
             layer.set_matrix(as_matrix(task.element, self.joint.channels))
         return Seam(layer, self.joint.back.after, task.family, settings)
 
-    def key(self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool) -> dict[str, object]:
-        """Describe the run, as a checkpoint does; a front that is cached runs on other batches, which rounds differently."""
+    def key(
+        self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool
+    ) -> dict[str, object]:
+        """Describe the run, as a checkpoint does; a front that is cached runs on other batches,
+        which rounds differently.
+        """
         return {
             **circumstances(*self.networks, self.data),
             "site": self.joint.site.name,
@@ -149,11 +167,17 @@ class Work:
         matrix = as_matrix(task.element, self.joint.channels)
         return fingerprint([matrix], values_each=matrix.numel())
 
-    def result(self, training: Training, seam: Seam, names: tuple[str, str], own: tuple[float, float]) -> StitchResult:
+    def result(
+        self, training: Training, seam: Seam, names: tuple[str, str], own: tuple[float, float]
+    ) -> StitchResult:
         """Evaluate the best epoch of a stitch on the test data."""
         best = training.finish(seam)
         accuracy = float("nan") if best is None else training.accuracies([seam], self.test)[0]
-        matrix = no_matrix(self.joint.channels) if best is None else seam.stitch.matrix(exact=True).detach().double().cpu()
+        matrix = (
+            no_matrix(self.joint.channels)
+            if best is None
+            else seam.stitch.matrix(exact=True).detach().double().cpu()
+        )
         return StitchResult(
             networks=names,
             site=self.joint.site.name,
@@ -178,7 +202,8 @@ class Work:
 
 
 def circumstances(front: nn.Module, back: nn.Module, data: StitchData) -> dict[str, str]:
-    """Describe what a stitch depends on beside its options: digests of both networks and the data, and the kind of device.
+    """Describe what a stitch depends on beside its options: digests of both networks and the data,
+    and the kind of device.
 
     The kind of device, such as "cpu" or "cuda", counts since each has its own random numbers.
 
@@ -186,7 +211,9 @@ def circumstances(front: nn.Module, back: nn.Module, data: StitchData) -> dict[s
     >>> circumstances(nn.ReLU(), nn.ReLU(), StitchData(x, x))["device"]
     'cpu'
     """
-    digests = (fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, (front, back)))
+    digests = (
+        fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, (front, back))
+    )
     samples = fingerprint([*data.train, *data.test])
     return {
         **dict(zip(("front", "back"), digests, strict=True)),
@@ -195,14 +222,19 @@ def circumstances(front: nn.Module, back: nn.Module, data: StitchData) -> dict[s
     }
 
 
-def _check_classes(networks: tuple[nn.Module, nn.Module], few: Tensor, feeds: Sequence[Feed]) -> None:
+def _check_classes(
+    networks: tuple[nn.Module, nn.Module], few: Tensor, feeds: Sequence[Feed]
+) -> None:
     """Refuse networks with different numbers of logits, and labels that none of these stands for."""
     counts = []
     for network in map(unwrapped, networks):
         with left_as_it_was(network, mode="eval"):
             counts.append(network(few).shape[-1])
     if counts[0] != counts[1]:
-        raise InputError(f"the front tells {counts[0]} classes apart and the back {counts[1]}. Stitch networks for one task.")
+        raise InputError(
+            f"the front tells {counts[0]} classes apart and the back {counts[1]}. Stitch "
+            "networks for one task."
+        )
     for feed in feeds:
         check_labels(feed.labels, counts[0])
 
@@ -213,12 +245,18 @@ def _moved(samples: Samples, device: torch.device) -> Samples:
 
 def _statistics(best: Snapshot | None) -> dict[str, Tensor]:
     sides = {} if best is None else {"front": best.front, "back": best.back}
-    return {f"{side}/{name}": value.cpu() for side, found in sides.items() for name, value in found.items()}
+    return {
+        f"{side}/{name}": value.cpu()
+        for side, found in sides.items()
+        for name, value in found.items()
+    }
 
 
 def _notes(seam: Seam, matrix: Tensor) -> tuple[str, ...]:
     notes = [seam.reason] if seam.reason else []
     zeros = int((matrix.abs().sum(dim=0) == 0).sum())
     if seam.family.monomial and zeros:
-        notes.append(f"{zeros} of {len(matrix)} scales are 0, outside the group; `element` has 1e-6 there")
+        notes.append(
+            f"{zeros} of {len(matrix)} scales are 0, outside the group; `element` has 1e-6 there"
+        )
     return tuple(notes)

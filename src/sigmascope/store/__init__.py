@@ -1,8 +1,9 @@
-"""Files that survive: written whole or not at all, read strictly, and continued where a run was killed.
+"""Files that survive: written whole or not at all, read strictly, and continued where a run was
+killed.
 
-`documents` holds JSON, `codec` turns dataclasses into it and back, `journal` grows line by line, `features` holds tensors, and
-`paired` a document and tensors that belong together.
-What is written can be read back unchanged; everything else is refused by name. None of it knows what it stores.
+`documents` holds JSON, `codec` turns dataclasses into it and back, `journal` grows line by line,
+`features` holds tensors, and `paired` a document and tensors that belong together. What is written
+can be read back unchanged; everything else is refused by name. None of it knows what it stores.
 """
 
 from __future__ import annotations

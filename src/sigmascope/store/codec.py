@@ -34,13 +34,15 @@ def encode(value: object, where: str = "content") -> object:
     A dataclass becomes a dict, a tuple a list, NaN becomes None.
 
     Args:
-        value: a dataclass whose fields are str, int, float, bool, None, dataclasses, or list[X], tuple[X, ...], tuple[X, Y],
-            dict[str, X] and X | None of these; or one of those itself, its items then going by their own types.
+        value: a dataclass whose fields are str, int, float, bool, None, dataclasses, or list[X],
+            tuple[X, ...], tuple[X, Y], dict[str, X] and X | None of these; or one of those itself,
+            its items then going by their own types.
         where: what to call it in messages.
 
     Raises:
         InputTypeError: a field does not hold what its hint says, or the hint is none of these.
-        InputError: an infinite number; NaN where None may stand, as both would be read back as None.
+        InputError: an infinite number; NaN where None may stand, as both would be read back as
+            None.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Site:
@@ -66,8 +68,8 @@ def decode(kind: type[T], data: object, where: str = "content") -> T:
         where: what to call them in messages.
 
     Raises:
-        FileFormatError: naming the place of a missing or unknown key, of a value of the wrong type, or of one that the
-            dataclass itself refuses.
+        FileFormatError: naming the place of a missing or unknown key, of a value of the wrong type,
+            or of one that the dataclass itself refuses.
         InputTypeError: the kind is none that `encode` lists.
 
     >>> decode(tuple[float, ...], [0.5, None])
@@ -92,13 +94,18 @@ def _encode(hint: Hint, value: typing.Any, where: str) -> object:
     if shape is dict:
         _check_keys(value, where, InputTypeError)
         return {name: _encode(inner[1], item, f"{where}.{name}") for name, item in value.items()}
-    return {name: _encode(hint, getattr(value, name), f"{where}.{name}") for name, hint in _fields(shape).items()}
+    return {
+        name: _encode(hint, getattr(value, name), f"{where}.{name}")
+        for name, hint in _fields(shape).items()
+    }
 
 
 def _encode_optional(hint: Hint, value: object, where: str) -> object:
     encoded = None if value is None else _encode(hint, value, where)
     if encoded is None and value is not None:
-        raise InputError(f"{where}: NaN would be read back as None. Use None, or a hint without None.")
+        raise InputError(
+            f"{where}: NaN would be read back as None. Use None, or a hint without None."
+        )
     return encoded
 
 
@@ -108,7 +115,10 @@ def _encode_leaf(hint: Hint, value: object, where: str) -> object:
         return value
     number = _number(value)
     if math.isinf(number):
-        raise InputError(f"{where}: {reprlib.repr(value)} is infinite, which JSON cannot hold. Use a finite number or NaN.")
+        raise InputError(
+            f"{where}: {reprlib.repr(value)} is infinite, which JSON cannot hold. Use a "
+            "finite number or NaN."
+        )
     return None if math.isnan(number) else number
 
 
@@ -132,10 +142,16 @@ def _decode_record(kind: Hint, data: object, where: str) -> object:
     hints = _fields(kind)
     if not isinstance(data, dict):
         raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
-    for trouble, names in (("missing", hints.keys() - data.keys()), ("unknown", data.keys() - hints.keys())):
+    for trouble, names in (
+        ("missing", hints.keys() - data.keys()),
+        ("unknown", data.keys() - hints.keys()),
+    ):
         if names:
             listed = ", ".join(map(reprlib.repr, sorted(names, key=str)))
-            raise FileFormatError(f"{where}: {trouble} {listed}. Another version wrote it, or it is damaged: write it again.")
+            raise FileFormatError(
+                f"{where}: {trouble} {listed}. Another version wrote it, or it is damaged: "
+                "write it again."
+            )
     parts = {name: _decode(hint, data[name], f"{where}.{name}") for name, hint in hints.items()}
     try:
         return kind(**parts)
@@ -175,7 +191,8 @@ def _opened(hint: Hint, where: str) -> tuple[Hint, tuple[Hint, ...]]:
     elif hint in LEAVES:
         return LEAF, ()
     raise InputTypeError(
-        f"{where}: a {hint} cannot be stored. Use plain types, list[X], tuple[X, ...], dict[str, X] or X | None."
+        f"{where}: a {hint} cannot be stored. Use plain types, list[X], tuple[X, ...], "
+        "dict[str, X] or X | None."
     )
 
 
@@ -185,12 +202,17 @@ def _fields(kind: type) -> dict[str, Hint]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
 
 
-def _items(hints: tuple[Hint, ...], values: Sequence[object], where: str, error: type[Exception]) -> list[Item]:
+def _items(
+    hints: tuple[Hint, ...], values: Sequence[object], where: str, error: type[Exception]
+) -> list[Item]:
     """Give each item of a list or tuple its hint and its place."""
     each = hints[:1] * len(values) if hints[1:] == (...,) else hints
     if len(each) != len(values):
         raise error(f"{where}: expected {len(each)} items, found {len(values)}")
-    return [(hint, value, f"{where}[{i}]") for i, (hint, value) in enumerate(zip(each, values, strict=True))]
+    return [
+        (hint, value, f"{where}[{i}]")
+        for i, (hint, value) in enumerate(zip(each, values, strict=True))
+    ]
 
 
 def _is_exactly(value: object, kind: Hint) -> bool:

@@ -25,8 +25,8 @@ def write_json(path: Location, kind: str, version: int, content: object) -> None
         path: the file.
         kind: what the content is, such as "signature".
         version: of this kind's layout, counted up when older readers would misunderstand.
-        content: dicts with string keys, lists, strings, booleans, None, finite floats and integers of at most 64 bits; see
-            `encode` for dataclasses.
+        content: dicts with string keys, lists, strings, booleans, None, finite floats and integers
+            of at most 64 bits; see `encode` for dataclasses.
 
     Raises:
         InputError: content that would not be read back unchanged; a path that is a folder.
@@ -49,11 +49,13 @@ def read_json(path: Location, kind: str, version: int) -> object:
         version: of the layout that the caller understands.
 
     Returns:
-        The content: dicts, lists, strings, booleans, None, finite floats and integers of at most 64 bits.
+        The content: dicts, lists, strings, booleans, None, finite floats and integers of at most 64
+        bits.
 
     Raises:
-        FileFormatError: truncated, damaged, foreign, of another kind or version, too large, or not strict JSON: NaN and
-            Infinity, numbers out of range, a key that occurs twice, half of a surrogate pair, nesting without end.
+        FileFormatError: truncated, damaged, foreign, of another kind or version, too large, or not
+            strict JSON: NaN and Infinity, numbers out of range, a key that occurs twice, half of a
+            surrogate pair, nesting without end.
         FileNotFoundError: there is no such file.
     """
     data = read_bytes(path)
@@ -61,7 +63,8 @@ def read_json(path: Location, kind: str, version: int) -> object:
         document = parse(data)
     except ValueError as error:
         raise FileFormatError(
-            f"{path} is truncated, damaged or not a JSON file of sigmascope: {error}. Restore a copy or write it again."
+            f"{path} is truncated, damaged or not a JSON file of sigmascope: {error}. "
+            "Restore a copy or write it again."
         ) from error
     return unwrap(document, str(path), kind, version)
 
@@ -78,20 +81,30 @@ def unwrap(document: object, source: str, kind: str, version: int) -> object:
         FileFormatError: it is not; the message names the `source`.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FileFormatError(f"{source} was not written by sigmascope. Give a {kind} file that was.")
+        raise FileFormatError(
+            f"{source} was not written by sigmascope. Give a {kind} file that was."
+        )
     if document.get("kind") != kind:
-        raise FileFormatError(f"{source} is of kind {reprlib.repr(document.get('kind'))}. Give a file of kind {kind!r}.")
+        raise FileFormatError(
+            f"{source} is of kind {reprlib.repr(document.get('kind'))}. Give a file of kind "
+            f"{kind!r}."
+        )
     found = document.get("version")
     if type(found) is int and found > version:
         raise FileFormatError(
-            f"{source} was written by a newer sigmascope: {kind} version {found}, this one reads {version}. Upgrade sigmascope."
+            f"{source} was written by a newer sigmascope: {kind} version {found}, this one "
+            f"reads {version}. Upgrade sigmascope."
         )
     if type(found) is not int or found < version:
         raise FileFormatError(
-            f"{source} has {kind} version {reprlib.repr(found)}, this sigmascope reads {version}. Write it again."
+            f"{source} has {kind} version {reprlib.repr(found)}, this sigmascope reads "
+            f"{version}. Write it again."
         )
     if document.keys() != wrap(kind, version, None).keys():
-        raise FileFormatError(f"{source} has the keys {reprlib.repr(sorted(document))}: it is damaged. Write it again.")
+        raise FileFormatError(
+            f"{source} has the keys {reprlib.repr(sorted(document))}: it is damaged. Write "
+            "it again."
+        )
     return document["content"]
 
 
@@ -100,23 +113,33 @@ def dump(value: object, indent: int | None = None) -> bytes:
 
     Args:
         value: as the content of `write_json`.
-        indent: spaces per level, a line per value, so that a difference shows; None for a single line.
+        indent: spaces per level, a line per value, so that a difference shows; None for a single
+            line.
 
     Raises:
-        InputError: it would not come back unchanged: NaN, a key that is no string, a tuple, an object of another kind.
+        InputError: it would not come back unchanged: NaN, a key that is no string, a tuple, an
+            object of another kind.
 
     >>> dump({"score": 0.5, "sites": [1, 2]})
     b'{"score": 0.5, "sites": [1, 2]}'
     """
     try:
         data = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent).encode()
-        trouble = "" if parse(data) == value else "tuples, or keys that are no strings, would come back changed"
+        trouble = (
+            ""
+            if parse(data) == value
+            else "tuples, or keys that are no strings, would come back changed"
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            f"This cannot be written as JSON: {error}. Pass plain values, or dataclasses through encode()."
+            f"This cannot be written as JSON: {error}. Pass plain values, or dataclasses "
+            "through encode()."
         ) from error
     if trouble or len(data) > LIMIT:
-        raise InputError(f"This cannot be written as JSON: {trouble or f'it has {len(data)} bytes, the limit is {LIMIT}'}.")
+        raise InputError(
+            "This cannot be written as JSON: "
+            f"{trouble or f'it has {len(data)} bytes, the limit is {LIMIT}'}."
+        )
     return data
 
 
@@ -133,7 +156,11 @@ def parse(data: bytes) -> object:
     text = data.decode()
     try:
         value: object = json.loads(
-            text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse_constant, object_pairs_hook=_unique
+            text,
+            parse_int=_whole,
+            parse_float=_finite,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_unique,
         )
         if HALF_OF_A_PAIR.search(text):
             json.dumps(value, ensure_ascii=False).encode()

@@ -24,11 +24,13 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
 
     Args:
         path: the file.
-        tensors: dense tensors of any shape, on any device. They are read back on the CPU, without gradient.
+        tensors: dense tensors of any shape, on any device. They are read back on the CPU, without
+            gradient.
         info: plain values, as `write_json` takes.
 
     Raises:
-        InputTypeError: not dense tensors under string names, or of a type that safetensors cannot hold.
+        InputTypeError: not dense tensors under string names, or of a type that safetensors cannot
+            hold.
         InputError: info that JSON cannot hold; a reserved name; a path that is a folder.
 
     >>> import tempfile, torch
@@ -50,7 +52,9 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
         except SafetensorError as error:
             raise OSError(f"{path} could not be written: {error}") from error
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise InputTypeError(f"safetensors cannot hold one of these tensors: {error}. Convert it first.") from error
+            raise InputTypeError(
+                f"safetensors cannot hold one of these tensors: {error}. Convert it first."
+            ) from error
 
 
 def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]:
@@ -72,7 +76,8 @@ def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]
             return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118
     except SafetensorError as error:
         raise FileFormatError(
-            f"{path} is truncated, damaged or not a safetensors file: {error}. Restore a copy or write it again."
+            f"{path} is truncated, damaged or not a safetensors file: {error}. Restore a "
+            "copy or write it again."
         ) from error
 
 
@@ -84,11 +89,15 @@ def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     storages = set()
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
-            raise InputTypeError(f"{name!r} is not a tensor under a string name, but a {type(tensor).__name__}.")
+            raise InputTypeError(
+                f"{name!r} is not a tensor under a string name, but a {type(tensor).__name__}."
+            )
         if name == RESERVED:
             raise InputError(f"The name {name!r} is reserved by safetensors. Choose another.")
         if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
-            raise InputTypeError(f"{name!r} is sparse, quantized or without data. Make it dense first.")
+            raise InputTypeError(
+                f"{name!r} is sparse, quantized or without data. Make it dense first."
+            )
         plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
         storage = plain.untyped_storage().data_ptr()
         found[name] = plain.clone() if storage in storages else plain
@@ -98,13 +107,19 @@ def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _info(entry: str | None, source: str) -> dict[str, object]:
     if entry is None:
-        raise FileFormatError(f"{source} was not written by sigmascope. Give a {KIND} file that was.")
+        raise FileFormatError(
+            f"{source} was not written by sigmascope. Give a {KIND} file that was."
+        )
     try:
         info = unwrap(parse(entry.encode()), source, KIND, VERSION)
     except FileFormatError:
         raise
     except ValueError as error:
-        raise FileFormatError(f"{source} has damaged metadata: {error}. Restore a copy or write it again.") from error
+        raise FileFormatError(
+            f"{source} has damaged metadata: {error}. Restore a copy or write it again."
+        ) from error
     if not isinstance(info, dict):
-        raise FileFormatError(f"{source} has metadata that is not a dict. Restore a copy or write it again.")
+        raise FileFormatError(
+            f"{source} has metadata that is not a dict. Restore a copy or write it again."
+        )
     return info

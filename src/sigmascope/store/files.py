@@ -12,14 +12,25 @@ from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["LIMIT", "Location", "check_source", "checked_target", "read_bytes", "replacing", "sync_folder", "write_atomic"]
+__all__ = [
+    "LIMIT",
+    "Location",
+    "check_source",
+    "checked_target",
+    "read_bytes",
+    "replacing",
+    "sync_folder",
+    "write_atomic",
+]
 
 Location = str | os.PathLike[str]
-LIMIT = 256 * 2**20  # bytes; the files of real runs stay far below, and a hostile one must not fill the memory
+# bytes; the files of real runs stay far below, and a hostile one must not fill the memory
+LIMIT = 256 * 2**20
 
 
 def write_atomic(path: Location, data: bytes) -> None:
-    """Write a file so that at any moment, also after a crash, `path` holds either the old content or all of the new.
+    """Write a file so that at any moment, also after a crash, `path` holds either the old content
+    or all of the new.
 
     Args:
         path: the file. A missing folder is created; a link is followed.
@@ -27,7 +38,8 @@ def write_atomic(path: Location, data: bytes) -> None:
 
     Raises:
         InputError: the path is a folder, a device or a pipe.
-        OSError: what the file system says. The old file is then untouched and nothing is left beside it.
+        OSError: what the file system says. The old file is then untouched and nothing is left
+            beside it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,14 +53,17 @@ def write_atomic(path: Location, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Location) -> Iterator[Path]:
-    """Give an empty file in the same folder that takes the place of `path` if the block succeeds, and vanishes if not."""
+    """Give an empty file in the same folder that takes the place of `path` if the block succeeds,
+    and vanishes if not.
+    """
     target = checked_target(path)
     temporary = target.with_name(f".sigmascope-{secrets.token_hex(8)}.tmp")
     try:
         temporary.touch(exist_ok=False)
         mode = temporary.stat().st_mode
         yield temporary
-        if temporary.stat().st_mode != mode:  # safetensors keeps its files from everybody else, whatever the umask
+        # safetensors keeps its files from everybody else, whatever the umask
+        if temporary.stat().st_mode != mode:
             temporary.chmod(stat.S_IMODE(mode))
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())
@@ -62,13 +77,16 @@ def checked_target(path: Location) -> Path:
     """Find where to write, through links, and make its folder.
 
     Raises:
-        InputError: a folder, a device or a pipe stands there: replacing /dev/null would harm more than this run.
+        InputError: a folder, a device or a pipe stands there: replacing /dev/null would harm more
+            than this run.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file in it.")
     if target.exists() and not target.is_file():
-        raise InputError(f"{path} is a device or a pipe, which cannot be replaced. Give the name of a file.")
+        raise InputError(
+            f"{path} is a device or a pipe, which cannot be replaced. Give the name of a file."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
@@ -96,7 +114,10 @@ def check_source(path: Location, limit: float = float("inf")) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise FileFormatError(f"{path} is a folder, a device or a pipe. Give the name of a file.")
     if found.st_size > limit:
-        raise FileFormatError(f"{path} has {found.st_size} bytes, more than the {limit} that are read. Is it the right file?")
+        raise FileFormatError(
+            f"{path} has {found.st_size} bytes, more than the {limit} that are read. Is it "
+            "the right file?"
+        )
 
 
 def read_bytes(path: Location) -> bytes:

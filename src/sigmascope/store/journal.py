@@ -22,7 +22,8 @@ Record = dict[str, object]
 class Journal:
     """An append-only file of JSON lines: a header that says which run it belongs to, then its records.
 
-    A record is on the disk when `append` returns. Open it with `Journal.open`; it is its own context manager.
+    A record is on the disk when `append` returns. Open it with `Journal.open`; it is its own
+    context manager.
 
     Attributes:
         records: those found when it was opened, in order; `append` does not add to them.
@@ -45,14 +46,16 @@ class Journal:
     def open(cls, path: Location, header: Record) -> Self:
         """Start a journal, or continue one with the same header.
 
-        A last line that was not written to its end is cut off. A file that is not a journal is left as it is.
+        A last line that was not written to its end is cut off. A file that is not a journal is left
+        as it is.
 
         Args:
             path: the file. A missing folder is created.
             header: plain values that name the network, the data and the settings of the run.
 
         Raises:
-            ResumeError: the journal has another header, naming what differs; or another process has it open.
+            ResumeError: the journal has another header, naming what differs; or another process has
+                it open.
             FileFormatError: not a journal, of a newer sigmascope, or damaged before its last line.
             InputError: the path is a folder, a device or a pipe; a header that JSON cannot hold.
             InputTypeError: a header that is not a dict.
@@ -60,7 +63,8 @@ class Journal:
         _check_dict("header", header)
         opening = _line(wrap(KIND, VERSION, header))
         target = checked_target(path)
-        file = io.FileIO(target, "a+")  # unbuffered: nothing waits in memory to be written after a failure
+        # unbuffered: nothing waits in memory to be written after a failure
+        file = io.FileIO(target, "a+")
         try:
             _lock(file, path)
             records, end = _recover(file, str(path), opening, header)
@@ -79,7 +83,8 @@ class Journal:
 
         Raises:
             InputTypeError: not a dict.
-            InputError: values that JSON cannot hold, such as NaN (see `encode`); the journal is closed.
+            InputError: values that JSON cannot hold, such as NaN (see `encode`); the journal is
+                closed.
             OSError: the disk is full or gone. The journal then still ends with a complete line.
         """
         _check_dict("record", record)
@@ -104,7 +109,8 @@ class Journal:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except BaseException:
-            self._file.truncate(self._end)  # a torn line with others after it could not be told from damage
+            # a torn line with others after it could not be told from damage
+            self._file.truncate(self._end)
             raise
         self._end += len(line)
 
@@ -112,7 +118,8 @@ class Journal:
 def _check_dict(what: str, value: object) -> None:
     if not isinstance(value, dict):
         raise InputTypeError(
-            f"The {what} is a {type(value).__name__}. Pass a dict of plain values; see encode() for dataclasses."
+            f"The {what} is a {type(value).__name__}. Pass a dict of plain values; see "
+            "encode() for dataclasses."
         )
 
 
@@ -129,25 +136,35 @@ def _lock(file: io.FileIO, path: Location) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ResumeError(f"{path} is open in another run. Wait for it to end, or choose another file.") from None
+        raise ResumeError(
+            f"{path} is open in another run. Wait for it to end, or choose another file."
+        ) from None
     except OSError:
         pass  # some network file systems have no locks; a lone run is still safe there
 
 
-def _recover(file: io.FileIO, source: str, opening: bytes, header: Record) -> tuple[list[Record], int]:
-    """Read the complete records, and where the last of them ends: at 0 if not even the header is complete."""
+def _recover(
+    file: io.FileIO, source: str, opening: bytes, header: Record
+) -> tuple[list[Record], int]:
+    """Read the complete records, and where the last of them ends: at 0 if not even the header is
+    complete.
+    """
     records: list[Record] = []
     broken = ""
     with open(file.fileno(), "rb", closefd=False) as reader:
         reader.seek(0)
         first = reader.readline(LIMIT + 2)
-        if first != opening and opening.startswith(first):  # new, or killed while the first line was written
+        # new, or killed while the first line was written
+        if first != opening and opening.startswith(first):
             return [], 0
         _check_header(first, source, header)
         end = len(first)
         for number, line in enumerate(iter(lambda: reader.readline(LIMIT + 2), b""), start=2):
             if broken:
-                raise FileFormatError(f"{source} is damaged in {broken}. Remove that line, or start again with another file.")
+                raise FileFormatError(
+                    f"{source} is damaged in {broken}. Remove that line, or start again with "
+                    "another file."
+                )
             try:
                 records.append(_record(line))
             except ValueError as error:
@@ -161,13 +178,18 @@ def _check_header(line: bytes, source: str, header: Record) -> None:
     try:
         document = _record(line)
     except ValueError as error:
-        raise FileFormatError(f"{source} is not a journal of sigmascope: {error}. Choose another file.") from error
+        raise FileFormatError(
+            f"{source} is not a journal of sigmascope: {error}. Choose another file."
+        ) from error
     found = unwrap(document, source, KIND, VERSION)
     if not isinstance(found, dict):
         raise FileFormatError(f"{source} is a journal without a header. Choose another file.")
     if found != header:
         differences = "; ".join(_differences(found, header))
-        raise ResumeError(f"{source} belongs to another run: {differences}. Use the same settings, or choose another file.")
+        raise ResumeError(
+            f"{source} belongs to another run: {differences}. Use the same settings, or "
+            "choose another file."
+        )
 
 
 def _record(line: bytes) -> Record:

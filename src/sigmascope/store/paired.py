@@ -1,4 +1,6 @@
-"""Results with tensors: a dataclass whose field `tensors` goes to FILE.safetensors, beside FILE.json with all else."""
+"""Results with tensors: a dataclass whose field `tensors` goes to FILE.safetensors, beside
+FILE.json with all else.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def record_of(result: typing.Any) -> dict[str, object]:
     return {name: encode(getattr(result, name), name) for name in plain}
 
 
-def write_paired(path: str | Path, kind: str, version: int, result: typing.Any, about: Mapping[str, object]) -> Path:
+def write_paired(
+    path: str | Path, kind: str, version: int, result: typing.Any, about: Mapping[str, object]
+) -> Path:
     """Write both files; each replaces an older one at once or not at all.
 
     Args:
@@ -38,14 +42,17 @@ def write_paired(path: str | Path, kind: str, version: int, result: typing.Any, 
     """
     target = Path(path)
     if target.suffix != ".json":
-        raise InputError(f"{path} does not end in .json. The tensors are written beside it, with another ending.")
+        raise InputError(
+            f"{path} does not end in .json. The tensors are written beside it, with another ending."
+        )
     write_features(target.with_suffix(".safetensors"), getattr(result, TENSORS), dict(about))
     write_json(target, kind, version, record_of(result))
     return target
 
 
 def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict[str, typing.Any]:
-    """Read both files as the fields of a result; whether the tensors belong to it is for the caller to check.
+    """Read both files as the fields of a result; whether the tensors belong to it is for the caller
+    to check.
 
     Raises:
         FileNotFoundError: one of the two files is missing.
@@ -54,7 +61,9 @@ def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict
     content = read_json(path, kind, version)
     hints = {name: hint for name, hint in typing.get_type_hints(result).items() if name != TENSORS}
     if not isinstance(content, dict) or content.keys() != hints.keys():
-        raise FileFormatError(f"{path}: its content does not have the keys of a {kind}. Write it again.")
+        raise FileFormatError(
+            f"{path}: its content does not have the keys of a {kind}. Write it again."
+        )
     values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
     values[TENSORS], _ = read_features(Path(path).with_suffix(".safetensors"))
     return values

@@ -1,7 +1,8 @@
-"""Which symmetries an activation leaves: its intertwiner group, what the group does to weights, and similarity up to it.
+"""Which symmetries an activation leaves: its intertwiner group, what the group does to weights, and
+similarity up to it.
 
-A matrix A belongs to the group of σ when σ(A x) = φ(A) σ(x) for every x, with another matrix φ(A). For ReLU these are the
-positive scalings of channels followed by a permutation, and φ(A) = A:
+A matrix A belongs to the group of σ when σ(A x) = φ(A) σ(x) for every x, with another matrix φ(A).
+For ReLU these are the positive scalings of channels followed by a permutation, and φ(A) = A:
 
 >>> import torch
 >>> from sigmascope import symmetry
@@ -11,7 +12,8 @@ positive scalings of channels followed by a permutation, and φ(A) = A:
 >>> torch.equal(torch.relu(A @ x), relu.phi(A) @ torch.relu(x))
 True
 
-The names below are looked up when they are first used, so that importing the package does not import torch.
+The names below are looked up when they are first used, so that importing the package does not
+import torch.
 """
 
 from __future__ import annotations
@@ -22,8 +24,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sigmascope.symmetry.action import move as move
     from sigmascope.symmetry.capacity import Capacity as Capacity, capacity_logs as capacity_logs
-    from sigmascope.symmetry.equivalence import Equivalence as Equivalence, check_equivalence as check_equivalence
-    from sigmascope.symmetry.gelu import gelu_asymptotic_slope as gelu_asymptotic_slope, gelu_xi as gelu_xi
+    from sigmascope.symmetry.equivalence import (
+        Equivalence as Equivalence,
+        check_equivalence as check_equivalence,
+    )
+    from sigmascope.symmetry.gelu import (
+        gelu_asymptotic_slope as gelu_asymptotic_slope,
+        gelu_xi as gelu_xi,
+    )
     from sigmascope.symmetry.groups import Group as Group, group as group
     from sigmascope.symmetry.layer_similarity import LayerSimilarity as LayerSimilarity
     from sigmascope.symmetry.layers import compare as compare
@@ -45,7 +53,11 @@ if TYPE_CHECKING:
         unpermute as unpermute,
     )
     from sigmascope.symmetry.similarity import cka as cka, procrustes as procrustes
-    from sigmascope.symmetry.streaming import CrossGram as CrossGram, Kernel as Kernel, Procrustes as Procrustes
+    from sigmascope.symmetry.streaming import (
+        CrossGram as CrossGram,
+        Kernel as Kernel,
+        Procrustes as Procrustes,
+    )
     from sigmascope.symmetry.wiring.network import UnmovableError as UnmovableError
 
 _HOME = {
@@ -87,7 +99,10 @@ __all__ = list(_HOME)
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'sigmascope.symmetry' has no attribute {name!r}. It offers: {', '.join(_HOME)}.")
+        raise AttributeError(
+            f"module 'sigmascope.symmetry' has no attribute {name!r}. It offers: "
+            f"{', '.join(_HOME)}."
+        )
     value: object = getattr(importlib.import_module(f"sigmascope.symmetry.{_HOME[name]}"), name)
     globals()[name] = value
     return value

@@ -1,11 +1,13 @@
 r"""Moving a network along its symmetries: other weights, the same function.
 
-Where an activation σ follows a linear layer W₁ and is followed by another, W₂, an element A of σ's group gives
+Where an activation σ follows a linear layer W₁ and is followed by another, W₂, an element A of σ's
+group gives
 
 $$W_2\,\sigma(W_1 x + b_1) = (W_2\,\varphi(A)^{-1})\;\sigma((A W_1)\,x + A b_1).$$
 
-The same holds for convolutions, and through everything that commutes with the element. Which channels may move, and which of
-them must move alike (those that a shortcut adds, for instance), is found by watching one forward pass.
+The same holds for convolutions, and through everything that commutes with the element. Which
+channels may move, and which of them must move alike (those that a shortcut adds, for instance), is
+found by watching one forward pass.
 """
 
 from __future__ import annotations
@@ -29,7 +31,15 @@ from sigmascope.symmetry.wiring.network import UnmovableError, Wiring
 from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.symmetry.wiring.turns import Assignment
 
-__all__ = ["Equivalence", "Space", "Spaces", "UnmovableError", "check_equivalence", "move", "spaces"]
+__all__ = [
+    "Equivalence",
+    "Space",
+    "Spaces",
+    "UnmovableError",
+    "check_equivalence",
+    "move",
+    "spaces",
+]
 
 
 def move(
@@ -43,27 +53,32 @@ def move(
 ) -> nn.Module:
     r"""Return a network with other weights and the same function in evaluation mode.
 
-    Batch norm is given permutations only, and the scales go into its gain and offset; then the function is the same in
-    training mode too, up to rounding. With `exact_eval` what stands in front of a batch norm is scaled as well, and its running
-    variance becomes $d^2 (\mathrm{var} + \epsilon) - \epsilon$.
+    Batch norm is given permutations only, and the scales go into its gain and offset; then the
+    function is the same in training mode too, up to rounding. With `exact_eval` what stands in
+    front of a batch norm is scaled as well, and its running variance becomes $d^2 (\mathrm{var} +
+    \epsilon) - \epsilon$.
 
-    What splits the channels into groups by a view is refused: channel shuffles, and attention outside
-    `nn.MultiheadAttention`, as in Swin.
+    What splits the channels into groups by a view is refused: channel shuffles, and attention
+    outside `nn.MultiheadAttention`, as in Swin.
 
     Args:
-        model: the network. It is not changed; what is returned is a copy with its hooks and flags. Hooks run once, on the copy.
-        elements: name of a module or space -> the element that acts on what it puts out: a `Monomial` or a matrix (c, c). The
-            names are those of `spaces` and of the modules. What is not named stays as it is. By default every space is moved,
-            at random; a generator or a seed may stand here too.
+        model: the network. It is not changed; what is returned is a copy with its hooks and flags.
+            Hooks run once, on the copy.
+        elements: name of a module or space -> the element that acts on what it puts out: a
+            `Monomial` or a matrix (c, c). The names are those of `spaces` and of the modules. What
+            is not named stays as it is. By default every space is moved, at random; a generator or
+            a seed may stand here too.
         generator: for the random move, a torch.Generator or a seed; torch's own by default.
-        example_input: a batch that the network takes; a tensor, a tuple of arguments or a mapping. By default one is made up.
+        example_input: a batch that the network takes; a tensor, a tuple of arguments or a mapping.
+            By default one is made up.
         exact_eval: whether to scale in front of batch norms, exactly in evaluation mode only.
         log_std: the standard deviation of the logarithm of random scales.
 
     Raises:
         UnmovableError: the network computes something through which channels cannot be followed.
-        InputError: an element outside the group that its space admits, elements that contradict each other, elements together
-            with a generator, or a running variance that would become negative.
+        InputError: an element outside the group that its space admits, elements that contradict
+            each other, elements together with a generator, or a running variance that would become
+            negative.
         InputTypeError: neither elements nor a generator.
         OptionError: an element for channels that do not exist.
 
@@ -76,7 +91,11 @@ def move(
     elements, generator = _told_apart(elements, generator)
     moved = copy.deepcopy(unwrapped(model))
     wiring = trace(moved, example_input, exact_eval=exact_eval)
-    chosen = drawn(wiring, as_generator(generator), log_std) if elements is None else given(wiring, elements)
+    chosen = (
+        drawn(wiring, as_generator(generator), log_std)
+        if elements is None
+        else given(wiring, elements)
+    )
     _apply(moved, wiring, chosen)
     return moved
 
@@ -88,13 +107,16 @@ def _told_apart(
     if elements is None:
         return None, generator
     if generator is not None:
-        raise InputError("elements or a generator say how to move, and both were given. Pass one of them.")
+        raise InputError(
+            "elements or a generator say how to move, and both were given. Pass one of them."
+        )
     if isinstance(elements, Mapping):
         return elements, None
     if isinstance(elements, torch.Generator) or is_whole(elements):
         return None, elements
     raise InputTypeError(
-        f"elements is a {type(elements).__name__}. Pass a mapping from names to elements, a torch.Generator or a seed."
+        f"elements is a {type(elements).__name__}. Pass a mapping from names to elements, a "
+        "torch.Generator or a seed."
     )
 
 

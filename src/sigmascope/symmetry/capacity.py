@@ -1,4 +1,6 @@
-"""How many elements the group of ReLU has on a grid, beside the matrices of rank r: a comparison of capacities."""
+"""How many elements the group of ReLU has on a grid, beside the matrices of rank r: a comparison of
+capacities.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Capacity(NamedTuple):
 
 
 def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
-    r"""Count the group of ReLU and the n × n matrices of rank r, with each real dimension a grid of spacing ε on [-M, M).
+    r"""Count the group of ReLU and the n × n matrices of rank r, with each real dimension a grid of
+    spacing ε on [-M, M).
 
     $\log|G| \approx \log n! + n\log\frac{M}{\varepsilon}$, since scales are positive, and
     $\log|\text{rank } r| \approx (2nr-r^2)\log\frac{2M}{\varepsilon}$.

@@ -25,7 +25,8 @@ class Equivalence:
     """How far two networks are apart on some inputs.
 
     Attributes:
-        relative_error: the largest difference, divided by the largest output of the first network; NaN if one is not finite.
+        relative_error: the largest difference, divided by the largest output of the first network;
+            NaN if one is not finite.
         absolute_error: the largest difference.
         scale: the largest output of the first network, in absolute value.
         tolerance: the relative error that rounding explains, by the dtype of the outputs.
@@ -44,7 +45,10 @@ class Equivalence:
     def __str__(self) -> str:
         verdict = "the same function" if self.holds else "not the same function"
         error, scale = f"{self.relative_error:.2e}", f"{self.scale:.3g}"
-        return f"{verdict}: relative error {error}, tolerance {self.tolerance:.0e}, outputs up to {scale}"
+        return (
+            f"{verdict}: relative error {error}, tolerance {self.tolerance:.0e}, outputs up to "
+            f"{scale}"
+        )
 
 
 def check_equivalence(f: nn.Module, g: nn.Module, x: Any) -> Equivalence:
@@ -65,7 +69,10 @@ def check_equivalence(f: nn.Module, g: nn.Module, x: Any) -> Equivalence:
     first, second = _outputs(f, x), _outputs(g, x)
     shapes = [[tuple(tensor.shape) for tensor in outputs] for outputs in (first, second)]
     if shapes[0] != shapes[1] or not first:
-        raise InputError(f"the networks put out tensors of shapes {shapes[0]} and {shapes[1]}. Pass two that can be compared.")
+        raise InputError(
+            f"the networks put out tensors of shapes {shapes[0]} and {shapes[1]}. Pass two "
+            "that can be compared."
+        )
     difference = _largest([a.double() - b.double() for a, b in zip(first, second, strict=True)])
     scale = _largest(first)
     relative = difference / scale if scale else (0.0 if difference == 0 else math.inf)

@@ -1,4 +1,6 @@
-"""How far GELU is from positively homogeneous: its group has no scales, but it almost commutes with some."""
+"""How far GELU is from positively homogeneous: its group has no scales, but it almost commutes with
+some.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,18 @@ SATURATED = 8.5  # 1 - Φ beyond this is below the rounding of 1
 FAR = 14.0  # the normal density beyond this is below 1e-42
 
 
-def gelu_xi(lam: Scale, method: str = "quadrature", *, samples: int | Array = 100_000, generator: Generator = None) -> Scale:
-    r"""Return $\xi(\lambda) = \sqrt{\mathrm{E}\,|\mathrm{GELU}(\lambda X)-\lambda\,\mathrm{GELU}(X)|^2}$, X standard normal.
+def gelu_xi(
+    lam: Scale,
+    method: str = "quadrature",
+    *,
+    samples: int | Array = 100_000,
+    generator: Generator = None,
+) -> Scale:
+    r"""Return $\xi(\lambda) = \sqrt{\mathrm{E}\,|\mathrm{GELU}(\lambda
+    X)-\lambda\,\mathrm{GELU}(X)|^2}$, X standard normal.
 
-    It is $\lambda\sqrt{\mathrm{E}[X^2(\Phi(\lambda X)-\Phi(X))^2]}$, zero at λ = 1 only, and grows like
-    `gelu_asymptotic_slope` · λ.
+    It is $\lambda\sqrt{\mathrm{E}[X^2(\Phi(\lambda X)-\Phi(X))^2]}$, zero at λ = 1 only, and grows
+    like `gelu_asymptotic_slope` · λ.
 
     Args:
         lam: λ > 0: a number, or an array or tensor of any shape.
@@ -57,9 +66,11 @@ def gelu_xi(lam: Scale, method: str = "quadrature", *, samples: int | Array = 10
 
 
 def gelu_asymptotic_slope() -> float:
-    r"""Return $\lim \xi(\lambda)/\lambda = \sqrt{\mathrm{E}[X^2(1_{X\ge0}-\Phi(X))^2]}$, about 0.1267538539.
+    r"""Return $\lim \xi(\lambda)/\lambda = \sqrt{\mathrm{E}[X^2(1_{X\ge0}-\Phi(X))^2]}$, about
+    0.1267538539.
 
-    Stein's lemma gives the expectation in closed form, $\frac1{12}-\frac1{2\pi}\bigl(1-\frac1{\sqrt3}\bigr)$.
+    Stein's lemma gives the expectation in closed form,
+    $\frac1{12}-\frac1{2\pi}\bigl(1-\frac1{\sqrt3}\bigr)$.
 
     >>> print(f"{gelu_asymptotic_slope():.10f}")
     0.1267538539
@@ -76,16 +87,22 @@ def _quadrature(scales: Tensor) -> Tensor:
         half = (right - left)[:, None] / 2
         x = left[:, None] + half * (nodes + 1)
         density = torch.exp(-x.square() / 2) / math.sqrt(2 * math.pi)
-        total += (half * weights * density * (x * _difference(scales[:, None], x)).square()).sum(dim=1)
+        total += (half * weights * density * (x * _difference(scales[:, None], x)).square()).sum(
+            dim=1
+        )
     return scales * (2 * total).sqrt()
 
 
 def _monte_carlo(scales: Tensor, x: Tensor) -> Tensor:
-    return torch.stack([scale * (x * _difference(scale, x)).square().mean().sqrt() for scale in scales])
+    return torch.stack(
+        [scale * (x * _difference(scale, x)).square().mean().sqrt() for scale in scales]
+    )
 
 
 def _difference(scale: Tensor, x: Tensor) -> Tensor:
-    """Return Φ(λ|x|) - Φ(|x|), of the same size as for x, by the upper tails, which keep their digits where Φ is nearly 1."""
+    """Return Φ(λ|x|) - Φ(|x|), of the same size as for x, by the upper tails, which keep their
+    digits where Φ is nearly 1.
+    """
     distance = x.abs() / math.sqrt(2)
     return (torch.erfc(distance) - torch.erfc(scale * distance)) / 2
 
@@ -95,7 +112,9 @@ def _positive(lam: float | Array) -> Tensor:
         raise InputTypeError(f"lam is {lam!r:.80}. Pass a number, an array or a tensor.")
     scales = torch.as_tensor(lam, dtype=torch.float64).detach().cpu()
     if not bool((scales.isfinite() & (scales > 0)).all()):
-        raise InputError("ξ(λ) is defined for finite λ > 0 only: a negative factor turns GELU around.")
+        raise InputError(
+            "ξ(λ) is defined for finite λ > 0 only: a negative factor turns GELU around."
+        )
     return scales
 
 

@@ -1,4 +1,6 @@
-"""The cross-Grams of the layers of two networks, all at once and batch by batch; no features are kept."""
+"""The cross-Grams of the layers of two networks, all at once and batch by batch; no features are
+kept.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from sigmascope.symmetry.streaming import CrossGram, procrustes_result, squared_
 
 __all__ = ["PAIRS", "CrossGrams", "PairedGrams", "check_pairs", "pairs_of"]
 
-# Elements of stacked layers that are multiplied at a time: few enough to stay in a cache, enough for fast products.
+# Elements of stacked layers that are multiplied at a time: few enough to stay in a cache, enough
+# for fast products.
 CHUNK, LARGE_CHUNK = 2**23, 2**28
 NOT_FINITE = "the features hold NaN or infinite values, or squares of them overflow"
 
@@ -28,14 +31,15 @@ Members = tuple[int, ...]
 class CrossGrams:
     """The sums that Procrustes needs for the layers of one network with those of another.
 
-    Layers with maps of one size are stacked, so that a few large products do the work of many small ones. Products are
-    computed in the given type and summed in float64, where the features are. Memory is O(c1 · c2) for each pair of layers,
-    and that of the features of one batch.
+    Layers with maps of one size are stacked, so that a few large products do the work of many small
+    ones. Products are computed in the given type and summed in float64, where the features are.
+    Memory is O(c1 · c2) for each pair of layers, and that of the features of one batch.
 
     Args:
         x_widths: the numbers of channels of the layers of the one network.
         y_widths: of the other.
-        dtype: of the products. Layers that are equal once they are rounded to it count as identical.
+        dtype: of the products. Layers that are equal once they are rounded to it count as
+            identical.
     """
 
     def __init__(self, x_widths: Sequence[int], y_widths: Sequence[int], *, dtype: str) -> None:
@@ -57,7 +61,9 @@ class CrossGrams:
         self.finish()
 
     def show(self, side: int, place: int, features: Tensor) -> None:
-        """Take in the features (n, c, ...) of one layer of network 0 or 1, which may be overwritten afterwards."""
+        """Take in the features (n, c, ...) of one layer of network 0 or 1, which may be overwritten
+        afterwards.
+        """
         self._sides[side].take(place, features)
 
     def finish(self) -> None:
@@ -67,7 +73,9 @@ class CrossGrams:
             return
         self._note_repeats()
         self._same = {(i, j) for i, j in self._same if _equal(x.layers.get(i), y.layers.get(j))}
-        elements = sum(layer[:, 0].numel() for side in self._sides for layer in side.layers.values())
+        elements = sum(
+            layer[:, 0].numel() for side in self._sides for layer in side.layers.values()
+        )
         device = next(iter(x.layers.values())).device
         step = max(1, (CHUNK if device.type == "cpu" else LARGE_CHUNK) // elements)
         for start in range(0, x.samples, step):
@@ -78,19 +86,24 @@ class CrossGrams:
             for (one, other), found in _products(left, right):
                 key = x.members[one], y.members[other]
                 known = self._blocks.get(key)
-                self._blocks[key] = found.double() if known is None else known.to(device).add_(found)
+                self._blocks[key] = (
+                    found.double() if known is None else known.to(device).add_(found)
+                )
         self.samples += x.samples
         for side in self._sides:
             side.clear()
 
     def result(self, i: int, j: int, *, group: str, normaliser: str) -> ProcrustesSimilarity | str:
-        """Return the similarity of layer i of the one network and layer j of the other, or why there is none."""
+        """Return the similarity of layer i of the one network and layer j of the other, or why
+        there is none.
+        """
         repeats = self._repeats[i, j]
         if isinstance(repeats, str):
             return repeats
         gram = self._gram(i, j).numpy()
         x_squares, y_squares = (
-            side.squares[place].cpu().numpy() * often for side, place, often in zip(self._sides, (i, j), repeats, strict=True)
+            side.squares[place].cpu().numpy() * often
+            for side, place, often in zip(self._sides, (i, j), repeats, strict=True)
         )
         if not all(math.isfinite(float(one.sum())) for one in (gram, x_squares, y_squares)):
             return NOT_FINITE
@@ -106,7 +119,9 @@ class CrossGrams:
 
     def live(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return for each layer of both networks how many channels are not zero everywhere."""
-        x, y = (tuple(int(torch.count_nonzero(one)) for one in side.squares) for side in self._sides)
+        x, y = (
+            tuple(int(torch.count_nonzero(one)) for one in side.squares) for side in self._sides
+        )
         return x, y
 
     def _gram(self, i: int, j: int) -> Tensor:
@@ -126,8 +141,12 @@ class CrossGrams:
         self._positions = positions
         for i, j in product(*positions):
             found = _repeats(positions[0][i], positions[1][j])
-            if self._repeats.setdefault((i, j), found) != found and not isinstance(self._repeats[i, j], str):
-                self._repeats[i, j] = "the ratio of the numbers of positions changes from batch to batch"
+            if self._repeats.setdefault((i, j), found) != found and not isinstance(
+                self._repeats[i, j], str
+            ):
+                self._repeats[i, j] = (
+                    "the ratio of the numbers of positions changes from batch to batch"
+                )
 
 
 class PairedGrams:
@@ -139,7 +158,10 @@ class PairedGrams:
     def __init__(self, x_widths: Sequence[int], y_widths: Sequence[int], *, dtype: str) -> None:
         self._sums = [CrossGram(dtype=dtype) for _ in zip(x_widths, y_widths, strict=True)]
         self._apart: dict[int, str] = {}  # layers that cannot be compared, and why
-        self._live = [[torch.zeros(width, dtype=torch.bool) for width in widths] for widths in (x_widths, y_widths)]
+        self._live = [
+            [torch.zeros(width, dtype=torch.bool) for width in widths]
+            for widths in (x_widths, y_widths)
+        ]
         self._copies = Copies()
 
     def add(self, xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
@@ -148,7 +170,9 @@ class PairedGrams:
             self._pair(place, x, y)
 
     def show(self, side: int, place: int, features: Tensor) -> None:
-        """Take in the features (n, c, ...) of one layer of network 0 or 1, all of 0 first; they may be overwritten after."""
+        """Take in the features (n, c, ...) of one layer of network 0 or 1, all of 0 first; they may
+        be overwritten after.
+        """
         if side == 0:
             self._copies.keep(place, features)
         elif place in self._copies.sites:
@@ -176,7 +200,11 @@ class PairedGrams:
         if not all(math.isfinite(float(one.sum())) for one in sums):
             return NOT_FINITE
         return procrustes_result(
-            *sums, group=group, normaliser=normaliser, samples=self._sums[i].samples, identical=self._sums[i].identical
+            *sums,
+            group=group,
+            normaliser=normaliser,
+            samples=self._sums[i].samples,
+            identical=self._sums[i].identical,
         )
 
     def live(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -189,7 +217,10 @@ class PairedGrams:
         return x, y
 
 
-PAIRS: dict[str, type[CrossGrams] | type[PairedGrams]] = {"all": CrossGrams, "diagonal": PairedGrams}
+PAIRS: dict[str, type[CrossGrams] | type[PairedGrams]] = {
+    "all": CrossGrams,
+    "diagonal": PairedGrams,
+}
 """Which pairs of layers are compared -> what sums them up."""
 
 
@@ -202,19 +233,30 @@ def check_pairs(pairs: str, rows: int, columns: int) -> None:
     """Check that layers can be paired.
 
     Raises:
-        InputError: they are to be compared place by place, and there are not as many in both networks.
+        InputError: they are to be compared place by place, and there are not as many in both
+            networks.
     """
     if pairs == "diagonal" and rows != columns:
-        raise InputError(f"pairs='diagonal' needs as many layers in both networks, not {rows} and {columns}. Use pairs='all'.")
+        raise InputError(
+            f"pairs='diagonal' needs as many layers in both networks, not {rows} and "
+            f"{columns}. Use pairs='all'."
+        )
 
 
 def _products(x: Stacks, y: Stacks) -> Iterator[tuple[tuple[Positions, Positions], Tensor]]:
-    """Multiply every stack of the one network with every stack of the other, on the coarser map of the two."""
+    """Multiply every stack of the one network with every stack of the other, on the coarser map of
+    the two.
+    """
     # Large maps first, so that sums over small cells are there for those over larger ones.
-    for one, other in product(*(sorted(side.sizes, key=math.prod, reverse=True) for side in (x, y))):
+    for one, other in product(
+        *(sorted(side.sizes, key=math.prod, reverse=True) for side in (x, y))
+    ):
         if not isinstance(_repeats(one, other), str):
             finer_x, finer_y = ratios(one, other)
-            yield (one, other), x.summed(one, finer_x).flatten(1) @ y.summed(other, finer_y).flatten(1).T
+            yield (
+                (one, other),
+                x.summed(one, finer_x).flatten(1) @ y.summed(other, finer_y).flatten(1).T,
+            )
 
 
 def _equal(x: Tensor | None, y: Tensor | None) -> bool:

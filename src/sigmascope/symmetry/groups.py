@@ -1,8 +1,10 @@
-r"""Intertwiner groups: the matrices A for which an activation σ has a φ(A) with σ(A x) = φ(A) σ(x) for every x.
+r"""Intertwiner groups: the matrices A for which an activation σ has a φ(A) with σ(A x) = φ(A) σ(x)
+for every x.
 
-For σ neither constant nor linear and differentiable off a finite set, every element is $P\,\mathrm{diag}(d)$: scales d of
-the channels, each admissible for σ in one dimension, then a permutation P; φ keeps P and maps each scale on its own. So a
-group is σ, its admissible scales, and what φ makes of one scale.
+For σ neither constant nor linear and differentiable off a finite set, every element is
+$P\,\mathrm{diag}(d)$: scales d of the channels, each admissible for σ in one dimension, then a
+permutation P; φ keeps P and maps each scale on its own. So a group is σ, its admissible scales, and
+what φ makes of one scale.
 """
 
 from __future__ import annotations
@@ -31,20 +33,24 @@ from sigmascope.symmetry.scalars import SAME, Generator, ScalarMap, Scalars, as_
 __all__ = ["TOLERANCE", "Group", "group"]
 
 TOLERANCE = 1e-9
-"""What counts as zero in a dense matrix, relative to its row and column, and how far a scale may be from ±1."""
+"""What counts as zero in a dense matrix, relative to its row and column, and how far a scale may be
+from ±1.
+"""
 
 
 @dataclass(frozen=True, repr=False)
 class Group:
     r"""The intertwiner group of an activation. Make one with `sigmascope.symmetry.group`.
 
-    Elements are `Monomial`s or matrices (n, n), torch or NumPy, that act on columns of channels; what goes in as one comes
-    out as one. Dense matrices are measured with a relative tolerance, see `contains`.
+    Elements are `Monomial`s or matrices (n, n), torch or NumPy, that act on columns of channels;
+    what goes in as one comes out as one. Dense matrices are measured with a relative tolerance, see
+    `contains`.
 
     Args:
         name: of the activation.
         sigma: σ, coordinatewise, tensor in and tensor out.
-        scalars: the admissible scales, such as `d > 0`; "linear" for the identity, whose group is all of GL_n.
+        scalars: the admissible scales, such as `d > 0`; "linear" for the identity, whose group is
+            all of GL_n.
         image: the map of one scale, φ(λ).
         parameters: of the activation, names and values.
     """
@@ -69,8 +75,9 @@ class Group:
 
         Args:
             A: (n, n).
-            tol: an entry of a matrix counts as zero up to `tol` times the largest of its row or column, and a scale as ±1 up
-                to `tol`. For the identity, singular values count as zero in the same way.
+            tol: an entry of a matrix counts as zero up to `tol` times the largest of its row or
+                column, and a scale as ±1 up to `tol`. For the identity, singular values count as
+                zero in the same way.
 
         Raises:
             InputError: not a square matrix of finite numbers.
@@ -89,11 +96,13 @@ class Group:
         """Write A as a permutation and scales.
 
         Raises:
-            InputError: A is outside the group, or the group is that of the identity, whose elements need not be monomial.
+            InputError: A is outside the group, or the group is that of the identity, whose elements
+                need not be monomial.
         """
         if not self.is_monomial:
             raise InputError(
-                f"the group of {self.name} holds every invertible matrix, and such a matrix is in general no permutation with "
+                f"the group of {self.name} holds every invertible matrix, and such a matrix "
+                "is in general no permutation with "
                 "scales. Use the matrix itself."
             )
         found = self._split(A, tol)
@@ -142,18 +151,24 @@ class Group:
             return A @ B
         first, second = as_square(A), as_square(B)
         if first.shape != second.shape:
-            raise InputError(f"A acts on {len(first)} channels and B on {len(second)}. Pass elements of equal size.")
+            raise InputError(
+                f"A acts on {len(first)} channels and B on {len(second)}. Pass elements of "
+                "equal size."
+            )
         product: Element = like(first @ second.to(first.device), A)
         return product
 
     def draw(self, n: int, generator: Generator = None, *, log_std: float = 1.0) -> Monomial:
-        """Draw an element as a permutation and scales; see `sample`. For the identity, one with scales d ≠ 0."""
+        """Draw an element as a permutation and scales; see `sample`. For the identity, one with
+        scales d ≠ 0.
+        """
         source = as_generator(generator)
         order = torch.randperm(check_size(n), generator=source)
         return Monomial(order, self.scalars.sample(n, source, log_std))
 
     def sample(self, n: int, generator: Generator = None, *, log_std: float = 1.0) -> Tensor:
-        """Draw an element: a uniform permutation; scales exp(s z - s²/2) with mean 1, or fair signs, or both, or 1.
+        """Draw an element: a uniform permutation; scales exp(s z - s²/2) with mean 1, or fair
+        signs, or both, or 1.
 
         For the identity two uniform rotations with such a scaling between them.
 
@@ -190,11 +205,13 @@ def group(name: str, **parameters: Any) -> Group:
 
     Args:
         name: of the activation; see `sigmascope.symmetry.table.GROUPS`.
-        **parameters: `slope` of leaky_relu, `degree` of power, `alpha` of elu and celu, `low` and `high` of hardtanh.
+        **parameters: `slope` of leaky_relu, `degree` of power, `alpha` of elu and celu, `low` and
+            `high` of hardtanh.
 
     Returns:
-        The group. Where parameters make the activation another one, the group of that one: leaky_relu with slope 1 is the
-        identity, with slope 0 relu, with slope -1 abs; power of degree 1 is the identity.
+        The group. Where parameters make the activation another one, the group of that one:
+        leaky_relu with slope 1 is the identity, with slope 0 relu, with slope -1 abs; power of
+        degree 1 is the identity.
 
     Raises:
         OptionError: an unknown name or parameter, or a value that makes no activation.

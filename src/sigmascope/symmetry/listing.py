@@ -18,7 +18,12 @@ from sigmascope.symmetry.wiring.trace import trace
 __all__ = ["Space", "Spaces", "found_spaces", "spaces"]
 
 # By which freedoms are left: of the magnitude, of the sign.
-SCALARS = {(True, True): "d ≠ 0", (True, False): "d > 0", (False, True): "d = ±1", (False, False): "d = 1"}
+SCALARS = {
+    (True, True): "d ≠ 0",
+    (True, False): "d > 0",
+    (False, True): "d = ±1",
+    (False, False): "d = 1",
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class Space:
     """Channels that are moved by one monomial element.
 
     Attributes:
-        name: where they begin: a module, or a function in a module; with a range where only some of its channels are meant.
+        name: where they begin: a module, or a function in a module; with a range where only some of
+            its channels are meant.
         width: how many there are.
         permuted: whether they may be permuted.
         scalars: the scales that they admit, such as `d > 0`.
@@ -51,7 +57,10 @@ class Space:
     @property
     def group(self) -> str:
         """The group that the space admits, in words."""
-        words = [*(["permutations"] if self.permuted else []), *([] if self.scalars == "d = 1" else [self.scalars])]
+        words = [
+            *(["permutations"] if self.permuted else []),
+            *([] if self.scalars == "d = 1" else [self.scalars]),
+        ]
         return ", ".join(words) or "fixed"
 
 
@@ -82,7 +91,9 @@ class Spaces(Sequence[Space]):
         }
         lines = as_lines(columns)
         reasons = ["", *("; ".join(row.reasons) for row in self.rows)]
-        return "\n".join(f"{line}  {reason}".rstrip() for line, reason in zip(lines, reasons, strict=True))
+        return "\n".join(
+            f"{line}  {reason}".rstrip() for line, reason in zip(lines, reasons, strict=True)
+        )
 
 
 def spaces(model: nn.Module, example_input: Any = None, *, exact_eval: bool = False) -> Spaces:
@@ -101,13 +112,23 @@ def spaces(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fa
     0          3  permutations, d > 0  –                   0  relu admits d > 0 (1)
     2          1  fixed                –                   0  it is the output of the network
     """
-    return Spaces(tuple(space for space, _ in found_spaces(trace(unwrapped(model), example_input, exact_eval=exact_eval))))
+    return Spaces(
+        tuple(
+            space
+            for space, _ in found_spaces(
+                trace(unwrapped(model), example_input, exact_eval=exact_eval)
+            )
+        )
+    )
 
 
 def found_spaces(wiring: Wiring) -> list[tuple[Space, dict[str, Channels]]]:
-    """Return the spaces of a wiring with the channels that have its name, and those of the names that are joined to it."""
+    """Return the spaces of a wiring with the channels that have its name, and those of the names
+    that are joined to it.
+    """
     ties, cells = wiring.ties, wiring.ties.cells()
-    cells[ties.places.lost[0, ties.places.roots(np.arange(len(cells)))] > 0] = -1  # what stays is listed together
+    # what stays is listed together
+    cells[ties.places.lost[0, ties.places.roots(np.arange(len(cells)))] > 0] = -1
     found: dict[tuple[int, int], dict[str, Channels]] = {}
     first_of_cell: dict[int, str] = {}
     for site, channels in wiring.origins:
@@ -118,7 +139,10 @@ def found_spaces(wiring: Wiring) -> list[tuple[Space, dict[str, Channels]]]:
             scale = int(ties.scales.roots(channels.scale[index]).min())
             found.setdefault((cell, scale), {}).setdefault(name, channels[index])
             first_of_cell.setdefault(cell, name)
-    return [(_space(wiring, parts, first_of_cell[cell] if cell >= 0 else ""), parts) for (cell, _), parts in found.items()]
+    return [
+        (_space(wiring, parts, first_of_cell[cell] if cell >= 0 else ""), parts)
+        for (cell, _), parts in found.items()
+    ]
 
 
 def _space(wiring: Wiring, parts: dict[str, Channels], first: str) -> Space:

@@ -1,4 +1,6 @@
-"""Dense matrices beside monomial ones: checked on the way in, factored, drawn, and returned as they came."""
+"""Dense matrices beside monomial ones: checked on the way in, factored, drawn, and returned as they
+came.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from sigmascope.maths.samples import Array, as_matrix
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.scalars import sample_scales
 
-__all__ = ["Element", "as_square", "check_size", "factor_monomial", "is_invertible", "like", "sample_dense"]
+__all__ = [
+    "Element",
+    "as_square",
+    "check_size",
+    "factor_monomial",
+    "is_invertible",
+    "like",
+    "sample_dense",
+]
 
 Element = TypeVar("Element", Monomial, Tensor, np.ndarray[Any, Any])
 
@@ -33,22 +43,30 @@ def as_square(A: Monomial | Array, name: str = "A") -> Tensor:
         A = A.astype(np.float64)
     shape = tuple(getattr(A, "shape", ()))
     if isinstance(A, (Tensor, np.ndarray)) and (len(shape) != 2 or shape[0] != shape[1]):
-        raise InputError(f"{name} has the shape {shape}. Pass a square matrix (n, n) that acts on columns of n channels.")
+        raise InputError(
+            f"{name} has the shape {shape}. Pass a square matrix (n, n) that acts on columns "
+            "of n channels."
+        )
     return as_matrix(A, name, rows=1)
 
 
 def like(matrix: Tensor, given: Array) -> Any:
     """Return a matrix of the kind, floating dtype and device of the given one."""
     if isinstance(given, np.ndarray):
-        return matrix.detach().cpu().numpy().astype(given.dtype if given.dtype.kind == "f" else np.float64)
+        return (
+            matrix.detach()
+            .cpu()
+            .numpy()
+            .astype(given.dtype if given.dtype.kind == "f" else np.float64)
+        )
     return matrix.to(given.device, given.dtype if given.is_floating_point() else torch.float64)
 
 
 def factor_monomial(matrix: Tensor, tol: float) -> Monomial | str:
     """Write a matrix as a scaling followed by a permutation, or say why it is not one.
 
-    An entry counts as zero when it is at most `tol` times the largest one of its row, or of its column: the measure is
-    relative, so that tiny and huge scales may stand side by side.
+    An entry counts as zero when it is at most `tol` times the largest one of its row, or of its
+    column: the measure is relative, so that tiny and huge scales may stand side by side.
 
     Args:
         matrix: (n, n), float64.
@@ -88,7 +106,9 @@ def is_invertible(matrix: Tensor, tol: float) -> bool:
 
 
 def sample_dense(n: int, generator: torch.Generator | None, log_std: float) -> Tensor:
-    """Draw a rotation, a scaling with the law of `sample_scales`, and a rotation again, multiplied: (n, n), float64."""
+    """Draw a rotation, a scaling with the law of `sample_scales`, and a rotation again, multiplied:
+    (n, n), float64.
+    """
     turns = []
     for _ in range(2):
         Q, R = torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))

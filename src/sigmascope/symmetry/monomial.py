@@ -20,13 +20,17 @@ Values: TypeAlias = Array | Sequence[float]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Monomial:
-    r"""The matrix $A = P\,\mathrm{diag}(d)$, which scales first and then permutes: $(Ax)_i = d_{p(i)}\,x_{p(i)}$.
+    r"""The matrix $A = P\,\mathrm{diag}(d)$, which scales first and then permutes: $(Ax)_i =
+    d_{p(i)}\,x_{p(i)}$.
 
-    Nothing here forms the matrix, except `matrix`. Arguments are copied, so that later changes of them change nothing here.
+    Nothing here forms the matrix, except `matrix`. Arguments are copied, so that later changes of
+    them change nothing here.
 
     Args:
-        permutation: (n,) whole numbers, each of 0 … n - 1 once: `permutation[i]` is the coordinate that moves to place i.
-        scales: (n,) finite numbers, none of them zero: `scales[j]` multiplies coordinate j before it moves.
+        permutation: (n,) whole numbers, each of 0 … n - 1 once: `permutation[i]` is the coordinate
+            that moves to place i.
+        scales: (n,) finite numbers, none of them zero: `scales[j]` multiplies coordinate j before
+            it moves.
 
     Raises:
         InputError: not a permutation, a scale that is zero or not finite, or unequal lengths.
@@ -46,18 +50,31 @@ class Monomial:
     scales: Tensor
 
     def __post_init__(self) -> None:
-        order, scales = as_vector(self.permutation, "permutation"), as_vector(self.scales, "scales").to(torch.float64)
+        order, scales = (
+            as_vector(self.permutation, "permutation"),
+            as_vector(self.scales, "scales").to(torch.float64),
+        )
         if order.is_floating_point() or order.dtype == torch.bool:
-            raise InputTypeError(f"permutation is of {order.dtype}. Pass whole numbers, such as torch.randperm(n).")
+            raise InputTypeError(
+                f"permutation is of {order.dtype}. Pass whole numbers, such as torch.randperm(n)."
+            )
         order = order.long()
         if not torch.equal(order.sort().values, torch.arange(len(order))):
-            raise InputError(f"permutation has {len(order)} entries but not each of 0 … {len(order) - 1} once.")
+            raise InputError(
+                f"permutation has {len(order)} entries but not each of 0 … {len(order) - 1} once."
+            )
         if len(scales) != len(order):
-            raise InputError(f"permutation has {len(order)} entries and scales {len(scales)}. Pass as many of both.")
+            raise InputError(
+                f"permutation has {len(order)} entries and scales {len(scales)}. Pass as "
+                "many of both."
+            )
         bad = (~scales.isfinite() | (scales == 0)).nonzero()
         if len(bad):
             place = int(bad[0])
-            raise InputError(f"scales[{place}] is {float(scales[place]):g}: a matrix with it has no inverse. Pass numbers ≠ 0.")
+            raise InputError(
+                f"scales[{place}] is {float(scales[place]):g}: a matrix with it has no "
+                "inverse. Pass numbers ≠ 0."
+            )
         object.__setattr__(self, "permutation", order)
         object.__setattr__(self, "scales", scales)
 
@@ -77,7 +94,9 @@ class Monomial:
         scales = (f"{float(scale):.4g}" for scale in self.scales[:8])
         order = (str(int(place)) for place in self.permutation[:8])
         more = f", … {len(self)}" if len(self) > 8 else ""
-        return f"Monomial(permutation=[{', '.join(order)}{more}], scales=[{', '.join(scales)}{more}])"
+        return (
+            f"Monomial(permutation=[{', '.join(order)}{more}], scales=[{', '.join(scales)}{more}])"
+        )
 
     @property
     def is_permutation(self) -> bool:
@@ -104,7 +123,9 @@ class Monomial:
         return Monomial(self.permutation.argsort(), 1 / self.scales[self.permutation])
 
     def transpose(self) -> Monomial:
-        """Return the transpose. What multiplies rows from the right, W A, is the transpose acting on the columns of W."""
+        """Return the transpose. What multiplies rows from the right, W A, is the transpose acting
+        on the columns of W.
+        """
         return Monomial(self.permutation.argsort(), self.scales[self.permutation])
 
     def compose(self, other: Monomial) -> Monomial:
@@ -114,14 +135,21 @@ class Monomial:
             InputError: the sizes differ.
         """
         if len(other) != len(self):
-            raise InputError(f"one element acts on {len(self)} channels and the other on {len(other)}. Pass equal sizes.")
-        return Monomial(other.permutation[self.permutation], self.scales[other.permutation.argsort()] * other.scales)
+            raise InputError(
+                f"one element acts on {len(self)} channels and the other on {len(other)}. "
+                "Pass equal sizes."
+            )
+        return Monomial(
+            other.permutation[self.permutation],
+            self.scales[other.permutation.argsort()] * other.scales,
+        )
 
     def __matmul__(self, other: Monomial) -> Monomial:
         return self.compose(other) if isinstance(other, Monomial) else NotImplemented
 
     def spread(self, copies: int) -> Monomial:
-        """Return A ⊗ I: the action on channels of `copies` positions each, flattened with the channel first.
+        """Return A ⊗ I: the action on channels of `copies` positions each, flattened with the
+        channel first.
 
         >>> Monomial([1, 0], [2.0, 3.0]).spread(2)
         Monomial(permutation=[2, 3, 0, 1], scales=[2, 2, 3, 3])
@@ -146,9 +174,13 @@ class Monomial:
             InputTypeError: x is not a floating tensor.
         """
         if not isinstance(x, Tensor) or not x.is_floating_point():
-            raise InputTypeError(f"x is {getattr(x, 'dtype', type(x).__name__)}. Pass a floating tensor.")
+            raise InputTypeError(
+                f"x is {getattr(x, 'dtype', type(x).__name__)}. Pass a floating tensor."
+            )
         if not -x.ndim <= axis < x.ndim or x.shape[axis] != len(self):
-            raise InputError(f"x has the shape {tuple(x.shape)}: axis {axis} does not hold {len(self)} channels.")
+            raise InputError(
+                f"x has the shape {tuple(x.shape)}: axis {axis} does not hold {len(self)} channels."
+            )
         shape = [1] * x.ndim
         shape[axis] = len(self)
         factors = self.scales[self.permutation].to(x.device, x.dtype).reshape(shape)
@@ -164,9 +196,15 @@ def as_vector(values: Values, name: str) -> Tensor:
     """
     try:
         # NumPy reads Python floats in full precision, torch in float32.
-        vector = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values)).detach().to("cpu", copy=True)
+        vector = (
+            torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+            .detach()
+            .to("cpu", copy=True)
+        )
     except (TypeError, ValueError, RuntimeError) as problem:
         raise InputTypeError(f"{name} is {values!r:.80}. Pass a vector of numbers.") from problem
     if vector.ndim != 1 or not len(vector) or vector.is_complex():
-        raise InputError(f"{name} has the shape {tuple(vector.shape)}. Pass a real vector (n,) with n ≥ 1.")
+        raise InputError(
+            f"{name} has the shape {tuple(vector.shape)}. Pass a real vector (n,) with n ≥ 1."
+        )
     return vector

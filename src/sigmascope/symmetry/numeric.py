@@ -1,4 +1,6 @@
-"""The group of an arbitrary activation, by numbers: is a matrix in it, which scales does it admit, is φ determined."""
+"""The group of an arbitrary activation, by numbers: is a matrix in it, which scales does it admit,
+is φ determined.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from sigmascope.symmetry.matrices import as_square, check_size, is_invertible
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.scalars import Generator, as_generator
 
-__all__ = ["InferredScalars", "infer_scalars", "is_intertwiner", "numeric_phi", "sigma_identity_invertible"]
+__all__ = [
+    "InferredScalars",
+    "infer_scalars",
+    "is_intertwiner",
+    "numeric_phi",
+    "sigma_identity_invertible",
+]
 
 Sigma = Callable[[Tensor], Tensor]
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -32,8 +40,8 @@ def sigma_identity_invertible(sigma: Sigma, n: int, tol: float = 1e-12) -> bool:
     Args:
         sigma: σ, coordinatewise.
         n: number of channels.
-        tol: an eigenvalue counts as zero up to so many times $|\sigma(1)|+(n-1)\,|\sigma(0)|$ (the first:
-            $|\sigma(1)|+|\sigma(0)|$), what it would be without cancellation.
+        tol: an eigenvalue counts as zero up to so many times $|\sigma(1)|+(n-1)\,|\sigma(0)|$ (the
+            first: $|\sigma(1)|+|\sigma(0)|$), what it would be without cancellation.
 
     >>> sigma_identity_invertible(torch.relu, 64), sigma_identity_invertible(torch.ones_like, 64)
     (True, False)
@@ -47,7 +55,8 @@ def sigma_identity_invertible(sigma: Sigma, n: int, tol: float = 1e-12) -> bool:
 def numeric_phi(A: Monomial | Array, sigma: Sigma) -> Tensor:
     r"""Return $\sigma(A)\,\sigma(I_n)^{-1}$, which is φ(A) if A is in the group of σ.
 
-    With $a=\sigma(1)-\sigma(0)$ the inverse is $\frac1a\bigl(I-\frac{\sigma(0)}{a+n\sigma(0)}\,11^T\bigr)$.
+    With $a=\sigma(1)-\sigma(0)$ the inverse is
+    $\frac1a\bigl(I-\frac{\sigma(0)}{a+n\sigma(0)}\,11^T\bigr)$.
 
     Args:
         A: (n, n); float32 is kept, everything else becomes float64.
@@ -60,13 +69,16 @@ def numeric_phi(A: Monomial | Array, sigma: Sigma) -> Tensor:
     n = len(matrix)
     if not sigma_identity_invertible(sigma, n):
         raise InputError(
-            f"σ(I) has no inverse for n = {n}, so that φ is not determined by it. Rescale the argument: x -> σ(c x) has the "
+            f"σ(I) has no inverse for n = {n}, so that φ is not determined by it. Rescale "
+            "the argument: x -> σ(c x) has the "
             "same group for every c ≠ 0."
         )
     zero, one = _call(sigma, torch.tensor([0.0, 1.0], dtype=matrix.dtype))
     difference = one - zero
     image = _call(sigma, matrix)
-    phi: Tensor = (image - image.sum(dim=1, keepdim=True) * (zero / (difference + n * zero))) / difference
+    phi: Tensor = (
+        image - image.sum(dim=1, keepdim=True) * (zero / (difference + n * zero))
+    ) / difference
     return phi
 
 
@@ -79,10 +91,12 @@ def is_intertwiner(
     rtol: float | None = None,
     generator: Generator = 0,
 ) -> bool:
-    r"""Tell whether $\sigma(Ax)=B\,\sigma(x)$ on random points, with $B=\sigma(A)\,\sigma(I)^{-1}$ and A, B invertible.
+    r"""Tell whether $\sigma(Ax)=B\,\sigma(x)$ on random points, with $B=\sigma(A)\,\sigma(I)^{-1}$
+    and A, B invertible.
 
-    The points have both signs and several scales: with one sign ReLU accepts too much, and with one scale whatever looks
-    homogeneous there. Every coordinate is measured against its own largest value.
+    The points have both signs and several scales: with one sign ReLU accepts too much, and with one
+    scale whatever looks homogeneous there. Every coordinate is measured against its own largest
+    value.
 
     Args:
         A: (n, n); the computation is in float32 if A is.
@@ -108,7 +122,9 @@ def is_intertwiner(
         return False
     shape = (check_size(n_points), len(matrix))
     source = as_generator(generator)
-    points = torch.cat([scale * torch.randn(shape, generator=source, dtype=torch.float64) for scale in scales])
+    points = torch.cat(
+        [scale * torch.randn(shape, generator=source, dtype=torch.float64) for scale in scales]
+    )
     x = points.to(matrix.device, matrix.dtype).T
     target = _call(sigma, matrix @ x)
     return _agree(target, image @ _call(sigma, x), limit)
@@ -119,8 +135,9 @@ class InferredScalars:
     """Which of the scales tried an activation admits.
 
     Args:
-        kind: "one", "signs", "positive" or "nonzero" as in `sigmascope.symmetry.scalars.SCALARS`; "linear" for a multiple of
-            the identity, whose group is all of GL_n; "other" for none of these.
+        kind: "one", "signs", "positive" or "nonzero" as in `sigmascope.symmetry.scalars.SCALARS`;
+            "linear" for a multiple of the identity, whose group is all of GL_n; "other" for none of
+            these.
         admitted: the scales λ that passed.
         images: their φ(λ).
     """
@@ -130,11 +147,15 @@ class InferredScalars:
     images: tuple[float, ...]
 
 
-def infer_scalars(sigma: Sigma, *, lambdas: Sequence[float] = LAMBDAS, rtol: float = 1e-9) -> InferredScalars:
-    r"""Find the admissible scales of an activation: λ for which $\sigma(\lambda x)/\sigma(x)$ is the same for all x.
+def infer_scalars(
+    sigma: Sigma, *, lambdas: Sequence[float] = LAMBDAS, rtol: float = 1e-9
+) -> InferredScalars:
+    r"""Find the admissible scales of an activation: λ for which $\sigma(\lambda x)/\sigma(x)$ is
+    the same for all x.
 
-    One channel is enough, since every element of the group of an activation that is not linear is a permutation with
-    scales. Points of both signs from 0.001 to 32 and zero are tried; what σ does only beyond them is not seen.
+    One channel is enough, since every element of the group of an activation that is not linear is a
+    permutation with scales. Points of both signs from 0.001 to 32 and zero are tried; what σ does
+    only beyond them is not seen.
 
     Args:
         sigma: σ, coordinatewise, for float64 tensors.
@@ -148,17 +169,33 @@ def infer_scalars(sigma: Sigma, *, lambdas: Sequence[float] = LAMBDAS, rtol: flo
     >>> infer_scalars(torch.tanh)
     InferredScalars(kind='signs', admitted=(-1.0, 1.0), images=(-1.0, 1.0))
     """
-    if not all(value > 0 and math.isfinite(value) for value in lambdas) or 1.0 not in lambdas or len({*lambdas}) < 2:
-        raise InputError(f"lambdas={lambdas!r:.80}: pass positive numbers, 1 and others; each is tried with both signs.")
+    if (
+        not all(value > 0 and math.isfinite(value) for value in lambdas)
+        or 1.0 not in lambdas
+        or len({*lambdas}) < 2
+    ):
+        raise InputError(
+            f"lambdas={lambdas!r:.80}: pass positive numbers, 1 and others; each is tried "
+            "with both signs."
+        )
     half = torch.logspace(-3, math.log10(32), 181, dtype=torch.float64)
     x = torch.cat([-half.flip(0), torch.zeros(1, dtype=torch.float64), half])
     values = _call(sigma, x)
     if bool((values == values[0]).all()):
-        raise InputError("σ is constant where it was tried, and a constant function has no group. Pass an activation.")
+        raise InputError(
+            "σ is constant where it was tried, and a constant function has no group. Pass an "
+            "activation."
+        )
     tried = sorted({sign * value for value in lambdas for sign in (-1.0, 1.0)})
-    found = {scale: image for scale in tried if (image := _ratio(_call(sigma, scale * x), values, rtol)) is not None}
+    found = {
+        scale: image
+        for scale in tried
+        if (image := _ratio(_call(sigma, scale * x), values, rtol)) is not None
+    }
     linear = _ratio(values, x, rtol) is not None
-    return InferredScalars("linear" if linear else _kind(tried, set(found)), tuple(found), tuple(found.values()))
+    return InferredScalars(
+        "linear" if linear else _kind(tried, set(found)), tuple(found), tuple(found.values())
+    )
 
 
 def _kind(tried: list[float], admitted: set[float]) -> str:
@@ -186,16 +223,24 @@ def _agree(target: Tensor, reached: Tensor, rtol: float) -> bool:
 
 def _in_own_precision(A: Monomial | Array) -> Tensor:
     matrix = as_square(A)
-    return matrix.float() if str(getattr(A, "dtype", "")) in ("torch.float32", "float32") else matrix
+    return (
+        matrix.float() if str(getattr(A, "dtype", "")) in ("torch.float32", "float32") else matrix
+    )
 
 
 def _call(sigma: Sigma, x: Tensor) -> Tensor:
     y: Any = sigma(x.clone())  # σ may work in place
     if not isinstance(y, Tensor) or y.shape != x.shape:
         kind = f"the shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
-        raise InputTypeError(f"σ makes {kind} of a tensor {tuple(x.shape)}. Pass a function that acts on every entry.")
+        raise InputTypeError(
+            f"σ makes {kind} of a tensor {tuple(x.shape)}. Pass a function that acts on "
+            "every entry."
+        )
     bad = (~y.isfinite()).nonzero()
     if len(bad):
         place = tuple(bad[0])
-        raise InputError(f"σ({float(x[place]):g}) is {float(y[place]):g}. Pass an activation that is finite there.")
+        raise InputError(
+            f"σ({float(x[place]):g}) is {float(y[place]):g}. Pass an activation that is "
+            "finite there."
+        )
     return y

@@ -13,7 +13,14 @@ from sigmascope.symmetry.features import kernel_dtype
 from sigmascope.symmetry.similarity import KERNELS
 from sigmascope.symmetry.streaming import NORMALISE, NORMALISERS
 
-__all__ = ["MEASURES", "AlignmentSettings", "CompareOptions", "KernelSettings", "Watching", "sorted_out"]
+__all__ = [
+    "MEASURES",
+    "AlignmentSettings",
+    "CompareOptions",
+    "KernelSettings",
+    "Watching",
+    "sorted_out",
+]
 
 
 class CompareOptions(TypedDict, total=False):
@@ -87,13 +94,23 @@ class KernelSettings:
     def shown(self, group: str) -> dict[str, str]:
         """Return by name what the result depends on."""
         centered = str(bool(self.centered))
-        return {"kernel": self.reduction(group), "normalise": self.normalise, "centered": centered, "dtype": self.dtype}
+        return {
+            "kernel": self.reduction(group),
+            "normalise": self.normalise,
+            "centered": centered,
+            "dtype": self.dtype,
+        }
 
 
-MEASURES: dict[str, type[AlignmentSettings] | type[KernelSettings]] = {"procrustes": AlignmentSettings, "cka": KernelSettings}
+MEASURES: dict[str, type[AlignmentSettings] | type[KernelSettings]] = {
+    "procrustes": AlignmentSettings,
+    "cka": KernelSettings,
+}
 
 
-def sorted_out(measure: str, options: CompareOptions) -> tuple[Watching, AlignmentSettings | KernelSettings]:
+def sorted_out(
+    measure: str, options: CompareOptions
+) -> tuple[Watching, AlignmentSettings | KernelSettings]:
     """Tell apart how networks are run and how they are compared.
 
     Raises:
@@ -103,13 +120,19 @@ def sorted_out(measure: str, options: CompareOptions) -> tuple[Watching, Alignme
     AlignmentSettings(normaliser='live', dtype='float32')
     """
     check_option("measure", measure, MEASURES)
-    given: dict[str, Any] = {name: value for name, value in options.items() if name != "channel_axis" or value is not None}
+    given: dict[str, Any] = {
+        name: value
+        for name, value in options.items()
+        if name != "channel_axis" or value is not None
+    }
     running = {one.name for one in fields(Watching)}
     own = {one.name for one in fields(MEASURES[measure])}
     for name in given.keys() - running - own:
         if name in CompareOptions.__annotations__:
             other = next(one for one in MEASURES if one != measure)
-            raise OptionError(f"{name} belongs to measure={other!r}, not to {measure!r}. Leave it out.")
+            raise OptionError(
+                f"{name} belongs to measure={other!r}, not to {measure!r}. Leave it out."
+            )
         check_option("option", name, sorted(running | own))
     watching = Watching(**{name: given[name] for name in given.keys() & running})
     return watching, MEASURES[measure](**{name: given[name] for name in given.keys() & own})

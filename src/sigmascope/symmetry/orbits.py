@@ -1,4 +1,6 @@
-"""How far the group of ReLU carries a ray: the coordinate rays stay among themselves, every other ray goes everywhere."""
+"""How far the group of ReLU carries a ray: the coordinate rays stay among themselves, every other
+ray goes everywhere.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ __all__ = ["ray_orbit_size"]
 def ray_orbit_size(v: Values) -> float:
     r"""Return how many rays the group of ReLU makes of the ray $\{t\,v : t\ge 0\}$.
 
-    A ray with one non-zero coordinate goes to such a ray of the same sign, n in all. With two such coordinates their ratio
-    takes every value of its sign, so there are infinitely many. This is why single neurons are a natural basis for ReLU.
+    A ray with one non-zero coordinate goes to such a ray of the same sign, n in all. With two such
+    coordinates their ratio takes every value of its sign, so there are infinitely many. This is why
+    single neurons are a natural basis for ReLU.
 
     Args:
         v: (n,), not zero.

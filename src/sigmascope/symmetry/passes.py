@@ -24,7 +24,9 @@ from sigmascope.symmetry.options import Watching
 __all__ = ["Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
 
 Sink: TypeAlias = Callable[[str, Tensor], None]
-"""Is shown the name of a site and its features (n, c, ...), which the network may overwrite afterwards."""
+"""Is shown the name of a site and its features (n, c, ...), which the network may overwrite
+afterwards.
+"""
 
 
 @contextmanager
@@ -50,9 +52,10 @@ Route: TypeAlias = dict[tuple[str, int], _Site]
 class Tap:
     """Runs a network, batch by batch.
 
-    The first batch is recorded: the evidence for the axes of every tensor is followed from function to function. Where all
-    activations turn out to be modules, hooks on these alone see the next batches, as long as inputs have the same shapes. That
-    leaves a network nearly as fast as it is unwatched.
+    The first batch is recorded: the evidence for the axes of every tensor is followed from function
+    to function. Where all activations turn out to be modules, hooks on these alone see the next
+    batches, as long as inputs have the same shapes. That leaves a network nearly as fast as it is
+    unwatched.
 
     Attributes:
         failures: site -> why its features could not be read.
@@ -63,22 +66,32 @@ class Tap:
         self._network = network
         self._watching = watching
         self._modules = {plain_path(path): module for path, module in network.named_modules()}
-        self._inputs: list[tuple[torch.Size, torch.dtype]] = []  # of the batch that was recorded last
+        # of the batch that was recorded last
+        self._inputs: list[tuple[torch.Size, torch.dtype]] = []
         self._route: Route = {}  # of that batch; empty where hooks would not see all of it
 
     def run(self, item: object, sink: Sink) -> int:
-        """Run the network on a batch, show the features of each activation call, and return the number of samples.
+        """Run the network on a batch, show the features of each activation call, and return the
+        number of samples.
 
         Raises:
-            InputError: the batch has tokens that its mask hides, or no samples that could be counted.
+            InputError: the batch has tokens that its mask hides, or no samples that could be
+                counted.
         """
         batch = placed(item, self._network, batch_axis=self._watching.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
-            raise InputError("the attention_mask hides some tokens. Compare networks on sequences of one length, unpadded.")
+            raise InputError(
+                "the attention_mask hides some tokens. Compare networks on sequences of one "
+                "length, unpadded."
+            )
         if not batch.size:
-            raise InputError("the number of samples in a batch cannot be told. Yield tensors, tuples or dicts of tensors.")
+            raise InputError(
+                "the number of samples in a batch cannot be told. Yield tensors, tuples or "
+                "dicts of tensors."
+            )
         inputs = [(one.shape, one.dtype) for one in tensors_in(batch.content)]
-        # Hooks on all modules may change what the recorder sees, and later than ours: then everything is recorded.
+        # Hooks on all modules may change what the recorder sees, and later than ours: then
+        # everything is recorded.
         known = bool(self._route) and inputs == self._inputs and not _global_forward_hooks
         with randomness_kept(), self._hooked(sink) if known else self._recorded(batch, sink):
             torch.manual_seed(self._watching.seed)
@@ -93,13 +106,17 @@ class Tap:
         observe = partial(self._observe, self._pooling(batch.size), route, sink)
         with (
             recording(self._network, observe, activations=watching.activations) as recorder,
-            recorder.forward_pass(tensors_in(batch.content), batch_axis=watching.batch_axis, size=batch.size),
+            recorder.forward_pass(
+                tensors_in(batch.content), batch_axis=watching.batch_axis, size=batch.size
+            ),
         ):
             yield
         seen = all(kind_of_layer(self._modules[path]) is not None for path, _ in route)
         self._route = route if seen else {}
 
-    def _observe(self, pooling: Pooling, route: Route, sink: Sink, call: Call, x: Tensor) -> Finish | None:
+    def _observe(
+        self, pooling: Pooling, route: Route, sink: Sink, call: Call, x: Tensor
+    ) -> Finish | None:
         """See `capture.record.Observer`."""
         name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
         if not x.dtype.is_floating_point or x.layout != torch.strided:
@@ -115,7 +132,10 @@ class Tap:
 
         def finish(y: Tensor) -> None:
             if y.shape != site.shape:
-                self.failures[name] = f"its output {list(y.shape)} has another shape than its input {list(site.shape)}"
+                self.failures[name] = (
+                    f"its output {list(y.shape)} has another shape than its input "
+                    f"{list(site.shape)}"
+                )
             else:
                 sink(name, _features(y.detach(), site.axes))
 
@@ -124,11 +144,15 @@ class Tap:
     def _pooling(self, size: int) -> Pooling:
         watching, generator = self._watching, torch.Generator()
         axes = (watching.channel_axis, watching.batch_axis)
-        return Pooling("channels", "batch", *axes, size=size, masks={}, limit=2, generator=generator)
+        return Pooling(
+            "channels", "batch", *axes, size=size, masks={}, limit=2, generator=generator
+        )
 
     @contextmanager
     def _hooked(self, sink: Sink) -> Iterator[None]:
-        """Show the outputs of the modules of the route inside the context; one of another shape is not shown."""
+        """Show the outputs of the modules of the route inside the context; one of another shape is
+        not shown.
+        """
         calls: Counter[str] = Counter()
 
         def show(path: str, _: nn.Module, __: object, output: object) -> None:
@@ -140,7 +164,9 @@ class Tap:
         with ExitStack() as stack:
             for path in dict.fromkeys(path for path, _ in self._route):
                 # The first to see the output: what other hooks do to it happens outside.
-                handle = self._modules[path].register_forward_hook(partial(show, path), prepend=True)
+                handle = self._modules[path].register_forward_hook(
+                    partial(show, path), prepend=True
+                )
                 stack.callback(handle.remove)
             yield
 
@@ -165,8 +191,14 @@ class Copies:
     def keep(self, site: str | int, features: Tensor) -> None:
         """Copy the features (n, c, ...) of a site."""
         memory = self._memory.get(site)
-        if memory is None or len(memory) < features.numel() or (memory.dtype, memory.device) != _kind(features):
-            memory = self._memory[site] = torch.empty(features.numel(), dtype=features.dtype, device=features.device)
+        if (
+            memory is None
+            or len(memory) < features.numel()
+            or (memory.dtype, memory.device) != _kind(features)
+        ):
+            memory = self._memory[site] = torch.empty(
+                features.numel(), dtype=features.dtype, device=features.device
+            )
         self.sites[site] = memory[: features.numel()].view(features.shape).copy_(features)
 
 
@@ -178,7 +210,9 @@ def _features(tensor: Tensor, axes: Axes) -> Tensor:
     """Return a view (n, c, ...) with at least one axis of positions."""
     ordered = axes.ordered(tensor)  # (n, outer, inner, ..., c)
     positions = ordered[:, 0] if axes.outer == 1 else ordered.flatten(1, 2)
-    positions = positions[:, 0] if axes.outer == axes.inner == 1 and positions.ndim > 3 else positions
+    positions = (
+        positions[:, 0] if axes.outer == axes.inner == 1 and positions.ndim > 3 else positions
+    )
     return positions.movedim(-1, 1)
 
 

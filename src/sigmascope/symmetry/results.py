@@ -21,10 +21,12 @@ class ProcrustesSimilarity:
     Attributes:
         similarity: 1 - distance: larger is more alike. NaN only with a `reason`.
         distance: the normalised distance that is left, from 0.
-        group: "relu": permutations, each channel divided by its norm; or "orthogonal": rotations and reflections.
+        group: "relu": permutations, each channel divided by its norm; or "orthogonal": rotations
+            and reflections.
         normaliser: "authors" or "live", see `procrustes`.
-        alignment: (c, c), the permutation or orthogonal matrix that takes the normalised channels of x nearest to those of
-            y; it acts on columns. The narrower side is filled up with zero channels. None where there is no similarity.
+        alignment: (c, c), the permutation or orthogonal matrix that takes the normalised channels
+            of x nearest to those of y; it acts on columns. The narrower side is filled up with zero
+            channels. None where there is no similarity.
         channels: of x and y.
         live: how many of them are not zero everywhere.
         samples: how many were compared.
@@ -46,17 +48,30 @@ class ProcrustesSimilarity:
         """(c,), the channel of y that each channel of x is matched with; None for the orthogonal group."""
         if self.group != "relu" or self.alignment is None:
             return None
-        matched: np.ndarray[Any, np.dtype[np.int64]] = self.alignment.argmax(axis=0).astype(np.int64)
+        matched: np.ndarray[Any, np.dtype[np.int64]] = self.alignment.argmax(axis=0).astype(
+            np.int64
+        )
         return matched
 
     def __repr__(self) -> str:
-        how = f"group={self.group}" + (f", normaliser={self.normaliser}" if self.group == "relu" else "")
-        return _shown("Procrustes", self.similarity, self.distance, how, self.live, self.channels, self.samples, self.reason)
+        how = f"group={self.group}" + (
+            f", normaliser={self.normaliser}" if self.group == "relu" else ""
+        )
+        return _shown(
+            "Procrustes",
+            self.similarity,
+            self.distance,
+            how,
+            self.live,
+            self.channels,
+            self.samples,
+            self.reason,
+        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CkaSimilarity:
-    """Features compared by centred kernel alignment.
+    """Features compared by centered kernel alignment.
 
     Attributes:
         similarity: CKA itself, from -1 to 1: larger is more alike. NaN only with a `reason`.
@@ -85,8 +100,20 @@ class CkaSimilarity:
     reason: str
 
     def __repr__(self) -> str:
-        how = f"group={self.group}, kernel={self.kernel}, normalise={self.normalise}, centered={self.centered}"
-        return _shown("CKA", self.similarity, self.distance, how, self.live, self.channels, self.samples, self.reason)
+        how = (
+            f"group={self.group}, kernel={self.kernel}, normalise={self.normalise}, "
+            f"centered={self.centered}"
+        )
+        return _shown(
+            "CKA",
+            self.similarity,
+            self.distance,
+            how,
+            self.live,
+            self.channels,
+            self.samples,
+            self.reason,
+        )
 
 
 def channel_note(live: tuple[int, int], channels: tuple[int, int], what: str) -> str:
@@ -96,7 +123,11 @@ def channel_note(live: tuple[int, int], channels: tuple[int, int], what: str) ->
     '2 of 8 channels of x are zero everywhere'
     """
     sides = zip("xy", live, channels, strict=True)
-    return "; ".join(f"{all_ - some} of {all_} channels of {name} are {what}" for name, some, all_ in sides if some < all_)
+    return "; ".join(
+        f"{all_ - some} of {all_} channels of {name} are {what}"
+        for name, some, all_ in sides
+        if some < all_
+    )
 
 
 def _shown(

@@ -1,8 +1,9 @@
 r"""Rotations of the channels: drawn, raised to powers, and compared with the identity.
 
-A rotation turns planes: in an orthonormal basis W it is a block diagonal matrix of rotations by angles θ, and its powers
-$R^p = W\,\mathrm{diag}(\mathrm{rot}(p\theta))\,W^T$ are a path from the identity (p = 0) to R (p = 1). No activation of a
-network commutes with them, so they lead away from the basis in which the activation works.
+A rotation turns planes: in an orthonormal basis W it is a block diagonal matrix of rotations by
+angles θ, and its powers $R^p = W\,\mathrm{diag}(\mathrm{rot}(p\theta))\,W^T$ are a path from the
+identity (p = 0) to R (p = 1). No activation of a network commutes with them, so they lead away from
+the basis in which the activation works.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def random_rotation(n: int, seed: int) -> Tensor:
-    """Draw a rotation uniformly: the Q of a Gaussian matrix, its signs set by R, and its first row negated where det Q = -1.
+    """Draw a rotation uniformly: the Q of a Gaussian matrix, its signs set by R, and its first row
+    negated where det Q = -1.
 
-    The numbers are those of `numpy.random.RandomState`, so that a seed gives the same rotation everywhere.
+    The numbers are those of `numpy.random.RandomState`, so that a seed gives the same rotation
+    everywhere.
 
     Returns:
         (n, n), float64, with determinant 1.
@@ -61,11 +64,13 @@ def random_rotation(n: int, seed: int) -> Tensor:
 
 
 def near_identity(n: int, scale: float, seed: int) -> Tensor:
-    r"""Draw an orthogonal matrix near the identity: the polar factor of $I + \frac{s}{\sqrt{2n}} G$ with Gaussian G.
+    r"""Draw an orthogonal matrix near the identity: the polar factor of $I + \frac{s}{\sqrt{2n}} G$
+    with Gaussian G.
 
     Args:
         n: number of channels.
-        scale: s ≥ 0; 0 gives the identity, `math.inf` a uniform orthogonal matrix. Beyond 1 or so the determinant may be -1.
+        scale: s ≥ 0; 0 gives the identity, `math.inf` a uniform orthogonal matrix. Beyond 1 or so
+            the determinant may be -1.
         seed: of G.
 
     Returns:
@@ -83,16 +88,19 @@ def near_identity(n: int, scale: float, seed: int) -> Tensor:
 
 
 def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
-    r"""Return the principal power $R^p$ of a rotation: every plane turns by p times its angle in (-π, π].
+    r"""Return the principal power $R^p$ of a rotation: every plane turns by p times its angle in
+    (-π, π].
 
-    The powers are a one-parameter group: $R^0 = I$, $R^1 = R$, $R^a R^b = R^{a+b}$. The eigenvalues -1, an even number of
-    them, are taken in pairs as planes that turn by π; which pairs, R leaves open, and it is decided here once for all powers.
+    The powers are a one-parameter group: $R^0 = I$, $R^1 = R$, $R^a R^b = R^{a+b}$. The eigenvalues
+    -1, an even number of them, are taken in pairs as planes that turn by π; which pairs, R leaves
+    open, and it is decided here once for all powers.
 
     Args:
         R: (n, n), orthogonal with determinant 1; n may be odd.
         p: any number.
-        orientation: "signed"; or "unsigned" for comparison with published results, which forget the sign of each angle: then
-            $R^1$ is R with some of its planes reversed, and only $(R^p + R^{-p})/2$ is right.
+        orientation: "signed"; or "unsigned" for comparison with published results, which forget the
+            sign of each angle: then $R^1$ is R with some of its planes reversed, and only $(R^p +
+            R^{-p})/2$ is right.
 
     Returns:
         (n, n), of the kind, type and device of R.
@@ -132,15 +140,17 @@ def deviation(R: Array) -> float:
     2.0
     """
     matrix = as_square(R, "R").detach().cpu()
-    return float(torch.linalg.matrix_norm(matrix - torch.eye(len(matrix), dtype=matrix.dtype), ord=2))
+    return float(
+        torch.linalg.matrix_norm(matrix - torch.eye(len(matrix), dtype=matrix.dtype), ord=2)
+    )
 
 
 def unpermute(R: Array) -> Any:
     """Return a permutation matrix P that brings P R near the identity, by a greedy matching of rows.
 
-    Rows come in order of their largest entry; each goes to the place, of those still free, where its entry is largest. The
-    published experiment multiplies all powers of R by P, so that its power 0 is P and not the identity: the units are the
-    same there in another order.
+    Rows come in order of their largest entry; each goes to the place, of those still free, where
+    its entry is largest. The published experiment multiplies all powers of R by P, so that its
+    power 0 is P and not the identity: the units are the same there in another order.
 
     Returns:
         (n, n), of the kind, type and device of R.
@@ -161,7 +171,10 @@ def unpermute(R: Array) -> Any:
 
 def _gaussian(n: int, seed: int) -> Matrix:
     if not is_whole(seed) or not 0 <= seed < 2**32:
-        raise InputError(f"seed={seed!r} is no seed of NumPy's RandomState. Pass a whole number from 0 to 2**32 - 1.")
+        raise InputError(
+            f"seed={seed!r} is no seed of NumPy's RandomState. Pass a whole number from 0 to "
+            "2**32 - 1."
+        )
     size = check_size(n)
     return np.random.RandomState(int(seed)).normal(size=(size, size))
 
@@ -170,9 +183,14 @@ def _as_rotation(R: Array) -> Matrix:
     matrix = as_square(R, "R").detach().cpu().numpy()
     off = float(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max())
     if off > TOLERANCE:
-        raise InputError(f"R is not orthogonal: R Rᵀ is off the identity by {off:.1e}. Pass a rotation, as random_rotation.")
+        raise InputError(
+            f"R is not orthogonal: R Rᵀ is off the identity by {off:.1e}. Pass a rotation, "
+            "as random_rotation."
+        )
     if np.linalg.det(matrix) < 0:
-        raise InputError("R has determinant -1, and no real power leads from the identity to it. Negate one row.")
+        raise InputError(
+            "R has determinant -1, and no real power leads from the identity to it. Negate one row."
+        )
     return matrix
 
 
@@ -185,12 +203,15 @@ def _exponent(p: float) -> float:
 
 
 def _planes(rotation: Matrix, orientation: str) -> tuple[Matrix, list[tuple[int, int, float]]]:
-    """Return an orthonormal basis in columns, and the planes that turn: two of its columns and an angle."""
+    """Return an orthonormal basis in columns, and the planes that turn: two of its columns and an
+    angle.
+    """
     T, W = schur(rotation, output="real")
     planes, reversed_ = [], []
     i = 0
     while i < len(T):
-        if i + 1 < len(T) and T[i + 1, i] != 0:  # LAPACK writes exact zeros below blocks of size one
+        # LAPACK writes exact zeros below blocks of size one
+        if i + 1 < len(T) and T[i + 1, i] != 0:
             # The block is a rotation up to rounding; both of its sines and cosines count.
             angle = math.atan2(T[i + 1, i] - T[i, i + 1], T[i, i] + T[i + 1, i + 1])
             planes.append((i, i + 1, angle if orientation == "signed" else abs(angle)))
@@ -198,11 +219,14 @@ def _planes(rotation: Matrix, orientation: str) -> tuple[Matrix, list[tuple[int,
         else:
             reversed_ += [i] if T[i, i] < 0 else []
             i += 1
-    pairs = zip(reversed_[::2], reversed_[1::2], strict=True)  # an even number, since the determinant is 1
+    # an even number, since the determinant is 1
+    pairs = zip(reversed_[::2], reversed_[1::2], strict=True)
     return W, planes + [(one, two, math.pi) for one, two in pairs]
 
 
-def _power(rotation: Matrix, W: Matrix, planes: list[tuple[int, int, float]], p: float, orientation: str) -> Matrix:
+def _power(
+    rotation: Matrix, W: Matrix, planes: list[tuple[int, int, float]], p: float, orientation: str
+) -> Matrix:
     if p == 0:
         return np.eye(len(rotation))
     if p == 1 and orientation == "signed":

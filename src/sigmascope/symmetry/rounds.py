@@ -1,4 +1,6 @@
-"""The kernels of all layers of two networks, in rounds over the data that keep no more features than memory allows."""
+"""The kernels of all layers of two networks, in rounds over the data that keep no more features
+than memory allows.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ class Rounds:
     _plan: list[list[Layer]] = field(default_factory=list)
 
     def prepare(self) -> int:
-        """Look at all batches once, and at the layers on the first, and plan the rounds; return the number of steps.
+        """Look at all batches once, and at the layers on the first, and plan the rounds; return the
+        number of steps.
 
         Raises:
             InputTypeError: the data can be read only once.
@@ -73,7 +76,10 @@ class Rounds:
         """
         found = batches_of(self.batches)
         if iter(found) is found:
-            raise InputTypeError("CKA reads the data several times. Pass a list of batches or a DataLoader, not an iterator.")
+            raise InputTypeError(
+                "CKA reads the data several times. Pass a list of batches or a DataLoader, "
+                "not an iterator."
+            )
         for number, item in enumerate(items_of(self.batches, self.watching)):
             if number == 0:
                 self._look(item)
@@ -88,14 +94,20 @@ class Rounds:
         for side, tap in enumerate(self.taps):
             found = self.layers[side]
 
-            def note(site: str, features: Tensor, side: int = side, found: list[Layer] = found) -> None:
-                found.append(Layer(side, site, tuple(features.shape[1:]), features.dtype, features.device))
+            def note(
+                site: str, features: Tensor, side: int = side, found: list[Layer] = found
+            ) -> None:
+                found.append(
+                    Layer(side, site, tuple(features.shape[1:]), features.dtype, features.device)
+                )
 
             tap.run(item, note)
             check_found([layer.site for layer in found], tap, self.names[side])
 
     def _rounds(self) -> Iterator[list[Layer]]:
-        """Group layers so that the features of a group fit into memory; a layer that does not fit alone is a group."""
+        """Group layers so that the features of a group fit into memory; a layer that does not fit
+        alone is a group.
+        """
         group: list[Layer] = []
         used = 0.0
         for layer in (*self.layers[0], *self.layers[1]):
@@ -111,7 +123,10 @@ class Rounds:
         """Compute the kernels of all layers."""
         for group in self._plan:
             features = {
-                layer: torch.empty(self.samples, *layer.shape, dtype=layer.dtype, device=layer.device) for layer in group
+                layer: torch.empty(
+                    self.samples, *layer.shape, dtype=layer.dtype, device=layer.device
+                )
+                for layer in group
             }
             filled = self._fill(features, advance)
             for layer in group:
@@ -122,17 +137,24 @@ class Rounds:
                 advance()
 
     def _fill(self, features: dict[Layer, Tensor], advance: Advance) -> dict[Layer, int]:
-        """Run the networks over the data once and keep the features of some layers; return how many samples each has."""
+        """Run the networks over the data once and keep the features of some layers; return how many
+        samples each has.
+        """
         by_site = {(layer.side, layer.site): layer for layer in features}
         filled = dict.fromkeys(features, 0)
         done = 0
         for number, item in enumerate(items_of(self.batches, self.watching)):
             if number >= len(self._prints) or fingerprint_of_batch(item) != self._prints[number]:
-                raise InputError(f"batch {number} is another one each time. Pass data that comes in one order: shuffle=False.")
+                raise InputError(
+                    f"batch {number} is another one each time. Pass data that comes in one "
+                    "order: shuffle=False."
+                )
             size = batch_size(item, self.watching.batch_axis)
             for side in {layer.side for layer in features}:
 
-                def keep(site: str, found: Tensor, side: int = side, start: int = done, size: int = size) -> None:
+                def keep(
+                    site: str, found: Tensor, side: int = side, start: int = done, size: int = size
+                ) -> None:
                     layer = by_site.get((side, site))
                     if layer is not None and tuple(found.shape) == (size, *layer.shape):
                         features[layer][start : start + size] = found
@@ -145,7 +167,12 @@ class Rounds:
 
     def _add_kernel(self, layer: Layer, features: Tensor) -> None:
         settings = self.settings
-        kernel = Kernel(self.reduction, normalise=settings.normalise, centered=settings.centered, dtype=settings.dtype)
+        kernel = Kernel(
+            self.reduction,
+            normalise=settings.normalise,
+            centered=settings.centered,
+            dtype=settings.dtype,
+        )
         try:
             kernel.add(features, channel_axis=1)
         except InputError as error:
@@ -159,22 +186,32 @@ class Rounds:
         if kernel.nbytes * sum(map(len, self.layers)) <= self.settings.memory:
             return kernel
         array = kernel.cpu().numpy()
-        file = np.memmap(self.folder / f"{len(self.kernels)}.kernel", array.dtype, "w+", shape=array.shape)
+        file = np.memmap(
+            self.folder / f"{len(self.kernels)}.kernel", array.dtype, "w+", shape=array.shape
+        )
         file[:] = array
         return torch.from_numpy(file)
 
     def similarities(self) -> tuple[np.ndarray[Any, Any], dict[tuple[int, int], str]]:
-        """Return the CKA of every layer of the one network with every layer of the other, and where there is none, why."""
+        """Return the CKA of every layer of the one network with every layer of the other, and where
+        there is none, why.
+        """
         matrix = np.full([len(side) for side in self.layers], np.nan)
         reasons = {}
         for i, j in np.ndindex(*matrix.shape):
             both = (self.layers[0][i], self.layers[1][j])
-            reasons[i, j] = "; ".join(f"{one.site}: {self.failures[one]}" for one in both if one in self.failures)
+            reasons[i, j] = "; ".join(
+                f"{one.site}: {self.failures[one]}" for one in both if one in self.failures
+            )
         known: Sequence[list[int]] = [
-            [place for place, layer in enumerate(side) if layer in self.kernels] for side in self.layers
+            [place for place, layer in enumerate(side) if layer in self.kernels]
+            for side in self.layers
         ]
         if all(known):
-            x, y = ([self.kernels[side[place]] for place in some] for side, some in zip(self.layers, known, strict=True))
+            x, y = (
+                [self.kernels[side[place]] for place in some]
+                for side, some in zip(self.layers, known, strict=True)
+            )
             products = hsic_products(x, [kernel.to(x[0].device) for kernel in y])
             for a, i in enumerate(known[0]):
                 for b, j in enumerate(known[1]):

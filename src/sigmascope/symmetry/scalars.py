@@ -1,4 +1,6 @@
-"""Which scalars a group admits on the diagonal, and what φ makes of them: the two tables that describe a group."""
+"""Which scalars a group admits on the diagonal, and what φ makes of them: the two tables that
+describe a group.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Scalars:
     name: str
     text: str
     admits: Callable[[Tensor, float], Tensor] = field(repr=False, compare=False)
-    sample: Callable[[int, torch.Generator | None, float], Tensor] = field(repr=False, compare=False)
+    sample: Callable[[int, torch.Generator | None, float], Tensor] = field(
+        repr=False, compare=False
+    )
 
     def __str__(self) -> str:
         return self.text
@@ -111,7 +115,9 @@ def as_generator(generator: Generator) -> torch.Generator | None:
     if generator is None or isinstance(generator, torch.Generator):
         return generator
     if not is_whole(generator):
-        raise InputTypeError(f"generator={generator!r:.80} is none. Pass a torch.Generator or a seed.")
+        raise InputTypeError(
+            f"generator={generator!r:.80} is none. Pass a torch.Generator or a seed."
+        )
     return torch.Generator().manual_seed(int(generator))
 
 

@@ -1,4 +1,6 @@
-"""The Procrustes similarity of all layers of two networks, in one pass over the data that keeps no features."""
+"""The Procrustes similarity of all layers of two networks, in one pass over the data that keeps no
+features.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class SinglePass:
     Attributes:
         taps: the two networks.
         names: of them.
-        channels: of both networks, site -> the number of its channels, in the order of the first batch.
+        channels: of both networks, site -> the number of its channels, in the order of the first
+            batch.
         samples: how many there were so far.
     """
 
@@ -68,7 +71,9 @@ class SinglePass:
 
     def _begin(self, first: list[dict[str, Tensor]]) -> CrossGrams | PairedGrams:
         """Learn the layers from the features of the first batch."""
-        for side, (features, tap, name) in enumerate(zip(first, self.taps, self.names, strict=True)):
+        for side, (features, tap, name) in enumerate(
+            zip(first, self.taps, self.names, strict=True)
+        ):
             check_found(features, tap, name)
             self.channels[side].update((site, one.shape[1]) for site, one in features.items())
         check_pairs(self.pairs, *map(len, self.channels))
@@ -76,7 +81,13 @@ class SinglePass:
         return PAIRS[self.pairs](widths[0], widths[1], dtype=self.settings.dtype)
 
     def _add(
-        self, sums: CrossGrams | PairedGrams, side: int, size: int, awaited: dict[str, int], site: str, features: Tensor
+        self,
+        sums: CrossGrams | PairedGrams,
+        side: int,
+        size: int,
+        awaited: dict[str, int],
+        site: str,
+        features: Tensor,
     ) -> None:
         """Take in one layer, if it is awaited with so many samples and channels."""
         if len(features) == size and awaited.get(site) == features.shape[1]:
@@ -95,7 +106,11 @@ class SinglePass:
         for i, j in pairs_of(self.pairs, *matrix.shape):
             both = zip((sites[0][i], sites[1][j]), self._incomplete, strict=True)
             broken = [f"{site}: {INCOMPLETE}" for site, missing in both if site in missing]
-            found = broken[0] if broken else self.sums.result(i, j, group=group, normaliser=self.settings.normaliser)
+            found = (
+                broken[0]
+                if broken
+                else self.sums.result(i, j, group=group, normaliser=self.settings.normaliser)
+            )
             if isinstance(found, str):
                 reasons[i, j] = found
             else:

@@ -1,4 +1,6 @@
-"""The layers of a network for one batch, stacked by the size of their maps: a few large products take in all of them."""
+"""The layers of a network for one batch, stacked by the size of their maps: a few large products
+take in all of them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Memory:
 class Side:
     """The layers of one network, as they are shown, batch by batch.
 
-    A layer is written once: to its part of a stack, if it has the shape that it had in the batch before.
+    A layer is written once: to its part of a stack, if it has the shape that it had in the batch
+    before.
 
     Attributes:
         squares: the squared norms (c,) of the channels of each layer over all batches, float64.
@@ -83,13 +86,21 @@ class Side:
         self.squares[place] = self.squares[place].to(squares.device).add_(squares)
 
     def stacked(self, start: int, stop: int, device: torch.device) -> dict[Positions, Tensor]:
-        """Return the shape of a map -> the channels of all layers that have it, (c, n, ...), for some samples."""
+        """Return the shape of a map -> the channels of all layers that have it, (c, n, ...), for
+        some samples.
+        """
         found = {}
         for positions, places in self.members.items():
             layers = [self.layers[place] for place in places]
-            ready = all(layer is self._parts.get(place) for place, layer in zip(places, layers, strict=True))
+            ready = all(
+                layer is self._parts.get(place) for place, layer in zip(places, layers, strict=True)
+            )
             stack = self._stacks.get(places) if ready else None
-            some = torch.cat([layer[:, start:stop] for layer in layers]) if stack is None else stack[:, start:stop]
+            some = (
+                torch.cat([layer[:, start:stop] for layer in layers])
+                if stack is None
+                else stack[:, start:stop]
+            )
             found[positions] = some.to(device)
         return found
 
@@ -106,7 +117,9 @@ class Side:
             alike[shape[1:], device].append(place)
         for (rest, device), places in alike.items():
             widths = [self._shapes[place][0][0] for place in places]
-            stack = self._stacks[tuple(places)] = torch.empty(sum(widths), *rest, dtype=self._dtype, device=device)
+            stack = self._stacks[tuple(places)] = torch.empty(
+                sum(widths), *rest, dtype=self._dtype, device=device
+            )
             self._parts |= dict(zip(places, torch.split(stack, widths), strict=True))
 
 
@@ -116,10 +129,14 @@ class Stacks:
     def __init__(self, name: str, stacks: dict[Positions, Tensor], memory: Memory) -> None:
         self.sizes = tuple(stacks)
         self._name, self._memory = name, memory
-        self._sums = {(positions, (1,) * len(positions)): stack for positions, stack in stacks.items()}
+        self._sums = {
+            (positions, (1,) * len(positions)): stack for positions, stack in stacks.items()
+        }
 
     def summed(self, positions: Positions, factors: Positions) -> Tensor:
-        """Return a stack summed over cells, once for every size of cells, and from sums over smaller cells if there are any."""
+        """Return a stack summed over cells, once for every size of cells, and from sums over
+        smaller cells if there are any.
+        """
         factors = factors if math.prod(factors) > 1 else (1,) * len(positions)
         if (positions, factors) not in self._sums:
             smaller = [
@@ -131,8 +148,15 @@ class Stacks:
             ]
             nearest = max(smaller, key=math.prod, default=(1,) * len(positions))
             source = self._sums[positions, nearest]
-            rest = tuple(b // a for a, b in zip(nearest + (1,) * (len(factors) - len(nearest)), factors, strict=True))
-            self._sums[positions, factors] = self._sum_cells(source, rest, (self._name, positions, factors))
+            rest = tuple(
+                b // a
+                for a, b in zip(
+                    nearest + (1,) * (len(factors) - len(nearest)), factors, strict=True
+                )
+            )
+            self._sums[positions, factors] = self._sum_cells(
+                source, rest, (self._name, positions, factors)
+            )
         return self._sums[positions, factors]
 
     def _sum_cells(self, stack: Tensor, factors: Positions, key: object) -> Tensor:
@@ -140,7 +164,15 @@ class Stacks:
             return cells_summed(stack, factors)
         # A product with ones reads the stack once, and needs no copy of some samples.
         (channels, samples, height, width), (down, across) = stack.shape, factors
-        row = torch.eye(width // across, dtype=stack.dtype, device=stack.device).repeat_interleave(across, dim=0)
-        out = self._memory.take(key, (channels, samples * (height // down), width // across), stack.device)
-        torch.bmm(stack.flatten(1).view(channels, -1, down * width), row.repeat(down, 1).expand(channels, -1, -1), out=out)
+        row = torch.eye(width // across, dtype=stack.dtype, device=stack.device).repeat_interleave(
+            across, dim=0
+        )
+        out = self._memory.take(
+            key, (channels, samples * (height // down), width // across), stack.device
+        )
+        torch.bmm(
+            stack.flatten(1).view(channels, -1, down * width),
+            row.repeat(down, 1).expand(channels, -1, -1),
+            out=out,
+        )
         return out.view(channels, samples, height // down, width // across)

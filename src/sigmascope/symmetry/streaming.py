@@ -1,4 +1,6 @@
-"""Similarity of features that come in parts: batches of samples for Procrustes, groups of channels for kernels."""
+"""Similarity of features that come in parts: batches of samples for Procrustes, groups of channels
+for kernels.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, check_option
-from sigmascope.maths.kernels import REDUCTIONS, Products, accumulate_kernel, empty_kernel, hsic_products, scaling_of
+from sigmascope.maths.kernels import (
+    REDUCTIONS,
+    Products,
+    accumulate_kernel,
+    empty_kernel,
+    hsic_products,
+    scaling_of,
+)
 from sigmascope.maths.procrustes import Matrix, Vector, align_by_permutation, align_by_rotation
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.features import (
@@ -41,16 +50,17 @@ GROUPS = ("relu", "orthogonal")
 NORMALISERS = ("authors", "live")
 NORMALISE = ("channels", "none")
 
-# Elements of features that are taken in at a time: on a CPU few enough to stay in the cache while they are multiplied, on a
-# GPU enough that launches do not count.
+# Elements of features that are taken in at a time: on a CPU few enough to stay in the cache while
+# they are multiplied, on a GPU enough that launches do not count.
 CHUNK, LARGE_CHUNK = 2**20, 2**26
 
 
 class CrossGram:
     r"""The sums over samples and positions that Procrustes needs, of any number of batches.
 
-    Where maps differ by whole ratios the coarser stands for a finer one by repetition. Its products with the other are
-    those with sums over cells, so nothing is enlarged; its squares count as often as it is repeated.
+    Where maps differ by whole ratios the coarser stands for a finer one by repetition. Its products
+    with the other are those with sums over cells, so nothing is enlarged; its squares count as
+    often as it is repeated.
 
     Attributes:
         gram: (c1, c2), float64, $G_{cc'} = \sum_{nhw} x_{nchw} y_{nc'hw}$.
@@ -71,15 +81,23 @@ class CrossGram:
         """Take in a batch of features (n, c1, ...) and (n, c2, ...).
 
         Raises:
-            InputError: sizes of maps that are no whole multiples, or other numbers of samples or channels than before.
+            InputError: sizes of maps that are no whole multiples, or other numbers of samples or
+                channels than before.
         """
         check_paired(x, y)
         finer_x, finer_y = ratios(tuple(x.shape[2:]), tuple(y.shape[2:]))
         if self.gram is not None and self.gram.shape != (x.shape[1], y.shape[1]):
-            raise InputError(f"batches with {x.shape[1]} and {y.shape[1]} channels after {self.gram.shape}. Start anew.")
+            raise InputError(
+                f"batches with {x.shape[1]} and {y.shape[1]} channels after "
+                f"{self.gram.shape}. Start anew."
+            )
         self.identical = self.identical and x.shape == y.shape and torch.equal(x, y)
-        sums = [_products(one, other, finer_x, finer_y, self._dtype) for one, other in _chunks(x, y)]
-        gram, x_squares, y_squares = (torch.stack(parts).sum(dim=0) for parts in zip(*sums, strict=True))
+        sums = [
+            _products(one, other, finer_x, finer_y, self._dtype) for one, other in _chunks(x, y)
+        ]
+        gram, x_squares, y_squares = (
+            torch.stack(parts).sum(dim=0) for parts in zip(*sums, strict=True)
+        )
         self.gram = gram if self.gram is None else self.gram + gram
         self.x_squares = x_squares if self.x_squares is None else self.x_squares + x_squares
         self.y_squares = y_squares if self.y_squares is None else self.y_squares + y_squares
@@ -108,7 +126,8 @@ def _products(
 
 def _gram(x: Tensor, y: Tensor) -> Tensor:
     """Return the products (c1, c2) of channels over samples and positions, in float64."""
-    if math.prod(x.shape[2:]) >= max(x.shape[1], y.shape[1]):  # sample by sample: as little memory, and no copies
+    # sample by sample: as little memory, and no copies
+    if math.prod(x.shape[2:]) >= max(x.shape[1], y.shape[1]):
         return torch.bmm(x.flatten(2), y.flatten(2).mT).sum(dim=0, dtype=torch.float64)
     one, other = (side.transpose(0, 1).reshape(side.shape[1], -1) for side in (x, y))
     return (one @ other.T).double()
@@ -134,7 +153,12 @@ class Procrustes:
     """
 
     def __init__(
-        self, group: str = "relu", *, normaliser: str = "authors", channel_axis: Channels = None, dtype: str = "float64"
+        self,
+        group: str = "relu",
+        *,
+        normaliser: str = "authors",
+        channel_axis: Channels = None,
+        dtype: str = "float64",
     ) -> None:
         check_option("group", group, GROUPS)
         check_option("normaliser", normaliser, NORMALISERS)
@@ -156,7 +180,10 @@ class Procrustes:
         if arrays is None:
             raise InputError("no features yet. Call add(x, y) with at least one batch first.")
         if not all(np.isfinite(array).all() for array in arrays):
-            raise InputError("the features hold NaN or infinite values, or squares of them overflow. Repair them first.")
+            raise InputError(
+                "the features hold NaN or infinite values, or squares of them overflow. "
+                "Repair them first."
+            )
         return procrustes_result(
             *arrays,
             group=self._group,
@@ -167,26 +194,40 @@ class Procrustes:
 
 
 def procrustes_result(
-    gram: Matrix, x_squares: Vector, y_squares: Vector, *, group: str, normaliser: str, samples: int, identical: bool
+    gram: Matrix,
+    x_squares: Vector,
+    y_squares: Vector,
+    *,
+    group: str,
+    normaliser: str,
+    samples: int,
+    identical: bool,
 ) -> ProcrustesSimilarity:
     """Return the similarity that follows from the sums of a `CrossGram`."""
     channels = (len(x_squares), len(y_squares))
     live = (int(np.count_nonzero(x_squares)), int(np.count_nonzero(y_squares)))
     reason = channel_note(live, channels, "zero everywhere")
     if not all(live):
-        return ProcrustesSimilarity(math.nan, math.nan, group, normaliser, None, channels, live, samples, reason)
+        return ProcrustesSimilarity(
+            math.nan, math.nan, group, normaliser, None, channels, live, samples, reason
+        )
     align = align_by_permutation if group == "relu" else align_by_rotation
     found = align(gram, x_squares, y_squares)
-    largest = {"authors": 4 * max(channels), "live": 2 * sum(live)}[normaliser] if group == "relu" else 4
+    largest = (
+        {"authors": 4 * max(channels), "live": 2 * sum(live)}[normaliser] if group == "relu" else 4
+    )
     distance = 0.0 if identical else math.sqrt(found.squared / largest)
-    return ProcrustesSimilarity(1 - distance, distance, group, normaliser, found.matrix, channels, live, samples, reason)
+    return ProcrustesSimilarity(
+        1 - distance, distance, group, normaliser, found.matrix, channels, live, samples, reason
+    )
 
 
 class Kernel:
     """The kernel of features whose channels come in groups; features are not kept.
 
     Args:
-        kernel: "max" or "median" over the channels, or "sum", the linear kernel. A median needs all channels at once.
+        kernel: "max" or "median" over the channels, or "sum", the linear kernel. A median needs all
+            channels at once.
         normalise: "channels" or "none", see `cka`.
         centered: whether the mean of each channel is taken off.
         dtype: "float64" or "float32", of the products and of the kernel.
@@ -221,22 +262,36 @@ class Kernel:
         """Take in some channels of all samples, (n, c, ...); see `cka`.
 
         Raises:
-            InputError: fewer than four samples, another number than before, NaN, products that overflow, or a second group
-                for a median.
+            InputError: fewer than four samples, another number than before, NaN, products that
+                overflow, or a second group for a median.
         """
         found = as_features(features, "features", channel_axis)
         if len(found) < 4:
             raise InputError(f"{len(found)} samples; the unbiased estimator needs at least 4.")
         if self._matrix is not None and self.kernel == "median":
-            raise InputError("the median over channels needs all of them at once. Add them in one call, or use 'max'.")
+            raise InputError(
+                "the median over channels needs all of them at once. Add them in one call, "
+                "or use 'max'."
+            )
         if self._matrix is not None and len(self._matrix) != len(found):
-            raise InputError(f"{len(found)} samples after {len(self._matrix)}. Each group must have the same samples.")
+            raise InputError(
+                f"{len(found)} samples after {len(self._matrix)}. Each group must have the "
+                "same samples."
+            )
         scaling = scaling_of(found, centered=self.centered, normalise=self.normalise)
-        matrix = empty_kernel(len(found), self.kernel, self._dtype, found.device) if self._matrix is None else self._matrix
+        matrix = (
+            empty_kernel(len(found), self.kernel, self._dtype, found.device)
+            if self._matrix is None
+            else self._matrix
+        )
         accumulate_kernel(matrix, found, scaling, reduction=self.kernel, tile=self._tile)
-        if not all(math.isfinite(end) for end in torch.aminmax(matrix)):  # NaN is an end too; nothing (n, n) is made for it
+        # NaN is an end too; nothing (n, n) is made for it
+        if not all(math.isfinite(end) for end in torch.aminmax(matrix)):
             kind = str(self._dtype).removeprefix("torch.")
-            raise InputError(f"products of the features overflow in {kind}. Start anew with normalise='channels'.")
+            raise InputError(
+                f"products of the features overflow in {kind}. Start anew with "
+                "normalise='channels'."
+            )
         self._matrix = matrix
         self.channels += found.shape[1]
         self.live += int(scaling.live.sum())
@@ -257,7 +312,10 @@ class Kernel:
         for name in ("kernel", "normalise", "centered"):
             one, two = getattr(self, name), getattr(other, name)
             if one != two:
-                raise InputError(f"the kernels have {name}={one!r} and {name}={two!r}. Compare kernels of one kind.")
+                raise InputError(
+                    f"the kernels have {name}={one!r} and {name}={two!r}. Compare kernels of "
+                    "one kind."
+                )
         check_paired(self.matrix, other.matrix)
         return _cka_result(self, other, hsic_products([self.matrix], [other.matrix]))
 
@@ -279,7 +337,10 @@ def constant_kernels(hsic: tuple[float, float, float]) -> str:
 def _cka_result(x: Kernel, y: Kernel, products: Products) -> CkaSimilarity:
     divided, channels = products.divided(0, 0), (x.channels, y.channels)
     live = (x.live, y.live)
-    notes = [channel_note(live, channels, "constant" if x.centered else "zero everywhere"), constant_kernels(divided)]
+    notes = [
+        channel_note(live, channels, "constant" if x.centered else "zero everywhere"),
+        constant_kernels(divided),
+    ]
     similarity = cosine(divided, identical=bool(products.same))
     return CkaSimilarity(
         similarity,

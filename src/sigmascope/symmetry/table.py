@@ -1,11 +1,14 @@
-"""The table of intertwiner groups. A new activation is one row here; the law tests run over all of them.
+"""The table of intertwiner groups. A new activation is one row here; the law tests run over all of
+them.
 
 Why a scale λ ≠ 1 is, or is not, admissible, that is σ(λx) = μ σ(x) for some μ and all x:
 
-- at 0: σ(0) ≠ 0 forces μ = 1. If σ(x)/x is continuous at 0 and μ = λ ≠ ±1, then σ(x)/x is constant and σ linear.
-- at ±∞: a finite limit other than 0 forces μ = ±1; linear growth forces |μ| = |λ|. A negative λ swaps the two ends, which
-  must then be alike up to a factor.
-- between: x is a kink of σ(λ·) when λx is a kink of σ, so a finite set of kinks other than 0 forces |λ| = 1.
+- at 0: σ(0) ≠ 0 forces μ = 1. If σ(x)/x is continuous at 0 and μ = λ ≠ ±1, then σ(x)/x is constant
+    and σ linear.
+- at ±∞: a finite limit other than 0 forces μ = ±1; linear growth forces |μ| = |λ|. A negative λ
+  swaps the two ends, which must then be alike up to a factor.
+- between: x is a kink of σ(λ·) when λx is a kink of σ, so a finite set of kinks other than 0 forces
+    |λ| = 1.
 """
 
 from __future__ import annotations
@@ -23,7 +26,15 @@ from torch import Tensor
 
 from sigmascope.errors import OptionError, check_option
 from sigmascope.symmetry.groups import Group
-from sigmascope.symmetry.scalars import ABSOLUTE, SAME, SCALARS, ScalarMap, is_real, is_whole, raised
+from sigmascope.symmetry.scalars import (
+    ABSOLUTE,
+    SAME,
+    SCALARS,
+    ScalarMap,
+    is_real,
+    is_whole,
+    raised,
+)
 
 __all__ = ["GROUPS", "find_group"]
 
@@ -38,7 +49,9 @@ def _softplus(x: Tensor) -> Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))  # torch's softplus is the identity beyond 20
 
 
-def _group(name: str, sigma: Sigma, scalars: str, image: ScalarMap = SAME, **parameters: float) -> Group:
+def _group(
+    name: str, sigma: Sigma, scalars: str, image: ScalarMap = SAME, **parameters: float
+) -> Group:
     return Group(name, sigma, SCALARS[scalars], image, tuple(parameters.items()))
 
 
@@ -46,32 +59,52 @@ def _leaky_relu(slope: float = 0.01) -> Group:
     special = {1.0: "identity", 0.0: "relu", -1.0: "abs"}.get(slope)
     if special is not None:
         return find_group(special, {})
-    return _group("leaky_relu", partial(F.leaky_relu, negative_slope=slope), "positive", slope=slope)
+    return _group(
+        "leaky_relu", partial(F.leaky_relu, negative_slope=slope), "positive", slope=slope
+    )
 
 
 def _power(degree: float = 2) -> Group:
     if degree < 1 or degree != int(degree):
-        raise OptionError(f"degree={degree!r}: only whole powers from 1 on have a group here. Pass 2, 3, …")
+        raise OptionError(
+            f"degree={degree!r}: only whole powers from 1 on have a group here. Pass 2, 3, …"
+        )
     if degree == 1:
         return find_group("identity", {})
-    return _group("power", partial(torch.pow, exponent=int(degree)), "nonzero", raised(int(degree)), degree=int(degree))
+    return _group(
+        "power",
+        partial(torch.pow, exponent=int(degree)),
+        "nonzero",
+        raised(int(degree)),
+        degree=int(degree),
+    )
 
 
 def _elu(alpha: float = 1.0) -> Group:
-    return _group("elu", partial(F.elu, alpha=alpha), "one", alpha=alpha) if alpha else find_group("relu", {})
+    return (
+        _group("elu", partial(F.elu, alpha=alpha), "one", alpha=alpha)
+        if alpha
+        else find_group("relu", {})
+    )
 
 
 def _celu(alpha: float = 1.0) -> Group:
     if alpha == 0:
-        raise OptionError("alpha=0: celu divides by it. Pass another number, or use relu, its limit.")
+        raise OptionError(
+            "alpha=0: celu divides by it. Pass another number, or use relu, its limit."
+        )
     return _group("celu", partial(F.celu, alpha=alpha), "one", alpha=alpha)
 
 
 def _hardtanh(low: float = -1.0, high: float = 1.0) -> Group:
     if low >= high:
-        raise OptionError(f"low={low:g} and high={high:g}: hardtanh with these is constant. Pass low < high.")
+        raise OptionError(
+            f"low={low:g} and high={high:g}: hardtanh with these is constant. Pass low < high."
+        )
     scalars = "signs" if low == -high else "one"
-    return _group("hardtanh", partial(F.hardtanh, min_val=low, max_val=high), scalars, low=low, high=high)
+    return _group(
+        "hardtanh", partial(F.hardtanh, min_val=low, max_val=high), scalars, low=low, high=high
+    )
 
 
 _FIXED = (
@@ -125,5 +158,7 @@ def find_group(name: str, parameters: Mapping[str, Any]) -> Group:
         if not is_real(value) or not math.isfinite(value):
             raise OptionError(f"{key}={value!r:.40} is no value for {name}. Pass a finite number.")
     # Scalars of NumPy become numbers of Python, as which they are printed and compared.
-    numbers = {key: int(value) if is_whole(value) else float(value) for key, value in parameters.items()}
+    numbers = {
+        key: int(value) if is_whole(value) else float(value) for key, value in parameters.items()
+    }
     return row if isinstance(row, Group) else row(**numbers)

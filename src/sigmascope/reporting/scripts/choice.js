@@ -1,4 +1,4 @@
-// Which networks stand out, each with a colour and a symbol of its own; the others stay faint.
+// Which networks stand out, each with a color and a symbol of its own; the others stay faint.
 
 const SLOTS = 8;
 const SYMBOLS = [
@@ -11,7 +11,7 @@ const SYMBOLS = [
   d3.symbolAsterisk,
   d3.symbolSquare,
 ];
-const slotColour = (slot) => `var(--slot-${slot})`;
+const slotColor = (slot) => `var(--slot-${slot})`;
 
 function createChoice(networks) {
   const slots = Array(SLOTS).fill(null);
@@ -54,9 +54,9 @@ function firstChoice(networks) {
 }
 
 function symbolOf(slot) {
-  const colour = slotColour(Math.max(slot, 0));
+  const color = slotColor(Math.max(slot, 0));
   const svg = svgPart("svg", { viewBox: "-7 -7 14 14", "aria-hidden": "true", class: "symbol" });
-  svg.append(svgPart("path", { d: slot < 0 ? "" : d3.symbol(SYMBOLS[slot], 44)(), stroke: colour, fill: colour }));
+  svg.append(svgPart("path", { d: slot < 0 ? "" : d3.symbol(SYMBOLS[slot], 44)(), stroke: color, fill: color }));
   return svg;
 }
 
@@ -68,7 +68,7 @@ function createPick(network, choice) {
 
   function update() {
     const slot = choice.slotOf(network);
-    const alone = choice.chosen().length === 1; // then colours mean places in a block
+    const alone = choice.chosen().length === 1; // then colors mean places in a block
     box.checked = slot >= 0;
     box.disabled = slot < 0 && choice.isFull();
     row.classList.toggle("chosen", slot >= 0);
@@ -81,7 +81,7 @@ function createPick(network, choice) {
 function createPicker(home, networks, choice) {
   const picks = networks.map((network) => createPick(network, choice));
   const count = element("span", { role: "status" });
-  const legend = element("legend", { class: "unseen" }, "Networks in colour");
+  const legend = element("legend", { class: "unseen" }, "Networks in color");
   const list = element("fieldset", {}, legend, ...picks.map(({ row }) => row));
   const clear = buttonOf("Clear", () => choice.assign([]));
   const tools = element("div", { class: "tools" }, count, clear, buttonOf("Reset", choice.reset));

@@ -1,4 +1,4 @@
-// The densities of the scores, in the colours of the signatures.
+// The densities of the scores, in the colors of the signatures.
 
 function densityPoints({ low, high, values }, network) {
   const step = (high - low) / (values.length - 1);
@@ -7,11 +7,11 @@ function densityPoints({ low, high, values }, network) {
 
 function drawDensities(curves, choice, width) {
   const all = curves.flatMap(({ points }) => points);
-  const inColour = curves.filter(({ network }) => choice.slotOf(network) >= 0);
+  const inColor = curves.filter(({ network }) => choice.slotOf(network) >= 0);
   const line = (points, options) =>
     Plot.line(points, { x: "score", y: "value", z: (point) => point.network.number, ...options });
   const figure = figureOf(
-    `Densities of the affinity scores. In colour: ${listed(inColour.map(({ network }) => network.name)) || "no network"}.`,
+    `Densities of the affinity scores. In color: ${listed(inColor.map(({ network }) => network.name)) || "no network"}.`,
     {
       width,
       height: 280,
@@ -25,11 +25,11 @@ function drawDensities(curves, choice, width) {
           all.filter(({ network }) => choice.slotOf(network) < 0),
           { stroke: "var(--faint)", strokeWidth: 1 },
         ),
-        ...inColour.flatMap(({ network, points }) => {
-          const colour = slotColour(choice.slotOf(network));
+        ...inColor.flatMap(({ network, points }) => {
+          const color = slotColor(choice.slotOf(network));
           return [
-            Plot.areaY(points, { x: "score", y: "value", fill: colour, fillOpacity: 0.1 }),
-            line(points, { stroke: colour, strokeWidth: 1.6 }),
+            Plot.areaY(points, { x: "score", y: "value", fill: color, fillOpacity: 0.1 }),
+            line(points, { stroke: color, strokeWidth: 1.6 }),
           ];
         }),
         Plot.ruleY([0], { stroke: "var(--quiet)" }),

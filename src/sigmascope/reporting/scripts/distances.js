@@ -54,7 +54,7 @@ function drawTree(data, { side, margin }) {
 
 const heat = (share) => `color-mix(in oklab, var(--near), var(--far) ${(100 * share).toFixed(1)}%)`;
 
-// Legible on the colour of every distance, in both themes: tests/reporting/test_style.py.
+// Legible on the color of every distance, in both themes: tests/reporting/test_style.py.
 function inkOn(share) {
   if (share < 0.35) return "var(--on-near)";
   return share < 0.49 ? "var(--on-middle)" : "var(--on-far)";
@@ -106,7 +106,7 @@ function mapLabel(cells, names) {
 
 function drawRamp(largest) {
   const steps = d3.range(0, 1, 1 / 32);
-  return figureOf(`Scale of colours: strong at distance 0, weak at ${asScore(largest)}.`, {
+  return figureOf(`Scale of colors: strong at distance 0, weak at ${asScore(largest)}.`, {
     width: 220,
     height: 34,
     marginTop: 0,
@@ -145,7 +145,7 @@ function followCells(stage, figure, { cell, side }, describe) {
 const explained = (method) =>
   [
     "Dynamic time warping between signatures: the square root of the least sum of squared differences when one may be",
-    `stretched along depth. Networks are ordered by hierarchical clustering (${method} linkage); the stronger the colour,`,
+    `stretched along depth. Networks are ordered by hierarchical clustering (${method} linkage); the stronger the color,`,
     "the nearer.",
   ].join(" ");
 
@@ -182,7 +182,7 @@ function createDistanceChart(networks, data) {
   };
 }
 
-// The same numbers for those who cannot see colours, or want to copy them.
+// The same numbers for those who cannot see colors, or want to copy them.
 function distanceTable(names, distance) {
   return lazyDetails(element("summary", {}, "Distances as a table"), () => {
     const heads = [{ text: "network" }, ...names.map((name) => ({ text: named(name), numeric: true }))];

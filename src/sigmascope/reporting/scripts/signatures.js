@@ -1,4 +1,4 @@
-// The signatures over depth. Chosen networks have colours; a single one has a colour for each place in its blocks.
+// The signatures over depth. Chosen networks have colors; a single one has a color for each place in its blocks.
 
 const HEIGHT = 400;
 
@@ -20,16 +20,16 @@ const lineMark = (points, options) =>
 
 const faintMark = (points) => lineMark(points, { stroke: "var(--faint)", strokeWidth: 1 });
 
-const strongMark = (points, colour) => lineMark(points, { stroke: colour, strokeWidth: 1.4, strokeOpacity: 0.8 });
+const strongMark = (points, color) => lineMark(points, { stroke: color, strokeWidth: 1.4, strokeOpacity: 0.8 });
 
-const spreadMark = (points, colour) =>
+const spreadMark = (points, color) =>
   Plot.ruleX(
     points.filter(({ site }) => site.std != null),
     {
       x: "depth",
       y1: ({ site }) => site.score - site.std,
       y2: ({ site }) => site.score + site.std,
-      stroke: colour,
+      stroke: color,
       strokeOpacity: 0.55,
     },
   );
@@ -40,14 +40,14 @@ const dotMark = (points, slot, radius) =>
     y: "score",
     symbol: SYMBOLS[slot],
     r: radius,
-    fill: slotColour(slot),
-    stroke: slotColour(slot),
+    fill: slotColor(slot),
+    stroke: slotColor(slot),
     strokeWidth: 1.2,
   });
 
 function networkMarks(points, slot, radius) {
-  const [colour, scored] = [slotColour(slot), points.filter(isScored)];
-  return [spreadMark(scored, colour), strongMark(points, colour), dotMark(scored, slot, radius)];
+  const [color, scored] = [slotColor(slot), points.filter(isScored)];
+  return [spreadMark(scored, color), strongMark(points, color), dotMark(scored, slot, radius)];
 }
 
 const placesOf = (network) => [...new Set(network.sites.map((site) => site.place))];
@@ -56,7 +56,7 @@ function placeMarks(network, points, radius) {
   const scored = points.filter(isScored);
   const marks = placesOf(network).flatMap((place, slot) => {
     const here = scored.filter(({ site }) => site.place === place);
-    return [spreadMark(here, slotColour(slot)), dotMark(here, slot, radius)];
+    return [spreadMark(here, slotColor(slot)), dotMark(here, slot, radius)];
   });
   return [strongMark(points, "var(--quiet)"), ...marks];
 }
@@ -75,7 +75,7 @@ function labelOf(chosen, points) {
   const [low, high] = d3.extent(points, (point) => point.score);
   return [
     "Line chart: affinity score of every activation call over depth.",
-    `In colour: ${names}.`,
+    `In color: ${names}.`,
     `All scores lie between ${asScore(low)} and ${asScore(high)}.`,
     "The slider below the chart reads single sites.",
   ].join(" ");
@@ -147,7 +147,7 @@ function createSignatureChart(networks, choice) {
   };
 }
 
-// What the colours of a single network mean.
+// What the colors of a single network mean.
 function drawKey(chosen) {
   const items =
     chosen.length === 1

@@ -1,20 +1,26 @@
-"""Beyond the paper: which of its claims survive the right axes and a capture that leaves the network alone?
+"""Beyond the paper: which of its claims survive the right axes and a capture that leaves the
+network alone?
 
-The published code averages the last two axes of a tensor with four, and the last of one with three. For ViT, Swin and ConvNeXt,
-whose channels come last, this averages channels and keeps tokens or rows. Its hook also calls an activation itself before the
-network does; where the activation overwrites its input and is not idempotent, as the SiLU of EfficientNet, the network goes on
-with an activation that has acted twice. And it counts ReLU6 twice, being a Hardtanh too; no network of the paper has one, and
-in our MobileNetV2, where it does not overwrite its input, that doubles every entry and leaves the median as it is.
+The published code averages the last two axes of a tensor with four, and the last of one with three.
+For ViT, Swin and ConvNeXt, whose channels come last, this averages channels and keeps tokens or
+rows. Its hook also calls an activation itself before the network does; where the activation
+overwrites its input and is not idempotent, as the SiLU of EfficientNet, the network goes on with an
+activation that has acted twice. And it counts ReLU6 twice, being a Hardtanh too; no network of the
+paper has one, and in our MobileNetV2, where it does not overwrite its input, that doubles every
+entry and leaves the median as it is.
 
-Three procedures, on the same images: channels kept and a clean capture; the published axes and a clean capture; and the
-published axes and capture. The last is emulated: in a copy of the network each such activation acts twice, and its first
-call is scored, which is what the hook sees. Networks with channels first and other activations are the same in all three.
-Ledoit–Wolf covariance throughout. The published capture also misses functional calls, as those of GoogLeNet; they are kept.
+Three procedures, on the same images: channels kept and a clean capture; the published axes and a
+clean capture; and the published axes and capture. The last is emulated: in a copy of the network
+each such activation acts twice, and its first call is scored, which is what the hook sees. Networks
+with channels first and other activations are the same in all three. Ledoit–Wolf covariance
+throughout. The published capture also misses functional calls, as those of GoogLeNet; they are
+kept.
 
-Each claim becomes a margin that is positive where the claim is true: of medians, of DTW distances per step of the path, or of
-the skewness. A margin counts from 0.01 on, which is what the size of the batches alone does to the authors' own numbers; for
-the skewness from 0.3 on, its standard deviation for some sixty normal numbers. A claim survives where it counts with the
-corrected procedure as well as with the published one.
+Each claim becomes a margin that is positive where the claim is true: of medians, of DTW distances
+per step of the path, or of the skewness. A margin counts from 0.01 on, which is what the size of
+the batches alone does to the authors' own numbers; for the skewness from 0.3 on, its standard
+deviation for some sixty normal numbers. A claim survives where it counts with the corrected
+procedure as well as with the published one.
 """
 
 from __future__ import annotations
@@ -64,22 +70,34 @@ class Axes:
 
     def median(self, procedure: str, *groups: str) -> float:
         """Return the median over some groups of the networks' medians; NaN where there is no such network."""
-        own = [self.signatures[procedure][name].summary()["median"] for name in self.cast.names(*groups)]
+        own = [
+            self.signatures[procedure][name].summary()["median"]
+            for name in self.cast.names(*groups)
+        ]
         return float(np.median(own)) if own else np.nan
 
     def leads(self, procedure: str) -> Distances:
         """Return the distances of the networks that lead their groups, per step of the path."""
-        return distances([self.signatures[procedure][name] for name in self.cast.leads], normalize="path")
+        return distances(
+            [self.signatures[procedure][name] for name in self.cast.leads], normalize="path"
+        )
 
 
 def measure(setting: Setting) -> Axes:
-    """Read or measure the networks of the cast, and those that are concerned once more by the published procedures."""
+    """Read or measure the networks of the cast, and those that are concerned once more by the
+    published procedures.
+    """
     cast = setting.cast
     clean = {run.signature.name: run.signature for run in setting.runs(cast.names())}
-    released = setting.runs(cast.names(*CHANNELS_LAST) if _has(cast, CHANNELS_LAST) else [], pool="released", metrics=())
+    released = setting.runs(
+        cast.names(*CHANNELS_LAST) if _has(cast, CHANNELS_LAST) else [], pool="released", metrics=()
+    )
     axes = clean | {run.signature.name: run.signature for run in released}
     names = cast.names(*OVERWRITING) if _has(cast, OVERWRITING) else []
-    captured = {name: setting.signature(name, _kind(setting), partial(_published, name, setting)) for name in names}
+    captured = {
+        name: setting.signature(name, _kind(setting), partial(_published, name, setting))
+        for name in names
+    }
     return Axes(cast, {CLEAN: clean, AXES: axes, PUBLISHED: axes | captured})
 
 
@@ -103,25 +121,39 @@ def _published(name: str, setting: Setting) -> Signature:
         transform=entry.transform,
     )
     network = acting_twice(entry.network).to("cuda" if torch.cuda.is_available() else "cpu")
-    return first_calls(signature(network, images, pool="released", progress=setting.progress, name=name))
+    return first_calls(
+        signature(network, images, pool="released", progress=setting.progress, name=name)
+    )
 
 
 def judge(found: Axes) -> list[Check]:
-    """A claim survives (holds) where its margin counts with the corrected and with the published procedure.
+    """A claim survives (holds) where its margin counts with the corrected and with the published
+    procedure.
 
     With the corrected one alone it holds in direction; otherwise it does not hold.
     """
     return [_check(found, *row) for row in CLAIMS]
 
 
-def _check(found: Axes, claim: str, expected: str, counts: float, margin: Callable[[Axes, str], float]) -> Check:
+def _check(
+    found: Axes, claim: str, expected: str, counts: float, margin: Callable[[Axes, str], float]
+) -> Check:
     margins = {procedure: margin(found, procedure) for procedure in PROCEDURES}
     if not all(np.isfinite(value) for value in margins.values()):
         return untried(claim, expected, "the cast has no networks of the groups that are compared")
     right, published = (margins[procedure] >= counts for procedure in (CLEAN, PUBLISHED))
-    outcome = {(True, True): "survives", (False, True): "is lost", (True, False): "appears", (False, False): "is nowhere"}
+    outcome = {
+        (True, True): "survives",
+        (False, True): "is lost",
+        (True, False): "appears",
+        (False, False): "is nowhere",
+    }
     verdict = (HOLDS if published else DIRECTION) if right else FAILS
-    told = "changes sign" if margins[CLEAN] * margins[PUBLISHED] < 0 and right != published else outcome[right, published]
+    told = (
+        "changes sign"
+        if margins[CLEAN] * margins[PUBLISHED] < 0 and right != published
+        else outcome[right, published]
+    )
     numbers = ", ".join(f"{procedure} {value:+.3f}" for procedure, value in margins.items())
     return Check(claim, expected, f"{told}: {numbers}", verdict)
 
@@ -129,7 +161,9 @@ def _check(found: Axes, claim: str, expected: str, counts: float, margin: Callab
 def _vits_lowest(found: Axes, procedure: str) -> float:
     groups = dict.fromkeys(found.cast.groups().values())
     others = [found.median(procedure, group) for group in groups if group != "ViTs"]
-    return min(others, default=np.nan) - (found.median(procedure, "ViTs") if "ViTs" in groups else np.nan)
+    return min(others, default=np.nan) - (
+        found.median(procedure, "ViTs") if "ViTs" in groups else np.nan
+    )
 
 
 def _vit_apart(found: Axes, procedure: str) -> float:
@@ -146,7 +180,10 @@ def _like_early(group: str) -> Callable[[Axes, str], float]:
     def margin(found: Axes, procedure: str) -> float:
         """Return how much nearer a group's lead is to the early networks than to the later ones."""
         lead, cast = found.cast.lead(group), found.cast
-        sides = [[cast.leads.index(name) for one in side if (name := cast.lead(one))] for side in (EARLY, LATER)]
+        sides = [
+            [cast.leads.index(name) for one in side if (name := cast.lead(one))]
+            for side in (EARLY, LATER)
+        ]
         if lead is None or not all(sides):
             return np.nan
         row = found.leads(procedure).matrix[cast.leads.index(lead)]
@@ -157,12 +194,16 @@ def _like_early(group: str) -> Callable[[Axes, str], float]:
 
 
 def _returning(found: Axes, procedure: str) -> float:
-    """Return how much nearer Swins and ConvNeXts are to the early networks than ViTs, by the rule of Figure 5A."""
+    """Return how much nearer Swins and ConvNeXts are to the early networks than ViTs, by the rule
+    of Figure 5A.
+    """
     lineup = Lineup(found.cast, found.signatures[procedure])
     if lineup.lacks(*EARLY, *CHANNELS_LAST):
         return np.nan
     home = corner_of(lineup, *EARLY)
-    apart = {group: float(np.linalg.norm(corner_of(lineup, group) - home)) for group in CHANNELS_LAST}
+    apart = {
+        group: float(np.linalg.norm(corner_of(lineup, group) - home)) for group in CHANNELS_LAST
+    }
     return apart["ViTs"] - max(apart["Swins"], apart["ConvNeXts"])
 
 
@@ -183,30 +224,69 @@ def _linear(found: Axes, procedure: str) -> float:
 CLAIMS: tuple[tuple[str, str, float, Callable[[Axes, str], float]], ...] = (
     ("ViTs are the most non-linear", f"median lowest by {COUNTS:g}", COUNTS, _vits_lowest),
     ("ViT is the most unlike all others", f"mean DTW largest by {COUNTS:g}", COUNTS, _vit_apart),
-    ("Swin is like the early convnets", f"nearer to them by {COUNTS:g}", COUNTS, _like_early("Swins")),
-    ("ConvNeXt is like the early convnets", f"nearer to them by {COUNTS:g}", COUNTS, _like_early("ConvNeXts")),
-    ("Swin and ConvNeXt return to the early range (5A)", f"nearer than ViTs by {COUNTS:g}", COUNTS, _returning),
-    ("EffNets are skewed towards linearity", f"minus the skewness {SKEWED:g} or more", SKEWED, _skewed),
-    ("EffNets are more linear than what came before", f"median higher by {COUNTS:g}", COUNTS, _linear),
+    (
+        "Swin is like the early convnets",
+        f"nearer to them by {COUNTS:g}",
+        COUNTS,
+        _like_early("Swins"),
+    ),
+    (
+        "ConvNeXt is like the early convnets",
+        f"nearer to them by {COUNTS:g}",
+        COUNTS,
+        _like_early("ConvNeXts"),
+    ),
+    (
+        "Swin and ConvNeXt return to the early range (5A)",
+        f"nearer than ViTs by {COUNTS:g}",
+        COUNTS,
+        _returning,
+    ),
+    (
+        "EffNets are skewed toward linearity",
+        f"minus the skewness {SKEWED:g} or more",
+        SKEWED,
+        _skewed,
+    ),
+    (
+        "EffNets are more linear than what came before",
+        f"median higher by {COUNTS:g}",
+        COUNTS,
+        _linear,
+    ),
 )
-"""Claim, what is expected, from where on the margin counts, and the margin, a function of the signatures and a procedure."""
+"""Claim, what is expected, from where on the margin counts, and the margin, a function of the
+signatures and a procedure.
+"""
 
 
 @styled()
 def draw(found: Axes) -> dict[str, Drawn]:
-    """Draw Figure 5A by each procedure, the signatures that differ, and Figure 5B by the first and the last procedure."""
+    """Draw Figure 5A by each procedure, the signatures that differ, and Figure 5B by the first and
+    the last procedure.
+    """
     figure = new_figure(7, 6.2)
     panels = figure.subplots(len(PROCEDURES), 1, sharex=True, sharey=True)
     table = []
     for panel, (procedure, own) in zip(panels, found.signatures.items(), strict=True):
-        drawn = draw_years(statistics(list(own.values())), found.cast.years(), panel, families=found.cast.families())
+        drawn = draw_years(
+            statistics(list(own.values())),
+            found.cast.years(),
+            panel,
+            families=found.cast.families(),
+        )
         panel.set_ylabel(procedure)
         table += [{"procedure": procedure, **row} for row in drawn.table]
-    panels[0].set_ylim(min(row["min"] for row in table) - 0.03, 1.03)  # shared, and set by the first panel until now
+    # shared, and set by the first panel until now
+    panels[0].set_ylim(min(row["min"] for row in table) - 0.03, 1.03)
     figure.supylabel("affinity score: min, median, max", fontsize=8)
     add_panel_legend(figure, panels[:1])
     parts = {"": Drawn(figure, tuple(panels), table)}
-    if concerned := [name for name in found.cast.leads if found.cast.groups()[name] in (*CHANNELS_LAST, *OVERWRITING)]:
+    if concerned := [
+        name
+        for name in found.cast.leads
+        if found.cast.groups()[name] in (*CHANNELS_LAST, *OVERWRITING)
+    ]:
         parts["signatures"] = _draw_signatures(found, concerned)
     for procedure in (CLEAN, PUBLISHED):
         parts[f"distances-{procedure.partition(' ')[0]}"] = draw_distances(found.leads(procedure))
@@ -215,15 +295,18 @@ def draw(found: Axes) -> dict[str, Drawn]:
 
 def _draw_signatures(found: Axes, names: Sequence[str]) -> Drawn:
     figure = new_figure(7, 1.75 * ((len(names) + 1) // 2) + 0.3)
-    panels = figure.subplots((len(names) + 1) // 2, min(2, len(names)), sharey=True, squeeze=False).ravel()
+    panels = figure.subplots(
+        (len(names) + 1) // 2, min(2, len(names)), sharey=True, squeeze=False
+    ).ravel()
     table, handles = [], {}
     for panel, name in zip(panels, names, strict=False):
         curves = dict(_different(found, name))
         calls = range(1, 1 + len(curves[CLEAN]))
         drawn = draw_curves(calls, curves, panel, over="activation call, in order")
-        for line, procedure in zip(panel.lines, curves, strict=True):  # one look for each, in all panels
-            colour, marker, dashes = look(PROCEDURES.index(procedure))
-            line.set(color=colour, marker=marker, linestyle=dashes, markersize=2.5)
+        # one look for each, in all panels
+        for line, procedure in zip(panel.lines, curves, strict=True):
+            color, marker, dashes = look(PROCEDURES.index(procedure))
+            line.set(color=color, marker=marker, linestyle=dashes, markersize=2.5)
             handles[procedure] = line
         panel.set_title(name.rpartition("/")[2])
         table += [{"network": name, **row} for row in drawn.table]
@@ -245,17 +328,24 @@ def _different(found: Axes, name: str) -> Iterator[tuple[str, np.ndarray]]:
 
 ITEM = Item(
     title="the paper's claims with the right axes and a clean capture",
-    budget="all networks of the cast, 2560 test images of CIFAR-10 in 5 batches; those concerned once more",
-    exact="the published axes, and of its capture only that activations act twice; functional calls are kept, ReLU6 is not "
-    "counted twice; float64; our networks on CIFAR-10, whose EfficientNets overwrite their inputs as torchvision's do, and "
+    budget="all networks of the cast, 2560 test images of CIFAR-10 in 5 batches; those concerned "
+    "once more",
+    exact="the published axes, and of its capture only that activations act twice; functional "
+    "calls are kept, ReLU6 is not "
+    "counted twice; float64; our networks on CIFAR-10, whose EfficientNets overwrite their "
+    "inputs as torchvision's do, and "
     "with fewer tokens and rows than the paper's on ImageNet",
-    uncertainty="one seed of each network; the EfficientNets were trained as they are, and not as the capture makes them, so "
+    uncertainty="one seed of each network; the EfficientNets were trained as they are, and not as the "
+    "capture makes them, so "
     "that its effect is what it was for the paper: scores of a network that nobody has trained",
     measure=measure,
     judge=judge,
     draw=draw,
-    rule=f"{RULE_OF_CAST}; the claim on the range (5A) was added when its margins were known, since fig5a had failed there",
-    reason="ViTs are the most non-linear only with the published axes, and the most unlike all others with neither; by "
-    "distance Swin and ConvNeXt are like the early networks with either axes, by their range (5A) ConvNeXt only with the "
+    rule=f"{RULE_OF_CAST}; the claim on the range (5A) was added when its margins were known, "
+    "since fig5a had failed there",
+    reason="ViTs are the most non-linear only with the published axes, and the most unlike all "
+    "others with neither; by "
+    "distance Swin and ConvNeXt are like the early networks with either axes, by their range "
+    "(5A) ConvNeXt only with the "
     "published ones; the claims on EffNets survive",
 )

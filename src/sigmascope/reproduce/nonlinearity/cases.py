@@ -1,4 +1,6 @@
-"""A function of one variable on a sample: its score, the affine map that the score compares it with, and a drawing of both."""
+"""A function of one variable on a sample: its score, the affine map that the score compares it
+with, and a drawing of both.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def case_of(x: Array, y: Array) -> Case:
 
 
 def draw_cases(cases: Mapping[str, Case], panels: Sequence[Axes]) -> list[dict[str, Any]]:
-    """Draw one case in each panel, with a legend for all: function, affine map, and where the inputs lie.
+    """Draw one case in each panel, with a legend for all: function, affine map, and where the
+    inputs lie.
 
     Args:
         cases: by what to write above the panel; the score is written with it.
@@ -60,19 +63,32 @@ def draw_cases(cases: Mapping[str, Case], panels: Sequence[Axes]) -> list[dict[s
         _draw_case(panel, case)
         panel.set_title(f"{shown(name)}\n$\\rho$ = {case.score:.3f}")
         points = zip(case.x.tolist(), case.y.tolist(), case.mapped.tolist(), strict=True)
-        rows += [{"panel": name, "score": case.score, "x": x, "y": y, "mapped": mapped} for x, y, mapped in points]
+        rows += [
+            {"panel": name, "score": case.score, "x": x, "y": y, "mapped": mapped}
+            for x, y, mapped in points
+        ]
     add_legend(figure_of(panels[0]), *panels[0].get_legend_handles_labels())
     return rows
 
 
 def _draw_case(panel: Axes, case: Case) -> None:
     order = np.argsort(case.x)
-    colour, other = look(0).colour, look(1).colour
-    panel.plot(case.x[order], case.y[order], color=colour, linewidth=2, label=r"output $\sigma(x)$")
-    panel.plot(case.x[order], case.mapped[order], color=other, linestyle="--", label="affine map $T(x)$")
+    color, other = look(0).color, look(1).color
+    panel.plot(case.x[order], case.y[order], color=color, linewidth=2, label=r"output $\sigma(x)$")
+    panel.plot(
+        case.x[order], case.mapped[order], color=other, linestyle="--", label="affine map $T(x)$"
+    )
     counts, edges = np.histogram(case.x, bins=24)
     heights = FLOOR * counts / counts.max()
-    panel.stairs(heights, edges, fill=True, color="0.75", transform=panel.get_xaxis_transform(), label="inputs")
+    panel.stairs(
+        heights,
+        edges,
+        fill=True,
+        color="0.75",
+        transform=panel.get_xaxis_transform(),
+        label="inputs",
+    )
     low, high = min(case.y.min(), case.mapped.min()), max(case.y.max(), case.mapped.max())
-    panel.set_ylim(low - 1.6 * FLOOR * (high - low), high + 0.08 * (high - low))  # the curves stay above the inputs
+    # the curves stay above the inputs
+    panel.set_ylim(low - 1.6 * FLOOR * (high - low), high + 0.08 * (high - low))
     panel.tick_params(labelsize=SMALL)

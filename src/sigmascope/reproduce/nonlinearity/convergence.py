@@ -1,4 +1,6 @@
-"""How the scores of a network converge with the number of images: means, bands, and what they tend to."""
+"""How the scores of a network converge with the number of images: means, bands, and what they tend
+to.
+"""
 
 from __future__ import annotations
 
@@ -41,20 +43,31 @@ class Convergence:
 
     @cached_property
     def deviations(self) -> Array:
-        """The standard deviation over the batches, (m, k); where there is one batch, that of the size before it by √n."""
+        """The standard deviation over the batches, (m, k); where there is one batch, that of the
+        size before it by √n.
+        """
         found: list[Array] = []
         for place, batches in enumerate(self.scores.values()):
             if len(batches) > 1:
                 found.append(batches.std(axis=0, ddof=1))
             else:
-                found.append(found[-1] * np.sqrt(self.sizes[place - 1] / self.sizes[place]) if found else 0 * batches[0])
+                found.append(
+                    found[-1] * np.sqrt(self.sizes[place - 1] / self.sizes[place])
+                    if found
+                    else 0 * batches[0]
+                )
         return np.stack(found)
 
     @property
     def quantiles(self) -> Array:
-        """How many standard deviations a 95 % band has on each side, (m, 1), by as many batches as the deviations are from."""
+        """How many standard deviations a 95 % band has on each side, (m, 1), by as many batches as
+        the deviations are from.
+        """
         counts = [len(batches) for batches in self.scores.values()]
-        known = [next((count for count in counts[place::-1] if count > 1), 2) for place in range(len(counts))]
+        known = [
+            next((count for count in counts[place::-1] if count > 1), 2)
+            for place in range(len(counts))
+        ]
         return np.array([[quantile(count)] for count in known])
 
     @property
@@ -76,9 +89,13 @@ class Convergence:
         level = self.means.mean(axis=1, keepdims=True)
         # The mean over the calls of each batch, since calls of one batch err together.
         batches = [one.mean(axis=1) for one in self.scores.values()]
-        error = np.array([one.std(ddof=1) / np.sqrt(len(one)) if len(one) > 1 else np.nan for one in batches])[:, None]
+        error = np.array(
+            [one.std(ddof=1) / np.sqrt(len(one)) if len(one) > 1 else np.nan for one in batches]
+        )[:, None]
         error = np.where(np.isfinite(error) & (error > 0), error, np.nanmax(error, initial=1e-6))
-        return min(POWERS, key=lambda name: float(_fit(self.sizes, level, error, POWERS[name])[2].sum()))
+        return min(
+            POWERS, key=lambda name: float(_fit(self.sizes, level, error, POWERS[name])[2].sum())
+        )
 
     @property
     def other_form(self) -> str:
@@ -109,7 +126,8 @@ class Convergence:
         return int(np.ceil((largest / WANTED) ** (1 / POWERS[self.form])))
 
     def within(self, n: int, *, batch: bool = False, form: str | None = None) -> Array:
-        """Return how far, with 95 % confidence, the mean over the batches or a single batch is from the limit, (k,).
+        """Return how far, with 95 % confidence, the mean over the batches or a single batch is from
+        the limit, (k,).
 
         Args:
             n: how many images.
@@ -125,11 +143,15 @@ class Convergence:
     def needed(self, *, batch: bool) -> int | None:
         """Return the least n from which on every call is within 0.01; None where it is beyond the largest."""
         enough = [bool((self.within(n, batch=batch) <= WANTED).all()) for n in self.scores]
-        first = len(enough) - next((after for after, fine in enumerate(reversed(enough)) if not fine), len(enough))
+        first = len(enough) - next(
+            (after for after, fine in enumerate(reversed(enough)) if not fine), len(enough)
+        )
         return list(self.scores)[first] if first < len(enough) else None
 
     def apart(self, n: int) -> Array:
-        """Return for each batch the mean over the calls of its distance from the mean at the largest n, (r,)."""
+        """Return for each batch the mean over the calls of its distance from the mean at the
+        largest n, (r,).
+        """
         distances: Array = np.abs(self.scores[n] - self.means[-1]).mean(axis=1)
         return distances
 
@@ -140,11 +162,15 @@ def quantile(batches: int) -> float:
 
 
 def _fit(sizes: Array, means: Array, errors: Array, power: float) -> tuple[Array, Array, Array]:
-    """Fit a + b n^-power to each column of means (m, k), weighted by errors; return a, b and the weighted squares left."""
+    """Fit a + b n^-power to each column of means (m, k), weighted by errors; return a, b and the
+    weighted squares left.
+    """
     weights = 1 / errors**2
     x = sizes[:, None] ** -power
     total = weights.sum(axis=0)
-    centre, level = (weights * x).sum(axis=0) / total, (weights * means).sum(axis=0) / total
-    slope = (weights * (x - centre) * (means - level)).sum(axis=0) / (weights * (x - centre) ** 2).sum(axis=0)
-    limit = level - slope * centre
+    center, level = (weights * x).sum(axis=0) / total, (weights * means).sum(axis=0) / total
+    slope = (weights * (x - center) * (means - level)).sum(axis=0) / (
+        weights * (x - center) ** 2
+    ).sum(axis=0)
+    limit = level - slope * center
     return limit, slope, (weights * (means - limit - slope * x) ** 2).sum(axis=0)

@@ -1,8 +1,8 @@
 """Figure 12: the raw signatures of the representatives of a decade.
 
-Signatures of the networks that stand for their groups, with one look for each kind of place, and the standard deviation over
-five batches of 512 images, averaged over the activations, in the title; Ledoit–Wolf covariance. The claims are those of the
-paper's Appendix D.
+Signatures of the networks that stand for their groups, with one look for each kind of place, and
+the standard deviation over five batches of 512 images, averaged over the activations, in the title;
+Ledoit–Wolf covariance. The claims are those of the paper's Appendix D.
 """
 
 from __future__ import annotations
@@ -49,21 +49,34 @@ def judge(lineup: Lineup) -> list[Check]:
 
 
 def batch_spread(signature: Signature) -> float:
-    """Return the mean over the sites of the standard deviation over the batches; NaN for a single batch."""
+    """Return the mean over the sites of the standard deviation over the batches; NaN for a single
+    batch.
+    """
     found = np.array([site.std for site in signature.sites if np.isfinite(site.score)])
     return float(found.mean())
 
 
 def _alexnet_is_stable(lineup: Lineup) -> Check:
-    """AlexNet's scores vary less, by their standard deviation, than in half of all until 2019; clearly if than in all."""
+    """AlexNet's scores vary less, by their standard deviation, than in half of all until 2019;
+    clearly if than in all.
+    """
     claim, expected = "AlexNet is stable throughout", f"the least std of all until {LAST}"
     years = lineup.cast.years()
-    others = [one for one in lineup.leads() if years[one.name] <= LAST and one.name != lineup.cast.lead("AlexNets")]
+    others = [
+        one
+        for one in lineup.leads()
+        if years[one.name] <= LAST and one.name != lineup.cast.lead("AlexNets")
+    ]
     if (reason := lineup.lacks("AlexNets")) or not others:
         return untried(claim, expected, reason or "there is nothing to compare it with")
-    own, stds = float(known(lineup.lead("AlexNets")).std()), [float(known(one).std()) for one in others]
+    own, stds = (
+        float(known(lineup.lead("AlexNets")).std()),
+        [float(known(one).std()) for one in others],
+    )
     obtained = f"{own:.3f}, others {min(stds):.3f} to {max(stds):.3f}, median {np.median(stds):.3f}"
-    return relation(claim, expected, obtained, true=own < float(np.median(stds)), clear=own < min(stds))
+    return relation(
+        claim, expected, obtained, true=own < float(np.median(stds)), clear=own < min(stds)
+    )
 
 
 def _googlenet_varies(lineup: Lineup) -> Check:
@@ -73,28 +86,52 @@ def _googlenet_varies(lineup: Lineup) -> Check:
         return untried(claim, expected, reason)
     scores = known(lineup.lead("Inceptions"))
     off = max(abs(float(scores.min()) - PRINTED[0]), abs(float(scores.max()) - PRINTED[1]))
-    return relation(claim, expected, f"{scores.min():.3f} to {scores.max():.3f}", true=off <= ABOUT, clear=off <= NEAR)
+    return relation(
+        claim,
+        expected,
+        f"{scores.min():.3f} to {scores.max():.3f}",
+        true=off <= ABOUT,
+        clear=off <= NEAR,
+    )
 
 
 def _skips_are_linear(lineup: Lineup) -> Check:
-    """The median after a skip connection is above that inside the blocks; clearly if it is 0.95, and 0.1 above."""
-    claim, expected = "ResNet: close to 1 after a skip, much lower inside", f"at least {CLOSE_TO_1}, and {ABOUT} above"
+    """The median after a skip connection is above that inside the blocks; clearly if it is 0.95,
+    and 0.1 above.
+    """
+    claim, expected = (
+        "ResNet: close to 1 after a skip, much lower inside",
+        f"at least {CLOSE_TO_1}, and {ABOUT} above",
+    )
     if reason := lineup.lacks("ResNets"):
         return untried(claim, expected, reason)
     found = by_place(lineup.lead("ResNets"))
     end, inside = (float(np.median(found[place])) for place in (END, INSIDE))
     clear = end >= CLOSE_TO_1 and end - inside >= ABOUT
-    return relation(claim, expected, f"medians {end:.3f} and {inside:.3f}", true=end > inside, clear=clear)
+    return relation(
+        claim, expected, f"medians {end:.3f} and {inside:.3f}", true=end > inside, clear=clear
+    )
 
 
 def _densenet_is_like_resnet(lineup: Lineup) -> Check:
-    """The mean score of DenseNet is below that of ResNet; clearly if by no more than 0.1, since it says slightly."""
-    claim, expected = "DenseNet is slightly more non-linear than ResNet", f"mean lower, by at most {ABOUT}"
+    """The mean score of DenseNet is below that of ResNet; clearly if by no more than 0.1, since it
+    says slightly.
+    """
+    claim, expected = (
+        "DenseNet is slightly more non-linear than ResNet",
+        f"mean lower, by at most {ABOUT}",
+    )
     if reason := lineup.lacks("DenseNets", "ResNets"):
         return untried(claim, expected, reason)
-    dense, residual = (float(known(lineup.lead(group)).mean()) for group in ("DenseNets", "ResNets"))
+    dense, residual = (
+        float(known(lineup.lead(group)).mean()) for group in ("DenseNets", "ResNets")
+    )
     return relation(
-        claim, expected, f"{dense:.3f} against {residual:.3f}", true=dense < residual, clear=residual - dense <= ABOUT
+        claim,
+        expected,
+        f"{dense:.3f} against {residual:.3f}",
+        true=dense < residual,
+        clear=residual - dense <= ABOUT,
     )
 
 
@@ -117,8 +154,13 @@ def transitions(signature: Signature) -> list[tuple[float, Array]]:
 
 
 def _transitions_are_linear(lineup: Lineup) -> Check:
-    """Each transition is above the median of the block before it; clearly if above three quarters of it."""
-    claim, expected = "DenseNet: transition layers are linear", "each above three quarters of its block"
+    """Each transition is above the median of the block before it; clearly if above three quarters
+    of it.
+    """
+    claim, expected = (
+        "DenseNet: transition layers are linear",
+        "each above three quarters of its block",
+    )
     if reason := lineup.lacks("DenseNets"):
         return untried(claim, expected, reason)
     pairs = transitions(lineup.lead("DenseNets"))
@@ -132,8 +174,9 @@ def _transitions_are_linear(lineup: Lineup) -> Check:
 def kinds_of_places(signature: Signature, group: str) -> list[str]:
     """Name for every call of a network of some group its kind of place, the same for all networks.
 
-    A call lies in a block where a numbered module has a named one above the activation, or the activation itself, below it:
-    `3.one.2`, `layer1.0.relu`. A gate is a sigmoid in a block. Only ResNets have calls after the addition at its end.
+    A call lies in a block where a numbered module has a named one above the activation, or the
+    activation itself, below it: `3.one.2`, `layer1.0.relu`. A gate is a sigmoid in a block. Only
+    ResNets have calls after the addition at its end.
     """
     sites = signature.sites
     kinds = [_kind(site) for site in sites]
@@ -143,7 +186,10 @@ def kinds_of_places(signature: Signature, group: str) -> list[str]:
         if group == DENSE and _is_transition(site) and number < len(sites) - 1:
             kinds[number] = TRANSITION
     if group == RESIDUAL:
-        return [END if place == END else kind for place, kind in zip(places_in(signature), kinds, strict=True)]
+        return [
+            END if place == END else kind
+            for place, kind in zip(places_in(signature), kinds, strict=True)
+        ]
     return kinds
 
 
@@ -165,13 +211,19 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
     figure = new_figure(PAGE, 0.4 + 1.2 * rows)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     groups, table = lineup.cast.groups(), list[Mapping[str, Any]]()
-    for panel, one, name in zip(panels, leads, short_names([lead.name for lead in leads]), strict=False):
-        table += draw_signature(one, panel, groups=kinds_of_places(one, groups[one.name]), order=KINDS).table
+    for panel, one, name in zip(
+        panels, leads, short_names([lead.name for lead in leads]), strict=False
+    ):
+        table += draw_signature(
+            one, panel, groups=kinds_of_places(one, groups[one.name]), order=KINDS
+        ).table
         for line in panel.lines:
             line.set_markersize(0.75 * line.get_markersize())
         spread = batch_spread(one)
         panel.set(xlabel="", ylabel="")
-        panel.set_title(f"{name}, mean std {spread:.4f}" if np.isfinite(spread) else name, fontsize=8, pad=3)
+        panel.set_title(
+            f"{name}, mean std {spread:.4f}" if np.isfinite(spread) else name, fontsize=8, pad=3
+        )
     for panel in panels[len(leads) :]:
         panel.set_axis_off()
     figure.supxlabel("activation call, in order of execution", fontsize=8)
@@ -183,14 +235,19 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
 ITEM = Item(
     title="the raw signatures of the representatives of a decade",
     budget="9 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the claims are those of the paper's Appendix D; our networks of CIFAR-10 stand in for its of ImageNet, a Myrtle CNN "
-    "for AlexNet; that VGG is slightly below AlexNet is left out, since the text does not say in which of the two senses",
-    uncertainty="one seed of each network; the spread over batches stands in the titles; GoogLeNet's printed range is that of "
+    exact="the claims are those of the paper's Appendix D; our networks of CIFAR-10 stand in for "
+    "its of ImageNet, a Myrtle CNN "
+    "for AlexNet; that VGG is slightly below AlexNet is left out, since the text does not "
+    "say in which of the two senses",
+    uncertainty="one seed of each network; the spread over batches stands in the titles; GoogLeNet's "
+    "printed range is that of "
     "another network on other images",
     measure=measure,
     judge=judge,
     draw=draw,
-    rule=f"{RULE_OF_LEADS}; of ResNets it was known (fig7) that activations at the end of a block nearly always score higher "
+    rule=f"{RULE_OF_LEADS}; of ResNets it was known (fig7) that activations at the end of a block "
+    "nearly always score higher "
     "than those inside",
-    reason="not known; our DenseNet is far shallower than the paper's, and both it and our GoogLeNet see other images",
+    reason="not known; our DenseNet is far shallower than the paper's, and both it and our "
+    "GoogLeNet see other images",
 )

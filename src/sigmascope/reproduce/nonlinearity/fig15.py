@@ -1,8 +1,9 @@
 """Figure 15: the signatures of ResNets of different depths.
 
-ResNets of 20, 32 and 56 layers, or the paper's five; five batches of 512 images, Ledoit–Wolf covariance. The last activation
-call of a block follows the addition; the others lie inside, and those outside of all blocks do not count. The gap is the median
-after the addition less that inside; the separation is that of Figure 7, the share of pairs in which the former scores higher.
+ResNets of 20, 32 and 56 layers, or the paper's five; five batches of 512 images, Ledoit–Wolf
+covariance. The last activation call of a block follows the addition; the others lie inside, and
+those outside of all blocks do not count. The gap is the median after the addition less that inside;
+the separation is that of Figure 7, the share of pairs in which the former scores higher.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from sigmascope.measure.signature import Signature
 from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.nonlinearity.fig7 import CLEAR, NONE
 from sigmascope.reproduce.nonlinearity.lineup import Lineup, line_up
-from sigmascope.reproduce.nonlinearity.places import END, INSIDE, STEM, by_place, places_in, separation
+from sigmascope.reproduce.nonlinearity.places import (
+    END,
+    INSIDE,
+    STEM,
+    by_place,
+    places_in,
+    separation,
+)
 from sigmascope.reproduce.setting import Setting
 
 __all__ = ["ITEM", "Residual", "gap"]
@@ -57,7 +65,9 @@ def gap(signature: Signature) -> float:
 
 
 def judge(found: Residual) -> list[Check]:
-    """Gap and level grow from the shallowest to the deepest, clearly if at every step; the separation is 0.9 or more."""
+    """Gap and level grow from the shallowest to the deepest, clearly if at every step; the
+    separation is 0.9 or more.
+    """
     return [_gap_grows(found), _approaches_1(found), _stays_apart(found)]
 
 
@@ -78,13 +88,20 @@ def _gap_grows(found: Residual) -> Check:
     if reason := _one_depth(found):
         return untried(claim, expected, reason)
     gaps, seeds = [gap(one) for one in found.deep], [gap(one) for one in found.seeds]
-    beside = f"; {len(seeds)} seeds of the first {min(seeds):.3f} to {max(seeds):.3f}" if seeds else ""
-    return relation(claim, expected, _listed(gaps) + beside, true=gaps[-1] > gaps[0], clear=_grows(gaps))
+    beside = (
+        f"; {len(seeds)} seeds of the first {min(seeds):.3f} to {max(seeds):.3f}" if seeds else ""
+    )
+    return relation(
+        claim, expected, _listed(gaps) + beside, true=gaps[-1] > gaps[0], clear=_grows(gaps)
+    )
 
 
 def _approaches_1(found: Residual) -> Check:
     """The median at the end of the blocks grows with depth; clearly if at every step, to 0.95 or more."""
-    claim, expected = "after the addition the score approaches 1", f"at every step, to {CLOSE_TO_1} or more"
+    claim, expected = (
+        "after the addition the score approaches 1",
+        f"at every step, to {CLOSE_TO_1} or more",
+    )
     if reason := _one_depth(found):
         return untried(claim, expected, reason)
     levels = [float(np.median(by_place(one)[END])) for one in found.deep]
@@ -97,7 +114,9 @@ def _stays_apart(found: Residual) -> Check:
     if reason := found.lineup.lacks(GROUP):
         return untried(claim, expected, reason)
     shares = [separation(one) for one in found.deep]
-    return relation(claim, expected, _listed(shares), true=min(shares) > NONE, clear=min(shares) >= CLEAR)
+    return relation(
+        claim, expected, _listed(shares), true=min(shares) > NONE, clear=min(shares) >= CLEAR
+    )
 
 
 @styled()
@@ -121,12 +140,16 @@ def draw(found: Residual) -> dict[str, Drawn]:
 ITEM = Item(
     title="the signatures of ResNets of different depths",
     budget="3 networks and 2 more seeds of the first, 2560 test images of CIFAR-10 in 5 batches",
-    exact="ResNets of 20, 32 and 56 layers on CIFAR-10 stand in for the paper's of 18 to 152 on ImageNet; it judges by eye",
-    uncertainty="one seed of each depth but three of the first; three depths rise by chance in one of six orders",
+    exact="ResNets of 20, 32 and 56 layers on CIFAR-10 stand in for the paper's of 18 to 152 on "
+    "ImageNet; it judges by eye",
+    uncertainty="one seed of each depth but three of the first; three depths rise by chance in one of "
+    "six orders",
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="that on the gap and on the level after the addition was written before they were known; that on the separation "
-    "was not blind: fig7 had shown 0.98 to 1 for these networks, which leaves no room to grow, so that it asks for "
+    rule="that on the gap and on the level after the addition was written before they were known; "
+    "that on the separation "
+    "was not blind: fig7 had shown 0.98 to 1 for these networks, which leaves no room to "
+    "grow, so that it asks for "
     "its height alone",
 )

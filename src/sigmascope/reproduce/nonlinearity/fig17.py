@@ -1,7 +1,8 @@
 """Figure 17: all networks as points in the plane, by their distances.
 
-The paper applies multidimensional scaling "to the linkage matrix", which has no row for a network. Two readings are tried:
-of the distances by dynamic time warping, and of the heights at which the clustering merges two networks.
+The paper applies multidimensional scaling "to the linkage matrix", which has no row for a network.
+Two readings are tried: of the distances by dynamic time warping, and of the heights at which the
+clustering merges two networks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from sigmascope.reproduce.setting import Setting
 __all__ = ["ITEM", "Plane"]
 
 READINGS = {"distances": "distances", "cophenetic": "heights of the tree"}
-# By Rousseeuw's words a silhouette of up to 0.25 shows no substantial groups; by Kruskal's a stress of 0.1 is fair, 0.2 poor.
+# By Rousseeuw's words a silhouette of up to 0.25 shows no substantial groups; by Kruskal's a stress
+# of 0.1 is fair, 0.2 poor.
 GROUPS, FAIR, POOR = 0.25, 0.1, 0.2
 
 
@@ -41,7 +43,8 @@ def measure(setting: Setting) -> Plane:
 
 
 def judge(found: Plane) -> list[Check]:
-    """Groups separate: more than in 95 % of the orders of their names, in direction; by a silhouette of 0.25 too, clearly.
+    """Groups separate: more than in 95 % of the orders of their names, in direction; by a
+    silhouette of 0.25 too, clearly.
 
     ViTs: as in Figure 16. The plane shows the distances: stress at most 0.1, in direction 0.2.
     """
@@ -50,7 +53,10 @@ def judge(found: Plane) -> list[Check]:
 
 def _checks(of: str, found: Plane) -> list[Check]:
     reading = READINGS[of]
-    claim, expected = f"groups separate in the plane, by {reading}", f"silhouette above {GROUPS}, p < {LEVEL}"
+    claim, expected = (
+        f"groups separate in the plane, by {reading}",
+        f"silhouette above {GROUPS}, p < {LEVEL}",
+    )
     embedding = found.embeddings.get(of)
     if embedding is None:
         return [untried(claim, expected, "there is one network")]
@@ -61,7 +67,11 @@ def _checks(of: str, found: Plane) -> list[Check]:
         _separate(claim, expected, apart, names),
         remote(f"ViTs are the most remote group in the plane, by {reading}", apart, names),
         relation(
-            f"the plane shows the {reading}", f"stress up to {FAIR}", f"{stress:.3f}", true=stress <= POOR, clear=stress <= FAIR
+            f"the plane shows the {reading}",
+            f"stress up to {FAIR}",
+            f"{stress:.3f}",
+            true=stress <= POOR,
+            clear=stress <= FAIR,
         ),
     ]
 
@@ -72,27 +82,36 @@ def _separate(claim: str, expected: str, apart: Array, names: list[str]) -> Chec
         return untried(claim, expected, "there are no two groups, one of them with two networks")
     value = silhouette(apart, labels)
     p = p_value(lambda shuffled: silhouette(apart, shuffled), labels)
-    return relation(claim, expected, f"{value:.2f}, p = {p:.4f}", true=p < LEVEL, clear=value > GROUPS)
+    return relation(
+        claim, expected, f"{value:.2f}, p = {p:.4f}", true=p < LEVEL, clear=value > GROUPS
+    )
 
 
 def draw(found: Plane) -> dict[str, Drawn]:
     """Draw both planes."""
     parts = {"distances": "", "cophenetic": "cophenetic"}
-    return {parts[of]: draw_embedding(one, families=found.groups) for of, one in found.embeddings.items()}
+    return {
+        parts[of]: draw_embedding(one, families=found.groups)
+        for of, one in found.embeddings.items()
+    }
 
 
 ITEM = Item(
     title="all networks in the plane, by the distances of their signatures",
     budget=(
-        "the whole cast (23 networks of ours), 2560 test images of CIFAR-10 in 5 batches; 5 starts of the scaling, 10 000"
+        "the whole cast (23 networks of ours), 2560 test images of CIFAR-10 in 5 batches; 5 "
+        "starts of the scaling, 10 000"
         " permutations"
     ),
     exact=(
-        "what the paper scales is not clear, so two readings are tried; our networks on CIFAR-10 instead of 36 on "
-        "ImageNet; the paper shows the plane without a measure of its groups, and the measures are ours"
+        "what the paper scales is not clear, so two readings are tried; our networks on "
+        "CIFAR-10 instead of 36 on "
+        "ImageNet; the paper shows the plane without a measure of its groups, and the "
+        "measures are ours"
     ),
     uncertainty=(
-        "one seed of each network; a group of one network has silhouette 0; a plane cannot show all distances, and its "
+        "one seed of each network; a group of one network has silhouette 0; a plane cannot "
+        "show all distances, and its "
         "stress says how far it fails"
     ),
     measure=measure,

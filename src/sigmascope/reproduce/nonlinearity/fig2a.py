@@ -1,8 +1,9 @@
 """Figure 2A: the same ReLU is affine or not, by the range of its inputs.
 
-Twenty uniform inputs of width 4 with means from -4 to 4, one channel, 1000 samples each, drawn after those of Figure 2B from
-one generator of NumPy seeded with 987; the unbiased covariance. Inputs below 0 alone give a constant output, which has no
-score; the published code reports 1 for it.
+Twenty uniform inputs of width 4 with means from -4 to 4, one channel, 1000 samples each, drawn
+after those of Figure 2B from one generator of NumPy seeded with 987; the unbiased covariance.
+Inputs below 0 alone give a constant output, which has no score; the published code reports 1 for
+it.
 """
 
 from __future__ import annotations
@@ -33,17 +34,29 @@ def measure(setting: Setting) -> dict[float, Case]:
 
 
 def judge(cases: dict[float, Case]) -> list[Check]:
-    """The printed scores agree to 5e-6, the noise of their float32; inputs above 0 score 1; scores rise with the mean."""
+    """The printed scores agree to 5e-6, the noise of their float32; inputs above 0 score 1; scores
+    rise with the mean.
+    """
     scores = [case.score for case in cases.values()]
     checks = [
         agrees(f"score at mean {MEANS[k]:.2f}", expected, scores[k], tolerance=5e-6, digits=6)
         for k, expected in PRINTED.items()
     ]
     least = float(np.min([case.score for mean, case in cases.items() if mean >= 2]))
-    checks.append(relation("inputs above 0 score 1", "1", f"{least:.8f} at least", true=least > 1 - 1e-9))
-    rises = np.diff([case.score for mean, case in cases.items() if mean > -2])  # a NaN there does not pass
+    checks.append(
+        relation("inputs above 0 score 1", "1", f"{least:.8f} at least", true=least > 1 - 1e-9)
+    )
+    # a NaN there does not pass
+    rises = np.diff([case.score for mean, case in cases.items() if mean > -2])
     obtained = f"smallest step {rises.min():.1g}"
-    checks.append(relation("the score rises with the mean", "no step below 0", obtained, true=bool(rises.min() > -1e-9)))
+    checks.append(
+        relation(
+            "the score rises with the mean",
+            "no step below 0",
+            obtained,
+            true=bool(rises.min() > -1e-9),
+        )
+    )
     return checks
 
 
@@ -63,13 +76,30 @@ def draw(cases: dict[float, Case]) -> dict[str, Drawn]:
 
 def _draw_scores(cases: dict[float, Case], axes: Axes) -> Drawn:
     drawn = draw_curves(
-        list(cases), {"ReLU": [case.score for case in cases.values()]}, axes, over="mean of the input, uniform of width 4"
+        list(cases),
+        {"ReLU": [case.score for case in cases.values()]},
+        axes,
+        over="mean of the input, uniform of width 4",
     )
     places = list(cases)
-    axes.plot([places[k] for k in PRINTED], list(PRINTED.values()), "o", markersize=8, fillstyle="none", color=look(1).colour)
+    axes.plot(
+        [places[k] for k in PRINTED],
+        list(PRINTED.values()),
+        "o",
+        markersize=8,
+        fillstyle="none",
+        color=look(1).color,
+    )
     dead = max(mean for mean, case in cases.items() if not math.isfinite(case.score))
     axes.axvspan(places[0] - 0.2, dead + 0.2, color="0.9", linewidth=0)
-    axes.text((places[0] + dead) / 2, 0.5, "all inputs below 0:\nno score", ha="center", va="center", fontsize=SMALL)
+    axes.text(
+        (places[0] + dead) / 2,
+        0.5,
+        "all inputs below 0:\nno score",
+        ha="center",
+        va="center",
+        fontsize=SMALL,
+    )
     axes.set(ylim=(0, 1.05), xlim=(places[0] - 0.2, places[-1] + 0.2))
     axes.set_title("circles: printed in the paper", fontsize=SMALL, loc="right")
     return drawn
@@ -83,6 +113,7 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="the limits are the digits that the authors print, less the noise of their float32; that ours agree was known "
+    rule="the limits are the digits that the authors print, less the noise of their float32; that "
+    "ours agree was known "
     "from an independent implementation",
 )

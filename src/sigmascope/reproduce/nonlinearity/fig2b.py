@@ -1,7 +1,7 @@
 """Figure 2B: ReLU, Tanh and Sigmoid on inputs of one law.
 
-Normal inputs with mean -1 and standard deviation 2, one channel, 1000 samples for each function, from one generator of NumPy
-seeded with 987; the unbiased covariance.
+Normal inputs with mean -1 and standard deviation 2, one channel, 1000 samples for each function,
+from one generator of NumPy seeded with 987; the unbiased covariance.
 """
 
 from __future__ import annotations
@@ -39,9 +39,14 @@ def measure(setting: Setting) -> dict[str, Case]:
 
 def judge(cases: dict[str, Case]) -> list[Check]:
     """The scores agree with the printed ones, which have two digits, and stand in the same order."""
-    checks = [agrees(f"score of {name}", PRINTED[name], case.score, tolerance=0.005) for name, case in cases.items()]
+    checks = [
+        agrees(f"score of {name}", PRINTED[name], case.score, tolerance=0.005)
+        for name, case in cases.items()
+    ]
     ranked = sorted(cases, key=lambda name: cases[name].score)
-    checks.append(relation("order", "ReLU < Tanh < Sigmoid", " < ".join(ranked), true=ranked == list(PRINTED)))
+    checks.append(
+        relation("order", "ReLU < Tanh < Sigmoid", " < ".join(ranked), true=ranked == list(PRINTED))
+    )
     return checks
 
 
@@ -64,5 +69,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="the limits are the digits that the paper prints; that ours agree was known from an independent implementation",
+    rule="the limits are the digits that the paper prints; that ours agree was known from an "
+    "independent implementation",
 )

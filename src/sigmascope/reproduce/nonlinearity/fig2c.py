@@ -1,7 +1,8 @@
 """Figure 2C: the higher the degree of a polynomial, the less affine it is.
 
-x^k for k = 1, 3, 5, 11, 21, 41 on 1000 evenly spaced points of [-1, 1]; the unbiased covariance. For a uniform input the
-correlation of x and x^k is c = sqrt(3 (2k + 1)) / (k + 2), and the score 1 - sqrt(1 - c).
+x^k for k = 1, 3, 5, 11, 21, 41 on 1000 evenly spaced points of [-1, 1]; the unbiased covariance.
+For a uniform input the correlation of x and x^k is c = sqrt(3 (2k + 1)) / (k + 2), and the score 1
+- sqrt(1 - c).
 """
 
 from __future__ import annotations
@@ -37,14 +38,23 @@ def measure(setting: Setting) -> dict[int, Case]:
 
 
 def judge(cases: dict[int, Case]) -> list[Check]:
-    """The scores agree with the printed ones, which have two digits, and with the closed form up to 1/n; and they fall."""
-    checks = [agrees(f"score of degree {k}", PRINTED[k], case.score, tolerance=0.005) for k, case in cases.items()]
+    """The scores agree with the printed ones, which have two digits, and with the closed form up to
+    1/n; and they fall.
+    """
+    checks = [
+        agrees(f"score of degree {k}", PRINTED[k], case.score, tolerance=0.005)
+        for k, case in cases.items()
+    ]
     worst = max(cases, key=lambda k: abs(cases[k].score - population_score(k)))
     claim = f"closed form, at degree {worst}, the furthest from it"
-    checks.append(agrees(claim, population_score(worst), cases[worst].score, tolerance=1 / POINTS, digits=4))
+    checks.append(
+        agrees(claim, population_score(worst), cases[worst].score, tolerance=1 / POINTS, digits=4)
+    )
     ranked = sorted(cases, key=lambda k: -cases[k].score)
     order = " > ".join(f"x^{k}" for k in PRINTED)
-    checks.append(relation("order", order, " > ".join(f"x^{k}" for k in ranked), true=ranked == sorted(cases)))
+    checks.append(
+        relation("order", order, " > ".join(f"x^{k}" for k in ranked), true=ranked == sorted(cases))
+    )
     return checks
 
 
@@ -67,5 +77,6 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="the limits are the digits that the paper prints; that ours agree was known from the closed form",
+    rule="the limits are the digits that the paper prints; that ours agree was known from the "
+    "closed form",
 )

@@ -23,7 +23,8 @@ from sigmascope.reproduce.setting import Setting
 
 __all__ = ["ITEM"]
 
-# Means over five seeds by an independent implementation in float64; the paper prints none for this panel that are not noise.
+# Means over five seeds by an independent implementation in float64; the paper prints none for this
+# panel that are not noise.
 REFERENCE = {("ReLU", 1): 0.907, ("ReLU", 6): 0.808, ("tanh", 1): 0.965, ("tanh", 6): 0.722}
 
 
@@ -33,20 +34,37 @@ def measure(setting: Setting) -> list[RandomNetwork]:
 
 
 def judge(networks: Sequence[RandomNetwork]) -> list[Check]:
-    """Means agree with the reference to its three digits; scores fall; ReLU falls less than half as far, and stays higher."""
-    means = {kind: float(np.mean(list(mean_scores(networks, *kind).values()))) for kind in REFERENCE}
+    """Means agree with the reference to its three digits; scores fall; ReLU falls less than half as
+    far, and stays higher.
+    """
+    means = {
+        kind: float(np.mean(list(mean_scores(networks, *kind).values()))) for kind in REFERENCE
+    }
     checks = [
-        agrees(f"{activation} at scale {scale}, in float64", expected, means[activation, scale], tolerance=0.001, digits=3)
+        agrees(
+            f"{activation} at scale {scale}, in float64",
+            expected,
+            means[activation, scale],
+            tolerance=0.001,
+            digits=3,
+        )
         for (activation, scale), expected in REFERENCE.items()
     ]
     checks += [falls(networks, activation) for activation in ("ReLU", "tanh")]
     relu, tanh = (means[activation, 1] - means[activation, 6] for activation in ("ReLU", "tanh"))
     claim, obtained = "ReLU falls slightly, beside tanh", f"by {relu:.3f}, tanh by {tanh:.3f}"
-    checks.append(relation(claim, "less than half as far", obtained, true=relu < tanh, clear=relu < tanh / 2))
-    first, second = (mean_scores(networks, activation, SCALES[-1]) for activation in ("ReLU", "tanh"))
+    checks.append(
+        relation(claim, "less than half as far", obtained, true=relu < tanh, clear=relu < tanh / 2)
+    )
+    first, second = (
+        mean_scores(networks, activation, SCALES[-1]) for activation in ("ReLU", "tanh")
+    )
     higher = sum(first[seed] > second[seed] for seed in first)
     claim, expected = "ReLU stays above tanh at scale 6", f"above, for each of {len(first)} seeds"
-    mean_higher, obtained = means["ReLU", 6] > means["tanh", 6], f"above, for {higher} of {len(first)}"
+    mean_higher, obtained = (
+        means["ReLU", 6] > means["tanh", 6],
+        f"above, for {higher} of {len(first)}",
+    )
     checks.append(relation(claim, expected, obtained, true=mean_higher, clear=higher == len(first)))
     return checks
 
@@ -60,15 +78,18 @@ ITEM = Item(
     title="random networks with larger weights are less affine, ReLU less so than tanh",
     budget="5 seeds, 2 scales, 2 activations: 20 networks of 3 activations on 1024 points",
     exact=(
-        "the authors' networks, seeds and grid; scores in float64, because at scale 6 the covariances are large and nearly "
+        "the authors' networks, seeds and grid; scores in float64, because at scale 6 the "
+        "covariances are large and nearly "
         "singular and the published float32 scores are rounding noise"
     ),
     uncertainty=(
-        "five seeds: what is claimed must hold for each; mean and spread above an image are over its three activations"
+        "five seeds: what is claimed must hold for each; mean and spread above an image are "
+        "over its three activations"
     ),
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="the means in float64 were known from an independent implementation, and the limits of the comparisons between "
+    rule="the means in float64 were known from an independent implementation, and the limits of "
+    "the comparisons between "
     "ReLU and tanh were set after a pilot of the same networks",
 )

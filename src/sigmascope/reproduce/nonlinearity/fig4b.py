@@ -1,10 +1,11 @@
 """Figure 4B: with slightly shifted weights ReLU loses its bias to simple functions.
 
-The networks of `redshift` with all weights shifted by t = -0.05 before scaling, for the five seeds of the authors' notebook,
-beside those of Figure 4A with ReLU. The notebook prints mean and spread over the three activations for three seeds. At scale 1
-they are reproduced to the last digit. At scale 6 they cannot be: the covariances are large and nearly singular, and the scores
-of the published float32 code are rounding noise (one is -0.003 where 0.580 is right); there the reference is an independent
-implementation in float64.
+The networks of `redshift` with all weights shifted by t = -0.05 before scaling, for the five seeds
+of the authors' notebook, beside those of Figure 4A with ReLU. The notebook prints mean and spread
+over the three activations for three seeds. At scale 1 they are reproduced to the last digit. At
+scale 6 they cannot be: the covariances are large and nearly singular, and the scores of the
+published float32 code are rounding noise (one is -0.003 where 0.580 is right); there the reference
+is an independent implementation in float64.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def measure(setting: Setting) -> Panels:
 
 
 def judge(panels: Panels) -> list[Check]:
-    """Scale 1 as printed, scale 6 as the reference in float64; scores fall; ReLU further than in panel A, and near tanh."""
+    """Scale 1 as printed, scale 6 as the reference in float64; scores fall; ReLU further than in
+    panel A, and near tanh.
+    """
     networks = panels["B"]
     scores = {(one.seed, one.activation, one.scale): one.scores for one in networks}
     checks = []
@@ -67,7 +70,13 @@ def judge(panels: Panels) -> list[Check]:
     checks += [_against_reference(key, scores[*key, 6]) for key in REFERENCE]
     means = {kind: float(np.mean(list(mean_scores(networks, *kind).values()))) for kind in MEANS}
     checks += [
-        agrees(f"{activation} at scale {scale}, mean in float64", expected, means[activation, scale], tolerance=0.001, digits=3)
+        agrees(
+            f"{activation} at scale {scale}, mean in float64",
+            expected,
+            means[activation, scale],
+            tolerance=0.001,
+            digits=3,
+        )
         for (activation, scale), expected in MEANS.items()
     ]
     checks += [falls(networks, activation) for activation in ("ReLU", "tanh")]
@@ -96,14 +105,17 @@ def _further_than_before(panels: Panels) -> Check:
     return relation(
         "ReLU becomes less affine than in panel A",
         "falls further, for each of 5 seeds",
-        f"by {drops['B'].mean():.3f} against {drops['A'].mean():.3f}, further for {further} of {len(drops['B'])}",
+        f"by {drops['B'].mean():.3f} against {drops['A'].mean():.3f}, further for {further} "
+        f"of {len(drops['B'])}",
         true=bool(drops["B"].mean() > drops["A"].mean()),
         clear=further == len(drops["B"]),
     )
 
 
 def _near_tanh(networks: Sequence[RandomNetwork]) -> Check:
-    """At scale 6 ReLU is within 0.1 of tanh in the mean; clearly if the seeds differ in which of them is higher."""
+    """At scale 6 ReLU is within 0.1 of tanh in the mean; clearly if the seeds differ in which of
+    them is higher.
+    """
     relu, tanh = (mean_scores(networks, activation, SCALES[-1]) for activation in ("ReLU", "tanh"))
     gaps = np.array([relu[seed] - tanh[seed] for seed in relu])
     higher = int((gaps > 0).sum())
@@ -123,17 +135,21 @@ def draw(panels: Panels) -> dict[str, Drawn]:
 
 ITEM = Item(
     title="with slightly shifted weights ReLU loses its bias to simple functions",
-    budget="5 seeds, 2 scales, 2 activations, and ReLU without shift: 30 networks of 3 activations on 1024 points",
+    budget="5 seeds, 2 scales, 2 activations, and ReLU without shift: 30 networks of 3 activations "
+    "on 1024 points",
     exact=(
-        "the authors' networks, seeds and grid, their printed numbers at scale 1; at scale 6 these are float32 noise, and "
+        "the authors' networks, seeds and grid, their printed numbers at scale 1; at scale 6 "
+        "these are float32 noise, and "
         "float64 values stand in for them"
     ),
     uncertainty=(
-        "five seeds: what is claimed must hold for each; mean and spread above an image are over its three activations"
+        "five seeds: what is claimed must hold for each; mean and spread above an image are "
+        "over its three activations"
     ),
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="the means in float64 were known from an independent implementation, and the limits of the comparisons between "
+    rule="the means in float64 were known from an independent implementation, and the limits of "
+    "the comparisons between "
     "ReLU and tanh were set after a pilot of the same networks",
 )

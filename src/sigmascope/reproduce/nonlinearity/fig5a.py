@@ -1,11 +1,11 @@
 """Figure 5A: least, median and largest score of a decade of networks, in order of their years.
 
-Signatures of all networks of the cast; five batches of 512 images, Ledoit–Wolf covariance. A group of one year counts once, by
-the median over its networks. Early means AlexNets and VGGs.
+Signatures of all networks of the cast; five batches of 512 images, Ledoit–Wolf covariance. A group
+of one year counts once, by the median over its networks. Early means AlexNets and VGGs.
 
-That the maximum and average "non-linearity" kept increasing is read as said of the scores, since the text calls the trend one
-towards linearity. A trend is judged by Kendall's tau with the year, and by the share of all orders of the groups that rise as
-much.
+That the maximum and average "non-linearity" kept increasing is read as said of the scores, since
+the text calls the trend one toward linearity. A trend is judged by Kendall's tau with the year,
+and by the share of all orders of the groups that rise as much.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def measure(setting: Setting) -> Lineup:
 
 
 def judge(lineup: Lineup) -> list[Check]:
-    """A trend holds with p at most 0.05, in direction with any rise; the other claims as their functions say."""
+    """A trend holds with p at most 0.05, in direction with any rise; the other claims as their
+    functions say.
+    """
     return [
         _rises(lineup, "median"),
         _rises(lineup, "max"),
@@ -60,21 +62,33 @@ def _points(lineup: Lineup) -> dict[tuple[str, int], list[Signature]]:
     points: dict[tuple[str, int], list[Signature]] = {}
     for member in lineup.cast.members:
         if member.year <= LAST and member.name in lineup.signatures:
-            points.setdefault((member.group, member.year), []).append(lineup.signatures[member.name])
+            points.setdefault((member.group, member.year), []).append(
+                lineup.signatures[member.name]
+            )
     return points
 
 
 def _rises(lineup: Lineup, statistic: str) -> Check:
-    claim, expected = f"until {LAST} the {statistic} rises with the years", f"tau above 0, p at most {RARE}"
+    claim, expected = (
+        f"until {LAST} the {statistic} rises with the years",
+        f"tau above 0, p at most {RARE}",
+    )
     points = _points(lineup)
     years = [year for _, year in points]
     if len(points) < FEWEST:
-        return untried(claim, expected, f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}")
+        return untried(
+            claim,
+            expected,
+            f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}",
+        )
     tau, chance = trend(years, [_level(some, statistic) for some in points.values()])
-    levels = np.array([np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()])
+    levels = np.array(
+        [np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()]
+    )
     taus, chances = zip(*(trend(years, column) for column in levels.T.tolist()), strict=True)
     obtained = (
-        f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: tau {min(taus):.2f} to {max(taus):.2f}, "
+        f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: tau "
+        f"{min(taus):.2f} to {max(taus):.2f}, "
     )
     obtained += f"p = {min(chances):.3f} to {max(chances):.3f}"
     return relation(claim, expected, obtained, true=tau > 0, clear=chance <= RARE)
@@ -87,7 +101,9 @@ def _by_batch(signature: Signature, statistic: str) -> Array:
 
 
 def _early_are_narrow(lineup: Lineup) -> Check:
-    """Early networks spread less than later ones in the median; clearly if each less than every later group until 2019."""
+    """Early networks spread less than later ones in the median; clearly if each less than every
+    later group until 2019.
+    """
     claim, expected = "early convolutional networks spread little", "less than each later group"
     later = {key: some for key, some in _points(lineup).items() if key[0] not in EARLY}
     if (reason := lineup.lacks(*EARLY)) or not later:
@@ -95,12 +111,23 @@ def _early_are_narrow(lineup: Lineup) -> Check:
     early = [one.summary()["spread"] for one in lineup.of(*EARLY)]
     others = [_level(some, "spread") for some in later.values()]
     obtained = f"{min(early):.3f} to {max(early):.3f}, later {min(others):.3f} to {max(others):.3f}"
-    return relation(claim, expected, obtained, true=bool(np.median(early) < np.median(others)), clear=max(early) < min(others))
+    return relation(
+        claim,
+        expected,
+        obtained,
+        true=bool(np.median(early) < np.median(others)),
+        clear=max(early) < min(others),
+    )
 
 
 def _inception_widens(lineup: Lineup) -> Check:
-    """GoogLeNet spreads more than each early network; clearly if it goes beyond all of them at both ends."""
-    claim, expected = "the inception network widens the range at both ends", "beyond all early networks"
+    """GoogLeNet spreads more than each early network; clearly if it goes beyond all of them at both
+    ends.
+    """
+    claim, expected = (
+        "the inception network widens the range at both ends",
+        "beyond all early networks",
+    )
     if reason := lineup.lacks(*EARLY, "Inceptions"):
         return untried(claim, expected, reason)
     early, own = [one.summary() for one in lineup.of(*EARLY)], lineup.lead("Inceptions").summary()
@@ -116,7 +143,7 @@ def _inception_widens(lineup: Lineup) -> Check:
 
 def _nas_is_skewed(lineup: Lineup) -> Check:
     """The skewness of the scores is negative in every EfficientNet; clearly if at most -1 in each."""
-    claim, expected = "EfficientNets are skewed towards linearity", f"skewness at most {STRONG:g}"
+    claim, expected = "EfficientNets are skewed toward linearity", f"skewness at most {STRONG:g}"
     if reason := lineup.lacks("EffNets"):
         return untried(claim, expected, reason)
     found = [float(skew(known(one))) for one in lineup.of("EffNets")]
@@ -125,8 +152,13 @@ def _nas_is_skewed(lineup: Lineup) -> Check:
 
 
 def _transformers_break_it(lineup: Lineup) -> Check:
-    """The median of the ViTs lies below that of every group before; clearly if each ViT lies below each network before."""
-    claim, expected = "ViTs are more non-linear than all before", "every median below all earlier ones"
+    """The median of the ViTs lies below that of every group before; clearly if each ViT lies below
+    each network before.
+    """
+    claim, expected = (
+        "ViTs are more non-linear than all before",
+        "every median below all earlier ones",
+    )
     points = _points(lineup)
     if (reason := lineup.lacks("ViTs")) or not points:
         return untried(claim, expected, reason or "there is nothing before them")
@@ -142,8 +174,13 @@ def _transformers_break_it(lineup: Lineup) -> Check:
 
 
 def _priors_bring_back(lineup: Lineup) -> Check:
-    """By least, median and largest score, both are nearer to the early networks than the ViTs; clearly if than all between."""
-    claim, expected = "Swin and ConvNeXt return to the early networks", "nearer than all from 2015 to 2020"
+    """By least, median and largest score, both are nearer to the early networks than the ViTs;
+    clearly if than all between.
+    """
+    claim, expected = (
+        "Swin and ConvNeXt return to the early networks",
+        "nearer than all from 2015 to 2020",
+    )
     if reason := lineup.lacks(*EARLY, "ViTs", "Swins", "ConvNeXts"):
         return untried(claim, expected, reason)
     home = corner_of(lineup, *EARLY)
@@ -164,27 +201,38 @@ def _priors_bring_back(lineup: Lineup) -> Check:
 
 def corner_of(lineup: Lineup, *groups: str) -> Array:
     """Return least, median and largest score of some groups, each the median over their networks."""
-    return np.array([_level(lineup.of(*groups), statistic) for statistic in ("min", "median", "max")])
+    return np.array(
+        [_level(lineup.of(*groups), statistic) for statistic in ("min", "median", "max")]
+    )
 
 
 def draw(lineup: Lineup) -> dict[str, Drawn]:
     """Draw all networks by their years."""
-    return {"": draw_years(statistics(lineup.of()), lineup.cast.years(), families=lineup.cast.families())}
+    return {
+        "": draw_years(
+            statistics(lineup.of()), lineup.cast.years(), families=lineup.cast.families()
+        )
+    }
 
 
 ITEM = Item(
     title="least, median and largest score of a decade of networks",
     budget="23 networks of ours, or the paper's 36; 2560 test images of CIFAR-10 in 5 batches",
-    exact="the statistics are the paper's; small versions of its architectures, trained by us on CIFAR-10, stand in for its "
-    "networks of ImageNet, and Myrtle CNNs for AlexNet; channels are kept where the published code averages them (ViT, Swin, "
+    exact="the statistics are the paper's; small versions of its architectures, trained by us on "
+    "CIFAR-10, stand in for its "
+    "networks of ImageNet, and Myrtle CNNs for AlexNet; channels are kept where the "
+    "published code averages them (ViT, Swin, "
     "ConvNeXt)",
-    uncertainty="one seed of each network, and one to four networks in a group; batches move a median by far less than groups "
-    "differ; 7 groups have little power: p at most 0.05 needs a tau of about 0.6, and the max is at the limit: in some single "
+    uncertainty="one seed of each network, and one to four networks in a group; batches move a median by "
+    "far less than groups "
+    "differ; 7 groups have little power: p at most 0.05 needs a tau of about 0.6, and the "
+    "max is at the limit: in some single "
     "batches its p is larger",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=RULE_OF_CAST,
-    reason="with the channels kept, Swins are but slightly nearer to the early networks than the ViTs, and ConvNeXts are not; "
+    reason="with the channels kept, Swins are but slightly nearer to the early networks than the "
+    "ViTs, and ConvNeXts are not; "
     "with the axes as published both are much nearer, see beyond-axes",
 )

@@ -1,8 +1,9 @@
 """Figure 5B: how far the representatives of a decade lie from each other.
 
-Distances by dynamic time warping between the signatures of the networks that stand for their groups, not normalised, as in the
-paper; five batches of 512 images, Ledoit–Wolf covariance. Such a distance grows with the number of activations, so that deep
-networks are far from AlexNet for that reason alone; what remains per step of the path is told beside it, but not judged.
+Distances by dynamic time warping between the signatures of the networks that stand for their
+groups, not normalised, as in the paper; five batches of 512 images, Ledoit–Wolf covariance. Such a
+distance grows with the number of activations, so that deep networks are far from AlexNet for that
+reason alone; what remains per step of the path is told beside it, but not judged.
 """
 
 from __future__ import annotations
@@ -69,21 +70,32 @@ def compared(lineup: Lineup) -> Between:
 
 
 def judge(found: Between) -> list[Check]:
-    """The growth holds with p at most 0.05, in direction with any tau above 0; the others as their functions say."""
+    """The growth holds with p at most 0.05, in direction with any tau above 0; the others as their
+    functions say.
+    """
     return [_grows(found), _turns(found), _is_unique(found)]
 
 
 def _until(found: Between) -> list[str]:
     """Return the groups after the first one, until the ViTs."""
     later = [group for group in found.groups if group != FIRST]
-    return [group for group, year in zip(later, found.years(later), strict=True) if year <= LAST or group == UNIQUE]
+    return [
+        group
+        for group, year in zip(later, found.years(later), strict=True)
+        if year <= LAST or group == UNIQUE
+    ]
 
 
 def _grows(found: Between) -> Check:
-    claim, expected = "networks get ever farther from AlexNet until ViT", f"tau above 0, p at most {RARE}"
+    claim, expected = (
+        "networks get ever farther from AlexNet until ViT",
+        f"tau above 0, p at most {RARE}",
+    )
     groups = _until(found)
     if (reason := found.lineup.lacks(FIRST, UNIQUE)) or len(groups) < FEWEST:
-        return untried(claim, expected, reason or f"there are {len(groups)} groups, and a trend needs {FEWEST}")
+        return untried(
+            claim, expected, reason or f"there are {len(groups)} groups, and a trend needs {FEWEST}"
+        )
     at = found.years(groups)
     tau, chance = trend(at, found.from_first(groups).tolist())
     other, _ = trend(at, found.from_first(groups, per_step=True).tolist())
@@ -92,23 +104,42 @@ def _grows(found: Between) -> Check:
 
 
 def _turns(found: Between) -> Check:
-    """Both are nearer to AlexNet than ViT; clearly if nearer than half of all that lie between, as a turn brings them back."""
-    claim, expected = "Swin and ConvNeXt turn back to AlexNet", "nearer than ViT, and than half of those between"
+    """Both are nearer to AlexNet than ViT; clearly if nearer than half of all that lie between, as
+    a turn brings them back.
+    """
+    claim, expected = (
+        "Swin and ConvNeXt turn back to AlexNet",
+        "nearer than ViT, and than half of those between",
+    )
     if reason := found.lineup.lacks(FIRST, UNIQUE, *TURNED):
         return untried(claim, expected, reason)
     back, between = found.from_first(TURNED), found.from_first(_until(found))
     (vit,) = found.from_first([UNIQUE])
     steps = found.from_first([*TURNED, UNIQUE], per_step=True)
-    obtained = f"{back[0]:.2f} and {back[1]:.2f}; ViT {vit:.2f}, median {np.median(between):.2f}; per step "
+    obtained = (
+        f"{back[0]:.2f} and {back[1]:.2f}; ViT {vit:.2f}, median {np.median(between):.2f}; per "
+        "step "
+    )
     obtained += " and ".join(f"{one:.3f}" for one in steps[:2]) + f", ViT {steps[2]:.3f}"
-    return relation(claim, expected, obtained, true=back.max() < vit, clear=back.max() < np.median(between))
+    return relation(
+        claim, expected, obtained, true=back.max() < vit, clear=back.max() < np.median(between)
+    )
 
 
 def _is_unique(found: Between) -> Check:
-    """ViT has the largest mean distance; clearly if even its nearest is farther than two of the others mostly are."""
-    claim, expected = "ViT is highly dissimilar to all others", "largest mean; its least above the median of other pairs"
+    """ViT has the largest mean distance; clearly if even its nearest is farther than two of the
+    others mostly are.
+    """
+    claim, expected = (
+        "ViT is highly dissimilar to all others",
+        "largest mean; its least above the median of other pairs",
+    )
     if (reason := found.lineup.lacks(UNIQUE)) or len(found.groups) < FEWEST:
-        return untried(claim, expected, reason or f"there are {len(found.groups)} networks, and that needs {FEWEST}")
+        return untried(
+            claim,
+            expected,
+            reason or f"there are {len(found.groups)} networks, and that needs {FEWEST}",
+        )
     own = found.groups.index(UNIQUE)
     means = found.dtw.matrix.sum(axis=1) / (len(found.groups) - 1)
     to_others = np.delete(found.dtw.matrix[own], own)
@@ -116,13 +147,24 @@ def _is_unique(found: Between) -> Check:
     typical = float(np.median(rest[np.triu_indices(len(rest), 1)]))
     farthest = found.groups[int(means.argmax())]
     steps = found.per_step.matrix.sum(axis=1)
-    obtained = f"largest mean: {farthest} {means.max():.2f}, ViT {means[own]:.2f}; its least {to_others.min():.2f}, "
+    obtained = (
+        f"largest mean: {farthest} {means.max():.2f}, ViT {means[own]:.2f}; its least "
+        f"{to_others.min():.2f}, "
+    )
     obtained += f"others {typical:.2f}; per step largest: {found.groups[int(steps.argmax())]}"
-    return relation(claim, expected, obtained, true=means.argmax() == own, clear=float(to_others.min()) > typical)
+    return relation(
+        claim,
+        expected,
+        obtained,
+        true=means.argmax() == own,
+        clear=float(to_others.min()) > typical,
+    )
 
 
 def draw(found: Between) -> dict[str, Drawn]:
-    """Draw the matrix with its tree, and the distances from AlexNet through the years; nothing where there are no leads."""
+    """Draw the matrix with its tree, and the distances from AlexNet through the years; nothing
+    where there are no leads.
+    """
     drawn = {"": draw_distances(found.dtw)} if found.groups else {}
     others = [group for group in found.groups if group != FIRST]
     if FIRST in found.groups and others:
@@ -141,25 +183,35 @@ def _draw_column(found: Between, groups: Sequence[str]) -> Drawn:
         draw_curves(range(len(groups)), {kind: values}, panel)
         panel.set(ylabel=kind, ylim=(0, None))
         table += [
-            {"network": name, "distance": kind, "value": value} for name, value in zip(names, values.tolist(), strict=True)
+            {"network": name, "distance": kind, "value": value}
+            for name, value in zip(names, values.tolist(), strict=True)
         ]
-    labels = [f"{name} ({year:.0f})" for name, year in zip(short_names(names), found.years(groups), strict=True)]
+    labels = [
+        f"{name} ({year:.0f})"
+        for name, year in zip(short_names(names), found.years(groups), strict=True)
+    ]
     panels[1].set_xticks(range(len(groups)), labels, rotation=30, ha="right", fontsize=SMALL)
-    panels[0].set_title(f"distance from {short_names([str(found.lineup.cast.lead(FIRST)), *names])[0]}")
+    panels[0].set_title(
+        f"distance from {short_names([str(found.lineup.cast.lead(FIRST)), *names])[0]}"
+    )
     return Drawn(figure, tuple(panels), table)
 
 
 ITEM = Item(
     title="how far the representatives of a decade lie from each other",
     budget="9 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the distance is the paper's, without a window and not normalised; our networks of CIFAR-10 stand in for its of "
+    exact="the distance is the paper's, without a window and not normalised; our networks of "
+    "CIFAR-10 stand in for its of "
     "ImageNet, a Myrtle CNN with 4 activations for AlexNet with 7",
-    uncertainty="one seed of each network; distances that are not normalised grow with the number of activations, by which our "
-    "networks differ otherwise than the paper's; the same per step of the path is told but not judged",
+    uncertainty="one seed of each network; distances that are not normalised grow with the number of "
+    "activations, by which our "
+    "networks differ otherwise than the paper's; the same per step of the path is told but "
+    "not judged",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=RULE_OF_LEADS,
-    reason="not known; among ours ResNet and EfficientNet, whose scores range widest, are the farthest from the others, and "
+    reason="not known; among ours ResNet and EfficientNet, whose scores range widest, are the "
+    "farthest from the others, and "
     "the stand-in for AlexNet, without batch norm, is about as non-linear as the ViT",
 )

@@ -1,8 +1,9 @@
 """Figure 5C: how the scores of the representatives of a decade are spread.
 
-Kernel densities (Scott's bandwidth) of the scores of the networks that stand for their groups; five batches of 512 images,
-Ledoit–Wolf covariance. A mode is a peak of the density that stands out: one has to descend from it by at least a tenth of the
-highest peak before one can climb to a higher one. How alike two densities are is the area that they share, 1 for equal ones.
+Kernel densities (Scott's bandwidth) of the scores of the networks that stand for their groups; five
+batches of 512 images, Ledoit–Wolf covariance. A mode is a peak of the density that stands out: one
+has to descend from it by at least a tenth of the highest peak before one can climb to a higher one.
+How alike two densities are is the area that they share, 1 for equal ones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def overlap(one: Density, other: Density) -> float:
     """Return the area that two densities share: 1 less half the integral of their difference."""
     low, high = min(one.grid[0], other.grid[0]), max(one.grid[-1], other.grid[-1])
     grid = np.linspace(low, high, POINTS)
-    apart = np.interp(grid, one.grid, one.values, 0, 0) - np.interp(grid, other.grid, other.values, 0, 0)
+    apart = np.interp(grid, one.grid, one.values, 0, 0) - np.interp(
+        grid, other.grid, other.values, 0, 0
+    )
     return float(1 - 0.5 * np.abs(apart).sum() * (grid[1] - grid[0]))
 
 
@@ -71,7 +74,9 @@ def spread_of(lineup: Lineup) -> Spread:
 
 
 def judge(found: Spread) -> list[Check]:
-    """Two modes in the ResNet and one in the others; AlexNet is most like Swin, VGG16 most like ConvNeXt."""
+    """Two modes in the ResNet and one in the others; AlexNet is most like Swin, VGG16 most like
+    ConvNeXt.
+    """
     return [
         _two_modes(found),
         _alone_with_them(found),
@@ -83,45 +88,75 @@ def judge(found: Spread) -> list[Check]:
 
 def _two_modes(found: Spread) -> Check:
     """At least two peaks; clearly if the second one stands out."""
-    claim, expected = "the ResNet has two modes", f"2, the second standing out by {DEEP} of the highest"
+    claim, expected = (
+        "the ResNet has two modes",
+        f"2, the second standing out by {DEEP} of the highest",
+    )
     if reason := found.lacks(RESIDUAL):
         return untried(claim, expected, reason)
     curve = found.curves[RESIDUAL]
     clear, all_peaks = modes(curve), modes(curve, 0.0)
-    obtained = f"{len(clear)}, at {', '.join(f'{place:.2f}' for place in clear)}; all peaks {len(all_peaks)}"
+    obtained = (
+        f"{len(clear)}, at {', '.join(f'{place:.2f}' for place in clear)}; all peaks "
+        f"{len(all_peaks)}"
+    )
     return relation(claim, expected, obtained, true=len(all_peaks) > 1, clear=len(clear) == 2)
 
 
 def _alone_with_them(found: Spread) -> Check:
-    """None before the ResNet has two modes, it is the first; clearly if none after it either, it is the only one."""
-    claim, expected = "it is the first network with two modes, and the only one", "1 mode in all others"
+    """None before the ResNet has two modes, it is the first; clearly if none after it either, it is
+    the only one.
+    """
+    claim, expected = (
+        "it is the first network with two modes, and the only one",
+        "1 mode in all others",
+    )
     if reason := found.lacks(RESIDUAL, *BEFORE):
         return untried(claim, expected, reason)
     others = {group: curve for group, curve in found.curves.items() if group != RESIDUAL}
     counts = {group: len(modes(curve)) for group, curve in others.items()}
     obtained = "modes (all peaks): "
-    obtained += ", ".join(f"{group} {count} ({len(modes(others[group], 0.0))})" for group, count in counts.items())
+    obtained += ", ".join(
+        f"{group} {count} ({len(modes(others[group], 0.0))})" for group, count in counts.items()
+    )
     alone = [group for group, count in counts.items() if count == 1]
-    return relation(claim, expected, obtained, true=set(BEFORE) <= set(alone), clear=len(alone) == len(counts))
+    return relation(
+        claim, expected, obtained, true=set(BEFORE) <= set(alone), clear=len(alone) == len(counts)
+    )
 
 
 def _alike(found: Spread, group: str, other: str) -> Check:
-    """Two share more than pairs mostly do; clearly if the other is the one that shares most with the first."""
+    """Two share more than pairs mostly do; clearly if the other is the one that shares most with
+    the first.
+    """
     claim, expected = f"{group} are spread like {other}", "share more than with any other"
     curves = found.curves
     if (reason := found.lacks(group, other)) or len(curves) < 4:
-        return untried(claim, expected, reason or f"there are {len(curves)} densities, and that needs 4")
-    shared = {frozenset(pair): overlap(*(curves[one] for one in pair)) for pair in itertools.combinations(curves, 2)}
+        return untried(
+            claim, expected, reason or f"there are {len(curves)} densities, and that needs 4"
+        )
+    shared = {
+        frozenset(pair): overlap(*(curves[one] for one in pair))
+        for pair in itertools.combinations(curves, 2)
+    }
     own = {one: shared[frozenset((group, one))] for one in curves if one != group}
     nearest = max(own, key=own.__getitem__)
     typical = float(np.median(list(shared.values())))
-    obtained = f"{own[other]:.2f}; most with {nearest}, {own[nearest]:.2f}; median of all pairs {typical:.2f}"
+    obtained = (
+        f"{own[other]:.2f}; most with {nearest}, {own[nearest]:.2f}; median of all pairs "
+        f"{typical:.2f}"
+    )
     return relation(claim, expected, obtained, true=own[other] > typical, clear=nearest == other)
 
 
 def _heavier(found: Spread, group: str, other: str) -> Check:
-    """The second has the larger standard deviation; clearly if it also goes beyond the first at both ends."""
-    claim, expected = f"{other} have heavier tails than {group}", "larger std, and beyond at both ends"
+    """The second has the larger standard deviation; clearly if it also goes beyond the first at
+    both ends.
+    """
+    claim, expected = (
+        f"{other} have heavier tails than {group}",
+        "larger std, and beyond at both ends",
+    )
     if reason := found.lineup.lacks(group, other):
         return untried(claim, expected, reason)
     one, two = known(found.lineup.lead(group)), known(found.lineup.lead(other))
@@ -140,16 +175,21 @@ def draw(found: Spread) -> dict[str, Drawn]:
 ITEM = Item(
     title="how the scores of the representatives of a decade are spread",
     budget="9 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the densities are the paper's, with the bandwidth of its plotting library; our networks of CIFAR-10 stand in for "
+    exact="the densities are the paper's, with the bandwidth of its plotting library; our networks "
+    "of CIFAR-10 stand in for "
     "its of ImageNet, a Myrtle CNN with 4 activations for AlexNet with 7",
-    uncertainty="one seed of each network; the densities of small networks rest on few scores (Myrtle 4, ViT 6), and Scott's "
-    "bandwidth hides modes that are near each other; 11 to 12 % of the densities of ResNet and EfficientNet lie above 1, where "
+    uncertainty="one seed of each network; the densities of small networks rest on few scores (Myrtle 4, "
+    "ViT 6), and Scott's "
+    "bandwidth hides modes that are near each other; 11 to 12 % of the densities of ResNet "
+    "and EfficientNet lie above 1, where "
     "no score can be, since the kernel estimate is not cut there, as in the paper",
     measure=measure,
     judge=judge,
     draw=draw,
-    rule=f"{RULE_OF_LEADS}; of ResNets the separation of the activations inside and at the end of a block was known (fig7), "
+    rule=f"{RULE_OF_LEADS}; of ResNets the separation of the activations inside and at the end of "
+    "a block was known (fig7), "
     "the number of modes was not",
-    reason="Swin and ConvNeXt are more non-linear with the channels kept than with the axes as published, see beyond-axes; "
+    reason="Swin and ConvNeXt are more non-linear with the channels kept than with the axes as "
+    "published, see beyond-axes; "
     "the densities of AlexNet's stand-in and of Swin rest on four and eight scores",
 )

@@ -1,12 +1,14 @@
 """Figure 7: residual connections split the activations of a network in two.
 
-Signatures of ResNet-20 and of the same network without its residual connections, three seeds each, and of the pairs with 32 and
-56 layers, one seed each, all trained on CIFAR-10; five batches of 512 test images, Ledoit–Wolf covariance. Of the paper's own
-networks it takes ResNet-18 and -34, which have no plain twins. Each basic block calls ReLU twice, once inside and once at its
-end, after the addition where there is one.
+Signatures of ResNet-20 and of the same network without its residual connections, three seeds each,
+and of the pairs with 32 and 56 layers, one seed each, all trained on CIFAR-10; five batches of 512
+test images, Ledoit–Wolf covariance. Of the paper's own networks it takes ResNet-18 and -34, which
+have no plain twins. Each basic block calls ReLU twice, once inside and once at its end, after the
+addition where there is one.
 
-The split is measured in two ways. The separation is the share of pairs, one call of each place, in which the one at the end
-scores higher; one half means no difference. The modes are those of the density of all scores, counted as in Figure 5C.
+The split is measured in two ways. The separation is the share of pairs, one call of each place, in
+which the one at the end scores higher; one half means no difference. The modes are those of the
+density of all scores, counted as in Figure 5C.
 """
 
 from __future__ import annotations
@@ -25,7 +27,14 @@ from sigmascope.measure.signature import Signature
 from sigmascope.reproduce.item import Check, Item, relation, untried
 from sigmascope.reproduce.nonlinearity.fig5c import DEEP, modes
 from sigmascope.reproduce.nonlinearity.lineup import known
-from sigmascope.reproduce.nonlinearity.places import END, INSIDE, STEM, by_place, places_in, separation
+from sigmascope.reproduce.nonlinearity.places import (
+    END,
+    INSIDE,
+    STEM,
+    by_place,
+    places_in,
+    separation,
+)
 from sigmascope.reproduce.setting import Setting, signatures_of
 
 __all__ = ["CLEAR", "ITEM", "NONE", "Twins"]
@@ -40,7 +49,9 @@ ALL = "all calls"
 
 @dataclass(frozen=True, eq=False)
 class Twins:
-    """Signatures by short name, of the networks with and without residual connections; the latter may be missing."""
+    """Signatures by short name, of the networks with and without residual connections; the latter
+    may be missing.
+    """
 
     residual: dict[str, Signature]
     plain: dict[str, Signature]
@@ -68,7 +79,13 @@ def judge(twins: Twins) -> list[Check]:
 def _lacks(found: Mapping[str, Signature]) -> str:
     """Say why networks cannot be judged; empty where they can."""
     unscored = [name for name, one in found.items() if not _is_scored(one)]
-    return f"too few scores in {', '.join(unscored)}" if unscored else "" if found else "there are no such networks"
+    return (
+        f"too few scores in {', '.join(unscored)}"
+        if unscored
+        else ""
+        if found
+        else "there are no such networks"
+    )
 
 
 def _is_scored(one: Signature) -> bool:
@@ -78,11 +95,16 @@ def _is_scored(one: Signature) -> bool:
 
 def _split(found: Mapping[str, Signature]) -> Check:
     """Separation above 0.75 in every network, clearly if at least 0.9."""
-    claim, expected = "activations at the end of a block score above those inside", f"separation at least {CLEAR}"
+    claim, expected = (
+        "activations at the end of a block score above those inside",
+        f"separation at least {CLEAR}",
+    )
     if reason := _lacks(found):
         return untried(claim, expected, reason)
     shares = [separation(one) for one in found.values()]
-    return relation(claim, expected, _listed(shares), true=min(shares) > NONE, clear=min(shares) >= CLEAR)
+    return relation(
+        claim, expected, _listed(shares), true=min(shares) > NONE, clear=min(shares) >= CLEAR
+    )
 
 
 def _not_split(found: Mapping[str, Signature]) -> Check:
@@ -115,13 +137,27 @@ def _modes(claim: str, wanted: int, found: Mapping[str, Signature]) -> Check:
     curves = [densities([one]).curves[0] for one in found.values()]
     counts, peaks = ([len(modes(curve, deep)) for curve in curves] for deep in (DEEP, 0.0))
     right = counts.count(wanted)
-    obtained = f"in {right} of {len(counts)}: {', '.join(map(str, counts))}; all peaks {', '.join(map(str, peaks))}"
-    return relation(claim, f"{wanted} in each", obtained, true=2 * right > len(counts), clear=right == len(counts))
+    obtained = (
+        f"in {right} of {len(counts)}: {', '.join(map(str, counts))}; all peaks "
+        f"{', '.join(map(str, peaks))}"
+    )
+    return relation(
+        claim,
+        f"{wanted} in each",
+        obtained,
+        true=2 * right > len(counts),
+        clear=right == len(counts),
+    )
 
 
 def draw(twins: Twins) -> dict[str, Drawn]:
-    """Draw the first residual network and its plain twin, as the paper does, and the deepest ones; nothing without scores."""
-    scored = [[one for one in found.values() if _is_scored(one)] for found in (twins.residual, twins.plain)]
+    """Draw the first residual network and its plain twin, as the paper does, and the deepest ones;
+    nothing without scores.
+    """
+    scored = [
+        [one for one in found.values() if _is_scored(one)]
+        for found in (twins.residual, twins.plain)
+    ]
     kinds = [found for found in scored if found]
     if not kinds:
         return {}
@@ -145,7 +181,9 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
             ALL: _draw_whole(right, one),
             "densities": draw_densities(parts_of(one, places, (INSIDE, END)), right).table,
         }
-        table += [{"panel": f"{one.name}, {name}", **row} for name, some in drawn.items() for row in some]
+        table += [
+            {"panel": f"{one.name}, {name}", **row} for name, some in drawn.items() for row in some
+        ]
     for axes in rows[:-1].ravel():
         axes.set_xlabel("")
     handles, labels = rows[0, 0].get_legend_handles_labels()
@@ -160,23 +198,32 @@ def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
     axes.plot(curve.grid, curve.values, color="black", linewidth=1.6, zorder=3, label=ALL)
     count = len(modes(curve))
     axes.set_title(f"{count} mode{'s' * (count != 1)} in all")
-    return [{"score": score, "density": value} for score, value in zip(curve.grid.tolist(), curve.values.tolist(), strict=True)]
+    return [
+        {"score": score, "density": value}
+        for score, value in zip(curve.grid.tolist(), curve.values.tolist(), strict=True)
+    ]
 
 
 ITEM = Item(
     title="residual connections split the activations of a network in two",
     budget="10 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the paper's ResNet-20 and plain twin on CIFAR-10, trained by our recipes; 32 and 56 layers instead of ResNet-18 and "
+    exact="the paper's ResNet-20 and plain twin on CIFAR-10, trained by our recipes; 32 and 56 "
+    "layers instead of ResNet-18 and "
     "-34 on ImageNet; the paper judges by eye",
-    uncertainty="three seeds of the pair with 20 layers, one of the deeper ones; that pair was trained 80 and 60 epochs; modes "
+    uncertainty="three seeds of the pair with 20 layers, one of the deeper ones; that pair was trained "
+    "80 and 60 epochs; modes "
     "are those of a density with Scott's bandwidth, of 19 scores in the pair with 20 layers",
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="the limits of the separation were written when it was known on the first 512 images, for all these networks: 0.98 to "
-    "1 with the connections, 0.52 to 0.58 without; what is new is that they hold on five batches. The claims on it were called "
-    "two modes and one mode at first, which it does not measure; the counts of modes were added after a review, when it was "
+    rule="the limits of the separation were written when it was known on the first 512 images, "
+    "for all these networks: 0.98 to "
+    "1 with the connections, 0.52 to 0.58 without; what is new is that they hold on five "
+    "batches. The claims on it were called "
+    "two modes and one mode at first, which it does not measure; the counts of modes were "
+    "added after a review, when it was "
     "known that ResNet-20 has one mode, ResNet-32 and -56 two, and the plain networks one",
-    reason="at the end of a block the scores are above those inside in ResNet-20 too, but by less than in the deeper networks "
+    reason="at the end of a block the scores are above those inside in ResNet-20 too, but by less "
+    "than in the deeper networks "
     "(fig15), and the density of its 19 scores has one mode",
 )

@@ -16,7 +16,8 @@ __all__ = ["RULE_OF_CAST", "RULE_OF_LEADS", "Array", "Lineup", "known", "line_up
 
 # What was known when the rules on our cast, and on its leads, were written.
 RULE_OF_CAST, RULE_OF_LEADS = (
-    f"written from the paper's sentences, before {new} of our {count} networks were measured; the signatures of the other "
+    f"written from the paper's sentences, before {new} of our {count} networks were "
+    "measured; the signatures of the other "
     f"{count - new} were stored, and left unread"
     for new, count in ((14, 23), (5, 9))
 )
@@ -31,7 +32,9 @@ class Lineup:
 
     def of(self, *groups: str) -> list[Signature]:
         """Return the signatures of some groups, or of all."""
-        return [self.signatures[name] for name in self.cast.names(*groups) if name in self.signatures]
+        return [
+            self.signatures[name] for name in self.cast.names(*groups) if name in self.signatures
+        ]
 
     def lead(self, group: str) -> Signature:
         """Return the signature that stands for a group; ask `lacks` first whether there is one."""
@@ -50,7 +53,10 @@ class Lineup:
 def line_up(setting: Setting, names: Sequence[str]) -> Lineup:
     """Read or measure the signatures of some networks of the cast."""
     runs = setting.runs(names)
-    return Lineup(setting.cast, {name: replace(run.signature, name=name) for name, run in zip(names, runs, strict=True)})
+    return Lineup(
+        setting.cast,
+        {name: replace(run.signature, name=name) for name, run in zip(names, runs, strict=True)},
+    )
 
 
 def known(signature: Signature) -> Array:

@@ -67,7 +67,9 @@ TABLE_2: dict[str, Row] = {
     "convnext_base": (0.67, 0.41, 0.35, -0.03, 0.82),
     "convnext_large": (0.75, 0.23, 0.35, -0.10, 0.84),
 }
-"""Network, as torchvision calls it, -> its correlations. The last line of the table is not the mean of these rows."""
+"""Network, as torchvision calls it, -> its correlations. The last line of the table is not the mean
+of these rows.
+"""
 
 TABLE_3: dict[str, tuple[float, float]] = {
     "score": (0.76, 0.04),

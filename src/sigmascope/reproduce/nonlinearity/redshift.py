@@ -1,10 +1,12 @@
-"""The random networks of Figure 4: functions of the plane, by activation and by the scale of the weights.
+"""The random networks of Figure 4: functions of the plane, by activation and by the scale of the
+weights.
 
-Three hidden layers of 40 channels. In every layer, the last one too, weights are uniform on k (±a + t) with Glorot's
-a = sqrt(6 / (inputs + outputs)), scale k and shift t, and biases uniform on ±1. For each seed torch draws the network of scale
-1 and then, going on, that of scale 6, each time after the usual initialisation of its layers; ReLU and tanh share the weights.
-The inputs are a grid of 32 × 32 points of [-1, 1]², as in the authors' notebook (the text says 64 × 64, as the images here
-have); the unbiased covariance, in float64.
+Three hidden layers of 40 channels. In every layer, the last one too, weights are uniform on k (±a +
+t) with Glorot's a = sqrt(6 / (inputs + outputs)), scale k and shift t, and biases uniform on ±1.
+For each seed torch draws the network of scale 1 and then, going on, that of scale 6, each time
+after the usual initialization of its layers; ReLU and tanh share the weights. The inputs are a grid
+of 32 × 32 points of [-1, 1]², as in the authors' notebook (the text says 64 × 64, as the images
+here have); the unbiased covariance, in float64.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from sigmascope.measure.affinity import affinity
 from sigmascope.reproduce.item import Check, relation
 from sigmascope.reproduce.nonlinearity.cases import Array
 
-__all__ = ["SCALES", "SEEDS", "RandomNetwork", "draw_networks", "falls", "mean_scores", "measure_networks", "published_text"]
+__all__ = [
+    "SCALES",
+    "SEEDS",
+    "RandomNetwork",
+    "draw_networks",
+    "falls",
+    "mean_scores",
+    "measure_networks",
+    "published_text",
+]
 
 SEEDS = (36482, 206083, 915395, 733004, 586160)
 SCALES = (1, 6)
@@ -50,9 +61,15 @@ class RandomNetwork:
 
 
 def measure_networks(
-    shift: float, activations: Sequence[str] = tuple(ACTIVATIONS), *, seeds: Sequence[int] = SEEDS, side: int = SIDE
+    shift: float,
+    activations: Sequence[str] = tuple(ACTIVATIONS),
+    *,
+    seeds: Sequence[int] = SEEDS,
+    side: int = SIDE,
 ) -> list[RandomNetwork]:
-    """Draw and score the networks of every seed, scale and activation; torch's own random state is left alone."""
+    """Draw and score the networks of every seed, scale and activation; torch's own random state is
+    left alone.
+    """
     found = []
     for seed in seeds:
         with torch.random.fork_rng(devices=[]):
@@ -81,7 +98,9 @@ def _grid(side: int) -> Tensor:
 
 
 @torch.no_grad()
-def _score(layers: Sequence[nn.Linear], points: Tensor, seed: int, scale: int, activation: str) -> RandomNetwork:
+def _score(
+    layers: Sequence[nn.Linear], points: Tensor, seed: int, scale: int, activation: str
+) -> RandomNetwork:
     *pairs, _ = _calls(layers, points, ACTIVATIONS[activation])
     scores = tuple(float(affinity(x, y, covariance="unbiased")) for x, y in pairs)
     *_, (output, _) = _calls(layers, _grid(IMAGE_SIDE), ACTIVATIONS[activation])
@@ -90,8 +109,12 @@ def _score(layers: Sequence[nn.Linear], points: Tensor, seed: int, scale: int, a
     return RandomNetwork(seed, scale, activation, scores, np.round(scaled, 4))
 
 
-def _calls(layers: Sequence[nn.Linear], x: Tensor, activation: Callable[[Tensor], Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Return what each layer gives, and what the activation makes of it; that of the last one does not count."""
+def _calls(
+    layers: Sequence[nn.Linear], x: Tensor, activation: Callable[[Tensor], Tensor]
+) -> list[tuple[Tensor, Tensor]]:
+    """Return what each layer gives, and what the activation makes of it; that of the last one does
+    not count.
+    """
     pairs = []
     for layer in layers:
         before = layer(x)
@@ -101,7 +124,8 @@ def _calls(layers: Sequence[nn.Linear], x: Tensor, activation: Callable[[Tensor]
 
 
 def published_text(scores: Sequence[float]) -> str:
-    """Write mean and spread (divisor n) as the authors do: of scores that are rounded to two digits first.
+    """Write mean and spread (divisor n) as the authors do: of scores that are rounded to two digits
+    first.
 
     >>> published_text([0.8338, 0.8368, 0.9003])
     '0.86 ± 0.03'
@@ -117,7 +141,9 @@ def mean_scores(networks: Sequence[RandomNetwork], activation: str, scale: int) 
 
 
 def falls(networks: Sequence[RandomNetwork], activation: str) -> Check:
-    """Judge whether scores fall from scale 1 to scale 6: in the mean over the seeds, and clearly if for every seed."""
+    """Judge whether scores fall from scale 1 to scale 6: in the mean over the seeds, and clearly if
+    for every seed.
+    """
     small, large = (mean_scores(networks, activation, scale) for scale in SCALES)
     means = [float(np.mean(list(scores.values()))) for scores in (small, large)]
     falling = sum(large[seed] < small[seed] for seed in small)

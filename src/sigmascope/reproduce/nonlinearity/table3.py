@@ -1,12 +1,14 @@
 """Table 3: the affinity score of one architecture changes least between trainings.
 
-Each criterion is averaged over the activations and batches of a network; mean and population standard deviation are taken
-over 14 trainings of one architecture (see `trainings`). The metrics are stored as means over batches, so that batches count
-for the score alone, where they are told beside.
+Each criterion is averaged over the activations and batches of a network; mean and population
+standard deviation are taken over 14 trainings of one architecture (see `trainings`). The metrics
+are stored as means over batches, so that batches count for the score alone, where they are told
+beside.
 
-The paper compares the standard deviations as they are, though the criteria have different units. Two checks of ours make
-them comparable: relative to the mean, and relative to how far the criterion differs between architectures, for to identify
-an architecture a criterion must vary less between trainings than between architectures.
+The paper compares the standard deviations as they are, though the criteria have different units.
+Two checks of ours make them comparable: relative to the mean, and relative to how far the criterion
+differs between architectures, for to identify an architecture a criterion must vary less between
+trainings than between architectures.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ from sigmascope.reproduce.setting import Setting
 
 __all__ = ["ITEM", "Criteria", "averages"]
 
-TITLES = {"score": "affinity score", "cka": "CKA", "norm": "norm", "sparsity": "sparsity", "entropy": "entropy"}
+TITLES = {
+    "score": "affinity score",
+    "cka": "CKA",
+    "norm": "norm",
+    "sparsity": "sparsity",
+    "entropy": "entropy",
+}
 # The std of 14 networks is itself uncertain by a fifth.
 CLEAR = 1.25
 FEWEST = 3
@@ -62,33 +70,58 @@ def averages(signatures: Sequence[Signature]) -> dict[str, Array]:
 
 
 def _average(signature: Signature, key: str) -> float:
-    values = np.array([site.score if key == "score" else site.metrics.get(key, np.nan) for site in signature.sites])
+    values = np.array(
+        [
+            site.score if key == "score" else site.metrics.get(key, np.nan)
+            for site in signature.sites
+        ]
+    )
     return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
 
 def measure(setting: Setting) -> Criteria:
     """Average the criteria over the activations of every network."""
     found = measure_trainings(setting)
-    batches = np.array([np.mean([site.scores for site in one.sites], axis=0) for one in found.trained])
+    batches = np.array(
+        [np.mean([site.scores for site in one.sites], axis=0) for one in found.trained]
+    )
     names = tuple(one.name for one in found.trained)
-    return Criteria(names, tuple(found.kinds.values()), averages(found.trained), averages(found.others), batches)
+    return Criteria(
+        names, tuple(found.kinds.values()), averages(found.trained), averages(found.others), batches
+    )
 
 
 def judge(found: Criteria) -> list[Check]:
-    """The score has the lowest std, clearly if all others are larger by a quarter, as one of 14 is uncertain by a fifth."""
+    """The score has the lowest std, clearly if all others are larger by a quarter, as one of 14 is
+    uncertain by a fifth.
+    """
     std = found.std()
     mean = {key: float(values.mean()) for key, values in found.trained.items()}
     over = f"{mean['score']:.3f} ± {float(found.batches.std()):.3f} over batches too"
     absolute = ", ".join(f"{TITLES[key]} {mean[key]:.3g} ± {std[key]:.2g}" for key in TABLE_3)
-    paper = ", ".join(f"{TITLES[key]} {middle:g} ± {spread:g}" for key, (middle, spread) in TABLE_3.items())
+    paper = ", ".join(
+        f"{TITLES[key]} {middle:g} ± {spread:g}" for key, (middle, spread) in TABLE_3.items()
+    )
     checks = [
-        _lowest("the score has the lowest std over trainings", paper, std, f"{absolute}; score {over}"),
-        _lowest("ours: the lowest std relative to the mean", "lowest", {key: std[key] / abs(mean[key]) for key in std}),
+        _lowest(
+            "the score has the lowest std over trainings", paper, std, f"{absolute}; score {over}"
+        ),
+        _lowest(
+            "ours: the lowest std relative to the mean",
+            "lowest",
+            {key: std[key] / abs(mean[key]) for key in std},
+        ),
     ]
     claim = "ours: the lowest std relative to that between architectures"
     if (count := len(found.others["score"])) < FEWEST:
-        return [*checks, untried(claim, "lowest", f"{count} other architectures; {FEWEST} are needed")]
-    return [*checks, _lowest(claim, "lowest", {key: std[key] / float(found.others[key].std()) for key in std})]
+        return [
+            *checks,
+            untried(claim, "lowest", f"{count} other architectures; {FEWEST} are needed"),
+        ]
+    return [
+        *checks,
+        _lowest(claim, "lowest", {key: std[key] / float(found.others[key].std()) for key in std}),
+    ]
 
 
 def _lowest(claim: str, expected: str, spreads: Mapping[str, float], obtained: str = "") -> Check:
@@ -109,9 +142,17 @@ def draw(found: Criteria) -> dict[str, Drawn]:
     for panel, key in zip(panels, TABLE_3, strict=True):
         values = found.trained[key]
         for number, kind in enumerate(kinds):
-            colour, marker, _ = look(number)
+            color, marker, _ = look(number)
             own = [place for place, one in enumerate(found.kinds) if one == kind]
-            panel.plot(across[own], values[own], marker, color=colour, markersize=4, markeredgewidth=0, label=kind)
+            panel.plot(
+                across[own],
+                values[own],
+                marker,
+                color=color,
+                markersize=4,
+                markeredgewidth=0,
+                label=kind,
+            )
         mean, std = float(values.mean()), float(values.std())
         panel.axhspan(mean - std, mean + std, color="0.5", alpha=0.15, linewidth=0, zorder=0)
         panel.axhline(mean, color="0.25", linewidth=0.8, zorder=1)
@@ -122,7 +163,11 @@ def draw(found: Criteria) -> dict[str, Drawn]:
         panel.margins(y=0.15)
     add_legend(figure, *panels[0].get_legend_handles_labels())
     rows = [
-        {"network": name, "training": kind, **{key: float(found.trained[key][place]) for key in TABLE_3}}
+        {
+            "network": name,
+            "training": kind,
+            **{key: float(found.trained[key][place]) for key in TABLE_3},
+        }
         for place, (name, kind) in enumerate(zip(found.names, found.kinds, strict=True))
     ]
     return {"": Drawn(figure, tuple(panels), rows)}
@@ -130,21 +175,28 @@ def draw(found: Criteria) -> dict[str, Drawn]:
 
 ITEM = Item(
     title="the affinity score of one architecture changes least between trainings",
-    budget="14 networks of one architecture and one of each other group, 2560 test images of CIFAR-10 in 5 batches",
+    budget="14 networks of one architecture and one of each other group, 2560 test images of "
+    "CIFAR-10 in 5 batches",
     exact=(
-        "the paper's criteria; 6 trainings of ResNet-20 on CIFAR-10, 2 or 4 seeds each, instead of 17 checkpoints of "
-        "ResNet-50, so that means and units are other ones; which averages its std is taken over is not told, and ours is"
+        "the paper's criteria; 6 trainings of ResNet-20 on CIFAR-10, 2 or 4 seeds each, "
+        "instead of 17 checkpoints of "
+        "ResNet-50, so that means and units are other ones; which averages its std is taken "
+        "over is not told, and ours is"
         " over networks"
     ),
     uncertainty=(
-        "a std of 14 networks is uncertain by a fifth, and more as seeds of one training are alike; the std of criteria "
-        "in different units do not compare, and a relative one means little for changes near 0, as of entropy"
+        "a std of 14 networks is uncertain by a fifth, and more as seeds of one training are "
+        "alike; the std of criteria "
+        "in different units do not compare, and a relative one means little for changes near "
+        "0, as of entropy"
     ),
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="written before the trainings other than the usual one were measured; signatures of ResNet-20 by its usual "
+    rule="written before the trainings other than the usual one were measured; signatures of "
+    "ResNet-20 by its usual "
     "training were known",
-    reason="over our trainings the change of sparsity varies even less; the paper's std of 0.16 for it is that of 17 "
+    reason="over our trainings the change of sparsity varies even less; the paper's std of 0.16 for "
+    "it is that of 17 "
     "checkpoints of several sources",
 )

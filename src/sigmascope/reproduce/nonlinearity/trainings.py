@@ -1,8 +1,9 @@
 """One architecture under different trainings, which Table 3 and Figures 19 and 20 are about.
 
-The paper has 17 checkpoints of ResNet-50: supervised, contrastive with prototypes, contrastive with relations. Here it is
-ResNet-20 on CIFAR-10: supervised with and without augmentation; perturbed, by wrong labels or by adversarial examples; and
-self-supervised, by telling rotations apart or by contrasting views. The last ones have never seen a class.
+The paper has 17 checkpoints of ResNet-50: supervised, contrastive with prototypes, contrastive with
+relations. Here it is ResNet-20 on CIFAR-10: supervised with and without augmentation; perturbed, by
+wrong labels or by adversarial examples; and self-supervised, by telling rotations apart or by
+contrasting views. The last ones have never seen a class.
 """
 
 from __future__ import annotations
@@ -50,18 +51,26 @@ class Trainings:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of training, by name."""
-        return {one.name: KINDS[training] for one, training in zip(self.trained, self.trainings, strict=True)}
+        return {
+            one.name: KINDS[training]
+            for one, training in zip(self.trained, self.trainings, strict=True)
+        }
 
     def distances(self) -> Distances:
         """Return the distances between the trainings."""
         return distances(self.trained)
 
     def averaged(self) -> tuple[list[str], Array]:
-        """Return the trainings, and their distances (t, t) averaged over pairs of seeds; on the diagonal those of two seeds."""
+        """Return the trainings, and their distances (t, t) averaged over pairs of seeds; on the
+        diagonal those of two seeds.
+        """
         matrix, labels = self.distances().matrix, np.array(self.trainings)
         names = list(dict.fromkeys(self.trainings))
         off = ~np.eye(len(labels), dtype=bool)
-        means = [[float(matrix[off & np.outer(labels == a, labels == b)].mean()) for b in names] for a in names]
+        means = [
+            [float(matrix[off & np.outer(labels == a, labels == b)].mean()) for b in names]
+            for a in names
+        ]
         return names, np.array(means)
 
 
@@ -71,4 +80,6 @@ def measure_trainings(setting: Setting) -> Trainings:
     trained = setting.runs(names)
     groups = setting.cast.groups()
     others = [name for name in setting.cast.leads if groups[name] != "ResNets"]
-    return Trainings(*(tuple(run.signature for run in runs) for runs in (trained, setting.runs(others))))
+    return Trainings(
+        *(tuple(run.signature for run in runs) for runs in (trained, setting.runs(others)))
+    )

@@ -1,4 +1,5 @@
-"""Stitches of Myrtle CNNs by the group of ReLU with several α, the best of which is chosen on held-out training data.
+"""Stitches of Myrtle CNNs by the group of ReLU with several α, the best of which is chosen on
+held-out training data.
 
 Figure 13 shows what the chosen ones cost, and Figure 14 which α they have.
 """
@@ -38,7 +39,9 @@ class Alphas:
     def chosen(self) -> np.ndarray[Any, np.dtype[np.intp]]:
         """(p, k), the number of the α with the best accuracy on held-out data; of equal ones the smallest."""
         held_out = self._stacked("chosen_accuracy")
-        best: np.ndarray[Any, np.dtype[np.intp]] = np.where(np.isnan(held_out), -np.inf, held_out).argmax(axis=0)
+        best: np.ndarray[Any, np.dtype[np.intp]] = np.where(
+            np.isnan(held_out), -np.inf, held_out
+        ).argmax(axis=0)
         return best
 
     @property
@@ -61,8 +64,15 @@ class Alphas:
         """
         pairs = []
         for one, tried, numbers in zip(families.pairs, self.tried.pairs, self.chosen, strict=True):
-            wanted = {(site, LABELS[number]) for site, number in zip(self.tried.plan.layers, numbers, strict=True)}
-            rows = [replace(row, label=label) for row in tried.stitches if (row.site, row.label) in wanted]
+            wanted = {
+                (site, LABELS[number])
+                for site, number in zip(self.tried.plan.layers, numbers, strict=True)
+            }
+            rows = [
+                replace(row, label=label)
+                for row in tried.stitches
+                if (row.site, row.label) in wanted
+            ]
             pairs.append(replace(one, stitches=(*one.stitches, *rows)))
         return Stitches(families.plan, tuple(pairs))
 
@@ -76,7 +86,9 @@ def alphas_of(setting: Setting) -> Alphas:
 
 
 def smaller(setting: Setting, plan: Plan, labels: tuple[str, ...] = ()) -> Plan:
-    """Return a plan; to try the machinery, one with its last site alone and, if any are named, fewer stitches."""
+    """Return a plan; to try the machinery, one with its last site alone and, if any are named,
+    fewer stitches.
+    """
     if not setting.smoke:
         return plan
     tasks = {label: plan.tasks[label] for label in labels or plan.tasks}

@@ -1,8 +1,12 @@
-"""Dissections of our networks under rotations: the stored tables, or units that are compared with concepts in CIFAR-10.
+"""Dissections of our networks under rotations: the stored tables, or units that are compared with
+concepts in CIFAR-10.
 
-The concepts are not those of Broden, whose images and annotations the paper has. They are what can be said of any CIFAR-10 test
-image: the colour of each pixel, the direction of each edge, both computed, and the class of the image, which covers all of its
-pixels as a scene does in Broden. `CONCEPTS` says it exactly. The files hold counts, and not the dissections themselves.
+The concepts are not those of Broden, whose images and annotations the paper has. They are what can
+be said of any CIFAR-10 test
+image: the color of each pixel, the direction of each edge, both computed, and the class of the
+    image, which covers all of its
+pixels as a scene does in Broden. `CONCEPTS` says it exactly. The files hold counts, and not the
+dissections themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +27,14 @@ from sigmascope.dissection.run import POWERS, dissect
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import Kept, best_device, images_of, kept_place, machine_of, member
+from sigmascope.reproduce.symmetry.kept import (
+    Kept,
+    best_device,
+    images_of,
+    kept_place,
+    machine_of,
+    member,
+)
 
 __all__ = [
     "CATEGORIES",
@@ -45,17 +56,21 @@ IMAGES, BATCH, SEEDS = 2_000, 250, (0, 1, 2, 3, 4)
 SMOKE_POWERS, SMOKE_SEEDS = (0.0, 0.5, 1.0), (0,)
 
 QUANTILES: Mapping[str, float] = {"": 0.995, "top 1 %": 0.99}
-"""Name -> quantile of a unit's values above which it is active: the paper's, and a second one of ours.
+"""Name -> quantile of a unit's values above which it is active: the paper's, and a second one of
+ours.
 
-A class covers a tenth of all pixels, so that a unit that is active at 0.5 % of them has an IoU of 0.05 with it at most, and few
-exceed 0.04. Where it is active at 1 %, up to 0.1 can be had, and shares of units are neither near 0 nor near 1.
+A class covers a tenth of all pixels, so that a unit that is active at 0.5 % of them has an IoU of
+0.05 with it at most, and few exceed 0.04. Where it is active at 1 %, up to 0.1 can be had, and
+shares of units are neither near 0 nor near 1.
 """
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CATEGORIES = ("color", "edge", "class")
 CONCEPTS = (
-    "2,000 test images of CIFAR-10 instead of Broden, with 25 concepts: eleven basic colours of pixels, nearest in CIELab, "
-    "four directions of edges, by the Sobel gradient, and the ten classes, at all pixels of an image"
+    "2,000 test images of CIFAR-10 instead of Broden, with 25 concepts: eleven basic colors "
+    "of pixels, nearest in CIELab, "
+    "four directions of edges, by the Sobel gradient, and the ten classes, at all pixels of "
+    "an image"
 )
 """What stands in for the published data."""
 
@@ -83,8 +98,10 @@ STREAM: Mapping[str, Subject] = {
     CONVNEXT: Subject("convnext", (0,), "12"),
 }
 """Label -> outputs of the last block, which end in the addition or in the ReLU behind it."""
-INSIDE: Mapping[str, Subject] = {label: replace(STREAM[label], site="blocks.8.act1") for label in (RELU, NONE)}
-"""Label -> the activation inside of the last block."""
+INSIDE: Mapping[str, Subject] = {
+    label: replace(STREAM[label], site="blocks.8.act1") for label in (RELU, NONE)
+}
+"""Label -> the activation inside the last block."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +148,14 @@ class Dissected(Kept):
 
     def __post_init__(self) -> None:
         shape = (len(self.seeds), len(self.powers))
-        tables: list[Sequence[Sequence[float]]] = [*self.detectors.values(), *self.concepts.values(), self.best_iou]
-        if any(len(table) != shape[0] or {len(row) for row in table} != {shape[1]} for table in tables):
+        tables: list[Sequence[Sequence[float]]] = [
+            *self.detectors.values(),
+            *self.concepts.values(),
+            self.best_iou,
+        ]
+        if any(
+            len(table) != shape[0] or {len(row) for row in table} != {shape[1]} for table in tables
+        ):
             raise InputError(f"a table is not of {shape[0]} rotations and {shape[1]} powers.")
 
     @property
@@ -160,8 +183,11 @@ Found: TypeAlias = Mapping[str, Mapping[str, Sequence[Dissected]]]
 """Name of a quantile -> label of a subject -> one dissection for each network."""
 
 
-def dissections_of(setting: Setting, subjects: Mapping[str, Subject]) -> dict[str, dict[str, tuple[Dissected, ...]]]:
-    """Read or make the dissections of all networks of all subjects, by the names of quantiles and by their labels.
+def dissections_of(
+    setting: Setting, subjects: Mapping[str, Subject]
+) -> dict[str, dict[str, tuple[Dissected, ...]]]:
+    """Read or make the dissections of all networks of all subjects, by the names of quantiles and
+    by their labels.
 
     Raises:
         InputError: some are not stored, or cannot be made; the message says what to do.
@@ -170,7 +196,9 @@ def dissections_of(setting: Setting, subjects: Mapping[str, Subject]) -> dict[st
     most = 1 if setting.smoke else None
     return {
         name: {
-            label: tuple(_dissected(setting, subject, seed, quantile) for seed in subject.seeds[:most])
+            label: tuple(
+                _dissected(setting, subject, seed, quantile) for seed in subject.seeds[:most]
+            )
             for label, subject in subjects.items()
         }
         for name, quantile in QUANTILES.items()
@@ -181,9 +209,18 @@ def _dissected(setting: Setting, subject: Subject, seed: int, quantile: float) -
     place = kept_place(setting, FOLDER, file_name(subject.network, seed, subject.site, quantile))
     if place is not None and place.is_file():
         kept = Dissected.load(place)
-        asked = (f"sigmascope/{subject.network}:{seed}", subject.site, IMAGES, POWERS, SEEDS, quantile)
+        asked = (
+            f"sigmascope/{subject.network}:{seed}",
+            subject.site,
+            IMAGES,
+            POWERS,
+            SEEDS,
+            quantile,
+        )
         if (kept.network, kept.site, kept.images, kept.powers, kept.seeds, kept.quantile) != asked:
-            raise InputError(f"{place} holds another experiment. Take it from the checkout again, or remove it.")
+            raise InputError(
+                f"{place} holds another experiment. Take it from the checkout again, or remove it."
+            )
         return kept
     found = _made(setting, subject, seed, quantile)
     if place is not None:
@@ -204,13 +241,15 @@ def _made(setting: Setting, subject: Subject, seed: int, quantile: float) -> Dis
 
 
 def concepts_in(setting: Setting, entry: Model) -> Masks:
-    """Return the colours, edges and classes of the images that a network sees; see `CONCEPTS`."""
+    """Return the colors, edges and classes of the images that a network sees; see `CONCEPTS`."""
     # Without a transform the same images come as they are, from 0 to 255.
     batches = list(images_of(setting, replace(entry, transform=None), images=IMAGES, batch=BATCH))
     pixels = torch.cat([images for images, _ in batches]).to(torch.uint8)
     labels = torch.cat([labels for _, labels in batches])
     size = (pixels.shape[2], pixels.shape[3])
-    classes = image_masks(labels, CLASSES, size, about="the class of the image, at all of its pixels")
+    classes = image_masks(
+        labels, CLASSES, size, about="the class of the image, at all of its pixels"
+    )
     return join_masks(color_masks(pixels), edge_masks(pixels), classes)
 
 
@@ -219,7 +258,10 @@ def _counted(found: Dissection, network: str, machine: str) -> Dissected:
     places = [[(r, p) for p in range(len(found.powers))] for r in range(len(found.seeds))]
 
     def table(count: Any) -> dict[str, tuple[tuple[int, ...], ...]]:
-        return {name: tuple(tuple(count(name, *place) for place in row) for row in places) for name in CATEGORIES}
+        return {
+            name: tuple(tuple(count(name, *place) for place in row) for row in places)
+            for name in CATEGORIES
+        }
 
     def detected(category: str, rotation: int, power: int) -> list[int]:
         chosen = found.best_concept[rotation, power][found.interpretable[rotation, power]].tolist()

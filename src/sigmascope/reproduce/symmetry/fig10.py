@@ -1,17 +1,20 @@
-"""Figure 10: how alike the layers of two ResNet-18 are, by Procrustes, up to the symmetries of ReLU and up to rotations.
+"""Figure 10: how alike the layers of two ResNet-18 are, by Procrustes, up to the symmetries of ReLU
+and up to rotations.
 
-One pair of our ResNet-18, trained with other seeds, on all test images of CIFAR-10; the normaliser is the authors'. The paper
-prints no numbers: those here were read off its figure, to about 0.01, for the layers at the ends of blocks and for two inside,
-marked `*`.
+One pair of our ResNet-18, trained with other seeds, on all test images of CIFAR-10; the normaliser
+is the authors'. The paper prints no numbers: those here were read off its figure, to about 0.01,
+for the layers at the ends of blocks and for two inside, marked `*`.
 
-The paper finds both groups alike but for layer 70*, where the relu group gives 0.98 though stitches fail there and CKA is low,
-and leaves that open. Two channels without output are alike to the authors' normaliser, so that a layer of which little is left
-comes out near 1: that is our reading, and the numbers of live channels decide about it.
+The paper finds both groups alike but for layer 70*, where the relu group gives 0.98 though stitches
+fail there and CKA is low, and leaves that open. Two channels without output are alike to the
+authors' normaliser, so that a layer of which little is left comes out near 1: that is our reading,
+and the numbers of live channels decide about it.
 
-The rule is that of Figure 9: within 0.05 of the paper's numbers, in direction within 0.1, and a rank correlation of 0.8, in
-direction 0.5; that is over the ends of blocks, where the paper's numbers have 0.83. What falls or rises in the paper is to do
-so half as much, in direction at all. With one pair nothing can be asked of every pair: at two of the nine ends of blocks the
-paper's groups differ by no more than can be read, so that seven hold in direction.
+The rule is that of Figure 9: within 0.05 of the paper's numbers, in direction within 0.1, and a
+rank correlation of 0.8, in direction 0.5; that is over the ends of blocks, where the paper's
+numbers have 0.83. What falls or rises in the paper is to do so half as much, in direction at all.
+With one pair nothing can be asked of every pair: at two of the nine ends of blocks the paper's
+groups differ by no more than can be read, so that seven hold in direction.
 """
 
 from __future__ import annotations
@@ -24,7 +27,14 @@ from sigmascope.figures import Drawn
 from sigmascope.reproduce.item import Check, Item, relation
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.fig9 import ALIKE
-from sigmascope.reproduce.symmetry.pairs import BEFORE, GROUPS, RESNET18, Pairs, draw_layers, pairs_of
+from sigmascope.reproduce.symmetry.pairs import (
+    BEFORE,
+    GROUPS,
+    RESNET18,
+    Pairs,
+    draw_layers,
+    pairs_of,
+)
 from sigmascope.reproduce.symmetry.rules import near, of_dead_channels, ordered_alike
 from sigmascope.reproduce.symmetry.table2 import LIMITS
 
@@ -32,10 +42,13 @@ __all__ = ["INSIDE", "ITEM", "PAPER"]
 
 OUTER = RESNET18.layers[::2]
 INSIDE = ("60*", "70*")
-"""The layers inside of blocks with known numbers, those that stand out."""
+"""The layers inside blocks with known numbers, those that stand out."""
 PAPER: Mapping[str, Mapping[str, float]] = {
-    "relu": dict(zip(OUTER, (0.62, 0.56, 0.54, 0.51, 0.49, 0.52, 0.50, 0.69, 0.69), strict=True)) | {"60*": 0.83, "70*": 0.98},
-    "orthogonal": dict(zip(OUTER, (0.75, 0.67, 0.62, 0.63, 0.58, 0.53, 0.51, 0.71, 0.71), strict=True))
+    "relu": dict(zip(OUTER, (0.62, 0.56, 0.54, 0.51, 0.49, 0.52, 0.50, 0.69, 0.69), strict=True))
+    | {"60*": 0.83, "70*": 0.98},
+    "orthogonal": dict(
+        zip(OUTER, (0.75, 0.67, 0.62, 0.63, 0.58, 0.53, 0.51, 0.71, 0.71), strict=True)
+    )
     | {"60*": 0.57, "70*": 0.73},
 }
 """Group -> layer -> similarity, the mean of 32 pairs."""
@@ -51,27 +64,41 @@ def measure(setting: Setting) -> Pairs:
 
 
 def judge(pairs: Pairs) -> list[Check]:
-    """Numbers within 0.05, in direction 0.1; the shape of the curves; layers 60* and 70* stand out; live channels."""
+    """Numbers within 0.05, in direction 0.1; the shape of the curves; layers 60* and 70* stand out;
+    live channels.
+    """
     checks = []
     for group in GROUPS:
-        checks += [_numbers(pairs, group, "layers at the ends of blocks", OUTER), _numbers(pairs, group, "layers", INSIDE)]
+        checks += [
+            _numbers(pairs, group, "layers at the ends of blocks", OUTER),
+            _numbers(pairs, group, "layers", INSIDE),
+        ]
         checks.append(_falls_and_rises(pairs, group))
     checks += [_below_at_ends(pairs), ordered_alike(pairs, OUTER, ALIKE), _stand_out(pairs)]
     return [*checks, of_dead_channels(pairs, "70*")]
 
 
-def _at(pairs: Pairs, group: str, layers: tuple[str, ...]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _at(
+    pairs: Pairs, group: str, layers: tuple[str, ...]
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """(p, len(layers)), the similarities of some layers."""
     return pairs.same_place(group)[:, [pairs.layers.index(layer) for layer in layers]]
 
 
 def _numbers(pairs: Pairs, group: str, words: str, layers: tuple[str, ...]) -> Check:
     named = f" {' and '.join(layers)}" if len(layers) == 2 else ""
-    return near(f"{group} group, {words}{named}", [PAPER[group][layer] for layer in layers], _at(pairs, group, layers), LIMITS)
+    return near(
+        f"{group} group, {words}{named}",
+        [PAPER[group][layer] for layer in layers],
+        _at(pairs, group, layers),
+        LIMITS,
+    )
 
 
 def _falls_and_rises(pairs: Pairs, group: str) -> Check:
-    """Similarity falls up to the end of the third stage and rises in the fourth; clearly if by half of what the paper has."""
+    """Similarity falls up to the end of the third stage and rises in the fourth; clearly if by half
+    of what the paper has.
+    """
     ends = ("3", "55", "73")
     (first, low, last), (paper_first, paper_low, paper_last) = (
         _at(pairs, group, ends).mean(axis=0).tolist(),
@@ -119,14 +146,17 @@ def draw(pairs: Pairs) -> dict[str, Drawn]:
 ITEM = Item(
     title="layers of two ResNet-18, aligned by the symmetries of ReLU and by rotations",
     budget="1 pair of 2 networks, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by another recipe in fewer epochs; 1 "
+    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
+    "another recipe in fewer epochs; 1 "
     "pair instead of 32. That live channels are counted is ours",
     uncertainty="one pair, so that no deviation is known; the paper's numbers are right to about 0.01",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=BEFORE,
-    reason="our networks have no channels without output, at layer 70* or elsewhere (512 of 512 are live), where the "
-    "paper's similarity of 0.98 needs nearly all of them dead. Ours are trained by SGD for 15 epochs to 91.6 %, the "
+    reason="our networks have no channels without output, at layer 70* or elsewhere (512 of 512 are "
+    "live), where the "
+    "paper's similarity of 0.98 needs nearly all of them dead. Ours are trained by SGD for "
+    "15 epochs to 91.6 %, the "
     "paper's by Adam with L2 for 50 to 92.9 %; whether that makes channels die was not tried",
 )

@@ -1,15 +1,18 @@
-"""Figure 15: what sparse stitches cost, by how sparse they are: full matrices with an l1 term, beside the group of ReLU.
+"""Figure 15: what sparse stitches cost, by how sparse they are: full matrices with an l1 term,
+beside the group of ReLU.
 
-Two pairs of our Myrtle CNNs, stitched as the paper's scripts did, the four layers, λ = 0.001, 0.01, 0.1; the stitches by the
-group of ReLU are those of Figure 1. Sparsity is the share of entries of at most 0.001 in absolute value. The paper prints no
+Two pairs of our Myrtle CNNs, stitched as the paper's scripts did, the four layers, λ = 0.001, 0.01,
+0.1; the stitches by the group of ReLU are those of Figure 1. Sparsity is the share of entries of at
+most 0.001 in absolute value. The paper prints no
 numbers: those here were read off its figure, to about 0.01 and 0.4 points.
 
-The rule: sparsities within 0.1 of the paper's, in direction 0.2, penalties within 5 points, in direction 10. At layer 14
-λ = 0.1 costs the paper 66 points, which is a ruin and not a number: 30 or more, in direction 15. Sparsity and penalty grow with
-λ on average, clearly if in every pair; a sparsity of 0.99 need not grow. That the group costs little for its sparsity is read
-off the straight lines through the three other stitches, by sparsity: there a stitch that is as sparse would cost more, beyond
-the sparsest on the last line drawn out; at every layer, in direction at most of them. "Nearly overlap" is within 0.02 and 2
-points, in direction 0.05 and 5.
+The rule: sparsities within 0.1 of the paper's, in direction 0.2, penalties within 5 points, in
+direction 10. At layer 14 λ = 0.1 costs the paper 66 points, which is a ruin and not a number: 30 or
+more, in direction 15. Sparsity and penalty grow with λ on average, clearly if in every pair; a
+sparsity of 0.99 need not grow. That the group costs little for its sparsity is read off the
+straight lines through the three other stitches, by sparsity: there a stitch that is as sparse would
+cost more, beyond the sparsest on the last line drawn out; at every layer, in direction at most of
+them. "Nearly overlap" is within 0.02 and 2 points, in direction 0.05 and 5.
 """
 
 from __future__ import annotations
@@ -43,14 +46,18 @@ _NUMBERS = {
     "14": ((0.73, 3.0), (1.0, 6.8), (1.0, 66.0)),
 }
 PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    label: {layer: _NUMBERS[layer][number] for layer in LAYERS} for number, label in enumerate(STRENGTHS)
+    label: {layer: _NUMBERS[layer][number] for layer in LAYERS}
+    for number, label in enumerate(STRENGTHS)
 }
 """Label -> layer -> sparsity and penalty, means of 32 pairs."""
 SPARSITIES, PENALTIES, RUIN = (0.1, 0.2), (5.0, 10.0), (30.0, 15.0)
 OVERLAP = ((0.02, 2.0), (0.05, 5.0))
 LAST = LAYERS[-1]
 FULL = 0.99
-LOOKS = {**{label: number for number, label in enumerate(STRENGTHS)}, GROUP: tuple(MYRTLE.tasks).index(GROUP)}
+LOOKS = {
+    **{label: number for number, label in enumerate(STRENGTHS)},
+    GROUP: tuple(MYRTLE.tasks).index(GROUP),
+}
 DEAD = 0.25  # the share of the channels whose scale may be 0, which makes a group element sparser
 
 
@@ -72,24 +79,35 @@ class Sparse:
         if layer not in source.layers:
             return np.full((len(source.pairs), 2), np.nan)
         at = source.layers.index(layer)
-        return np.stack([source.values("sparsity", label)[:, at], source.penalties(label)[:, at]], axis=1)
+        return np.stack(
+            [source.values("sparsity", label)[:, at], source.penalties(label)[:, at]], axis=1
+        )
 
 
 def measure(setting: Setting) -> Sparse:
     """Read or train all stitches."""
-    lasso, families = smaller(setting, LASSO), smaller(setting, replace(MYRTLE, pairs=LASSO.pairs), (GROUP,))
+    lasso, families = (
+        smaller(setting, LASSO),
+        smaller(setting, replace(MYRTLE, pairs=LASSO.pairs), (GROUP,)),
+    )
     return Sparse(stitches_of(setting, lasso), stitches_of(setting, families))
 
 
 def judge(found: Sparse) -> list[Check]:
-    """Numbers; growth with λ; the group below the lines through the others; overlap at the last layer; the group's sparsity."""
+    """Numbers; growth with λ; the group below the lines through the others; overlap at the last
+    layer; the group's sparsity.
+    """
     every = [(label, layer) for label in STRENGTHS for layer in LAYERS]
     ruined = (STRENGTHS[-1], LAST)
     cost = found.points(*ruined)[:, 1].mean()
     return [
         _near(found, f"sparsities, λ of {_strengths()}, four layers", every, 0, SPARSITIES),
         _near(
-            found, f"penalties, the same but the last λ at layer {LAST}", [one for one in every if one != ruined], 1, PENALTIES
+            found,
+            f"penalties, the same but the last λ at layer {LAST}",
+            [one for one in every if one != ruined],
+            1,
+            PENALTIES,
         ),
         relation(
             f"{ruined[0]} ruins the stitch at layer {LAST}",
@@ -110,16 +128,27 @@ def _strengths() -> str:
     return ", ".join(label.removeprefix("λ = ") for label in STRENGTHS)
 
 
-def _near(found: Sparse, claim: str, which: Sequence[tuple[str, str]], column: int, limits: tuple[float, float]) -> Check:
-    """All means over the pairs are within the first limit of the paper's numbers; in direction, the second."""
-    gaps = {(a, b): abs(found.points(a, b)[:, column].mean() - PAPER[a][b][column]) for a, b in which}
+def _near(
+    found: Sparse,
+    claim: str,
+    which: Sequence[tuple[str, str]],
+    column: int,
+    limits: tuple[float, float],
+) -> Check:
+    """All means over the pairs are within the first limit of the paper's numbers; in direction, the
+    second.
+    """
+    gaps = {
+        (a, b): abs(found.points(a, b)[:, column].mean() - PAPER[a][b][column]) for a, b in which
+    }
     worst = max(gaps, key=lambda one: gaps[one] if np.isfinite(gaps[one]) else np.inf)
     values, digits = np.array(list(gaps.values())), 1 + (column == 0)
     printed = [PAPER[a][b][column] for a, b in which]
     return relation(
         claim,
         f"{len(which)} numbers from {min(printed):g} to {max(printed):g}, each ± {limits[0]:g}",
-        f"off by {gaps[worst]:.{digits}f} at most ({worst[0]}, layer {worst[1]}), {np.median(values):.{digits}f} in median",
+        f"off by {gaps[worst]:.{digits}f} at most ({worst[0]}, layer {worst[1]}), "
+        f"{np.median(values):.{digits}f} in median",
         true=bool((values <= limits[1]).all()),
         clear=bool((values <= limits[0]).all()),
     )
@@ -128,20 +157,38 @@ def _near(found: Sparse, claim: str, which: Sequence[tuple[str, str]], column: i
 def _grows(found: Sparse, claim: str, column: int) -> Check:
     """The mean grows from λ to λ at every layer; clearly if it does in every pair."""
     # (λ, p, k)
-    values = np.stack([np.stack([found.points(label, layer)[:, column] for layer in LAYERS], axis=1) for label in STRENGTHS])
+    values = np.stack(
+        [
+            np.stack([found.points(label, layer)[:, column] for layer in LAYERS], axis=1)
+            for label in STRENGTHS
+        ]
+    )
     steps, mean = _growing(values, column), _growing(values.mean(axis=1), column)
-    obtained = f"on average at {mean.sum()} of {mean.size} steps; in {steps.sum()} of {steps.size} comparisons"
-    return relation(claim, "at every step and layer, in every pair", obtained, true=bool(mean.all()), clear=bool(steps.all()))
+    obtained = (
+        f"on average at {mean.sum()} of {mean.size} steps; in {steps.sum()} of {steps.size} "
+        "comparisons"
+    )
+    return relation(
+        claim,
+        "at every step and layer, in every pair",
+        obtained,
+        true=bool(mean.all()),
+        clear=bool(steps.all()),
+    )
 
 
 def _growing(values: Matrix, column: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Tell for each step along the first axis whether values grow, or whether there is no room for a sparsity to grow."""
+    """Tell for each step along the first axis whether values grow, or whether there is no room for
+    a sparsity to grow.
+    """
     grows: np.ndarray[Any, np.dtype[np.bool_]] = np.diff(values, axis=0) > 0
     return grows | ((values[:-1] >= FULL) & (values[1:] >= FULL)) if column == 0 else grows
 
 
 def _low_for_its_sparsity(found: Sparse) -> Check:
-    """The group costs less than the lines through the other stitches do at its sparsity; in direction, at most layers."""
+    """The group costs less than the lines through the other stitches do at its sparsity; in
+    direction, at most layers.
+    """
     told, turned, below = [], [], 0
     for layer in LAYERS:
         sparsity, penalty = found.points(GROUP, layer).mean(axis=0)
@@ -150,9 +197,16 @@ def _low_for_its_sparsity(found: Sparse) -> Check:
         turned += [layer] if sparse[-1][0] < min(sparse[-2][0], FULL) else []
         below += bool(penalty < line)
         told.append(f"{penalty:.1f} against {line:.1f} at {layer}")
-    claim, expected = "the group of ReLU costs little for its sparsity", "less than a stitch with an l1 term that is as sparse"
+    claim, expected = (
+        "the group of ReLU costs little for its sparsity",
+        "less than a stitch with an l1 term that is as sparse",
+    )
     if turned:
-        return untried(claim, expected, f"at {', '.join(turned)} the strongest l1 term is not the sparsest: there is no line")
+        return untried(
+            claim,
+            expected,
+            f"at {', '.join(turned)} the strongest l1 term is not the sparsest: there is no line",
+        )
     return relation(
         claim,
         f"{expected}, at every layer",
@@ -163,7 +217,8 @@ def _low_for_its_sparsity(found: Sparse) -> Check:
 
 
 def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
-    """Return the penalty at a sparsity on the straight lines through points, the last one drawn out; NaN if it is upright.
+    """Return the penalty at a sparsity on the straight lines through points, the last one drawn
+    out; NaN if it is upright.
 
     Args:
         points: each (2,), sparsity and penalty.
@@ -175,7 +230,11 @@ def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
     x, y = np.array(sorted(map(tuple, points))).T
     if not sparsity > x[-1]:
         return float(np.interp(sparsity, x, y))
-    return float(y[-1] + (sparsity - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2])) if x[-1] > x[-2] else float("nan")
+    return (
+        float(y[-1] + (sparsity - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2]))
+        if x[-1] > x[-2]
+        else float("nan")
+    )
 
 
 def _overlaps(found: Sparse) -> Check:
@@ -192,7 +251,9 @@ def _overlaps(found: Sparse) -> Check:
 
 
 def _sparsity_of_the_group(found: Sparse) -> Check:
-    """It is 1 - 1/c for c channels; in direction, with up to a quarter of the channels scaled to nothing."""
+    """It is 1 - 1/c for c channels; in direction, with up to a quarter of the channels scaled to
+    nothing.
+    """
     channels = found.families.values("channels", GROUP)
     extra = (found.families.values("sparsity", GROUP) - (1 - 1 / channels)) * channels
     return relation(
@@ -206,7 +267,9 @@ def _sparsity_of_the_group(found: Sparse) -> Check:
 
 @styled()
 def draw(found: Sparse) -> dict[str, Drawn]:
-    """Draw penalty against sparsity for each layer: all pairs faintly, their mean, and the paper's as crosses."""
+    """Draw penalty against sparsity for each layer: all pairs faintly, their mean, and the paper's
+    as crosses.
+    """
     layers = found.lasso.layers
     figure = new_figure(PAGE, 2.4)
     panels = figure.subplots(1, len(layers), squeeze=False)[0].tolist()
@@ -216,15 +279,32 @@ def draw(found: Sparse) -> dict[str, Drawn]:
         panel.plot(*np.array(means).T, color="0.7", linewidth=0.7, zorder=1)
         for label, number in LOOKS.items():
             points = found.points(label, layer)
-            (sparsity, penalty), (colour, marker, _) = points.mean(axis=0).tolist(), look(number)
-            panel.plot(*points.T, marker, color=colour, markersize=3, alpha=0.35, markeredgewidth=0)
-            panel.plot([sparsity], [penalty], marker, color=colour, markersize=5.5, markeredgewidth=0, label=label)
+            (sparsity, penalty), (color, marker, _) = points.mean(axis=0).tolist(), look(number)
+            panel.plot(*points.T, marker, color=color, markersize=3, alpha=0.35, markeredgewidth=0)
+            panel.plot(
+                [sparsity],
+                [penalty],
+                marker,
+                color=color,
+                markersize=5.5,
+                markeredgewidth=0,
+                label=label,
+            )
             paper = _printed(label, layer)
-            panel.plot(*([value] for value in paper), "x", color=colour, markersize=6)
+            panel.plot(*([value] for value in paper), "x", color=color, markersize=6)
             row = {"layer": layer, "stitch": label, "sparsity": sparsity, "penalty": penalty}
-            deviation = dict(zip(("sparsity_std", "penalty_std"), points.std(axis=0).tolist(), strict=True))
+            deviation = dict(
+                zip(("sparsity_std", "penalty_std"), points.std(axis=0).tolist(), strict=True)
+            )
             table += [row | deviation | {"pairs": len(points)}]
-            table += [{"layer": layer, "stitch": f"{label}, the paper's", "sparsity": paper[0], "penalty": paper[1]}]
+            table += [
+                {
+                    "layer": layer,
+                    "stitch": f"{label}, the paper's",
+                    "sparsity": paper[0],
+                    "penalty": paper[1],
+                }
+            ]
         panel.axhline(0, color="0.3", linewidth=0.6, zorder=0.5)
         panel.set(title=f"activation {layer}", xlabel="sparsity", xlim=(-0.03, 1.05))
     panels[0].plot([], [], "x", color="0.3", markersize=6, label="the paper's")
@@ -234,7 +314,9 @@ def draw(found: Sparse) -> dict[str, Drawn]:
 
 
 def _printed(label: str, layer: str) -> tuple[float, float]:
-    """Return the paper's sparsity and penalty; the group's sparsity follows from the width of the layer."""
+    """Return the paper's sparsity and penalty; the group's sparsity follows from the width of the
+    layer.
+    """
     if label != GROUP:
         return PAPER[label][layer]
     return 1 - 1 / WIDTHS[layer], FAMILIES[GROUP][layer]
@@ -246,21 +328,31 @@ WIDTHS = dict(zip(LAYERS, (64, 128, 256, 512), strict=True))
 ITEM = Item(
     title="sparse stitches by an l1 term, beside the group of ReLU",
     budget="2 pairs of 4 networks, 3 values of λ, 20 epochs in batches of 32",
-    exact="values of λ, threshold, training, data and architecture are the paper's; the networks are ours, and the best epoch "
+    exact="values of λ, threshold, training, data and architecture are the paper's; the networks "
+    "are ours, and the best epoch "
     "is chosen on held-out training data; 2 pairs instead of 32",
-    uncertainty="an l1 term without a proximal step makes small entries swing about 0 by about rate × λ, 0.0001 here, a tenth "
+    uncertainty="an l1 term without a proximal step makes small entries swing about 0 by about rate × λ, "
+    "0.0001 here, a tenth "
     "of the threshold; the paper's numbers are right to about 0.01 and 0.4 points",
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="written before any of the stitches with an l1 term was trained, when a pilot of four epochs had been seen: "
-    "relu-group 4.0, 9.0, 17.1, 17.5 at layers 3, 6, 10, 14; not changed after a trial of the optimiser, one pair at layer 14 "
-    "on 1,280 images. After a first run, with our fast preset, in which entries swung by more than the threshold, the "
-    "comparison at equal sparsity was left open where λ = 0.1 is less sparse than λ = 0.01, since a line through such points "
+    rule="written before any of the stitches with an l1 term was trained, when a pilot of four "
+    "epochs had been seen: "
+    "relu-group 4.0, 9.0, 17.1, 17.5 at layers 3, 6, 10, 14; not changed after a trial of "
+    "the optimizer, one pair at layer 14 "
+    "on 1,280 images. After a first run, with our fast preset, in which entries swung by "
+    "more than the threshold, the "
+    "comparison at equal sparsity was left open where λ = 0.1 is less sparse than λ = 0.01, "
+    "since a line through such points "
     "says nothing; the paper's own settings, which are shown, have no such layer",
-    reason="at layer 14 λ = 0.01 is best on held-out data after two epochs of twenty, in both pairs, when a third of the "
-    "entries has not yet vanished; in the paper, which chooses on the test data, the stitches are as sparse as the group. The "
-    "other sparsities are within 0.15. At layer 3 the group costs more than the line, 8.0 against 5.2; one of its two stitches "
-    "went wrong (sym-fig1). At layer 14 the line leads from the early epoch of λ = 0.01 to the ruin of λ = 0.1, and says "
+    reason="at layer 14 λ = 0.01 is best on held-out data after two epochs of twenty, in both "
+    "pairs, when a third of the "
+    "entries has not yet vanished; in the paper, which chooses on the test data, the "
+    "stitches are as sparse as the group. The "
+    "other sparsities are within 0.15. At layer 3 the group costs more than the line, 8.0 "
+    "against 5.2; one of its two stitches "
+    "went wrong (sym-fig1). At layer 14 the line leads from the early epoch of λ = 0.01 to "
+    "the ruin of λ = 0.1, and says "
     "little; at layers 6 and 10 it is drawn out beyond λ = 0.1",
 )

@@ -1,13 +1,16 @@
-"""Figure 16: CKA of every layer of one Myrtle CNN of constant width with every layer of another, by both kernels.
+"""Figure 16: CKA of every layer of one Myrtle CNN of constant width with every layer of another, by
+both kernels.
 
-By the max kernel CKA decays with depth, and in all other networks of the paper the number of channels, over which the maximum
-is taken, grows with depth. With 512 channels in all layers the paper finds much the same, so that width is not the reason. Two
-pairs of our networks of constant width are compared here, on all test images of CIFAR-10, beside the four of Figure 2. The
-numbers are the labels of its authors' heat maps.
+By the max kernel CKA decays with depth, and in all other networks of the paper the number of
+channels, over which the maximum is taken, grows with depth. With 512 channels in all layers the
+paper finds much the same, so that width is not the reason. Two pairs of our networks of constant
+width are compared here, on all test images of CIFAR-10, beside the four of Figure 2. The numbers
+are the labels of its authors' heat maps.
 
-The rule is that of Figure 2: within 0.1 of the paper's numbers, in direction within 0.2, and as many entries on the diagonal as
-in the paper. The same limits hold between our networks of constant and of growing width, whose decay is to be alike: three
-quarters as large at constant width, in direction half.
+The rule is that of Figure 2: within 0.1 of the paper's numbers, in direction within 0.2, and as
+many entries on the diagonal as in the paper. The same limits hold between our networks of constant
+and of growing width, whose decay is to be alike: three quarters as large at constant width, in
+direction half.
 """
 
 from __future__ import annotations
@@ -21,17 +24,42 @@ from sigmascope.figures.style import PAGE, add_panel_legend
 from sigmascope.reproduce.item import Check, Item, relation
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.fig2 import LIMITS
-from sigmascope.reproduce.symmetry.pairs import BEFORE, GROUPS, MYRTLE, WIDE, Pairs, draw_curve, draw_matrices, pairs_of
-from sigmascope.reproduce.symmetry.rules import below_orthogonal, decays_faster, like_their_own, near
+from sigmascope.reproduce.symmetry.pairs import (
+    BEFORE,
+    GROUPS,
+    MYRTLE,
+    WIDE,
+    Pairs,
+    draw_curve,
+    draw_matrices,
+    pairs_of,
+)
+from sigmascope.reproduce.symmetry.rules import (
+    below_orthogonal,
+    decays_faster,
+    like_their_own,
+    near,
+)
 
 __all__ = ["ITEM", "PAPER", "Widths"]
 
 PAPER = {
-    "relu": ((0.84, 0.60, 0.31, 0.18), (0.56, 0.51, 0.27, 0.16), (0.30, 0.28, 0.45, 0.32), (0.19, 0.19, 0.36, 0.44)),
-    "orthogonal": ((0.99, 0.88, 0.48, 0.33), (0.90, 0.96, 0.65, 0.48), (0.50, 0.65, 0.92, 0.82), (0.34, 0.48, 0.83, 0.94)),
+    "relu": (
+        (0.84, 0.60, 0.31, 0.18),
+        (0.56, 0.51, 0.27, 0.16),
+        (0.30, 0.28, 0.45, 0.32),
+        (0.19, 0.19, 0.36, 0.44),
+    ),
+    "orthogonal": (
+        (0.99, 0.88, 0.48, 0.33),
+        (0.90, 0.96, 0.65, 0.48),
+        (0.50, 0.65, 0.92, 0.82),
+        (0.34, 0.48, 0.83, 0.94),
+    ),
 }
 """Group -> similarities of the layers of the one network (rows) with those of the other."""
-# Rows and columns with the largest entry on the diagonal: as many as in the paper's numbers, and somewhat fewer.
+# Rows and columns with the largest entry on the diagonal: as many as in the paper's numbers, and
+# somewhat fewer.
 ON_DIAGONAL = {"relu": (6, 5), "orthogonal": (8, 6)}
 # The decay at constant width, in parts of that at growing width; in the paper 0.98.
 DECAY = (0.75, 0.5)
@@ -50,14 +78,26 @@ def measure(setting: Setting) -> Widths:
 
 
 def judge(widths: Widths) -> list[Check]:
-    """Numbers within 0.1, in direction 0.2; diagonals as in the paper; relu below orthogonal; the decay is there, as large."""
+    """Numbers within 0.1, in direction 0.2; diagonals as in the paper; relu below orthogonal; the
+    decay is there, as large.
+    """
     pairs, checks = widths.constant, []
     for group in GROUPS:
         found, paper = pairs.matrices(group), np.array(PAPER[group])
         other = ~np.eye(len(paper), dtype=bool)
         checks += [
-            near(f"{group} group, layers at the same place", paper.diagonal().tolist(), pairs.same_place(group), LIMITS),
-            near(f"{group} group, layers at other places", paper[other].tolist(), found[:, other], LIMITS),
+            near(
+                f"{group} group, layers at the same place",
+                paper.diagonal().tolist(),
+                pairs.same_place(group),
+                LIMITS,
+            ),
+            near(
+                f"{group} group, layers at other places",
+                paper[other].tolist(),
+                found[:, other],
+                LIMITS,
+            ),
             like_their_own(pairs, group, ON_DIAGONAL[group], ""),
         ]
     checks += [below_orthogonal(pairs), decays_faster(pairs)]
@@ -78,7 +118,9 @@ def _like_growing(widths: Widths, group: str) -> Check:
 
 
 def _same_decay(widths: Widths) -> Check:
-    """By the relu group the decay at constant width is three quarters of that at growing width or more; in direction half."""
+    """By the relu group the decay at constant width is three quarters of that at growing width or
+    more; in direction half.
+    """
     diagonals = [pairs.same_place("relu").mean(axis=0) for pairs in widths]
     constant, growing = (float(diagonal[0] - diagonal[-1]) for diagonal in diagonals)
     return relation(
@@ -98,9 +140,20 @@ def _draw_decay(widths: Widths) -> Drawn:
     table: list[dict[str, Any]] = []
     for panel, group in zip(panels, GROUPS, strict=True):
         layers = widths.constant.layers
-        for number, (name, pairs) in enumerate(zip(("constant width", "growing width"), widths, strict=True)):
-            table += [{"group": group, **row} for row in draw_curve(panel, layers, name, pairs.same_place(group), number)]
-        panel.plot(range(len(layers)), np.diagonal(PAPER[group]), "x", color="0.2", label="constant width, the paper's")
+        for number, (name, pairs) in enumerate(
+            zip(("constant width", "growing width"), widths, strict=True)
+        ):
+            table += [
+                {"group": group, **row}
+                for row in draw_curve(panel, layers, name, pairs.same_place(group), number)
+            ]
+        panel.plot(
+            range(len(layers)),
+            np.diagonal(PAPER[group]),
+            "x",
+            color="0.2",
+            label="constant width, the paper's",
+        )
         panel.set(title=f"{group} group", xlabel="activation")
         panel.set_xticks(range(len(layers)), list(layers))
     panels[0].set(ylabel="CKA similarity", ylim=(None, 1.05))
@@ -114,15 +167,20 @@ def draw(widths: Widths) -> dict[str, Drawn]:
 
 
 ITEM = Item(
-    title="CKA of the layers of two Myrtle CNNs of constant width, up to the symmetries of ReLU and by the linear kernel",
-    budget="2 pairs of 4 networks of constant width and 4 pairs of 8 of growing width, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by another recipe, those of constant "
+    title="CKA of the layers of two Myrtle CNNs of constant width, up to the symmetries of ReLU "
+    "and by the linear kernel",
+    budget="2 pairs of 4 networks of constant width and 4 pairs of 8 of growing width, all 10,000 "
+    "test images of CIFAR-10",
+    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
+    "another recipe, those of constant "
     "width in fewer epochs; 2 pairs instead of 4. That both widths are compared is ours",
     uncertainty="the standard deviation over two disjoint pairs is given; the paper gives none",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=BEFORE,
-    reason="not known; our networks of constant width are trained by SGD for 10 epochs to 88 %, and are more alike "
-    "than the paper's at every layer. The decay with depth is there, two thirds of that at growing width",
+    reason="not known; our networks of constant width are trained by SGD for 10 epochs to 88 %, and "
+    "are more alike "
+    "than the paper's at every layer. The decay with depth is there, two thirds of that at "
+    "growing width",
 )

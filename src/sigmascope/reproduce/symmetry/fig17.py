@@ -1,9 +1,11 @@
 """Figure 17: GELU beside ReLU, and how far GELU is from positively homogeneous.
 
-ξ(λ), the root mean square of GELU(λX) - λ GELU(X) for X standard normal, by quadrature and, as in the paper, by the mean over
-10⁵ samples, the same for all λ. Its asymptotic slope has a closed form; beside it stands ξ(λ)/λ at λ = 10⁶ by quadrature.
+ξ(λ), the root mean square of GELU(λX) - λ GELU(X) for X standard normal, by quadrature and, as in
+the paper, by the mean over 10⁵ samples, the same for all λ. Its asymptotic slope has a closed form;
+beside it stands ξ(λ)/λ at λ = 10⁶ by quadrature.
 
-The mean over 10⁵ samples is allowed 2 % of ξ or, near its zero, 0.0005, which no eye tells apart in the figure.
+The mean over 10⁵ samples is allowed 2 % of ξ or, near its zero, 0.0005, which no eye tells apart in
+the figure.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def measure(setting: Setting) -> Homogeneity:
 
 
 def judge(found: Homogeneity) -> list[Check]:
-    """The functions meet outside; ξ is 0 at 1 only; both methods agree; the slope is the printed one and that of large λ."""
+    """The functions meet outside; ξ is 0 at 1 only; both methods agree; the slope is the printed
+    one and that of large λ.
+    """
     apart = np.abs(found.gelu - found.relu)
     outside = float(apart[np.abs(INPUTS) >= 4].max())
     widest = float(np.abs(INPUTS[apart.argmax()]))
@@ -93,7 +97,9 @@ def judge(found: Homogeneity) -> list[Check]:
             f"{gap.max():.2g} off at most, {(gap / allowed).max():.0%} of what is allowed",
             true=bool((gap <= allowed).all()),
         ),
-        agrees("asymptotic slope, as printed", PRINTED_SLOPE, found.slope, tolerance=0.0005, digits=3),
+        agrees(
+            "asymptotic slope, as printed", PRINTED_SLOPE, found.slope, tolerance=0.0005, digits=3
+        ),
         agrees("asymptotic slope, to ten digits", SLOPE, found.slope, tolerance=1e-10, digits=10),
         agrees("ξ(λ)/λ at λ = 10⁶", SLOPE, found.far, tolerance=1e-5, digits=6),
     ]
@@ -112,8 +118,11 @@ def draw(found: Homogeneity) -> dict[str, Drawn]:
     ]
     table = []
     for number, (panel, name, at, values, line) in enumerate(curves):
-        panel.plot(at, values, line, color=look(number).colour, label=name)
-        table += [{"curve": name, "at": x, "value": y} for x, y in zip(at.tolist(), values.tolist(), strict=True)]
+        panel.plot(at, values, line, color=look(number).color, label=name)
+        table += [
+            {"curve": name, "at": x, "value": y}
+            for x, y in zip(at.tolist(), values.tolist(), strict=True)
+        ]
     left.set(xlabel="x", xlim=(-3, 3), ylim=(-0.4, 3))
     right.set(xlabel="λ", ylabel="ξ(λ)", ylim=(0, None))
     add_panel_legend(figure, [left, right])

@@ -1,12 +1,15 @@
-"""Figure 3: how many units of a layer stay interpretable when its basis is rotated, with and without ReLU behind it.
+"""Figure 3: how many units of a layer stay interpretable when its basis is rotated, with and
+without ReLU behind it.
 
-Units of the last block are compared with concepts, in the layer's own basis and in those of powers of random rotations. The
-paper's subjects are a ResNet-50, one that was trained without ReLU after its additions, and a ConvNeXt, on Broden; ours are
-ResNet-20, the same without those ReLU, and a small ConvNeXt, on what `dissections` describes.
+Units of the last block are compared with concepts, in the layer's own basis and in those of powers
+of random rotations. The paper's subjects are a ResNet-50, one that was trained without ReLU after
+its additions, and a ConvNeXt, on Broden; ours are ResNet-20, the same without those ReLU, and a
+small ConvNeXt, on what `dissections` describes.
 
-The paper prints no numbers. "Falls" is read as: of the share of interpretable units at most 0.7 are left in the rotated basis,
-in direction 0.85; "does not fall": at least 0.85, in direction 0.7; "rises": at least 1.15, in direction any. The same rule is
-applied twice: to the paper's quantile, by which few of our units are interpretable, and to our second one; see `QUANTILES`.
+The paper prints no numbers. "Falls" is read as: of the share of interpretable units at most 0.7 are
+left in the rotated basis, in direction 0.85; "does not fall": at least 0.85, in direction 0.7;
+"rises": at least 1.15, in direction any. The same rule is applied twice: to the paper's quantile,
+by which few of our units are interpretable, and to our second one; see `QUANTILES`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,16 @@ from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.reproduce.item import Check, Item, relation
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.dissections import CONCEPTS, CONVNEXT, NONE, RELU, STREAM, Dissected, Found, dissections_of
+from sigmascope.reproduce.symmetry.dissections import (
+    CONCEPTS,
+    CONVNEXT,
+    NONE,
+    RELU,
+    STREAM,
+    Dissected,
+    Found,
+    dissections_of,
+)
 
 __all__ = ["ITEM", "KNOWN", "Change", "changed", "draw_parts", "draw_shares", "rises", "told"]
 
@@ -31,17 +43,22 @@ FALLS, STAYS, RISES = (0.7, 0.85), (0.85, 0.7), (1.15, 1.0)
 APART = (0.3, 0.1)
 RANKS = (-0.8, -0.5)
 KNOWN = (
-    "written before the run with the paper's quantile; a pilot had shown that behind ReLU the share of interpretable units "
-    "falls with rotation, and that in a network with LeakyReLU of slope 1, which is linear, it is flat. That run, on ResNet-20 "
-    "and ConvNeXt, left few units: 4 to 7 of 64, 1 of 192, inside of blocks at most 1 of 64. So the same rule is applied a "
-    "second time, to units that are active at their top 1 %, chosen among 0.5, 1, 2 and 5 % by the shares in the own basis of "
+    "written before the run with the paper's quantile; a pilot had shown that behind ReLU "
+    "the share of interpretable units "
+    "falls with rotation, and that in a network with LeakyReLU of slope 1, which is linear, "
+    "it is flat. That run, on ResNet-20 "
+    "and ConvNeXt, left few units: 4 to 7 of 64, 1 of 192, inside blocks at most 1 of 64. "
+    "So the same rule is applied a "
+    "second time, to units that are active at their top 1 %, chosen among 0.5, 1, 2 and 5 % "
+    "by the shares in the own basis of "
     "one network of each kind, before rotations at that quantile were looked at"
 )
 
 
 @dataclass(frozen=True)
 class Change:
-    """The share of interpretable units in the own basis and in the rotated one, on average over networks and rotations.
+    """The share of interpretable units in the own basis and in the rotated one, on average over
+    networks and rotations.
 
     Attributes:
         own: at the first power.
@@ -61,8 +78,12 @@ class Change:
         return self.rotated / self.own if self.own > 0 else np.nan
 
     def __str__(self) -> str:
-        own, rotated, spread = (self.units * share for share in (self.own, self.rotated, self.spread))
-        return f"{self.left:.2f}: from {own:.1f} to {rotated:.1f} ± {spread:.1f} of {self.units} units"
+        own, rotated, spread = (
+            self.units * share for share in (self.own, self.rotated, self.spread)
+        )
+        return (
+            f"{self.left:.2f}: from {own:.1f} to {rotated:.1f} ± {spread:.1f} of {self.units} units"
+        )
 
 
 def shares(found: Sequence[Dissected]) -> Matrix:
@@ -73,7 +94,12 @@ def shares(found: Sequence[Dissected]) -> Matrix:
 def changed(found: Sequence[Dissected]) -> Change:
     """Compare the ends of the path from the own basis to the rotated one."""
     table = shares(found)
-    return Change(float(table[:, 0].mean()), float(table[:, -1].mean()), float(table[:, -1].std()), found[0].units)
+    return Change(
+        float(table[:, 0].mean()),
+        float(table[:, -1].mean()),
+        float(table[:, -1].std()),
+        found[0].units,
+    )
 
 
 def told(name: str) -> str:
@@ -87,7 +113,9 @@ def measure(setting: Setting) -> Found:
 
 
 def judge(found: Found) -> list[Check]:
-    """With ReLU the share falls, power by power; without it does not, and stays higher; in ConvNeXt it rises."""
+    """With ReLU the share falls, power by power; without it does not, and stays higher; in ConvNeXt
+    it rises.
+    """
     return [check for name, some in found.items() for check in _judged(some, told(name))]
 
 
@@ -125,7 +153,11 @@ def _judged(found: Mapping[str, Sequence[Dissected]], of: str) -> list[Check]:
             true=apart >= APART[1],
             clear=apart >= APART[0],
         ),
-        rises(f"{CONVNEXT}, which has none there, more units are interpretable away from its basis{of}", found[CONVNEXT]),
+        rises(
+            f"{CONVNEXT}, which has none there, more units are interpretable away from its "
+            f"basis{of}",
+            found[CONVNEXT],
+        ),
     ]
 
 
@@ -133,7 +165,13 @@ def rises(claim: str, found: Sequence[Dissected]) -> Check:
     """The share grows from the own basis to the rotated one; clearly if by `RISES`."""
     one = changed(found)
     clear, least = RISES
-    return relation(claim, f"{clear:g} of the share or more", str(one), true=one.left > least, clear=one.left >= clear)
+    return relation(
+        claim,
+        f"{clear:g} of the share or more",
+        str(one),
+        true=one.left > least,
+        clear=one.left >= clear,
+    )
 
 
 def _rank(powers: Sequence[float], values: Matrix) -> float:
@@ -145,7 +183,8 @@ def _rank(powers: Sequence[float], values: Matrix) -> float:
 
 @styled()
 def draw_shares(found: Mapping[str, Sequence[Dissected]]) -> Drawn:
-    """Draw the share of interpretable units, and the mean of their best IoU, by the power of the rotation.
+    """Draw the share of interpretable units, and the mean of their best IoU, by the power of the
+    rotation.
 
     Bands are the population standard deviation over networks and rotations.
     """
@@ -153,18 +192,30 @@ def draw_shares(found: Mapping[str, Sequence[Dissected]]) -> Drawn:
     panels = figure.subplots(1, 2).tolist()
     table: list[dict[str, Any]] = []
     for number, (label, some) in enumerate(found.items()):
-        colour, marker, line = look(number)
+        color, marker, line = look(number)
         powers = some[0].powers
         for panel, what, values in (
             (panels[0], "interpretable", shares(some)),
             (panels[1], "best IoU", np.concatenate([np.array(one.best_iou) for one in some])),
         ):
             mean, deviation = values.mean(axis=0), values.std(axis=0)
-            panel.fill_between(powers, mean - deviation, mean + deviation, color=colour, alpha=0.18, linewidth=0)
-            style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4.5}
+            panel.fill_between(
+                powers, mean - deviation, mean + deviation, color=color, alpha=0.18, linewidth=0
+            )
+            style: dict[str, Any] = {
+                "color": color,
+                "marker": marker,
+                "linestyle": line,
+                "markersize": 4.5,
+            }
             panel.plot(powers, mean, label=_shown(label, some), markeredgewidth=0, **style)
             rows = zip(powers, mean.tolist(), deviation.tolist(), strict=True)
-            own = {"curve": label, "value": what, "networks": len(some), "rotations": len(some[0].seeds)}
+            own = {
+                "curve": label,
+                "value": what,
+                "networks": len(some),
+                "rotations": len(some[0].seeds),
+            }
             table += [{**own, "power": p, "mean": m, "std": d} for p, m, d in rows]
     panels[0].set(ylabel="share of interpretable units")
     panels[1].set(ylabel="best IoU, mean over units")
@@ -177,12 +228,19 @@ def draw_shares(found: Mapping[str, Sequence[Dissected]]) -> Drawn:
 
 
 def _shown(label: str, some: Sequence[Dissected]) -> str:
-    return f"{some[0].network.partition(':')[0].removeprefix('sigmascope/')}, {len(some)} network{'s' * (len(some) > 1)}"
+    return (
+        f"{some[0].network.partition(':')[0].removeprefix('sigmascope/')}, {len(some)} "
+        f"network{'s' * (len(some) > 1)}"
+    )
 
 
-def draw_parts(found: Found, draw_one: Callable[[Mapping[str, Sequence[Dissected]]], Drawn]) -> dict[str, Drawn]:
+def draw_parts(
+    found: Found, draw_one: Callable[[Mapping[str, Sequence[Dissected]]], Drawn]
+) -> dict[str, Drawn]:
     """Draw a figure for each quantile, by endings of file names."""
-    return {name.removesuffix(" %").replace(" ", "-"): draw_one(some) for name, some in found.items()}
+    return {
+        name.removesuffix(" %").replace(" ", "-"): draw_one(some) for name, some in found.items()
+    }
 
 
 def draw(found: Found) -> dict[str, Drawn]:
@@ -191,21 +249,29 @@ def draw(found: Found) -> dict[str, Drawn]:
 
 
 ITEM = Item(
-    title="units of the last block that stay interpretable under rotations, with and without ReLU after the addition",
-    budget="3 ResNet-20 (64 units each), 1 without ReLU after its additions, 1 ConvNeXt (192 units); 5 rotations, 11 powers, "
+    title="units of the last block that stay interpretable under rotations, with and without ReLU "
+    "after the addition",
+    budget="3 ResNet-20 (64 units each), 1 without ReLU after its additions, 1 ConvNeXt (192 "
+    "units); 5 rotations, 11 powers, "
     "2,000 images",
-    exact="rotations, powers, thresholds and IoU are the paper's, beside other thresholds of ours (top 1 %, where the paper's "
+    exact="rotations, powers, thresholds and IoU are the paper's, beside other thresholds of ours "
+    "(top 1 %, where the paper's "
     "is the top 0.5 %); ResNet-20 and a small ConvNeXt of CIFAR-10 instead of "
     f"ResNet-50 and ConvNeXt of ImageNet; {CONCEPTS}",
-    uncertainty="standard deviations over networks and rotations are given; the share in the own basis of one network of 64 "
-    "units is right to about a seventh of it; a class can be detected with an IoU of about 0.05 at most, just above the "
+    uncertainty="standard deviations over networks and rotations are given; the share in the own basis "
+    "of one network of 64 "
+    "units is right to about a seventh of it; a class can be detected with an IoU of about "
+    "0.05 at most, just above the "
     "limit of 0.04, since it covers a tenth of all pixels and a unit is active at 0.5 %",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=KNOWN,
-    reason="without ReLU after the addition one unit of 64 is interpretable at the paper's threshold, which is too few "
-    "to judge, and that the share of ConvNeXt rises is decided by as few, from 1.0 to 3.4 of 192 units; at the top 1 % "
-    "three quarters of the share are left, against two thirds with ReLU: the direction, of one network. "
+    reason="without ReLU after the addition one unit of 64 is interpretable at the paper's "
+    "threshold, which is too few "
+    "to judge, and that the share of ConvNeXt rises is decided by as few, from 1.0 to 3.4 of "
+    "192 units; at the top 1 % "
+    "three quarters of the share are left, against two thirds with ReLU: the direction, of "
+    "one network. "
     "The concepts are few, and most are classes of whole images",
 )

@@ -1,13 +1,16 @@
-"""Figure 5: CKA of every layer of one ResNet-20 with every layer of another, by the max kernel and by the linear one.
+"""Figure 5: CKA of every layer of one ResNet-20 with every layer of another, by the max kernel and
+by the linear one.
 
-Four pairs of our four ResNet-20, trained with other seeds, on all test images of CIFAR-10; otherwise as Figure 2. The paper's
-main text was not at hand: what Figure 5 shows is read from its appendix. Of its numbers only the ends of the diagonals are
-known, read off the figure to about 0.01.
+Four pairs of our four ResNet-20, trained with other seeds, on all test images of CIFAR-10;
+otherwise as Figure 2. The paper's main text was not at hand: what Figure 5 shows is read from its
+appendix. Of its numbers only the ends of the diagonals are known, read off the figure to about
+0.01.
 
-The rule is that of Figure 2 where it applies: ends within 0.1, in direction 0.2; the decay. The rest has no numbers beside it:
-layers are called most like their own if that is so in three quarters of the rows and columns, in direction in half of them; and
-layers inside of blocks are expected below their neighbours, as in Figure 9. It was not blind: diagonals on 200 images had been
-seen, from 0.9 to 0.8 for ReLU and 0.9 at both ends otherwise, lower inside of blocks.
+The rule is that of Figure 2 where it applies: ends within 0.1, in direction 0.2; the decay. The
+rest has no numbers beside it: layers are called most like their own if that is so in three quarters
+of the rows and columns, in direction in half of them; and layers inside blocks are expected
+below their neighbors, as in Figure 9. It was not blind: diagonals on 200 images had been seen,
+from 0.9 to 0.8 for ReLU and 0.9 at both ends otherwise, lower inside blocks.
 """
 
 from __future__ import annotations
@@ -16,8 +19,22 @@ from sigmascope.figures import Drawn
 from sigmascope.reproduce.item import Check, Item
 from sigmascope.reproduce.setting import Setting
 from sigmascope.reproduce.symmetry.fig2 import LIMITS
-from sigmascope.reproduce.symmetry.pairs import GROUPS, NOT_BLIND, OTHER_RECIPE, RESNET20, Pairs, draw_matrices, pairs_of
-from sigmascope.reproduce.symmetry.rules import below_orthogonal, decays_faster, inner_lower, like_their_own, near
+from sigmascope.reproduce.symmetry.pairs import (
+    GROUPS,
+    NOT_BLIND,
+    OTHER_RECIPE,
+    RESNET20,
+    Pairs,
+    draw_matrices,
+    pairs_of,
+)
+from sigmascope.reproduce.symmetry.rules import (
+    below_orthogonal,
+    decays_faster,
+    inner_lower,
+    like_their_own,
+    near,
+)
 
 __all__ = ["ITEM", "PAPER"]
 
@@ -33,7 +50,9 @@ def measure(setting: Setting) -> Pairs:
 
 
 def judge(pairs: Pairs) -> list[Check]:
-    """Ends within 0.1, in direction 0.2; three quarters on the diagonal; inside below neighbours; relu decays twice as much."""
+    """Ends within 0.1, in direction 0.2; three quarters on the diagonal; inside below neighbors;
+    relu decays twice as much.
+    """
     checks = []
     for group in GROUPS:
         ends = pairs.same_place(group)[:, [0, -1]]
@@ -51,11 +70,14 @@ def draw(pairs: Pairs) -> dict[str, Drawn]:
 
 
 ITEM = Item(
-    title="CKA of the layers of two ResNet-20, up to the symmetries of ReLU and by the linear kernel",
+    title="CKA of the layers of two ResNet-20, up to the symmetries of ReLU and by the linear "
+    "kernel",
     budget="4 pairs of 4 networks, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by another recipe to a higher "
+    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
+    "another recipe to a higher "
     "accuracy (91.9 to 92.1 %, the paper's 89.9 %); 4 pairs",
-    uncertainty="each network is in two pairs, so that the standard deviation over pairs is too small; the paper's numbers are "
+    uncertainty="each network is in two pairs, so that the standard deviation over pairs is too small; "
+    "the paper's numbers are "
     "right to about 0.01",
     measure=measure,
     judge=judge,

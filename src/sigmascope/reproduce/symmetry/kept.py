@@ -1,6 +1,8 @@
-"""Where the results of experiments are kept, and what an experiment runs on: networks of the zoo, and CIFAR-10.
+"""Where the results of experiments are kept, and what an experiment runs on: networks of the zoo,
+and CIFAR-10.
 
-A folder of results looks the same in the zoo and where they are measured again: `zoo/stitches` and `OUT/stitches`.
+A folder of results looks the same in the zoo and where they are measured again: `zoo/stitches` and
+`OUT/stitches`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from sigmascope.reproduce.setting import DATA, Setting
 from sigmascope.stitching.data import StitchData, read_data
 from sigmascope.store import decode, encode, read_json, write_json
 
-__all__ = ["Kept", "best_device", "fastest", "images_of", "kept_place", "machine_of", "member", "samples_of"]
+__all__ = [
+    "Kept",
+    "best_device",
+    "fastest",
+    "images_of",
+    "kept_place",
+    "machine_of",
+    "member",
+    "samples_of",
+]
 
 VERSION = 1
 SMOKE_IMAGES = 64
@@ -49,21 +60,28 @@ class Kept:
 
 
 def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
-    """Return the file of a result, in the zoo or among those that are measured; None where nothing is kept.
+    """Return the file of a result, in the zoo or among those that are measured; None where nothing
+    is kept.
 
     Raises:
-        InputError: other networks, or some of a cast, are asked for; or the file is not in the zoo, and is not to be made.
+        InputError: other networks, or some of a cast, are asked for; or the file is not in the zoo,
+            and is not to be made.
     """
     if not setting.ours:
-        raise InputError("this item is about networks of the zoo only. Leave out --weights and --data.")
+        raise InputError(
+            "this item is about networks of the zoo only. Leave out --weights and --data."
+        )
     if setting.networks:
-        raise InputError("this item is about certain networks of the zoo only. Leave out --network.")
+        raise InputError(
+            "this item is about certain networks of the zoo only. Leave out --network."
+        )
     if setting.from_scratch:
         return setting.keep and setting.keep / folder / name
     place = setting.zoo / folder / name
     if not place.is_file():
         raise InputError(
-            f"{place} is not there. Work in a checkout of sigmascope, set SIGMASCOPE_ZOO to its folder zoo, or make it again, "
+            f"{place} is not there. Work in a checkout of sigmascope, set SIGMASCOPE_ZOO to "
+            "its folder zoo, or make it again, "
             "which takes a GPU or patience: --from-scratch. --smoke tries the same in a tiny size."
         )
     return place
@@ -90,7 +108,9 @@ def best_device() -> torch.device:
 
 
 def fastest(network: nn.Module, device: torch.device) -> nn.Module:
-    """Move a network; on a GPU, images are laid out there as its convolutions like them best, channels last."""
+    """Move a network; on a GPU, images are laid out there as its convolutions like them best,
+    channels last.
+    """
     network.to(device)
     if device.type == "cuda":
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -105,8 +125,12 @@ def machine_of(device: torch.device) -> str:
 def images_of(setting: Setting, like: Model, *, images: int, batch: int) -> Data:
     """Return test images in batches, for networks that take what one of them takes."""
     if setting.smoke:
-        return data("embedded", limit=SMOKE_IMAGES, batch_size=SMOKE_IMAGES // 2, transform=like.transform)
-    return data(DATA, root=setting.data_root, batch_size=batch, limit=images, transform=like.transform)
+        return data(
+            "embedded", limit=SMOKE_IMAGES, batch_size=SMOKE_IMAGES // 2, transform=like.transform
+        )
+    return data(
+        DATA, root=setting.data_root, batch_size=batch, limit=images, transform=like.transform
+    )
 
 
 def samples_of(setting: Setting, like: Model) -> StitchData:
@@ -114,7 +138,12 @@ def samples_of(setting: Setting, like: Model) -> StitchData:
     if setting.smoke:
         images, labels = embedded_images()
         inputs = like.transform(images) if like.transform else images
-        first, second = ((inputs[at:][:SMOKE_IMAGES], labels[at:][:SMOKE_IMAGES]) for at in (0, SMOKE_IMAGES))
+        first, second = (
+            (inputs[at:][:SMOKE_IMAGES], labels[at:][:SMOKE_IMAGES]) for at in (0, SMOKE_IMAGES)
+        )
         return StitchData(first, second, augment="flip-shift")
-    train, test = (data(DATA, root=setting.data_root, split=split, transform=like.transform) for split in ("train", "test"))
+    train, test = (
+        data(DATA, root=setting.data_root, split=split, transform=like.transform)
+        for split in ("train", "test")
+    )
     return read_data(train, test, augment="flip-shift")

@@ -1,7 +1,7 @@
 """What the paper says without numbers: which family, layer or group comes before which.
 
-Networks that are trained by another recipe have other numbers, so these claims are the ones that count. They are those of the
-figures, by the rules of the figures; here they stand together.
+Networks that are trained by another recipe have other numbers, so these claims are the ones that
+count. They are those of the figures, by the rules of the figures; here they stand together.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ ITEM = Item(
     measure=measure,
     judge=judge,
     draw=draw,
-    rule="that of the figures; they were gathered after the run, as the list of orderings that had been written down before it",
-    reason="Figure 4: behind the first convolution both matrices cost less than a point, and ours are in another order than "
+    rule="that of the figures; they were gathered after the run, as the list of orderings that "
+    "had been written down before it",
+    reason="Figure 4: behind the first convolution both matrices cost less than a point, and ours "
+    "are in another order than "
     "the paper's (sym-fig4)",
 )

@@ -1,4 +1,6 @@
-"""Pairs of networks of one architecture, trained with different seeds, whose layers are compared; and their averages."""
+"""Pairs of networks of one architecture, trained with different seeds, whose layers are compared;
+and their averages.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,18 @@ __all__ = [
 ]
 
 GROUPS = ("relu", "orthogonal")
-NOT_BLIND = "written when the similarities of layers at the same place, on 200 images, had been seen; not changed afterwards"
-BEFORE = "written before these networks were compared; the paper's numbers and what our smaller networks gave had been seen"
-OTHER_RECIPE = "not known; our networks are trained by SGD in large batches, the paper's by Adam in batches of 32"
+NOT_BLIND = (
+    "written when the similarities of layers at the same place, on 200 images, had been seen; "
+    "not changed afterwards"
+)
+BEFORE = (
+    "written before these networks were compared; the paper's numbers and what our smaller "
+    "networks gave had been seen"
+)
+OTHER_RECIPE = (
+    "not known; our networks are trained by SGD in large batches, the paper's by Adam in batches "
+    "of 32"
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Subject:
     Attributes:
         network: its name in the zoo.
         pairs: the seeds that are compared.
-        layers: the paper's names of its activations, `*` for those inside of a residual block.
+        layers: the paper's names of its activations, `*` for those inside a residual block.
     """
 
     network: str
@@ -65,7 +76,25 @@ RESNET20 = Subject(
 RESNET18 = Subject(
     "resnet18",
     ((0, 1),),
-    ("3", "8*", "11", "16*", "19", "24*", "27", "34*", "37", "42*", "45", "52*", "55", "60*", "63", "70*", "73"),
+    (
+        "3",
+        "8*",
+        "11",
+        "16*",
+        "19",
+        "24*",
+        "27",
+        "34*",
+        "37",
+        "42*",
+        "45",
+        "52*",
+        "55",
+        "60*",
+        "63",
+        "70*",
+        "73",
+    ),
 )
 WIDE = Subject("myrtle-wide", ((0, 1), (2, 3)), MYRTLE.layers)
 
@@ -95,9 +124,11 @@ class Pairs:
         return np.array([one.live for one in self.found["relu"]], dtype=np.float64)
 
     def by_live_channels(self) -> Matrix:
-        """(p, k), Procrustes similarities by the relu group of layers at the same place, by their live channels only.
+        """(p, k), Procrustes similarities by the relu group of layers at the same place, by their
+        live channels only.
 
-        The authors' normaliser divides the squared distance by 4 max(C₁, C₂), the other one by twice the live channels of both.
+        The authors' normaliser divides the squared distance by 4 max(C₁, C₂), the other one by
+        twice the live channels of both.
         """
         widest = np.array([np.max(one.channels, axis=0) for one in self.found["relu"]])
         live = np.maximum(self.live_channels().sum(axis=1), 1)  # without any the similarity is NaN
@@ -108,67 +139,107 @@ class Pairs:
         """Return the mean over the pairs, its layers under the paper's names."""
         first = self.found[group][0]
         mean = tuple(map(tuple, self.matrices(group).mean(axis=0).tolist()))
-        seeds = (f"{first.networks[0].partition(':')[0].removeprefix('sigmascope/')}, one seed", "another seed")
-        return replace(first, networks=seeds, rows=self.layers, columns=self.layers, similarities=mean, missing=())
+        seeds = (
+            f"{first.networks[0].partition(':')[0].removeprefix('sigmascope/')}, one seed",
+            "another seed",
+        )
+        return replace(
+            first,
+            networks=seeds,
+            rows=self.layers,
+            columns=self.layers,
+            similarities=mean,
+            missing=(),
+        )
 
 
 def pairs_of(setting: Setting, subject: Subject, measure: str) -> Pairs:
-    """Read or measure the similarities of all pairs, by both groups; to try the machinery, of the first pair.
+    """Read or measure the similarities of all pairs, by both groups; to try the machinery, of the
+    first pair.
 
     Raises:
-        InputError: some are not stored, or cannot be measured; or have other layers than the paper's network.
+        InputError: some are not stored, or cannot be measured; or have other layers than the
+            paper's network.
     """
     pairs = subject.pairs[:1] if setting.smoke else subject.pairs
-    found = {group: tuple(similarity(setting, subject.network, pair, measure, group) for pair in pairs) for group in GROUPS}
+    found = {
+        group: tuple(similarity(setting, subject.network, pair, measure, group) for pair in pairs)
+        for group in GROUPS
+    }
     k = len(subject.layers)
     for one in (one for results in found.values() for one in results):
         if one.similarity.shape != (k, k):
             told = f"{len(one.rows)} and {len(one.columns)} layers where {k} are expected"
-            raise InputError(f"{' and '.join(one.networks)}: {told}. Take the results from the checkout again.")
+            raise InputError(
+                f"{' and '.join(one.networks)}: {told}. Take the results from the checkout again."
+            )
     return Pairs(subject.layers, found)
 
 
 @styled()
-def draw_layers(pairs: Pairs, paper: Mapping[str, Mapping[str, float]], *, live: bool = False) -> Drawn:
-    """Draw the similarities of layers at the same place, mean and deviation, and those of the paper as crosses.
+def draw_layers(
+    pairs: Pairs, paper: Mapping[str, Mapping[str, float]], *, live: bool = False
+) -> Drawn:
+    """Draw the similarities of layers at the same place, mean and deviation, and those of the paper
+    as crosses.
 
     Args:
         pairs: by Procrustes.
         paper: group -> layer -> similarity, where it is known.
-        live: whether to show what becomes of the relu group by live channels only, and how many there are.
+        live: whether to show what becomes of the relu group by live channels only, and how many
+            there are.
     """
     figure = new_figure(PAGE, 3.4 if live else 2.6)
-    panels = figure.subplots(1 + live, 1, sharex=True, squeeze=False, height_ratios=(3, 1)[: 1 + live])[:, 0].tolist()
+    panels = figure.subplots(
+        1 + live, 1, sharex=True, squeeze=False, height_ratios=(3, 1)[: 1 + live]
+    )[:, 0].tolist()
     table: list[dict[str, Any]] = []
     for number, group in enumerate(GROUPS):
-        table += draw_curve(panels[0], pairs.layers, f"{group} group", pairs.same_place(group), number)
+        table += draw_curve(
+            panels[0], pairs.layers, f"{group} group", pairs.same_place(group), number
+        )
         known = {pairs.layers.index(layer): value for layer, value in paper[group].items()}
         name = f"{group} group, the paper's"
-        panels[0].plot(list(known), list(known.values()), "x", color=look(number).colour, label=name)
-        table += [{"layer": pairs.layers[at], "curve": name, "at": at, "mean": value} for at, value in known.items()]
+        panels[0].plot(list(known), list(known.values()), "x", color=look(number).color, label=name)
+        table += [
+            {"layer": pairs.layers[at], "curve": name, "at": at, "mean": value}
+            for at, value in known.items()
+        ]
     if live:
-        table += draw_curve(panels[0], pairs.layers, "relu group, live channels only", pairs.by_live_channels(), 2)
+        table += draw_curve(
+            panels[0], pairs.layers, "relu group, live channels only", pairs.by_live_channels(), 2
+        )
         widths = np.array([one.channels for one in pairs.found["relu"]])
         shares = (pairs.live_channels() / widths).reshape(-1, len(pairs.layers))
         table += draw_curve(panels[1], pairs.layers, "share of live channels", shares, 3)
         panels[1].set(ylabel="live channels", ylim=(-0.1, 1.1))
     inside = any(layer.endswith("*") for layer in pairs.layers)
     panels[0].set(ylabel="Procrustes similarity")
-    panels[-1].set(xlabel="activation, * inside of a residual block" if inside else "activation")
+    panels[-1].set(xlabel="activation, * inside a residual block" if inside else "activation")
     panels[-1].set_xticks(range(len(pairs.layers)), list(pairs.layers))
     add_panel_legend(figure, panels[:1])
     return Drawn(figure, tuple(panels), table)
 
 
-def draw_curve(panel: Axes, layers: Sequence[str], name: str, found: Matrix, number: int) -> list[dict[str, Any]]:
-    """Draw the mean of repetitions (r, k) over the layers, with bars of one population standard deviation; return its data."""
-    colour, marker, line = look(number)
+def draw_curve(
+    panel: Axes, layers: Sequence[str], name: str, found: Matrix, number: int
+) -> list[dict[str, Any]]:
+    """Draw the mean of repetitions (r, k) over the layers, with bars of one population standard
+    deviation; return its data.
+    """
+    color, marker, line = look(number)
     mean, deviation = found.mean(axis=0), found.std(axis=0)
     order = 2.5 - number / 10  # where they are equal, the first is seen
-    style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4.0, "markeredgewidth": 0}
+    style: dict[str, Any] = {
+        "color": color,
+        "marker": marker,
+        "linestyle": line,
+        "markersize": 4.0,
+        "markeredgewidth": 0,
+    }
     panel.plot(range(len(layers)), mean, label=name, zorder=order, **style)
     if len(found) > 1:
-        bars: dict[str, Any] = {"ecolor": colour, "elinewidth": 0.8, "capsize": 2, "zorder": order}
+        bars: dict[str, Any] = {"ecolor": color, "elinewidth": 0.8, "capsize": 2, "zorder": order}
         panel.errorbar(range(len(layers)), mean, deviation, fmt="none", **bars)
     return [
         {
@@ -185,7 +256,7 @@ def draw_curve(panel: Axes, layers: Sequence[str], name: str, found: Matrix, num
 
 @styled()
 def draw_matrices(pairs: Pairs) -> Drawn:
-    """Draw the mean matrix of each group as a map of colours."""
+    """Draw the mean matrix of each group as a map of colors."""
     figure = new_figure(PAGE, 3.2)
     panels = figure.subplots(1, len(GROUPS)).tolist()
     table: list[dict[str, Any]] = []

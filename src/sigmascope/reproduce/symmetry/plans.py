@@ -16,7 +16,8 @@ def _block_sites(first: int, steps: tuple[int, ...]) -> dict[str, str]:
 
     Args:
         first: the number of the activation before all blocks.
-        steps: for each block, by how much its numbers grow; the shortcut with a convolution has two more modules.
+        steps: for each block, by how much its numbers grow; the shortcut with a convolution has two
+            more modules.
 
     >>> _block_sites(3, (8,))
     {'act1': '3', 'blocks.0.act1': '8*', 'blocks.0.act2': '11'}
@@ -31,16 +32,23 @@ def _block_sites(first: int, steps: tuple[int, ...]) -> dict[str, str]:
 
 MYRTLE_LAYERS = {"2": "3", "5": "6", "9": "10", "13": "14"}
 RESNET20_LAYERS = _block_sites(3, (8,) * 9)
-# The paper numbers ResNet-18 as its authors' modules are registered: a block has eight, one with a convolution on its shortcut
-# ten, and the shortcut comes last.
+# The paper numbers ResNet-18 as its authors' modules are registered: a block has eight, one with a
+# convolution on its shortcut ten, and the shortcut comes last.
 RESNET18_LAYERS = _block_sites(3, (8, 8, 10, 8, 10, 8, 10, 8))
 SMOKE_RESNET = ("act1", "blocks.0.act1", "blocks.0.act2")
 
-# Myrtle CNNs are stitched as the paper's scripts did, but that the epoch is chosen on held-out samples.
+# Myrtle CNNs are stitched as the paper's scripts did, but that the epoch is chosen on held-out
+# samples.
 AS_RUN: Mapping[str, Any] = {"preset": "as-run", "changes": {"select_on": "validation"}}
 MYRTLE = Plan("families", "myrtle", ((0, 1), (2, 3)), MYRTLE_LAYERS, FAMILIES, epochs=20, **AS_RUN)
 RESNET20 = Plan(
-    "families", "resnet20", ((0, 1), (2, 3)), RESNET20_LAYERS, FAMILIES, epochs=6, smoke_sites=(*SMOKE_RESNET, "blocks.8.act1")
+    "families",
+    "resnet20",
+    ((0, 1), (2, 3)),
+    RESNET20_LAYERS,
+    FAMILIES,
+    epochs=6,
+    smoke_sites=(*SMOKE_RESNET, "blocks.8.act1"),
 )
 RESNET18 = Plan(
     "families",
@@ -54,7 +62,15 @@ RESNET18 = Plan(
 
 SLOPES = ("0.0001", "0.001", "0.01", "0.1", "0.5", "0.9", "1")
 """Of LeakyReLU, as names of the zoo have them."""
-LEAKY_SITES = ("act1", "blocks.0.act2", "blocks.2.act2", "blocks.4.act2", "blocks.6.act2", "blocks.8.act1", "blocks.8.act2")
+LEAKY_SITES = (
+    "act1",
+    "blocks.0.act2",
+    "blocks.2.act2",
+    "blocks.4.act2",
+    "blocks.6.act2",
+    "blocks.8.act1",
+    "blocks.8.act2",
+)
 LEAKY: Mapping[str, Plan] = {
     slope: Plan(
         "leaky",
@@ -74,7 +90,10 @@ TRANSFORMER = Plan(
     "vit-patch4",
     ((0, 1),),
     {f"blocks.{block}": f"block {block + 1}" for block in range(6)},
-    {label: FAMILIES[label] for label in ("full", "rank 4", "relu-group", "permutation", "least-squares")},
+    {
+        label: FAMILIES[label]
+        for label in ("full", "rank 4", "relu-group", "permutation", "least-squares")
+    },
     epochs=6,
     smoke_sites=("blocks.0", "blocks.5"),
 )
@@ -85,11 +104,15 @@ ALPHA = Plan(
     "myrtle",
     MYRTLE.pairs[:1],
     MYRTLE_LAYERS,
-    {f"α = {alpha:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": alpha}) for alpha in ALPHAS},
+    {
+        f"α = {alpha:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": alpha})
+        for alpha in ALPHAS
+    },
     epochs=5,
     **AS_RUN,
 )
-"""As the paper chooses α: five epochs without a head start, judged on a fifth of the training data."""
+"""As the paper chooses α: five epochs without a head start, judged on a fifth of the training data.
+"""
 
 LASSO = Plan(
     "lasso",

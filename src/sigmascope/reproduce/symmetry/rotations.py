@@ -1,7 +1,9 @@
-"""Rotation penalties of our Myrtle CNNs without batch norm: the stored results, or networks that are trained on CIFAR-10.
+"""Rotation penalties of our Myrtle CNNs without batch norm: the stored results, or networks that
+are trained on CIFAR-10.
 
-A matrix is put behind a convolution, all up to it is frozen, and the rest is trained again. Each draw of a matrix is put into a
-network of its own, and the three matrices of a draw into the same one.
+A matrix is put behind a convolution, all up to it is frozen, and the rest is trained again. Each
+draw of a matrix is put into a network of its own, and the three matrices of a draw into the same
+one.
 """
 
 from __future__ import annotations
@@ -20,18 +22,36 @@ from sigmascope.errors import InputError, check_option
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import Kept, best_device, fastest, kept_place, machine_of, member, samples_of
+from sigmascope.reproduce.symmetry.kept import (
+    Kept,
+    best_device,
+    fastest,
+    kept_place,
+    machine_of,
+    member,
+    samples_of,
+)
 from sigmascope.symmetry.groups import group
 from sigmascope.symmetry.rotations import random_rotation
 
-__all__ = ["LAYERS", "MATRICES", "SETTINGS", "LayerRotations", "Rotated", "Rotations", "file_name", "rotations_of"]
+__all__ = [
+    "LAYERS",
+    "MATRICES",
+    "SETTINGS",
+    "LayerRotations",
+    "Rotated",
+    "Rotations",
+    "file_name",
+    "rotations_of",
+]
 
 FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
 LAYERS = ("0", "2", "5")
 """The first three of the four convolutions."""
-# The paper's, but that the epoch is chosen on held-out samples, and among the last ones, when the rate is lowest: the network
-# was first trained on these samples, so that with the identity the first epochs may look best, while it still knows them.
+# The paper's, but that the epoch is chosen on held-out samples, and among the last ones, when the
+# rate is lowest: the network was first trained on these samples, so that with the identity the
+# first epochs may look best, while it still knows them.
 SETTINGS = FineTuning(epochs=50, batch=32, rate=1e-3, select_on="validation", least_epoch=38)
 SMOKE = FineTuning(epochs=1, batch=16, validation=0.5, least_epoch=1)
 SMOKE_LAYERS = ("0", "5")
@@ -42,7 +62,9 @@ MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "relu": lambda channels, seed: group("relu").sample(channels, seed),
     "orthogonal": random_rotation,
 }
-"""Group -> function of the number of channels and a seed that draws an element; the identity is our control."""
+"""Group -> function of the number of channels and a seed that draws an element; the identity is our
+control.
+"""
 
 
 @dataclass(frozen=True)
@@ -113,7 +135,10 @@ class Rotations:
     def values(self, field: str, group: str) -> Matrix:
         """(d, k), a field of the runs of all draws behind all layers; NaN where there is none."""
         found = {
-            (run.seed, layer.layer): getattr(run, field) for layer in self.layers for run in layer.runs if run.group == group
+            (run.seed, layer.layer): getattr(run, field)
+            for layer in self.layers
+            for run in layer.runs
+            if run.group == group
         }
         rows = [[found.get((seed, layer), np.nan) for layer in self.names] for seed in self.seeds]
         return np.array(rows, dtype=np.float64)
@@ -135,8 +160,8 @@ def file_name(layer: str) -> str:
 def rotations_of(setting: Setting, layers: Sequence[str] | None = None) -> Rotations:
     """Read or train all draws behind some layers.
 
-    Training writes a file for each layer after every run, and goes on where it stopped, so that several layers can be trained
-    side by side.
+    Training writes a file for each layer after every run, and goes on where it stopped, so that
+    several layers can be trained side by side.
 
     Args:
         setting: where results come from.
@@ -170,26 +195,39 @@ def _read(place: Path, layer: str) -> LayerRotations:
     """Read a result and refuse one that is not of this experiment."""
     found = LayerRotations.load(place)
     if (found.network, found.layer, found.settings) != (NETWORK, layer, SETTINGS):
-        raise InputError(f"{place} holds another experiment. Take it from the checkout again, or remove it.")
+        raise InputError(
+            f"{place} holds another experiment. Take it from the checkout again, or remove it."
+        )
     return found
 
 
 def _trained(
-    setting: Setting, layer: str, left: Sequence[tuple[str, int]], kept: LayerRotations | None, place: Path | None
+    setting: Setting,
+    layer: str,
+    left: Sequence[tuple[str, int]],
+    kept: LayerRotations | None,
+    place: Path | None,
 ) -> LayerRotations:
     """Train with the matrices that are left and put the results behind those that there are."""
     device, settings = best_device(), SMOKE if setting.smoke else SETTINGS
-    entries = {seed: member(setting, NETWORK, seed) for seed in dict.fromkeys(seed for _, seed in left)}
+    entries = {
+        seed: member(setting, NETWORK, seed) for seed in dict.fromkeys(seed for _, seed in left)
+    }
     samples = samples_of(setting, next(iter(entries.values())))
     if setting.smoke:
-        first, second = ((one[0][:SMOKE_SAMPLES], one[1][:SMOKE_SAMPLES]) for one in (samples.train, samples.test))
+        first, second = (
+            (one[0][:SMOKE_SAMPLES], one[1][:SMOKE_SAMPLES])
+            for one in (samples.train, samples.test)
+        )
         samples = replace(samples, train=first, test=second)
     with progress_bar(f"Rotations behind {layer}", len(left), shown=setting.progress) as advance:
         for name, seed in left:
             network = fastest(entries[seed].network, device)
             channels = len(network.get_submodule(layer).get_parameter("weight"))
             matrix = MATRICES[name](channels, seed)
-            found = rotation_penalty(network, layer, matrix, samples, settings=settings, seed=seed, progress=False)
+            found = rotation_penalty(
+                network, layer, matrix, samples, settings=settings, seed=seed, progress=False
+            )
             kept = LayerRotations(
                 network=NETWORK,
                 layer=layer,

@@ -1,4 +1,6 @@
-"""How alike the layers of two of our networks are: the stored result, or a comparison on the test images of CIFAR-10."""
+"""How alike the layers of two of our networks are: the stored result, or a comparison on the test
+images of CIFAR-10.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,24 @@ from sigmascope.symmetry.layers import LayerSimilarity, compare
 __all__ = ["BATCH", "IMAGES", "compared", "file_name", "similarity"]
 
 FOLDER = "similarities"
-# How the stored results were measured; comparisons from scratch are made like this too: on all test images.
+# How the stored results were measured; comparisons from scratch are made like this too: on all test
+# images.
 IMAGES, BATCH = 10_000, 500
-# Bytes of features that CKA keeps at a time without a GPU, and the share of a GPU's free memory with one.
+# Bytes of features that CKA keeps at a time without a GPU, and the share of a GPU's free memory
+# with one.
 MEMORY, SHARE = 2e9, 0.4
 # Images in each of the two batches that try the machinery.
 SMOKE_BATCH = 4
 
 
-def similarity(setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str) -> LayerSimilarity:
+def similarity(
+    setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str
+) -> LayerSimilarity:
     """Return the similarity of every layer of a network with every layer of its twin of another seed.
 
     Args:
-        setting: where results come from; those that are measured go to `similarities` in its folder `keep`.
+        setting: where results come from; those that are measured go to `similarities` in its folder
+            `keep`.
         network: its name in the zoo, such as "myrtle".
         pair: the seeds of the two.
         measure: "procrustes" or "cka".
@@ -39,7 +46,9 @@ def similarity(setting: Setting, network: str, pair: tuple[int, int], measure: s
     """
     place = kept_place(setting, FOLDER, file_name(network, pair, measure, group))
     if place is not None and place.is_file():
-        return _checked(LayerSimilarity.load(place), place, (*_names(network, pair), measure, group))
+        return _checked(
+            LayerSimilarity.load(place), place, (*_names(network, pair), measure, group)
+        )
     found = compared(setting, network, pair, measure, group)
     if place is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +65,9 @@ def file_name(network: str, pair: tuple[int, int], measure: str, group: str) -> 
     return f"{network}-{pair[0]}-{pair[1]}-{measure}-{group}.json"
 
 
-def compared(setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str) -> LayerSimilarity:
+def compared(
+    setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str
+) -> LayerSimilarity:
     """Compare two networks of the zoo, on a GPU if there is one.
 
     To try the machinery two small batches do, and for Procrustes the layers at the same place.
@@ -83,16 +94,29 @@ def compared(setting: Setting, network: str, pair: tuple[int, int], measure: str
         own["memory"] = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY
     one, other = (entry.network.to(device) for entry in entries)
     names = _names(network, pair)
-    return compare(one, other, images, measure=measure, group=group, names=names, progress=setting.progress, **own)
+    return compare(
+        one,
+        other,
+        images,
+        measure=measure,
+        group=group,
+        names=names,
+        progress=setting.progress,
+        **own,
+    )
 
 
 def _names(network: str, pair: tuple[int, int]) -> tuple[str, str]:
     return f"sigmascope/{network}:{pair[0]}", f"sigmascope/{network}:{pair[1]}"
 
 
-def _checked(found: LayerSimilarity, place: Path, asked: tuple[str, str, str, str]) -> LayerSimilarity:
+def _checked(
+    found: LayerSimilarity, place: Path, asked: tuple[str, str, str, str]
+) -> LayerSimilarity:
     """Refuse a result under a name that is not its own."""
     if (*found.networks, found.measure, found.group) != asked:
         told = f"{found.measure}, {found.group} group, of {' and '.join(found.networks)}"
-        raise InputError(f"{place} holds another result: {told}. Take it from the checkout again, or remove it.")
+        raise InputError(
+            f"{place} holds another result: {told}. Take it from the checkout again, or remove it."
+        )
     return found

@@ -17,7 +17,15 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
 from sigmascope.reproduce.setting import Setting
-from sigmascope.reproduce.symmetry.kept import Kept, best_device, fastest, kept_place, machine_of, member, samples_of
+from sigmascope.reproduce.symmetry.kept import (
+    Kept,
+    best_device,
+    fastest,
+    kept_place,
+    machine_of,
+    member,
+    samples_of,
+)
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings, settings_for
@@ -46,7 +54,7 @@ class Plan:
         name: what is tried, for the files.
         network: its name in the zoo.
         pairs: the seeds of fronts and backs.
-        layers: site -> the paper's name of it, `*` for those inside of a residual block.
+        layers: site -> the paper's name of it, `*` for those inside a residual block.
         tasks: label -> stitch.
         epochs: of training.
         preset: how it is trained otherwise.
@@ -75,7 +83,10 @@ class Plan:
     def trained(self, *, smoke: bool) -> dict[str, Task]:
         """Return the stitches with all that differs from the preset."""
         common, tiny = {"epochs": self.epochs, **self.changes}, SMOKE if smoke else {}
-        return {label: Task(task.family, {**common, **task.changes, **tiny}) for label, task in self.tasks.items()}
+        return {
+            label: Task(task.family, {**common, **task.changes, **tiny})
+            for label, task in self.tasks.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,8 @@ class Stitched:
     """One stitch; see `StitchResult`, which has the same and the stitch itself.
 
     Attributes:
-        history: the accuracy after each epoch on the data by which the best is chosen; empty where it was not kept.
+        history: the accuracy after each epoch on the data by which the best is chosen; empty where
+            it was not kept.
     """
 
     site: str
@@ -149,7 +161,9 @@ class Stitches:
         return tuple(self.plan.layers.values())
 
     def penalties(self, label: str) -> Matrix:
-        """(p, k), the mean accuracy of the two networks minus that of the stitched one, in percentage points."""
+        """(p, k), the mean accuracy of the two networks minus that of the stitched one, in
+        percentage points.
+        """
         means = np.array([[np.mean(pair.accuracies)] for pair in self.pairs])
         return means - self.values("stitched_accuracy", label)
 
@@ -174,38 +188,72 @@ def stitches_of(setting: Setting, plan: Plan) -> Stitches:
     """
     if setting.smoke:
         sites = plan.smoke_sites or tuple(plan.layers)
-        plan = replace(plan, pairs=plan.pairs[:1], layers={site: plan.layers[site] for site in sites})
+        plan = replace(
+            plan, pairs=plan.pairs[:1], layers={site: plan.layers[site] for site in sites}
+        )
     pairs = []
     for pair in plan.pairs:
         place = kept_place(setting, FOLDER, plan.file_name(pair))
-        kept = _read(place, plan, pair, smoke=setting.smoke) if place is not None and place.is_file() else None
+        kept = (
+            _read(place, plan, pair, smoke=setting.smoke)
+            if place is not None and place.is_file()
+            else None
+        )
         done = {one.site for one in kept.stitches} if kept else set()
         left = [site for site in plan.layers if site not in done]
         if left and not setting.from_scratch:
-            raise InputError(f"{place} has no stitch at {', '.join(left)}. Take it from the checkout again.")
-        pairs.append(kept if kept and not left else _trained(setting, plan, pair, left, kept, place))
+            raise InputError(
+                f"{place} has no stitch at {', '.join(left)}. Take it from the checkout again."
+            )
+        pairs.append(
+            kept if kept and not left else _trained(setting, plan, pair, left, kept, place)
+        )
     return Stitches(plan, tuple(pairs))
 
 
 def _read(place: Path, plan: Plan, pair: tuple[int, int], *, smoke: bool) -> PairStitches:
     """Read a result and refuse one that is not of this experiment."""
     found = PairStitches.load(place)
-    settings = {label: settings_for(plan.preset, one.family, one.changes) for label, one in plan.trained(smoke=smoke).items()}
-    if (found.experiment, found.networks, found.settings) != (plan.name, plan.names(pair), settings):
-        raise InputError(f"{place} holds another experiment. Take it from the checkout again, or remove it.")
+    settings = {
+        label: settings_for(plan.preset, one.family, one.changes)
+        for label, one in plan.trained(smoke=smoke).items()
+    }
+    if (found.experiment, found.networks, found.settings) != (
+        plan.name,
+        plan.names(pair),
+        settings,
+    ):
+        raise InputError(
+            f"{place} holds another experiment. Take it from the checkout again, or remove it."
+        )
     return found
 
 
 def _trained(
-    setting: Setting, plan: Plan, pair: tuple[int, int], sites: list[str], kept: PairStitches | None, place: Path | None
+    setting: Setting,
+    plan: Plan,
+    pair: tuple[int, int],
+    sites: list[str],
+    kept: PairStitches | None,
+    place: Path | None,
 ) -> PairStitches:
     """Train the stitches at some sites and put them behind those that there are."""
     entries, device = [member(setting, plan.network, seed) for seed in pair], best_device()
     samples, tasks = samples_of(setting, entries[0]), plan.trained(smoke=setting.smoke)
     front, back = (fastest(entry.network, device) for entry in entries)
-    with progress_bar(f"{plan.name}: {' → '.join(plan.names(pair))}", len(sites), shown=setting.progress) as advance:
+    with progress_bar(
+        f"{plan.name}: {' → '.join(plan.names(pair))}", len(sites), shown=setting.progress
+    ) as advance:
         for site in sites:
-            found = stitch_many(front, back, list(tasks.values()), at=site, data=samples, preset=plan.preset, progress=False)
+            found = stitch_many(
+                front,
+                back,
+                list(tasks.values()),
+                at=site,
+                data=samples,
+                preset=plan.preset,
+                progress=False,
+            )
             rows = [_row(label, one) for label, one in zip(tasks, found, strict=True)]
             kept = PairStitches(
                 experiment=plan.name,
@@ -214,7 +262,9 @@ def _trained(
                 settings={label: one.settings for label, one in zip(tasks, found, strict=True)},
                 samples=found[0].samples,
                 augment=found[0].augment,
-                machines=tuple(dict.fromkeys((*(kept.machines if kept else ()), machine_of(device)))),
+                machines=tuple(
+                    dict.fromkeys((*(kept.machines if kept else ()), machine_of(device)))
+                ),
                 versions=current_versions(),
                 stitches=(*(kept.stitches if kept else ()), *rows),
             )

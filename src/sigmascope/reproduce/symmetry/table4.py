@@ -1,12 +1,14 @@
-"""Table 4: how alike the layers of two Myrtle CNNs of constant width are, by Procrustes, up to both groups.
+"""Table 4: how alike the layers of two Myrtle CNNs of constant width are, by Procrustes, up to both
+groups.
 
-Two pairs of our Myrtle CNNs with 512 channels in all layers, trained with other seeds, on all test images of CIFAR-10; the
-normaliser is the authors'. The numbers are printed in the paper.
+Two pairs of our Myrtle CNNs with 512 channels in all layers, trained with other seeds, on all test
+images of CIFAR-10; the normaliser is the authors'. The numbers are printed in the paper.
 
-The rule is that of Table 2: within 0.05 of the paper's numbers, in direction within 0.1. The paper calls them much like those
-of growing width; yet by the relu group they fall up to the last layer, and at layers 6 and 10 they are above the orthogonal
-ones. Both are expected here as the paper has them; the scales of the two groups differ, so that no theorem forbids it. What
-live channels alone give is told and drawn beside it, and not judged.
+The rule is that of Table 2: within 0.05 of the paper's numbers, in direction within 0.1. The paper
+calls them much like those of growing width; yet by the relu group they fall up to the last layer,
+and at layers 6 and 10 they are above the orthogonal ones. Both are expected here as the paper has
+them; the scales of the two groups differ, so that no theorem forbids it. What live channels alone
+give is told and drawn beside it, and not judged.
 """
 
 from __future__ import annotations
@@ -37,9 +39,16 @@ def measure(setting: Setting) -> Pairs:
 
 
 def judge(pairs: Pairs) -> list[Check]:
-    """Numbers within 0.05, in direction 0.1; relu falling to the end, orthogonal rising at last; which is above; spread."""
+    """Numbers within 0.05, in direction 0.1; relu falling to the end, orthogonal rising at last;
+    which is above; spread.
+    """
     checks = [
-        near(f"{group} group, layers {', '.join(pairs.layers)}", list(PAPER[group].values()), pairs.same_place(group), LIMITS)
+        near(
+            f"{group} group, layers {', '.join(pairs.layers)}",
+            list(PAPER[group].values()),
+            pairs.same_place(group),
+            LIMITS,
+        )
         for group in GROUPS
     ]
     checks += [
@@ -51,15 +60,24 @@ def judge(pairs: Pairs) -> list[Check]:
 
 
 def _above_between(pairs: Pairs) -> Check:
-    """The relu group is above the orthogonal one at layers 6 and 10 only; in direction, three of four signs on average."""
+    """The relu group is above the orthogonal one at layers 6 and 10 only; in direction, three of
+    four signs on average.
+    """
     more = pairs.same_place("relu") - pairs.same_place("orthogonal")
-    signs = [1 if PAPER["relu"][layer] > PAPER["orthogonal"][layer] else -1 for layer in pairs.layers]
+    signs = [
+        1 if PAPER["relu"][layer] > PAPER["orthogonal"][layer] else -1 for layer in pairs.layers
+    ]
     live, counts = pairs.by_live_channels().mean(axis=0), pairs.live_channels()
-    paper = ", ".join(f"{PAPER['relu'][layer] - PAPER['orthogonal'][layer]:+.2f}" for layer in pairs.layers)
+    paper = ", ".join(
+        f"{PAPER['relu'][layer] - PAPER['orthogonal'][layer]:+.2f}" for layer in pairs.layers
+    )
     told = ", ".join(f"{value:+.2f}" for value in more.mean(axis=0))
-    by_live = f"by live channels only the relu group has {', '.join(f'{value:.2f}' for value in live)}"
+    by_live = (
+        f"by live channels only the relu group has {', '.join(f'{value:.2f}' for value in live)}"
+    )
     return relation(
-        "the relu group finds layers 6 and 10 more alike, 3 and 14 less alike than the orthogonal one",
+        "the relu group finds layers 6 and 10 more alike, 3 and 14 less alike than the "
+        "orthogonal one",
         f"{paper}; these signs in every pair",
         f"{told}; {by_live}, of which there are {counts.min():.0f} or more in each layer",
         true=int((more.mean(axis=0) * signs > 0).sum()) >= len(signs) - 1,
@@ -73,15 +91,19 @@ def draw(pairs: Pairs) -> dict[str, Drawn]:
 
 
 ITEM = Item(
-    title="layers of two Myrtle CNNs of constant width, aligned by the symmetries of ReLU and by rotations",
+    title="layers of two Myrtle CNNs of constant width, aligned by the symmetries of ReLU and by "
+    "rotations",
     budget="2 pairs of 4 networks, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by another recipe in fewer epochs; 2 "
+    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
+    "another recipe in fewer epochs; 2 "
     "pairs instead of 4. That live channels are counted is ours",
     uncertainty="the standard deviation over two disjoint pairs is given, which says little",
     measure=measure,
     judge=judge,
     draw=draw,
     rule=BEFORE,
-    reason="as in sym-fig16: another recipe of fewer epochs, all 512 channels of each layer live; what raises the "
-    "paper's relu group above its orthogonal one at layers 6 and 10, as dead channels do, is not there",
+    reason="as in sym-fig16: another recipe of fewer epochs, all 512 channels of each layer live; "
+    "what raises the "
+    "paper's relu group above its orthogonal one at layers 6 and 10, as dead channels do, is "
+    "not there",
 )

@@ -39,7 +39,9 @@ class _Pair:
         if not isinstance(self.other, Tensor):
             return None
         axis = self.channels.axis - self.tensor.ndim + self.other.ndim
-        return axis if axis >= 0 and (self.other.shape[axis] > 1 or len(self.channels) == 1) else None
+        return (
+            axis if axis >= 0 and (self.other.shape[axis] > 1 or len(self.channels) == 1) else None
+        )
 
     def check_axes(self, call: Call) -> None:
         """Check that channels meet channels, one by one."""
@@ -92,7 +94,11 @@ def _gated(call: Call, channels: Channels, others: Channels) -> Channels:
     if len(channels) != len(others):
         raise call.refused(f"{len(channels)} channels meet {len(others)}")
     scales = call.wiring.ties.scales
-    kept, gate = (others, channels) if bool((scales.lost[:, scales.roots(channels.scale)] > 0).all()) else (channels, others)
+    kept, gate = (
+        (others, channels)
+        if bool((scales.lost[:, scales.roots(channels.scale)] > 0).all())
+        else (channels, others)
+    )
     call.restrict(gate, "it multiplies other channels", *BOTH)
     call.wiring.ties.places.join(channels.place, others.place)
     return kept.at(channels.axis)
@@ -113,13 +119,17 @@ def _quotient(call: Call) -> Channels:
 def _moving(rule: Rule) -> Rule:
     """Leave a call alone in which nothing moves."""
     return lambda call: (
-        rule(call) if any(call.wiring.of(one) is not None for one in (*call.args, *call.kwargs.values())) else None
+        rule(call)
+        if any(call.wiring.of(one) is not None for one in (*call.args, *call.kwargs.values()))
+        else None
     )
 
 
 ARITHMETIC_RULES: dict[str, Rule] = {
     **dict.fromkeys(("add", "sub", "subtract", "rsub", "__radd__", "__rsub__"), _moving(_sum)),
     **dict.fromkeys(("mul", "multiply", "__rmul__"), _moving(_product)),
-    **dict.fromkeys(("div", "divide", "true_divide", "__rdiv__", "__rtruediv__"), _moving(_quotient)),
+    **dict.fromkeys(
+        ("div", "divide", "true_divide", "__rdiv__", "__rtruediv__"), _moving(_quotient)
+    ),
 }
 """Name of a function -> its rule."""

@@ -99,4 +99,6 @@ class Call:
 
 
 Rule: TypeAlias = Callable[[Call], "Channels | list[Channels | None] | None"]
-"""Returns the channels of the output, of each of several outputs, or None where the output is still."""
+"""Returns the channels of the output, of each of several outputs, or None where the output is
+still.
+"""

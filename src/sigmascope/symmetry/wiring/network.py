@@ -17,7 +17,8 @@ OUT_OF_SIGHT = "out of sight, as globals and what TorchScript or another library
 
 
 class UnmovableError(SigmascopeError, ValueError):
-    """A network computes something that does not commute with the moves known here, or is not known at all.
+    """A network computes something that does not commute with the moves known here, or is not known
+    at all.
 
     It is no TypeError: operators of Python would take that for an operand that they do not support.
     """
@@ -27,7 +28,7 @@ class Wiring:
     """What is known of a network's channels.
 
     Args:
-        model: the network; its parameters and buffers are recognised by identity.
+        model: the network; its parameters and buffers are recognized by identity.
         exact_eval: whether scales in front of a batch norm are compensated in its running variance.
     """
 
@@ -39,11 +40,15 @@ class Wiring:
         self.sites: dict[str, Channels] = {}
         self.origins: list[tuple[str, Channels]] = []
         self.floors: list[tuple[Channels, npt.NDArray[np.float64]]] = []
-        self._names = {id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())}
+        self._names = {
+            id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())
+        }
         self._used_still: set[str] = set()
         self._channels: dict[int, Channels] = {}
         self._zeros: set[int] = set()
-        self._known = {id(tensor) for module in model.modules() for tensor in tensors_in(vars(module))}
+        self._known = {
+            id(tensor) for module in model.modules() for tensor in tensors_in(vars(module))
+        }
         self._alive: list[Tensor] = []  # an identity may be taken again once its owner is gone
 
     def of(self, tensor: object) -> Channels | None:
@@ -94,7 +99,9 @@ class Wiring:
             self.turns[name] = list(turns)
             return
         reason = f"{name} is used twice"
-        if len(earlier) == len(turns) and all(one.fits(two) for one, two in zip(earlier, turns, strict=True)):
+        if len(earlier) == len(turns) and all(
+            one.fits(two) for one, two in zip(earlier, turns, strict=True)
+        ):
             for one, two in zip(earlier, turns, strict=True):
                 self.ties.tie(one.channels, two.channels, reason)
                 for (first, _), (second, _) in zip(one.factors, two.factors, strict=True):
@@ -112,11 +119,14 @@ class Wiring:
         results = list(tensors_in(output))
         if not results:
             raise UnmovableError(
-                f"the network returns a {type(output).__name__} without a tensor in it, so nothing can be kept."
+                f"the network returns a {type(output).__name__} without a tensor in it, so "
+                "nothing can be kept."
             )
         for tensor in results:
             if not self.is_known(tensor):
-                raise UnmovableError(f"the network puts out a tensor that comes from {OUT_OF_SIGHT}.")
+                raise UnmovableError(
+                    f"the network puts out a tensor that comes from {OUT_OF_SIGHT}."
+                )
             channels = self.of(tensor)
             if channels is not None:
                 self.ties.pin(channels, "it is the output of the network")

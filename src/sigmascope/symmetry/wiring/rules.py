@@ -1,4 +1,6 @@
-"""The table of functions through which channels are followed. A new function is one row; what has no row is refused."""
+"""The table of functions through which channels are followed. A new function is one row; what has
+no row is refused.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,15 @@ OTHER_POINTWISE = """
     acos acosh asin asinh atan atanh cos cosh erf erfc exp expm1 floor log log1p log2 reciprocal round rsqrt sign sin sinh sqrt
     tan trunc
 """
-AVERAGES = "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d"
-MAXIMA = [f"{kind}max_pool{axes}d{places}" for kind in ("adaptive_", "") for axes in "123" for places in ("", "_with_indices")]
+AVERAGES = (
+    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d"
+)
+MAXIMA = [
+    f"{kind}max_pool{axes}d{places}"
+    for kind in ("adaptive_", "")
+    for axes in "123"
+    for places in ("", "_with_indices")
+]
 DROPOUTS = "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout"
 
 
@@ -43,9 +52,13 @@ def _parameters(kind: str, call: Call) -> dict[str, float]:
 
 
 def _group_of(call: Call) -> Group | None:
-    """Return the group of the activation that is called; None if only permutations are known to commute with it."""
+    """Return the group of the activation that is called; None if only permutations are known to
+    commute with it.
+    """
     kind = kind_of_function(call.function, call.args, dict(call.kwargs)) or call.name
-    if kind == "hardtanh" and call.argument(1, "min_val", -1.0) != -call.argument(2, "max_val", 1.0):
+    if kind == "hardtanh" and call.argument(1, "min_val", -1.0) != -call.argument(
+        2, "max_val", 1.0
+    ):
         return None
     return find_group(kind, _parameters(kind, call)) if kind in GROUPS else None
 
@@ -58,17 +71,27 @@ def _through(call: Call, channels: Channels, group: Group | None) -> Channels:
     call.restrict(channels, f"{group.name} admits {group.scalars}", *LOSES[group.scalars.name])
     image = float(group.image(torch.tensor(-2.0, dtype=torch.float64)))
     power = round(float(np.log2(abs(image))))
-    return replace(channels, exponent=channels.exponent * power, signed=channels.signed & (image < 0))
+    return replace(
+        channels, exponent=channels.exponent * power, signed=channels.signed & (image < 0)
+    )
 
 
 def _activation(call: Call) -> Channels | None:
-    return None if call.wiring.of(call.source) is None else _through(call, call.channels, _group_of(call))
+    return (
+        None
+        if call.wiring.of(call.source) is None
+        else _through(call, call.channels, _group_of(call))
+    )
 
 
 def _relu_at_random(call: Call) -> Channels | None:
     if call.argument(3, "training", False):
         raise call.refused("it is random. Call it in evaluation mode")
-    return None if call.wiring.of(call.source) is None else _through(call, call.channels, find_group("relu", {}))
+    return (
+        None
+        if call.wiring.of(call.source) is None
+        else _through(call, call.channels, find_group("relu", {}))
+    )
 
 
 def _power(call: Call) -> Channels | None:
@@ -78,7 +101,9 @@ def _power(call: Call) -> Channels | None:
     if isinstance(degree, Tensor):
         raise call.refused("its exponent is a tensor")
     whole = degree == int(degree) and degree >= 1
-    return _through(call, call.channels, find_group("power", {"degree": int(degree)}) if whole else None)
+    return _through(
+        call, call.channels, find_group("power", {"degree": int(degree)}) if whole else None
+    )
 
 
 def _clamp(call: Call) -> Channels | None:
@@ -87,7 +112,9 @@ def _clamp(call: Call) -> Channels | None:
         raise call.refused("its limits are tensors")
     if call.wiring.of(call.source) is None:
         return None
-    return _through(call, call.channels, find_group("relu", {}) if low == 0 and high is None else None)
+    return _through(
+        call, call.channels, find_group("relu", {}) if low == 0 and high is None else None
+    )
 
 
 def _maximum(call: Call) -> Channels | list[Channels | None] | None:
@@ -120,10 +147,14 @@ def _resized(call: Call) -> Channels | None:
 
 
 def _in_front(call: Call, axis: int, otherwise: str) -> Channels | None:
-    """Check that channels are on the axis in front of the positions. On the axis of the samples they are refused too."""
+    """Check that channels are on the axis in front of the positions. On the axis of the samples
+    they are refused too.
+    """
     channels = call.wiring.of(call.source)
     if channels is not None and channels.axis != axis:
-        raise call.refused(f"{otherwise}: it expects them on axis {axis}, and they are on axis {channels.axis}")
+        raise call.refused(
+            f"{otherwise}: it expects them on axis {axis}, and they are on axis {channels.axis}"
+        )
     return channels
 
 
@@ -133,10 +164,10 @@ def _dropout(call: Call) -> Channels | None:
     return call.wiring.of(call.source)
 
 
-def _neighbours(call: Call) -> Channels | None:
+def _neighbors(call: Call) -> Channels | None:
     channels = call.wiring.of(call.source)
     if channels is not None:
-        call.pin(channels, "it mixes neighbouring channels")
+        call.pin(channels, "it mixes neighboring channels")
     return channels
 
 
@@ -145,7 +176,9 @@ def _alone(rule: Rule) -> Rule:
 
     def checked(call: Call) -> Channels | list[Channels | None] | None:
         given = tensors_in((call.args, dict(call.kwargs)))
-        if any(call.wiring.of(tensor) is not None and tensor is not call.source for tensor in given):
+        if any(
+            call.wiring.of(tensor) is not None and tensor is not call.source for tensor in given
+        ):
             raise call.refused("another argument than the first one moves")
         return rule(call)
 
@@ -160,7 +193,10 @@ JOINING: dict[str, Rule] = {
     **ARITHMETIC_RULES,
     **_rows("cat concat concatenate", joined),
     **_rows("multi_head_attention_forward", attention),
-    **_rows("expand_as reshape_as type_as view_as", lambda call: SHAPE_RULES[call.name.removesuffix("_as")](call)),
+    **_rows(
+        "expand_as reshape_as type_as view_as",
+        lambda call: SHAPE_RULES[call.name.removesuffix("_as")](call),
+    ),
 }
 """Functions of several tensors that may move."""
 
@@ -174,7 +210,7 @@ ALONE: dict[str, Rule] = {
     **_rows(MAXIMA, _maximum),
     **_rows("amax", _greatest),
     **_rows("neg negative", _unmoved),
-    **_rows("local_response_norm", _neighbours),
+    **_rows("local_response_norm", _neighbors),
     **_rows("pow square", _power),
     **_rows("clamp clip clamp_min", _clamp),
     **_rows("rrelu", _relu_at_random),

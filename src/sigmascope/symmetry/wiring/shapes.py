@@ -1,4 +1,6 @@
-"""Rules for functions that move axes, cut, join and pad: where the channels are afterwards, and which of them."""
+"""Rules for functions that move axes, cut, join and pad: where the channels are afterwards, and
+which of them.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,13 @@ def reduced(call: Call) -> Channels | None:
 def reshaped(channels: Channels, source: Shape, output: Shape) -> Channels | None:
     """Follow channels through a reshape; None where their axis is split.
 
-    The axis may be joined with axes before it and behind it: each channel then occurs once for each of their positions.
+    The axis may be joined with axes before it and behind it: each channel then occurs once for each
+    of their positions.
     """
     before, count = math.prod(source[: channels.axis]), len(channels)
     behind = math.prod(source[channels.axis + 1 :])
-    # The same axis first: a single channel is found on every axis, and that of the samples is of no use behind it.
+    # The same axis first: a single channel is found on every axis, and that of the samples is of no
+    # use behind it.
     for axis in sorted(range(len(output)), key=lambda axis: axis != channels.axis):
         length, outside = output[axis], math.prod(output[:axis])
         if outside == 0 or before % outside or (length == 1 and count > 1):
@@ -67,7 +71,10 @@ def _reshaped(call: Call) -> Channels | None:
         return None
     found = reshaped(channels, tuple(call.source.shape), tuple(call.output.shape))
     if found is None:
-        raise call.refused(f"from {tuple(call.source.shape)} to {tuple(call.output.shape)} it splits the channels into groups")
+        raise call.refused(
+            f"from {tuple(call.source.shape)} to {tuple(call.output.shape)} it splits the "
+            "channels into groups"
+        )
     return found
 
 
@@ -82,7 +89,9 @@ def _expanded(call: Call) -> Channels | None:
 
 
 def _cut(call: Call, channels: Channels, start: int, stop: int) -> Channels:
-    """Take neighbouring channels out; those before them keep together, so that occurrences are counted alike."""
+    """Take neighboring channels out; those before them keep together, so that occurrences are
+    counted alike.
+    """
     call.wiring.ties.keep_together(channels.place[:start])
     return channels[start:stop]
 
@@ -94,10 +103,16 @@ def _indexed(call: Call) -> Channels | None:
     index = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
     order = MOVES["__getitem__"](call.source.ndim, call.args, {})
     if channels.axis not in order or any(isinstance(part, (list, Tensor)) for part in index):
-        raise call.refused("channels are followed through slices only, and through numbers on other axes")
+        raise call.refused(
+            "channels are followed through slices only, and through numbers on other axes"
+        )
     parts: list[object] = []
     for part in (one for one in index if one is not None):
-        parts += [slice(None)] * (call.source.ndim - sum(one is not None for one in index) + 1) if part is Ellipsis else [part]
+        parts += (
+            [slice(None)] * (call.source.ndim - sum(one is not None for one in index) + 1)
+            if part is Ellipsis
+            else [part]
+        )
     part = parts[channels.axis] if channels.axis < len(parts) else slice(None)
     start, stop, step = part.indices(len(channels)) if isinstance(part, slice) else (0, 0, 0)
     if step != 1:
@@ -124,11 +139,14 @@ def _split(call: Call) -> list[Channels | None] | None:
     if axis != channels.axis:
         return [channels] * len(call.output)
     ends = np.cumsum([part.shape[axis] for part in call.output]).tolist()
-    return [_cut(call, channels, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
+    return [
+        _cut(call, channels, start, stop) for start, stop in zip([0, *ends], ends, strict=False)
+    ]
 
 
 def joined(call: Call) -> Channels | None:
-    """Follow tensors that are joined: side by side along the channels, tied to each other along another axis.
+    """Follow tensors that are joined: side by side along the channels, tied to each other along
+    another axis.
 
     Raises:
         UnmovableError: their channels are on different axes.
@@ -149,7 +167,10 @@ def joined(call: Call) -> Channels | None:
             call.pin(moving[0], "they are joined with a tensor that does not move")
         return moving[0]
     return Channels.side_by_side(
-        [channels or _still(call, tensor, axis) for channels, tensor in zip(found, tensors, strict=True)]
+        [
+            channels or _still(call, tensor, axis)
+            for channels, tensor in zip(found, tensors, strict=True)
+        ]
     )
 
 
@@ -171,7 +192,11 @@ def _padded(call: Call) -> Channels | None:
     channels = call.wiring.of(call.source)
     if channels is None:
         return None
-    pads, mode, value = call.argument(1, "pad"), call.argument(2, "mode", "constant"), call.argument(3, "value")
+    pads, mode, value = (
+        call.argument(1, "pad"),
+        call.argument(2, "mode", "constant"),
+        call.argument(3, "value"),
+    )
     if mode == "constant" and value:
         call.restrict(channels, "it is padded with a constant", *BOTH)
     back = call.source.ndim - 1 - channels.axis
@@ -191,9 +216,25 @@ SHAPE_RULES: dict[str, Rule] = {
     **dict.fromkeys(("chunk", "split", "tensor_split", "split_with_sizes"), _split),
     **dict.fromkeys(("expand", "broadcast_to"), _expanded),
     **dict.fromkeys(("flatten", "reshape", "squeeze", "unsqueeze", "view"), _reshaped),
-    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "T", "mT"), _permuted),
+    **dict.fromkeys(
+        ("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "T", "mT"),
+        _permuted,
+    ),
     **dict.fromkeys(("mean", "sum"), reduced),
-    **dict.fromkeys(("clone", "contiguous", "cpu", "cuda", "data", "detach", "double", "float", "requires_grad"), _same),
+    **dict.fromkeys(
+        (
+            "clone",
+            "contiguous",
+            "cpu",
+            "cuda",
+            "data",
+            "detach",
+            "double",
+            "float",
+            "requires_grad",
+        ),
+        _same,
+    ),
     **dict.fromkeys(("to", "type"), _same),
 }
 """Name of a function -> its rule."""

@@ -1,8 +1,10 @@
-"""Which channels of a network must move together, and by which scales: equivalence classes with restrictions.
+"""Which channels of a network must move together, and by which scales: equivalence classes with
+restrictions.
 
-Every tensor of a forward pass whose channels may move has, for each channel, a *place* and a *scale*. Channels of one place
-are permuted alike, wherever they occur; channels of one scale are multiplied alike. Operations join places and scales, or
-restrict them, each time for a reason that is kept.
+Every tensor of a forward pass whose channels may move has, for each channel, a *place* and a
+*scale*. Channels of one place are permuted alike, wherever they occur; channels of one scale are
+multiplied alike. Operations join places and scales, or restrict them, each time for a reason that
+is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ BOTH = (MAGNITUDE, SIGN)
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """The channels along one axis of a tensor. A scale d has the value |d| to the exponent here, with its sign or without.
+    """The channels along one axis of a tensor. A scale d has the value |d| to the exponent here,
+    with its sign or without.
 
     Attributes:
         axis: where they are, from the front.
@@ -49,7 +52,13 @@ class Channels:
 
     def __getitem__(self, index: slice | Integers) -> Channels:
         """Return some of the channels, or all of them in another order or several times."""
-        return Channels(self.axis, self.place[index], self.scale[index], self.exponent[index], self.signed[index])
+        return Channels(
+            self.axis,
+            self.place[index],
+            self.scale[index],
+            self.exponent[index],
+            self.signed[index],
+        )
 
     def same_as(self, other: Channels) -> bool:
         """Tell whether these are the same channels in the same order, on whichever axis."""
@@ -65,7 +74,9 @@ class Channels:
     def side_by_side(parts: Sequence[Channels]) -> Channels:
         """Return the channels of several tensors, one after the other."""
         columns = [(part.place, part.scale, part.exponent, part.signed) for part in parts]
-        place, scale, exponent, signed = (np.concatenate(column) for column in zip(*columns, strict=True))
+        place, scale, exponent, signed = (
+            np.concatenate(column) for column in zip(*columns, strict=True)
+        )
         return Channels(parts[0].axis, place, scale, exponent, signed)
 
 
@@ -102,7 +113,9 @@ class Classes:
             if a != b:
                 low, high = min(a, b), max(a, b)
                 self._parent[high] = low
-                self.lost[:, low] = np.where(self.lost[:, low] > 0, self.lost[:, low], self.lost[:, high])
+                self.lost[:, low] = np.where(
+                    self.lost[:, low] > 0, self.lost[:, low], self.lost[:, high]
+                )
 
     def restrict(self, numbers: Integers, freedom: int, reason: int) -> None:
         """Take a freedom away, where it has not been taken away before."""
@@ -159,18 +172,22 @@ class Ties:
     def keep_together(self, place: Integers) -> None:
         """Allow only permutations that map a list of places to itself.
 
-        A place may occur several times, as after a flattening. Then its k-th occurrence moves to the k-th of another place,
-        which must have as many.
+        A place may occur several times, as after a flattening. Then its k-th occurrence moves to
+        the k-th of another place, which must have as many.
         """
         if len(place):
             self._arrays.setdefault(place.tobytes(), place)
 
     def cells(self) -> Integers:
-        """Return, for every place, the number of its cell: places of one cell may be permuted freely among themselves."""
+        """Return, for every place, the number of its cell: places of one cell may be permuted
+        freely among themselves.
+        """
         count = self.places.lost.shape[1]
         roots = self.places.roots(np.arange(count, dtype=np.int64))
         label = np.zeros(count, np.int64)
-        for array in {found.tobytes(): found for found in (roots[place] for place in self._arrays.values())}.values():
+        for array in {
+            found.tobytes(): found for found in (roots[place] for place in self._arrays.values())
+        }.values():
             members, times = np.unique(array, return_counts=True)
             _, kinds = np.unique(np.stack([label[members], times]), axis=1, return_inverse=True)
             label[members] = kinds.reshape(-1) + label.max(initial=0) + 1

@@ -27,8 +27,9 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
 
     Args:
         model: the network; it is left as it was.
-        example_input: a tensor, a tuple of arguments or a mapping of them. By default inputs of usual sizes are made
-            up for the first layer, until the network takes one: the size does not change which channels hang together.
+        example_input: a tensor, a tuple of arguments or a mapping of them. By default inputs of
+            usual sizes are made up for the first layer, until the network takes one: the size does
+            not change which channels hang together.
         exact_eval: see `move`.
 
     Raises:
@@ -53,7 +54,10 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         return wiring
     if example_input is None:
         last = f" The last one that was tried failed: {problem}" if problem else ""
-        raise InputError(f"no input could be made up for this network. Pass example_input, a batch that it takes.{last}")
+        raise InputError(
+            "no input could be made up for this network. Pass example_input, a batch that "
+            f"it takes.{last}"
+        )
     raise InputError(f"the network does not take example_input: {problem}") from problem
 
 

@@ -1,4 +1,6 @@
-"""What a move does to one parameter or buffer: along an axis, permute and multiply by powers of the scales."""
+"""What a move does to one parameter or buffer: along an axis, permute and multiply by powers of the
+scales.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,13 @@ class Turn:
 
     def fits(self, other: Turn) -> bool:
         """Tell whether two actions are the same but for the channels they name."""
-        mine = (self.channels.axis, len(self.channels), self.rows, self.shift, [power for _, power in self.factors])
+        mine = (
+            self.channels.axis,
+            len(self.channels),
+            self.rows,
+            self.shift,
+            [power for _, power in self.factors],
+        )
         return mine == (
             other.channels.axis,
             len(other.channels),
@@ -56,7 +64,9 @@ class Assignment:
         values: for each scale, what it multiplies by.
     """
 
-    def __init__(self, ties: Ties, order: Integers, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+    def __init__(
+        self, ties: Ties, order: Integers, values: np.ndarray[tuple[int], np.dtype[np.float64]]
+    ) -> None:
         self._ties, self._order, self._values = ties, order, values
 
     def monomial(self, channels: Channels, factors: tuple[Factor, ...] | None = None) -> Monomial:
@@ -65,7 +75,15 @@ class Assignment:
         scales = np.ones(len(channels))
         for one, power in ((channels, "value"),) if factors is None else factors:
             value = self._value(one)
-            scales = scales * {"value": value, "inverse": 1 / value, "square": value**2, "sign": np.sign(value)}[power]
+            scales = (
+                scales
+                * {
+                    "value": value,
+                    "inverse": 1 / value,
+                    "square": value**2,
+                    "sign": np.sign(value),
+                }[power]
+            )
         return Monomial(torch.from_numpy(_positions(places, self._order)), torch.from_numpy(scales))
 
     def turned(self, tensor: Tensor, turn: Turn, name: str) -> Tensor:
@@ -96,13 +114,16 @@ def _check_variance(variance: Tensor, name: str) -> None:
     channel = int(variance.argmin())
     if variance[channel] < 0:
         raise InputError(
-            f"{name}: the variance of channel {channel} would become {float(variance[channel]):.3g}. Choose a scale nearer "
+            f"{name}: the variance of channel {channel} would become "
+            f"{float(variance[channel]):.3g}. Choose a scale nearer "
             "to 1 in front of this batch norm, or leave exact_eval out."
         )
 
 
 def _positions(places: Integers, order: Integers) -> Integers:
-    """Return which position moves to each one, when each place receives another: its k-th occurrence the k-th of that one."""
+    """Return which position moves to each one, when each place receives another: its k-th
+    occurrence the k-th of that one.
+    """
     by_place = np.argsort(places, kind="stable")
     ranked = places[by_place]
     occurrence = np.empty_like(places)

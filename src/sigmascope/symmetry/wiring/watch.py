@@ -53,7 +53,11 @@ class Watcher(TorchFunctionMode):
             self._named.add(path)
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         name, wiring = function_name(func), self._wiring
@@ -65,9 +69,13 @@ class Watcher(TorchFunctionMode):
         moving = any(wiring.of(tensor) is not None for tensor in given)
         if name in ZEROS:
             wiring.note_zeros(output)
-        elif name not in KNOWN_FACTS and (moving or any(wiring.parameter(tensor) for tensor in given)):
+        elif name not in KNOWN_FACTS and (
+            moving or any(wiring.parameter(tensor) for tensor in given)
+        ):
             try:
-                self._apply(Call(wiring, func, self._site(name), args, kwargs, output), given, moving)
+                self._apply(
+                    Call(wiring, func, self._site(name), args, kwargs, output), given, moving
+                )
             except UnmovableError as error:
                 wiring.refusal = wiring.refusal or error  # the network may catch it
                 raise
@@ -78,29 +86,41 @@ class Watcher(TorchFunctionMode):
         if not all(self._wiring.is_known(tensor) for tensor in given):
             raise call.refused(f"one of its tensors comes from {OUT_OF_SIGHT}")
         if rule is None and moving:
-            raise call.refused("the table has no row for it. Rewrite the network with functions that it knows")
+            raise call.refused(
+                "the table has no row for it. Rewrite the network with functions that it knows"
+            )
         found = rule(call) if rule is not None else None
         if found is None:
             for tensor in given:
                 self._wiring.note_still(tensor)
             return
-        for tensor, channels in zip(tensors_in(call.output), found if isinstance(found, list) else [found], strict=False):
+        for tensor, channels in zip(
+            tensors_in(call.output), found if isinstance(found, list) else [found], strict=False
+        ):
             self._check_in_place(call, given, tensor, channels)
             if channels is None:
                 continue
             if tensor.shape[channels.axis] != len(channels):
-                raise call.refused(f"it makes {tensor.shape[channels.axis]} channels out of {len(channels)}")
+                raise call.refused(
+                    f"it makes {tensor.shape[channels.axis]} channels out of {len(channels)}"
+                )
             self._wiring.note(tensor, channels, call.site)
 
-    def _check_in_place(self, call: Call, given: list[Tensor], tensor: Tensor, channels: Channels | None) -> None:
+    def _check_in_place(
+        self, call: Call, given: list[Tensor], tensor: Tensor, channels: Channels | None
+    ) -> None:
         """Refuse what writes other channels into a tensor: views of it would have them too, unnoticed."""
         before = self._wiring.of(tensor)
         same = before is not None and channels is not None and before.same_as(channels)
         if not same and any(tensor is one for one in given):
-            raise call.refused("it changes the channels of a tensor in place, and views of that tensor with it")
+            raise call.refused(
+                "it changes the channels of a tensor in place, and views of that tensor with it"
+            )
 
     def _site(self, name: str) -> str:
-        """Name a call: by its module if that is one of torch's own, otherwise by its module, its function and a number."""
+        """Name a call: by its module if that is one of torch's own, otherwise by its module, its
+        function and a number.
+        """
         path, module = self._running[-1] if self._running else ("", None)
         if path and type(module).__module__.startswith("torch.nn."):
             return path

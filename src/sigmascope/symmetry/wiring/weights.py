@@ -22,7 +22,10 @@ def _owned(call: Call, *tensors: Tensor | None) -> None:
     """
     for tensor in tensors:
         if tensor is not None and call.wiring.parameter(tensor) is None:
-            raise call.refused("its weight, bias or statistics are computed by the network and are no parameter of it")
+            raise call.refused(
+                "its weight, bias or statistics are computed by the network and are no "
+                "parameter of it"
+            )
 
 
 def _along(axis: int, channels: Channels, *factors: Factor) -> Turn:
@@ -34,7 +37,9 @@ def _linear(call: Call) -> Channels:
     _owned(call, weight, bias)
     before = call.wiring.of(call.source)
     if before is not None and before.axis != call.source.ndim - 1:
-        raise call.refused(f"it mixes the last axis, and the channels of its input are on axis {before.axis}")
+        raise call.refused(
+            f"it mixes the last axis, and the channels of its input are on axis {before.axis}"
+        )
     after = call.fresh(len(weight), call.output.ndim - 1)
     incoming = [] if before is None else [_along(1, before, (before, "inverse"))]
     call.wiring.turn(weight, _along(0, after), *incoming)
@@ -43,7 +48,11 @@ def _linear(call: Call) -> Channels:
 
 
 def _convolution(call: Call) -> Channels:
-    weight, bias, groups = call.argument(1, "weight"), call.argument(2, "bias"), call.argument(6, "groups", 1)
+    weight, bias, groups = (
+        call.argument(1, "weight"),
+        call.argument(2, "bias"),
+        call.argument(6, "groups", 1),
+    )
     _owned(call, weight, bias)
     before, axis = _before(call, weight.ndim), call.output.ndim - weight.ndim + 1
     if before is not None and groups == len(before) > 1:
@@ -73,7 +82,11 @@ def _depthwise(call: Call, before: Channels, weight: Tensor, bias: Tensor | None
 
 
 def _transposed_convolution(call: Call) -> Channels:
-    weight, bias, groups = call.argument(1, "weight"), call.argument(2, "bias"), call.argument(6, "groups", 1)
+    weight, bias, groups = (
+        call.argument(1, "weight"),
+        call.argument(2, "bias"),
+        call.argument(6, "groups", 1),
+    )
     _owned(call, weight, bias)
     if groups != 1:
         raise call.refused("transposed convolutions in groups are not in the table")
@@ -89,13 +102,19 @@ def _before(call: Call, ndim: int) -> Channels | None:
     """Return the channels that enter a convolution; its input may lack the axis of the samples."""
     before = call.wiring.of(call.source)
     if before is not None and before.axis != call.source.ndim - ndim + 1:
-        raise call.refused(f"the channels of its input are on axis {before.axis}, where it expects positions")
+        raise call.refused(
+            f"the channels of its input are on axis {before.axis}, where it expects positions"
+        )
     return before
 
 
 def _batch_norm(call: Call) -> Channels | None:
     mean, variance = call.argument(1, "running_mean"), call.argument(2, "running_var")
-    weight, bias, eps = call.argument(3, "weight"), call.argument(4, "bias"), call.argument(7, "eps", 1e-5)
+    weight, bias, eps = (
+        call.argument(3, "weight"),
+        call.argument(4, "bias"),
+        call.argument(7, "eps", 1e-5),
+    )
     _owned(call, mean, variance, weight, bias)
     training = call.argument(5, "training", False)
     if call.wiring.of(call.source) is None:
@@ -106,7 +125,9 @@ def _batch_norm(call: Call) -> Channels | None:
     if call.wiring.exact_eval and variance is not None:
         call.wiring.floors.append((before, (eps / (variance + eps)).sqrt().double().cpu().numpy()))
     if eps and (training or not call.wiring.exact_eval):
-        call.restrict(before, "batch norm divides by √(var + eps) of the batch" if training else EPS, *BOTH)
+        call.restrict(
+            before, "batch norm divides by √(var + eps) of the batch" if training else EPS, *BOTH
+        )
     after = _affine(call, before, weight, bias, entering="sign")
     call.wiring.turn(mean, _along(0, before))
     square = Turn(before.at(0), ((before, "square"),), shift=eps if call.wiring.exact_eval else 0.0)
@@ -114,14 +135,20 @@ def _batch_norm(call: Call) -> Channels | None:
     return after
 
 
-def _affine(call: Call, before: Channels, weight: Tensor | None, bias: Tensor | None, *, entering: str = "") -> Channels:
-    """Follow the gain and offset of a norm, through which new scales begin; without a gain nothing is scaled."""
+def _affine(
+    call: Call, before: Channels, weight: Tensor | None, bias: Tensor | None, *, entering: str = ""
+) -> Channels:
+    """Follow the gain and offset of a norm, through which new scales begin; without a gain nothing
+    is scaled.
+    """
     if weight is None:
         call.restrict(before, "a norm without a gain puts out what cannot be scaled", *BOTH)
         after = before
     else:
         after = call.rescaled(before)
-        factors: tuple[Factor, ...] = ((after, "value"), (before, "sign")) if entering else ((after, "value"),)
+        factors: tuple[Factor, ...] = (
+            ((after, "value"), (before, "sign")) if entering else ((after, "value"),)
+        )
         call.wiring.turn(weight, Turn(after.at(0), factors))
     call.wiring.turn(bias, _along(0, after))
     return after
@@ -155,7 +182,9 @@ def _check_extent(call: Call, before: Channels) -> None:
     expected = 1 if call.name in ("group_norm", "instance_norm") else call.source.ndim - 1
     shape = call.argument(1, "normalized_shape", (0,))
     if before.axis != expected or (call.name in ("layer_norm", "rms_norm") and len(shape) != 1):
-        raise call.refused(f"it does not normalise over the axis of the channels, {before.axis}, alone")
+        raise call.refused(
+            f"it does not normalise over the axis of the channels, {before.axis}, alone"
+        )
 
 
 def _prelu(call: Call) -> Channels | None:
@@ -166,7 +195,9 @@ def _prelu(call: Call) -> Channels | None:
     call.restrict(channels, "prelu admits d > 0", SIGN)
     if weight.numel() > 1:
         if channels.axis != 1:
-            raise call.refused(f"it has slopes for axis 1, and the channels are on axis {channels.axis}")
+            raise call.refused(
+                f"it has slopes for axis 1, and the channels are on axis {channels.axis}"
+            )
         call.wiring.turn(weight, Turn(channels.at(0), ()))
     else:
         call.wiring.note_still(weight)
@@ -197,7 +228,8 @@ def attention(call: Call) -> list[Channels | None]:
     )
     _owned(call, out_weight, out_bias, *parts)
     if any(
-        call.wiring.of(mask) is not None for mask in (call.argument(14, "key_padding_mask"), call.argument(16, "attn_mask"))
+        call.wiring.of(mask) is not None
+        for mask in (call.argument(14, "key_padding_mask"), call.argument(16, "attn_mask"))
     ):
         raise call.refused("its mask is computed from channels")
     turns: list[list[Turn]] = []
@@ -205,11 +237,21 @@ def attention(call: Call) -> list[Channels | None]:
         entering = call.argument(number, name)
         channels = call.wiring.of(entering)
         if channels is not None and channels.axis != entering.ndim - 1:
-            raise call.refused(f"the channels of its {name} are on axis {channels.axis}, not on the last one")
-        rows = (number * len(out_weight), (number + 1) * len(out_weight)) if weight is not None else (0, None)
-        turns.append([] if channels is None else [Turn(channels.at(1), ((channels, "inverse"),), rows=rows)])
+            raise call.refused(
+                f"the channels of its {name} are on axis {channels.axis}, not on the last one"
+            )
+        rows = (
+            (number * len(out_weight), (number + 1) * len(out_weight))
+            if weight is not None
+            else (0, None)
+        )
+        turns.append(
+            [] if channels is None else [Turn(channels.at(1), ((channels, "inverse"),), rows=rows)]
+        )
     together = [turn for own in turns for turn in own]
-    for tensor, own in [(weight, together)] if weight is not None else zip(parts, turns, strict=True):
+    for tensor, own in (
+        [(weight, together)] if weight is not None else zip(parts, turns, strict=True)
+    ):
         if own:
             call.wiring.turn(tensor, *own)
     after = call.fresh(len(out_weight), call.output[0].ndim - 1)
@@ -228,6 +270,8 @@ WEIGHT_RULES: dict[str, Rule] = {
     "prelu": _prelu,
     "rms_norm": _norm(2),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed_convolution),
+    **dict.fromkeys(
+        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed_convolution
+    ),
 }
 """Name of a function -> its rule."""
