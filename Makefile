@@ -31,7 +31,7 @@ bench: $(BENCH) ## time against the textbook pipelines
 	$(BIN)/python benchmarks/run.py
 
 gallery: $(DEV) ## reproduce every figure and table, and write docs/gallery.md
-	$(BIN)/python docs/gallery.py
+	$(BIN)/python papers/gallery.py
 
 format: $(DEV) ## sort imports, mend what can be mended, lay out the code
 	$(BIN)/ruff check --fix-only --quiet .
@@ -51,12 +51,12 @@ browser:
 	command -v chromium >/dev/null || echo "No Chromium: the tests of the report in a browser are skipped. Try: apt install chromium"
 
 # An installation that was cut off may look complete to pip. Its mark is still there, so the next one starts afresh.
-$(DEV): pyproject.toml constraints.txt
+$(DEV): pyproject.toml papers/pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): a few minutes, once"
 	@if [ -e $(STARTED) ]; then rm -rf $(VENV); fi
 	@mkdir -p $(VENV) && touch $(STARTED)
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL) -e '.[dev]'
+	@$(INSTALL) -e '.[dev]' -e papers
 	@mv $(STARTED) $@
 
 $(REAL): $(DEV)

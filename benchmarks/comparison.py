@@ -20,7 +20,9 @@ from setting import describe
 import sigmascope as sg
 from sigmascope.runs import load_runs
 
-STORED = Path(__file__).resolve().parents[1] / "zoo" / "signatures" / "cifar10"
+STORED = (
+    Path(__file__).resolve().parents[1] / "papers/src/sigmascope_papers/results/signatures/cifar10"
+)
 NETWORKS, SHORTEST, LONGEST, NOISE = 60, 50, 260, 0.02
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sigmascope import errors
+from sigmascope.checks import check_choice
 from sigmascope.errors import (
     InputError,
     InputTypeError,
     MissingExtraError,
     OptionError,
     SigmascopeError,
-    check_option,
 )
 
 
@@ -39,14 +39,14 @@ def test_the_family_is_complete() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, SigmascopeError)
     }
-    assert family == {name for name in errors.__all__ if name != "check_option"}
+    assert family == {name for name in errors.__all__ if name != "check_choice"}
     assert SigmascopeError.__bases__ == (Exception,)
     assert all(getattr(errors, name).__doc__ for name in family)
 
 
 @pytest.mark.parametrize("value", ["optimal", "paired"])
 def test_known_options_pass(value: str) -> None:
-    assert check_option("coupling", value, ["optimal", "paired"]) is None
+    assert check_choice("coupling", value, ["optimal", "paired"]) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_known_options_pass(value: str) -> None:
 )
 def test_unknown_options_are_told_the_choices(value: object, message: str) -> None:
     with pytest.raises(OptionError, match="is not known") as caught:
-        check_option("coupling", value, ["optimal", "paired"])
+        check_choice("coupling", value, ["optimal", "paired"])
     assert str(caught.value) == message
 
 
@@ -74,4 +74,4 @@ def test_choices_may_be_any_iterable() -> None:
     with pytest.raises(
         OptionError, match=r"Did you mean 'paired'\? Choose one of 'optimal', 'paired'\.$"
     ):
-        check_option("coupling", "pairedd", iter({"optimal": 1, "paired": 2}))
+        check_choice("coupling", "pairedd", iter({"optimal": 1, "paired": 2}))

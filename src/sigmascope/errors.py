@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 __all__ = [
     "FileFormatError",
     "GradientError",
@@ -16,7 +13,6 @@ __all__ = [
     "OptionError",
     "ResumeError",
     "SigmascopeError",
-    "check_option",
 ]
 
 
@@ -58,20 +54,3 @@ class FileFormatError(SigmascopeError, ValueError):
 
 class ResumeError(SigmascopeError, ValueError):
     """A run cannot be continued: its file belongs to another network, other data or other settings."""
-
-
-def check_option(name: str, value: object, allowed: Iterable[str]) -> None:
-    """Raise unless `value` is one of the `allowed` names of the option `name`.
-
-    Raises:
-        OptionError: naming the nearest allowed value, if one is near, and all of them.
-
-    >>> check_option("coupling", "optimal", ["optimal", "paired"])
-    """
-    choices = list(allowed)
-    if isinstance(value, str) and value in choices:
-        return
-    near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    listing = ", ".join(repr(choice) for choice in choices)
-    raise OptionError(f"{name}={value!r} is not known.{guess} Choose one of {listing}.")

@@ -143,11 +143,7 @@ def test_zeros_come_out_without_a_threshold() -> None:
 def test_only_the_fast_preset_does_it() -> None:
     assert [
         settings_for(preset, "lasso", {}).shrinkage for preset in ("paper", "as-run", "fast")
-    ] == [
-        "gradient",
-        "gradient",
-        "proximal",
-    ]
+    ] == ["gradient", "gradient", "proximal"]
     assert settings_for("fast", "lasso", {}).rate == settings_for("fast", "full", {}).rate
 
 

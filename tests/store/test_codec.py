@@ -17,7 +17,7 @@ from sigmascope.errors import (
     InputTypeError,
     OptionError,
     SigmascopeError,
-    check_option,
+    check_choice,
 )
 from sigmascope.store import decode, encode
 from sigmascope.store.documents import dump, parse
@@ -188,7 +188,7 @@ class Choice:
     option: str
 
     def __post_init__(self) -> None:
-        check_option("option", self.option, ["a", "b"])
+        check_choice("option", self.option, ["a", "b"])
 
 
 def test_record_that_refuses_its_values() -> None:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from sigmascope.capture.lineage import Descent
 from sigmascope.capture.record import Call
-from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
 
 __all__ = [
     "POOLS",
@@ -303,8 +304,8 @@ def check_pooling(pool: object, samples: object, channel_axis: object, limit: ob
         OptionError, InputTypeError, InputError: an unknown name, a wrong type, a bad number.
     """
     if not callable(pool):
-        check_option("pool", pool, POOLS)
-    check_option("samples", samples, SAMPLES)
+        check_choice("pool", pool, POOLS)
+    check_choice("samples", samples, SAMPLES)
     if samples == "tokens" and pool != "channels":
         raise InputError(
             f"samples='tokens' keeps every token as it is, so pool={pool!r} has nothing to "

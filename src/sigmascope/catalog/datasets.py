@@ -18,9 +18,9 @@ from torch import Tensor
 from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.local import hub, imagefolder, textfile
 from sigmascope.catalog.names import guess
-from sigmascope.catalog.options import check_seed, check_whole
 from sigmascope.catalog.published import cifar10, cifar100, digits
 from sigmascope.catalog.sources import ROOT_VARIABLE, Make, Request, Rows, Source, arrays
+from sigmascope.checks import check_seed, check_whole
 from sigmascope.errors import InputError, InputTypeError, OptionError
 
 __all__ = ["DATA", "Data", "data", "data_names"]
@@ -84,11 +84,11 @@ def data(
         MissingExtraError: a package is missing; the extra is named.
     """
     kind, rest = _parsed(name)
-    _check_options(kind, root, split, transform)
+    _check_choices(kind, root, split, transform)
     check_seed(seed)
-    check_whole("batch_size", batch_size, least=1)
+    check_whole("batch_size", batch_size, 1)
     if limit is not None:
-        check_whole("limit", limit, least=1)
+        check_whole("limit", limit, 1)
     folder = Path(root or os.environ.get(ROOT_VARIABLE, "data"))
     takes = getattr(transform, "takes", None)
     source = DATA[kind](
@@ -127,7 +127,7 @@ def _parsed(name: str) -> tuple[str, str]:
     return kind, rest
 
 
-def _check_options(kind: str, root: object, split: object, transform: object) -> None:
+def _check_choices(kind: str, root: object, split: object, transform: object) -> None:
     if root is not None and not isinstance(root, (str, Path)):
         raise OptionError(f"root={root!r:.80} names no folder. Pass its path.")
     if transform is not None and not callable(transform):

@@ -8,7 +8,8 @@ from typing import Any
 
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.sources import Request, Source, picture_of, pictures, sentences
-from sigmascope.errors import FileFormatError, InputError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import FileFormatError, InputError, OptionError
 
 __all__ = ["hub", "imagefolder", "textfile"]
 
@@ -137,7 +138,7 @@ def _table(library: Any, request: Request) -> Any:
             "hf/NAME:CONFIGURATION."
         ) from error
     if isinstance(found, Mapping):
-        check_option("split", request.split, found)
+        check_choice("split", request.split, found)
         return found[request.split]
     if request.split != "test":
         raise OptionError(

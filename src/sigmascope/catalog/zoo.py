@@ -21,9 +21,9 @@ from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.embedded import EMBEDDED, embedded_weights
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.names import check_known
-from sigmascope.catalog.options import check_seed
 from sigmascope.catalog.transforms import Transform, resize_and_crop
 from sigmascope.catalog.weights import load_weights
+from sigmascope.checks import check_seed
 from sigmascope.errors import FileFormatError, InputError, OptionError
 
 __all__ = ["of_zoo", "zoo_names"]

@@ -15,9 +15,9 @@ from sigmascope.cli.compare import compare
 from sigmascope.cli.demo import demo
 from sigmascope.cli.listing import listing
 from sigmascope.cli.measure import measure
+from sigmascope.cli.plugins import reproduce
 from sigmascope.cli.program import Program
 from sigmascope.cli.report import report
-from sigmascope.cli.reproduce import reproduce
 from sigmascope.cli.show import show
 from sigmascope.cli.similarity import similarity
 from sigmascope.cli.stitch import stitch

@@ -264,7 +264,7 @@ def _setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE by the type of the setting; a value that is none of it is left as it is, to
     be refused by name.
     """
-    from sigmascope.errors import check_option
+    from sigmascope.checks import check_choice
     from sigmascope.stitching.settings import Settings
 
     name, _, value = text.partition("=")
@@ -274,7 +274,7 @@ def _setting(text: str) -> tuple[str, Any]:
             f"--set {text}: " + (f"use --{own.replace('_', '-')}." if own else "write NAME=VALUE.")
         )
     kinds = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(Settings)}
-    check_option("--set", name, [one for one in kinds if one not in SETTINGS.values()])
+    check_choice("--set", name, [one for one in kinds if one not in SETTINGS.values()])
     for kind in kinds[name]:
         with suppress(KeyError, ValueError):
             return name, READERS[kind](value)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from sigmascope.checks import check_choice
 from sigmascope.compare.networks import Networks, checked_networks, families_of
 from sigmascope.compare.regression import regress
 from sigmascope.compare.table import as_frame, as_lines
-from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.signature import STATISTICS, Signature
 
@@ -151,7 +152,7 @@ def fit_accuracy(
             or families of none.
         OptionError: another `on` or `degree`.
     """
-    check_option("on", on, PREDICTORS)
+    check_choice("on", on, PREDICTORS)
     if degree not in DEGREES:
         raise OptionError(f"degree={degree!r} is not offered. Choose 1 or 2.")
     networks = checked_networks(signatures)

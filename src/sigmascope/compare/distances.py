@@ -10,10 +10,11 @@ import numpy as np
 from scipy.cluster.hierarchy import cophenet, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from sigmascope.checks import check_choice
 from sigmascope.compare.networks import checked_networks
 from sigmascope.compare.scaling import scale_to_plane
 from sigmascope.compare.table import as_frame, as_lines
-from sigmascope.errors import InputError, check_option
+from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve, dtw_matrix
 from sigmascope.measure.signature import Signature
 
@@ -78,7 +79,7 @@ class Distances:
             OptionError: another method.
             InputError: fewer than two networks.
         """
-        check_option("method", method, LINKAGES)
+        check_choice("method", method, LINKAGES)
         self._check_several("A clustering")
         merges: Curve = linkage(
             squareform(self.matrix, checks=False), method, optimal_ordering=True
@@ -101,8 +102,8 @@ class Distances:
             InputError: fewer than two networks, or a seed that is no whole number of at least 0.
             MissingExtraError: scikit-learn is not installed.
         """
-        check_option("of", of, EMBEDDED)
-        check_option("method", method, LINKAGES)
+        check_choice("of", of, EMBEDDED)
+        check_choice("method", method, LINKAGES)
         self._check_several("An embedding")
         target = self if of == "distances" else self.cluster(method).cophenetic()
         return Embedding(self.names, *scale_to_plane(target.matrix, seed), of)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from sigmascope.capture.guard import left_as_it_was, unwrapped
 from sigmascope.capture.pooling import Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, Recorder, recording
-from sigmascope.errors import InputError, InputTypeError, NoActivationError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError, NoActivationError
 from sigmascope.measure.batches import (
     Forward,
     batches_of,
@@ -107,7 +108,7 @@ def network_features(
     >>> [tuple(maps.shape) for maps in network_features(net, "1", torch.zeros(5, 3, 8, 8))]
     [(5, 4, 6, 6)]
     """
-    check_option("side", side, SIDES)
+    check_choice("side", side, SIDES)
     network = unwrapped(model)
     found = batches_of(batches)
     if iter(found) is found:

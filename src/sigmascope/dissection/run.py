@@ -16,13 +16,14 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from sigmascope.checks import check_choice
 from sigmascope.dissection.features import Features, as_features
 from sigmascope.dissection.masks import Masks, as_masks
 from sigmascope.dissection.result import Dissection
 from sigmascope.dissection.settings import Dissecting, DissectOptions
 from sigmascope.dissection.thresholds import kept_values
 from sigmascope.dissection.work import Work
-from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
@@ -72,7 +73,7 @@ def dissect(
     """
     source, concepts = as_features(features), as_masks(masks)
     for name in options:
-        check_option("option", name, DissectOptions.__annotations__)
+        check_choice("option", name, DissectOptions.__annotations__)
     settings = Dissecting(**options)
     maps = next(iter(source), None)
     if maps is None:

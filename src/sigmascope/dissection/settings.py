@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TypedDict
 
-from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, OptionError
 
 __all__ = ["DissectOptions", "Dissecting", "FineTuning"]
 
@@ -71,7 +72,7 @@ class FineTuning:
     least_epoch: int = 0
 
     def __post_init__(self) -> None:
-        check_option("select_on", self.select_on, SELECTIONS)
+        check_choice("select_on", self.select_on, SELECTIONS)
         for name, least in (
             ("epochs", 1),
             ("drops", 0),

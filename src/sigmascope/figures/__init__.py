@@ -16,13 +16,10 @@ from sigmascope.figures.density import draw_densities, parts_of
 from sigmascope.figures.distances import draw_distances
 from sigmascope.figures.drawn import Drawn, save
 from sigmascope.figures.embedding import draw_embedding
-from sigmascope.figures.images import draw_images
-from sigmascope.figures.ranges import draw_ranges
 from sigmascope.figures.signature import draw_signature, draw_signatures
 from sigmascope.figures.similarity import draw_similarity
 from sigmascope.figures.style import new_figure, styled
 from sigmascope.figures.tree import draw_tree
-from sigmascope.figures.years import draw_years
 
 __all__ = [
     "FIGURES",
@@ -33,13 +30,10 @@ __all__ = [
     "draw_densities",
     "draw_distances",
     "draw_embedding",
-    "draw_images",
-    "draw_ranges",
     "draw_signature",
     "draw_signatures",
     "draw_similarity",
     "draw_tree",
-    "draw_years",
     "new_figure",
     "parts_of",
     "save",
@@ -53,11 +47,8 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "densities": draw_densities,
     "distances": draw_distances,
     "embedding": draw_embedding,
-    "images": draw_images,
-    "ranges": draw_ranges,
     "signature": draw_signature,
     "signatures": draw_signatures,
     "similarity": draw_similarity,
     "tree": draw_tree,
-    "years": draw_years,
 }

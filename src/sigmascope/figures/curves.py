@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.kinds import check_mapping
 from sigmascope.figures.style import COLUMN, add_legend, figure_of, look, panel_in, shown, styled
@@ -47,7 +48,7 @@ def draw_curves(
         InputError: no curve, or shapes that do not fit.
         OptionError: another `spread`.
     """
-    check_option("spread", spread, SPREADS)
+    check_choice("spread", spread, SPREADS)
     check_mapping("curves", curves, "{'relu': [0.1, 0.2]}")
     places = np.asarray(at, dtype=np.float64)
     repeated = {

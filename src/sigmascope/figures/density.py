@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from sigmascope.checks import check_choice
 from sigmascope.compare.density import Densities, densities
 from sigmascope.compare.networks import Networks, checked_networks
-from sigmascope.errors import check_option
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.signature import groups_of
 from sigmascope.figures.style import (
@@ -91,7 +91,7 @@ def draw_densities(
     networks = checked_networks(signatures)
     found = densities(signatures)
     chosen = layout or ("overlaid" if len(networks.names) <= MOST_OVERLAID else "stacked")
-    check_option("layout", chosen, LAYOUTS)
+    check_choice("layout", chosen, LAYOUTS)
     rows = len(networks.names)
     panel = (
         panel_in(axes, COLUMN, 2.1)

@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sigmascope.errors import check_option
+from sigmascope.checks import check_choice
 from sigmascope.figures.style import figure_of, styled
 from sigmascope.store.files import write_atomic
 
@@ -79,7 +79,7 @@ def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:
     """
     target = Path(path)
     ending = target.suffix[1:].lower()
-    check_option("ending", ending, FORMATS)
+    check_choice("ending", ending, FORMATS)
     write_atomic(target, _picture(figure, ending))
     if table is not None:
         write_atomic(target.with_suffix(".csv"), table_bytes(table))

@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from sigmascope.checks import check_choice
 from sigmascope.compare.networks import Networks, checked_networks
-from sigmascope.errors import InputError, check_option
+from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.kinds import check_kind
 from sigmascope.figures.style import (
@@ -107,7 +108,7 @@ def draw_signatures(signatures: Sequence[Signature], *, layout: str = "stacked")
         InputError, InputTypeError: not a list of signatures with scores.
         OptionError: another layout.
     """
-    check_option("layout", layout, LAYOUTS)
+    check_choice("layout", layout, LAYOUTS)
     networks = checked_networks(signatures)
     places = _common_places(networks)
     axes = _stacked(networks, places) if layout == "stacked" else _overlaid(networks)

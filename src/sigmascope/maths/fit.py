@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.covariance import ESTIMATORS, estimate
 from sigmascope.maths.gaussians import factor
 from sigmascope.maths.samples import (
@@ -159,7 +160,7 @@ def affine_map(
     >>> affine_map(x, 3 * x + 1, covariance="unbiased", eps=0)(np.array([[5.0]]))
     array([[16.]])
     """
-    check_option("covariance", covariance, ESTIMATORS)
+    check_choice("covariance", covariance, ESTIMATORS)
     eps = check_eps(eps)
     rows_x, rows_y = as_pair(x, y)
     (points_x, unit_x), (points_y, unit_y) = standardize(rows_x), standardize(rows_y)

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import LARGEST_VALUE
 
 __all__ = ["NORMALIZE", "Curve", "check_normalize", "dtw", "dtw_matrix"]
@@ -98,7 +99,7 @@ def check_normalize(normalize: str | None) -> None:
         OptionError: naming what it may be.
     """
     if normalize is not None:
-        check_option("normalize", normalize, NORMALIZE)
+        check_choice("normalize", normalize, NORMALIZE)
 
 
 def _as_curve(values: Curve, name: str) -> Curve:

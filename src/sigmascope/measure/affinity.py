@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, SigmascopeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError, SigmascopeError
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.fit import COUPLINGS, Fit, fit
 from sigmascope.maths.samples import (
@@ -89,9 +90,9 @@ class Settings:
     coupling: str
 
     def __post_init__(self) -> None:
-        check_option("covariance", self.covariance, ESTIMATORS)
-        check_option("degenerate", self.degenerate, DEGENERATE)
-        check_option("coupling", self.coupling, COUPLINGS)
+        check_choice("covariance", self.covariance, ESTIMATORS)
+        check_choice("degenerate", self.degenerate, DEGENERATE)
+        check_choice("coupling", self.coupling, COUPLINGS)
         object.__setattr__(self, "eps", check_eps(self.eps))
 
 

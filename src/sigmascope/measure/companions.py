@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array, as_matrix, check_alike, plain, standardize
 
 __all__ = ["METRICS", "Companions", "check_metrics", "companions", "without_companions"]
@@ -166,7 +167,7 @@ def check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
     ('r2', 'cka')
     """
     if isinstance(metrics, str):
-        check_option("metrics", metrics, ("all", *METRICS))
+        check_choice("metrics", metrics, ("all", *METRICS))
         return tuple(METRICS) if metrics == "all" else (metrics,)
     if not isinstance(metrics, Sequence):
         raise OptionError(
@@ -174,7 +175,7 @@ def check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
             f"{', '.join(map(repr, METRICS))}."
         )
     for name in metrics:
-        check_option("metrics", name, METRICS)
+        check_choice("metrics", name, METRICS)
     return tuple(dict.fromkeys(metrics))
 
 

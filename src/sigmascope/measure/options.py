@@ -8,7 +8,8 @@ from typing import Any
 
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.pooling import check_pooling
-from sigmascope.errors import InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError
 from sigmascope.measure.affinity import Settings
 from sigmascope.measure.companions import check_metrics
 
@@ -50,7 +51,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     pool, activations = given["pool"], given["activations"]
     Settings(given["covariance"], given["eps"], given["degenerate"], "optimal")
     check_pooling(pool, given["samples"], given["channel_axis"], given["max_tokens"])
-    check_option("mode", given["mode"], MODES)
+    check_choice("mode", given["mode"], MODES)
     chosen_kinds(activations)
     _check_count("batch_axis", given["batch_axis"], 0, 8)
     _check_count("seed", given["seed"], 0, 2**63)

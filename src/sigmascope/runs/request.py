@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.measure.options import Options, checked_options
 from sigmascope.measure.survey import signature
 from sigmascope.store import encode
@@ -121,7 +122,7 @@ def _check_file(weights: str, networks: int) -> None:
 def _options(given: Mapping[str, Any]) -> Options:
     known = {field.name for field in fields(Options)}
     for name in given:
-        check_option("option", name, sorted(known))
+        check_choice("option", name, sorted(known))
     if not isinstance(given.get("pool", ""), str):
         raise OptionError(
             "pool is a function, which a folder of runs cannot remember. Pass a name, or "

@@ -15,7 +15,8 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError
 
 __all__ = [
     "REGULARISERS",
@@ -110,7 +111,7 @@ def projected_gradient(
 
 def norm_term(matrix: Tensor, alpha: float, weighing: str = "norm") -> Tensor:
     r"""Return $-\alpha \|P\|_F$, times $c^{-1/2}$ (weighing "rms") or $c$ ("scaled")."""
-    check_option("regulariser", weighing, REGULARISERS)
+    check_choice("regulariser", weighing, REGULARISERS)
     term: Tensor = torch.linalg.vector_norm(matrix) * (-alpha * REGULARISERS[weighing](len(matrix)))
     return term
 
@@ -145,7 +146,7 @@ def round_permutation(
     tensor([[0., 1.],
             [1., 0.]])
     """
-    check_option("method", method, ROUNDINGS)
+    check_choice("method", method, ROUNDINGS)
     values = matrix.detach().double().cpu()
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not bool(values.isfinite().all()):
         raise InputError(

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
 
 __all__ = [
     "AUGMENTATIONS",
@@ -79,7 +80,7 @@ class StitchData:
     augment: str = "none"
 
     def __post_init__(self) -> None:
-        check_option("augment", self.augment, AUGMENTATIONS)
+        check_choice("augment", self.augment, AUGMENTATIONS)
         for name in ("train", "test"):
             pair = getattr(self, name)
             if (

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.stitching.families import FAMILIES, Parameters
 from sigmascope.stitching.settings import Settings
@@ -49,8 +50,8 @@ class Stitch(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        check_option("family", family, FAMILIES)
-        check_option("style", style, STYLES)
+        check_choice("family", family, FAMILIES)
+        check_choice("style", style, STYLES)
         self.family, self.channels, self.style = family, channels, style
         self.settings = settings or Settings()
         self.scaled = True
@@ -130,7 +131,7 @@ def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str
     >>> style_of((2, 8, 20), "auto", 1), style_of((2, 16, 16, 96), "auto", 3)
     ('conv', 'linear')
     """
-    check_option("style", style, ("auto", *STYLES))
+    check_choice("style", style, ("auto", *STYLES))
     if len(shape) < 2:
         raise InputError(
             f"the value at the site has the shape {shape}, without channels. Choose another site."

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sigmascope.errors import OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import OptionError
 from sigmascope.stitching.birkhoff import REGULARISERS, ROUNDINGS
 from sigmascope.stitching.sorting import WEIGHINGS
 
@@ -89,7 +90,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
-            check_option(name, getattr(self, name), allowed)
+            check_choice(name, getattr(self, name), allowed)
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is None and name in OPTIONAL:
@@ -146,15 +147,7 @@ LEAST = {
     **dict.fromkeys(("batch", "epochs", "rank", "pass_batches"), 1),
 }
 OPTIONAL = ("pass_batches", "scale_rate")
-SHARED = (
-    "batch",
-    "epochs",
-    "front_mode",
-    "pass_batches",
-    "averaging",
-    "select_on",
-    "validation",
-)
+SHARED = ("batch", "epochs", "front_mode", "pass_batches", "averaging", "select_on", "validation")
 """What stitches that are trained together must have in common."""
 
 
@@ -213,11 +206,11 @@ def settings_for(preset: str | Settings, family: str, changes: Mapping[str, Any]
     """
     known = [field.name for field in dataclasses.fields(Settings)]
     for name in changes:
-        check_option("setting", name, known)
+        check_choice("setting", name, known)
     if isinstance(preset, Settings):
         base, different = preset, dict[str, Any]()
     else:
-        check_option("preset", preset, PRESETS)
+        check_choice("preset", preset, PRESETS)
         base, different = PRESETS[preset].settings, dict(PRESETS[preset].different.get(family, {}))
     chosen = different | dict(changes)
     epochs = chosen.get("epochs", base.epochs)

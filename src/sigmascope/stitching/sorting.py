@@ -12,7 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError
 
 __all__ = ["WEIGHINGS", "softsort", "sort_permutation"]
 
@@ -34,7 +35,7 @@ def softsort(scores: Tensor, temperature: float = 1.0, weighing: str = "softmax"
     tensor([[0., 1.],
             [1., 0.]])
     """
-    check_option("weighing", weighing, WEIGHINGS)
+    check_choice("weighing", weighing, WEIGHINGS)
     if scores.ndim != 1 or temperature <= 0:
         raise InputError(
             f"scores have the shape {tuple(scores.shape)}, temperature={temperature}. Pass "

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import left_as_it_was, unwrapped
-from sigmascope.errors import InputError, InputTypeError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
@@ -57,7 +58,7 @@ def settings_of(task: Task, preset: str | Settings) -> Settings:
     Traceback (most recent call last):
     sigmascope.errors.OptionError: rank=4 is read by family='low-rank' only, and not by 'full'. Leave it out.
     """
-    check_option("family", task.family, FAMILIES)
+    check_choice("family", task.family, FAMILIES)
     if (task.element is not None) != (task.family == "fixed"):
         raise OptionError(
             "element belongs to family='fixed', which needs one. Pass both or neither."

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.scalars import is_whole
 
@@ -130,7 +131,7 @@ def check_paired(x: Tensor, y: Tensor) -> None:
 
 def kernel_dtype(dtype: str) -> torch.dtype:
     """Return the type that products are computed in."""
-    check_option("dtype", dtype, DTYPES)
+    check_choice("dtype", dtype, DTYPES)
     return DTYPES[dtype]
 
 

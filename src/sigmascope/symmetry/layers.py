@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 from torch import nn
 
-from sigmascope.errors import check_option
+from sigmascope.checks import check_choice
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry.grams import PAIRS, check_pairs, pairs_of
@@ -99,8 +99,8 @@ def compare(
     1           0.5399  0.5502
     3           0.5190  0.5311
     """
-    check_option("group", group, GROUPS)
-    check_option("pairs", pairs, PAIRS)
+    check_choice("group", group, GROUPS)
+    check_choice("pairs", pairs, PAIRS)
     watching, settings = sorted_out(measure, options)
     titles = names or (type(model_a).__name__, type(model_b).__name__)
     with ExitStack() as stack:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
-from sigmascope.errors import InputError, OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, OptionError
 from sigmascope.measure.batches import Forward
 from sigmascope.symmetry.features import kernel_dtype
 from sigmascope.symmetry.similarity import KERNELS
@@ -61,7 +62,7 @@ class AlignmentSettings:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_option("normaliser", self.normaliser, NORMALISERS)
+        check_choice("normaliser", self.normaliser, NORMALISERS)
         kernel_dtype(self.dtype)
 
     def shown(self, group: str) -> dict[str, str]:
@@ -81,8 +82,8 @@ class KernelSettings:
     folder: str | Path | None = None
 
     def __post_init__(self) -> None:
-        check_option("kernel", self.kernel, KERNELS)
-        check_option("normalise", self.normalise, NORMALISE)
+        check_choice("kernel", self.kernel, KERNELS)
+        check_choice("normalise", self.normalise, NORMALISE)
         kernel_dtype(self.dtype)
         if not self.memory > 0:
             raise InputError(f"memory={self.memory!r} is not a positive number of bytes.")
@@ -119,7 +120,7 @@ def sorted_out(
     >>> sorted_out("procrustes", {"seed": 3, "normaliser": "live"})[1]
     AlignmentSettings(normaliser='live', dtype='float32')
     """
-    check_option("measure", measure, MEASURES)
+    check_choice("measure", measure, MEASURES)
     given: dict[str, Any] = {
         name: value
         for name, value in options.items()
@@ -133,6 +134,6 @@ def sorted_out(
             raise OptionError(
                 f"{name} belongs to measure={other!r}, not to {measure!r}. Leave it out."
             )
-        check_option("option", name, sorted(running | own))
+        check_choice("option", name, sorted(running | own))
     watching = Watching(**{name: given[name] for name in given.keys() & running})
     return watching, MEASURES[measure](**{name: given[name] for name in given.keys() & own})

@@ -17,7 +17,8 @@ import torch
 from scipy.linalg import schur
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, check_size, like
 from sigmascope.symmetry.scalars import is_real, is_whole
@@ -123,7 +124,7 @@ def rotation_powers(R: Array, powers: Sequence[float], *, orientation: str = "si
     Returns:
         (p, n, n), of the kind, type and device of R.
     """
-    check_option("orientation", orientation, ORIENTATIONS)
+    check_choice("orientation", orientation, ORIENTATIONS)
     rotation = _as_rotation(R)
     exponents = [_exponent(p) for p in powers]
     if not exponents:

@@ -8,7 +8,8 @@ of ReLU (permutations and positive scales of channels), or blind to rotations. A
 
 from __future__ import annotations
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.features import Channels, as_features, check_paired, two_axes
 from sigmascope.symmetry.results import CkaSimilarity, ProcrustesSimilarity
@@ -122,8 +123,8 @@ def cka(
     >>> round(cka(x, 2 * x[:, ::-1]).similarity, 12), round(cka(x, x**2).similarity, 3)
     (1.0, 0.839)
     """
-    check_option("group", group, GROUPS)
-    check_option("kernel", kernel, KERNELS)
+    check_choice("group", group, GROUPS)
+    check_choice("kernel", kernel, KERNELS)
     axes = two_axes(channel_axis)
     check_paired(as_features(x, "x", axes[0]), as_features(y, "y", axes[1]))
     kernels = []

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError
 from sigmascope.maths.kernels import (
     REDUCTIONS,
     Products,
@@ -160,8 +161,8 @@ class Procrustes:
         channel_axis: Channels = None,
         dtype: str = "float64",
     ) -> None:
-        check_option("group", group, GROUPS)
-        check_option("normaliser", normaliser, NORMALISERS)
+        check_choice("group", group, GROUPS)
+        check_choice("normaliser", normaliser, NORMALISERS)
         self._group, self._normaliser = group, normaliser
         self._axes = two_axes(channel_axis)
         self._sums = CrossGram(dtype=dtype)
@@ -251,8 +252,8 @@ class Kernel:
         dtype: str = "float64",
         tile: int | None = None,
     ) -> None:
-        check_option("kernel", kernel, REDUCTIONS)
-        check_option("normalise", normalise, NORMALISE)
+        check_choice("kernel", kernel, REDUCTIONS)
+        check_choice("normalise", normalise, NORMALISE)
         self.channels = self.live = 0
         self.kernel, self.normalise, self.centered = kernel, normalise, bool(centered)
         self._dtype, self._tile = kernel_dtype(dtype), tile

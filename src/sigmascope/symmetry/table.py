@@ -24,7 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sigmascope.errors import OptionError, check_option
+from sigmascope.checks import check_choice
+from sigmascope.errors import OptionError
 from sigmascope.symmetry.groups import Group
 from sigmascope.symmetry.scalars import (
     ABSOLUTE,
@@ -148,7 +149,7 @@ GROUPS: Mapping[str, Group | Callable[..., Group]] = MappingProxyType(
 
 def find_group(name: str, parameters: Mapping[str, Any]) -> Group:
     """Return the group of a row; see `sigmascope.symmetry.group`."""
-    check_option("activation", name, sorted(GROUPS))
+    check_choice("activation", name, sorted(GROUPS))
     row = GROUPS[name]
     known = [] if isinstance(row, Group) else [*inspect.signature(row).parameters]
     for key, value in parameters.items():

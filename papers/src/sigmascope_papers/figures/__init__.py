@@ -1,0 +1,1 @@
+"""Figures that only the papers draw."""

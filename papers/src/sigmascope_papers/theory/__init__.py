@@ -1,0 +1,1 @@
+"""Theory of the symmetry paper that only its figures use: orbits, counting, and GELU."""

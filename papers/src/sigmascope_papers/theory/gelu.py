@@ -1,0 +1,125 @@
+"""How far GELU is from positively homogeneous: its group has no scales, but it almost commutes with
+some.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.checks import check_choice
+from sigmascope.errors import InputError, InputTypeError
+from sigmascope.maths.samples import Array
+from sigmascope.symmetry.matrices import check_size, like
+from sigmascope.symmetry.monomial import as_vector
+from sigmascope.symmetry.scalars import Generator, as_generator
+
+__all__ = ["gelu_asymptotic_slope", "gelu_xi"]
+
+Scale = TypeVar("Scale", float, Tensor, np.ndarray[Any, Any])
+NODES = 64
+SATURATED = 8.5  # 1 - Φ beyond this is below the rounding of 1
+FAR = 14.0  # the normal density beyond this is below 1e-42
+
+
+def gelu_xi(
+    lam: Scale,
+    method: str = "quadrature",
+    *,
+    samples: int | Array = 100_000,
+    generator: Generator = None,
+) -> Scale:
+    r"""Return $\xi(\lambda) = \sqrt{\mathrm{E}\,|\mathrm{GELU}(\lambda
+    X)-\lambda\,\mathrm{GELU}(X)|^2}$, X standard normal.
+
+    It is $\lambda\sqrt{\mathrm{E}[X^2(\Phi(\lambda X)-\Phi(X))^2]}$, zero at λ = 1 only, and grows
+    like `gelu_asymptotic_slope` · λ.
+
+    Args:
+        lam: λ > 0: a number, or an array or tensor of any shape.
+        method: "quadrature", exact to rounding, or "monte-carlo", one sample for all λ.
+        samples: for Monte Carlo, how many standard normal numbers, or the numbers themselves.
+        generator: for Monte Carlo, a torch.Generator or a seed; torch's own by default.
+
+    Returns:
+        A float for a number, an array for an array, a tensor for a tensor.
+
+    Raises:
+        InputError: a λ that is not positive and finite.
+        OptionError: an unknown method.
+
+    >>> print(f"{gelu_xi(2.0):.7f}")
+    0.1766985
+    """
+    check_choice("method", method, ["quadrature", "monte-carlo"])
+    scales = _positive(lam)
+    if method == "quadrature":
+        flat = _quadrature(scales.flatten())
+    else:
+        flat = _monte_carlo(scales.flatten(), _normal_numbers(samples, generator))
+    values: Any = flat.reshape(scales.shape)
+    values = like(values, lam) if isinstance(lam, (Tensor, np.ndarray)) else float(values)
+    return values  # type: ignore[no-any-return]
+
+
+def gelu_asymptotic_slope() -> float:
+    r"""Return $\lim \xi(\lambda)/\lambda = \sqrt{\mathrm{E}[X^2(1_{X\ge0}-\Phi(X))^2]}$, about
+    0.1267538539.
+
+    Stein's lemma gives the expectation in closed form,
+    $\frac1{12}-\frac1{2\pi}\bigl(1-\frac1{\sqrt3}\bigr)$.
+
+    >>> print(f"{gelu_asymptotic_slope():.10f}")
+    0.1267538539
+    """
+    return math.sqrt(1 / 12 - (1 - 1 / math.sqrt(3)) / (2 * math.pi))
+
+
+def _quadrature(scales: Tensor) -> Tensor:
+    """Integrate over the half line, on both sides of the point where Φ(λx) has become 1; scales (m,)."""
+    nodes, weights = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(NODES))
+    middle = SATURATED / scales.clamp_min(1)
+    total = torch.zeros_like(scales)
+    for left, right in ((torch.zeros_like(middle), middle), (middle, torch.full_like(middle, FAR))):
+        half = (right - left)[:, None] / 2
+        x = left[:, None] + half * (nodes + 1)
+        density = torch.exp(-x.square() / 2) / math.sqrt(2 * math.pi)
+        total += (half * weights * density * (x * _difference(scales[:, None], x)).square()).sum(
+            dim=1
+        )
+    return scales * (2 * total).sqrt()
+
+
+def _monte_carlo(scales: Tensor, x: Tensor) -> Tensor:
+    return torch.stack(
+        [scale * (x * _difference(scale, x)).square().mean().sqrt() for scale in scales]
+    )
+
+
+def _difference(scale: Tensor, x: Tensor) -> Tensor:
+    """Return Φ(λ|x|) - Φ(|x|), of the same size as for x, by the upper tails, which keep their
+    digits where Φ is nearly 1.
+    """
+    distance = x.abs() / math.sqrt(2)
+    return (torch.erfc(distance) - torch.erfc(scale * distance)) / 2
+
+
+def _positive(lam: float | Array) -> Tensor:
+    if isinstance(lam, bool) or not isinstance(lam, (int, float, np.number, np.ndarray, Tensor)):
+        raise InputTypeError(f"lam is {lam!r:.80}. Pass a number, an array or a tensor.")
+    scales = torch.as_tensor(lam, dtype=torch.float64).detach().cpu()
+    if not bool((scales.isfinite() & (scales > 0)).all()):
+        raise InputError(
+            "ξ(λ) is defined for finite λ > 0 only: a negative factor turns GELU around."
+        )
+    return scales
+
+
+def _normal_numbers(samples: int | Array, generator: Generator) -> Tensor:
+    if isinstance(samples, (Tensor, np.ndarray)):
+        return as_vector(samples, "samples").to(torch.float64)
+    return torch.randn(check_size(samples), generator=as_generator(generator), dtype=torch.float64)

@@ -1,0 +1,111 @@
+from . import (
+    catalog as catalog,
+    dissection as dissection,
+    figures as figures,
+    runs as runs,
+    stitching as stitching,
+    symmetry as symmetry,
+)
+from .capture.activations import (
+    known_activations as known_activations,
+    register_activation as register_activation,
+)
+from .capture.record import recording as recording
+from .compare.accuracy import AccuracyFits as AccuracyFits, fit_accuracy as fit_accuracy
+from .compare.correlation import Correlations as Correlations, correlations as correlations
+from .compare.density import Densities as Densities, densities as densities
+from .compare.distances import (
+    Clustering as Clustering,
+    Distances as Distances,
+    Embedding as Embedding,
+    distances as distances,
+)
+from .compare.statistics import Statistics as Statistics, statistics as statistics
+from .dissection.result import Dissection as Dissection
+from .dissection.run import dissect as dissect
+from .errors import (
+    FileFormatError as FileFormatError,
+    GradientError as GradientError,
+    InputError as InputError,
+    InputTypeError as InputTypeError,
+    MissingExtraError as MissingExtraError,
+    NetworkError as NetworkError,
+    NoActivationError as NoActivationError,
+    OptionError as OptionError,
+    ResumeError as ResumeError,
+    SigmascopeError as SigmascopeError,
+)
+from .maths.covariance import ledoit_wolf as ledoit_wolf
+from .maths.fit import AffineMap as AffineMap, affine_map as affine_map
+from .maths.gaussians import w2_gaussian as w2_gaussian
+from .maths.transport import w2_exact as w2_exact
+from .measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
+from .measure.keep import rescore as rescore
+from .measure.signature import (
+    Coverage as Coverage,
+    Signature as Signature,
+    Site as Site,
+    Skipped as Skipped,
+    load as load,
+)
+from .measure.survey import signature as signature
+from .reporting.page import report as report
+from .stitching.result import StitchResult as StitchResult
+from .stitching.run import stitch as stitch
+
+__version__: str
+
+__all__ = [
+    "AccuracyFits",
+    "AffineMap",
+    "Affinity",
+    "Clustering",
+    "Correlations",
+    "Coverage",
+    "Densities",
+    "Dissection",
+    "Distances",
+    "Embedding",
+    "FileFormatError",
+    "GradientError",
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "NetworkError",
+    "NoActivationError",
+    "OptionError",
+    "ResumeError",
+    "SigmascopeError",
+    "Signature",
+    "Site",
+    "Skipped",
+    "Statistics",
+    "StitchResult",
+    "__version__",
+    "affine_map",
+    "affinities",
+    "affinity",
+    "catalog",
+    "correlations",
+    "densities",
+    "dissect",
+    "dissection",
+    "distances",
+    "figures",
+    "fit_accuracy",
+    "known_activations",
+    "ledoit_wolf",
+    "load",
+    "recording",
+    "register_activation",
+    "report",
+    "rescore",
+    "runs",
+    "signature",
+    "statistics",
+    "stitch",
+    "stitching",
+    "symmetry",
+    "w2_exact",
+    "w2_gaussian",
+]

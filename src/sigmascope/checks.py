@@ -1,0 +1,146 @@
+"""Checks of options: one function for a choice, a whole number, a number, a share and a seed.
+
+Every message says what was expected, what was given, and what to pass instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from sigmascope.choices import OLD_VALUES, values_of
+from sigmascope.errors import OptionError
+
+__all__ = [
+    "OLD_NAMES",
+    "check_choice",
+    "check_number",
+    "check_seed",
+    "check_share",
+    "check_whole",
+    "options_from",
+]
+
+OLD_NAMES: Mapping[str, str] = MappingProxyType(
+    {"normalise": "normalize", "normaliser": "normalizer", "regulariser": "regularizer"}
+)
+"""Options of earlier versions and of stored files -> what they are called now."""
+
+LARGEST_SEED = 2**32 - 1  # what torch, NumPy and Python all accept
+
+Options = TypeVar("Options")
+
+
+def check_choice(name: str, value: object, choices: Any) -> str:
+    """Return a value that is one of the choices; an old name for a value becomes its new one.
+
+    Args:
+        name: the option, for the message.
+        value: what was given.
+        choices: a `Literal` type, or an iterable of names.
+
+    Raises:
+        OptionError: not one of the choices; the message suggests the nearest and lists all.
+
+    >>> check_choice("coupling", "optimal", ["optimal", "paired"])
+    'optimal'
+    """
+    allowed = list(choices) if isinstance(choices, Iterable) else list(values_of(choices))
+    if isinstance(value, str):
+        if value in allowed:
+            return value
+        if OLD_VALUES.get(value) in allowed:
+            return OLD_VALUES[value]
+    near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    listing = ", ".join(repr(choice) for choice in allowed)
+    raise OptionError(f"{name}={value!r:.80} is not a valid choice.{guess} Choose from {listing}.")
+
+
+def check_whole(name: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
+    """Return a whole number within its bounds.
+
+    Raises:
+        OptionError: not a whole number, or out of bounds.
+
+    >>> check_whole("epochs", 3, 1)
+    3
+    """
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    number = int(value) if whole else 0  # type: ignore[call-overload]
+    if whole and number >= minimum and (maximum is None or number <= maximum):
+        return number
+    bounds = f">= {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    raise OptionError(f"{name} must be a whole number {bounds}, got {value!r:.80}.")
+
+
+def check_number(
+    name: str, value: object, minimum: float = 0.0, *, below: float = math.inf, strict: bool = False
+) -> float:
+    """Return a finite number with `minimum <= value < below`, or `minimum < value` if strict.
+
+    Raises:
+        OptionError: not a number, or out of bounds.
+
+    >>> check_number("rate", 0.1)
+    0.1
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value)
+        if (number > minimum if strict else number >= minimum) and number < below:
+            return number
+    upper = "" if below == math.inf else f" and < {below:g}"
+    raise OptionError(
+        f"{name} must be a number {'>' if strict else '>='} {minimum:g}{upper}, got {value!r:.80}."
+    )
+
+
+def check_share(name: str, value: object) -> float:
+    """Return a number between 0 and 1, both excluded.
+
+    Raises:
+        OptionError: anything else.
+
+    >>> check_share("validation", 0.1)
+    0.1
+    """
+    if isinstance(value, float) and 0 < value < 1:
+        return value
+    raise OptionError(f"{name} must be a number between 0 and 1, got {value!r:.80}.")
+
+
+def check_seed(value: object, name: str = "seed") -> int:
+    """Return a whole number from 0 to 2³² - 1.
+
+    Raises:
+        OptionError: anything else.
+    """
+    return check_whole(name, value, 0, LARGEST_SEED)
+
+
+def options_from(
+    kind: type[Options], given: Mapping[str, Any], base: Options | None = None
+) -> Options:
+    """Return the options object of a call: keywords on top of `base`, or of the defaults.
+
+    Args:
+        kind: a frozen dataclass that checks its values.
+        given: keywords; old names are accepted.
+        base: an options object passed on as a whole.
+
+    Raises:
+        OptionError: a name that is not an option, or a value that the dataclass rejects.
+    """
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    renamed = {OLD_NAMES.get(name, name): value for name, value in given.items()}
+    for name in renamed:
+        check_choice("option", name, names)
+    if base is None:
+        return kind(**renamed)
+    if not isinstance(base, kind):
+        raise OptionError(f"options must be a {kind.__name__}, got a {type(base).__name__}.")
+    return dataclasses.replace(base, **renamed)  # type: ignore[type-var]

@@ -1,0 +1,74 @@
+"""The values of every option that is a choice, as `Literal` types.
+
+Checks, the command line and type checkers read these types; no list of choices exists twice. The
+module does not import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+__all__ = ["OLD_VALUES", "values_of"]
+
+# Measuring
+Covariance = Literal["ledoit-wolf", "unbiased", "biased"]
+Coupling = Literal["optimal", "paired"]
+Degenerate = Literal["nan", "published"]
+Pool = Literal["channels", "published", "sum", "flatten"]
+Samples = Literal["batch", "tokens"]
+Metric = Literal["cka", "norm", "sparsity", "entropy", "r2"]
+MetricChoice = Literal["all", "cka", "norm", "sparsity", "entropy", "r2"]
+Mode = Literal["eval", "as-is"]
+Split = Literal["test", "train"]
+
+# Comparing
+Normalize = Literal["path"]
+Linkage = Literal["average", "single", "complete", "weighted", "ward"]
+
+# Symmetry
+Measure = Literal["procrustes", "cka"]
+SimilarityGroup = Literal["relu", "orthogonal"]
+Pairs = Literal["all", "diagonal"]
+Normalizer = Literal["authors", "live"]
+Kernel = Literal["max", "median"]
+ChannelNorm = Literal["channels", "none"]
+Precision = Literal["float64", "float32"]
+
+# Stitching and training
+Family = Literal[
+    "full",
+    "low-rank",
+    "lasso",
+    "relu-group",
+    "softsort",
+    "identity",
+    "least-squares",
+    "permutation",
+    "fixed",
+]
+Preset = Literal["paper", "as-run", "fast"]
+Style = Literal["auto", "conv", "linear"]
+Augmentation = Literal["none", "flip-shift"]
+Optimizer = Literal["sgd", "adam"]
+Regularizer = Literal["norm", "rms", "scaled"]
+Projection = Literal["step", "gradient", "none"]
+Rounding = Literal["hungarian", "monotone"]
+Shrinkage = Literal["gradient", "proximal"]
+Weighing = Literal["softmax", "inverse"]
+FrontMode = Literal["train", "eval"]
+Averaging = Literal["exponential", "cumulative"]
+Selection = Literal["validation", "test"]
+
+OLD_VALUES: Mapping[str, str] = MappingProxyType({"released": "published"})
+"""Values of earlier versions and of stored files -> what they are called now."""
+
+
+def values_of(choice: Any) -> tuple[str, ...]:
+    """Return the values of a `Literal` type, in order.
+
+    >>> values_of(Samples)
+    ('batch', 'tokens')
+    """
+    return tuple(get_args(choice))

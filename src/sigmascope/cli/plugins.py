@@ -1,0 +1,36 @@
+"""Commands that other distributions add: `sigmascope-papers` brings `reproduce`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+import click
+
+from sigmascope.errors import MissingExtraError
+
+__all__ = ["reproduce"]
+
+GROUP = "sigmascope.commands"
+
+
+def _load(name: str, distribution: str, short_help: str) -> click.Command:
+    """Return an installed command, or one that names the `pip install` that brings it."""
+    for found in entry_points(group=GROUP, name=name):
+        command: click.Command = found.load()
+        return command
+
+    @click.command(
+        name,
+        short_help=short_help,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+    def missing() -> None:
+        raise MissingExtraError(
+            f"`sigmascope {name}` is part of {distribution}, which is not installed. "
+            f"Install it: pip install {distribution}"
+        )
+
+    return missing
+
+
+reproduce = _load("reproduce", "sigmascope-papers", "Reproduce figures and tables of the papers.")
