@@ -76,10 +76,10 @@ def reproduce(
     zoo, such as OUT/signatures, and the same command reads it again. --smoke is for the items of
     the paper on symmetries, sym-…; those without networks run in full.
     """
-    from sigmascope_papers.table import ITEMS, PAPERS, check_names
+    from sigmascope_papers.table import ITEMS, PAPERS, check_names, prose
 
     if wanted_list:
-        _list(ITEMS, as_json)
+        _list({name: prose(name).shows for name in ITEMS}, as_json)
         return DONE
     if not names:
         raise click.UsageError("Name what to reproduce, or all; --list prints the names.")

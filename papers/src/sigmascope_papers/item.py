@@ -56,30 +56,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Item:
-    """A figure or a table.
+    """How a figure or a table is reproduced; what is said of it is in the Markdown file beside it.
 
     Attributes:
-        title: what it shows.
-        budget: networks, batches, seeds: what the measurement spends.
-        exact: what is exactly the paper's and what stands in for something else.
-        uncertainty: how far the numbers may be off, and why.
         measure: does the work; what it returns is all that the other two need.
         judge: the rule, fixed before the run: results in, one `Check` for each claim out.
         draw: results in, figures by the ending of their file names out ("" for the only one).
-        rule: how the rule came about: what was known when it was written.
-        reason: where our networks do not show what the paper says, why, as far as it is known;
-            written after the run.
     """
 
-    title: str
-    budget: str
-    exact: str
-    uncertainty: str
     measure: Callable[[Setting], Any]
     judge: Callable[[Any], list[Check]]
     draw: Callable[[Any], dict[str, Drawn]]
-    rule: str = ""
-    reason: str = ""
 
 
 def agrees(

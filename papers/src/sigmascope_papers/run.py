@@ -11,7 +11,7 @@ from sigmascope.measure.table import aligned
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.item import UNTRIED, Check, overall, tally
 from sigmascope_papers.setting import TINY, Setting
-from sigmascope_papers.table import ITEMS, item
+from sigmascope_papers.table import ITEMS, item, prose
 
 __all__ = ["ARITHMETIC", "Outcome", "load_outcome", "outcomes_in", "reproduce"]
 
@@ -29,7 +29,7 @@ class Outcome:
 
     Attributes:
         name: of the item.
-        title, budget, exact, uncertainty, rule, reason: see `Item`; the reason is ours, and so only
+        title, budget, exact, uncertainty, rule, reason: see `Prose`; the reason is ours, and so only
             where the run is. Budget, exact and uncertainty are empty for a run in a tiny size,
             since they are about one in full.
         checks: one per claim.
@@ -99,7 +99,7 @@ def reproduce(
         InputError: signatures or data that are not here, and what to do; a run in a tiny size would
             replace one in full.
     """
-    wanted, folder = item(name), Path(out)
+    wanted, told, folder = item(name), prose(name), Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if setting is None or name in ARITHMETIC:
@@ -117,16 +117,16 @@ def reproduce(
             drawn.save(folder / f"{figures[-1]}.{ending}")
     outcome = Outcome(
         name=name,
-        title=wanted.title,
-        budget="" if setting.smoke else wanted.budget,
-        exact="" if setting.smoke else wanted.exact,
-        uncertainty="" if setting.smoke else wanted.uncertainty,
+        title=told.title,
+        budget="" if setting.smoke else told.budget,
+        exact="" if setting.smoke else told.exact,
+        uncertainty="" if setting.smoke else told.uncertainty,
         checks=checks,
         verdict=overall(checks),
         figures=tuple(figures),
         seconds=round(time.perf_counter() - started, 1),
-        rule=wanted.rule,
-        reason="" if setting.told else wanted.reason,
+        rule=told.rule,
+        reason="" if setting.told else told.reason,
         run=setting.told,
     )
     write_json(folder / f"{name}.json", KIND, VERSION, encode(outcome))

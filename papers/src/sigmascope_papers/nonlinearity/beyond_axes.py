@@ -44,7 +44,7 @@ from sigmascope_papers.cast import Cast
 from sigmascope_papers.figures.years import draw_years
 from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, Check, Item, untried
 from sigmascope_papers.nonlinearity.fig5a import corner_of
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_CAST, Lineup
+from sigmascope_papers.nonlinearity.lineup import Lineup
 from sigmascope_papers.nonlinearity.published_capture import acting_twice, first_calls
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, Setting
 
@@ -327,26 +327,4 @@ def _different(found: Axes, name: str) -> Iterator[tuple[str, np.ndarray]]:
         before = own[name]
 
 
-ITEM = Item(
-    title="the paper's claims with the right axes and a clean capture",
-    budget="all networks of the cast, 2560 test images of CIFAR-10 in 5 batches; those concerned "
-    "once more",
-    exact="the published axes, and of its capture only that activations act twice; functional "
-    "calls are kept, ReLU6 is not "
-    "counted twice; float64; our networks on CIFAR-10, whose EfficientNets overwrite their "
-    "inputs as torchvision's do, and "
-    "with fewer tokens and rows than the paper's on ImageNet",
-    uncertainty="one seed of each network; the EfficientNets were trained as they are, and not as the "
-    "capture makes them, so "
-    "that its effect is what it was for the paper: scores of a network that nobody has trained",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=f"{RULE_OF_CAST}; the claim on the range (5A) was added when its margins were known, "
-    "since fig5a had failed there",
-    reason="ViTs are the most non-linear only with the published axes, and the most unlike all "
-    "others with neither; by "
-    "distance Swin and ConvNeXt are like the early networks with either axes, by their range "
-    "(5A) ConvNeXt only with the "
-    "published ones; the claims on EffNets survive",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

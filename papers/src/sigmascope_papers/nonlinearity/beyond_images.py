@@ -248,27 +248,4 @@ def _rows(name: str, one: Convergence) -> list[dict[str, Any]]:
     return rows
 
 
-ITEM = Item(
-    title="how fast the scores converge with the number of images",
-    budget=f"4 networks, batches of {SIZES[0]} to {SIZES[-1]} images, up to {MOST} of each size "
-    f"from {IMAGES} of CIFAR-10",
-    exact="the question is ours; the paper has batches of 512 images of ImageNet, and its layers "
-    "are wider than "
-    "those of our networks",
-    uncertainty="bands are those of Student's t over 16 batches, 8 of 1024 and 4 of 2048 images, without "
-    "that of the limit. "
-    "The limit leans on the form of the bias, which the mean over the calls chooses from "
-    "two; in the ResNet biases of both "
-    "signs cancel in it, most calls for themselves fit the other form better, and with that "
-    "the claim would not hold even in "
-    "direction. The larger batches contain the smaller ones, so that their errors are alike",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="written before any network was measured in batches of several sizes; its bands were "
-    "1.96 standard errors until a "
-    "review, when the numbers were known, and are those of Student's t since",
-    reason="in three of four networks the mean fits 1 / √n better than 1 / n, and by that fit the "
-    "mean bias at 512 images is "
-    "above 0.01; in the ResNet biases of both signs cancel, and single calls are farther off",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -149,22 +149,4 @@ def draw(found: Repetitions) -> dict[str, Drawn]:
     return {"": Drawn(figure, (left, right), table)}
 
 
-ITEM = Item(
-    title="the signature of VGG16 by batch size and by training",
-    budget=f"1 network on {IMAGES} test images of CIFAR-10 in batches of {len(BATCHES)} sizes; "
-    f"{len(SEEDS)} trainings on 2560 "
-    "images in 5 batches",
-    exact="batch sizes and seeds are the paper's; its VGG16 on CIFAR-10 has no published recipe or "
-    "weights, ours is narrower, "
-    "has batch norm and was trained by our recipe",
-    uncertainty="by batch size the images are the same, so that differences are due to the estimator; "
-    "384, 768 and 896 leave "
-    "out up to 640 of them. Nine trainings give a standard deviation to within about a "
-    "quarter of it",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="written before the networks were measured, with limits of our own; that the score falls "
-    "with the batch size was "
-    "known from the numbers that the authors published for AlexNet",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -226,30 +226,4 @@ def draw(found: Training) -> dict[str, Drawn]:
     return {"": drawn}
 
 
-ITEM = Item(
-    title="the signature of VGG16 at initialization and after training",
-    budget=f"VGG16 from {len(SEEDS)} seeds before and after training, 2560 test images of CIFAR-10 "
-    "in 5 batches",
-    exact="the comparison is the paper's; it trains one VGG16 on ImageNet, we a narrow one with "
-    "batch norm on CIFAR-10; both "
-    "run on CIFAR-10, the paper on all of it",
-    uncertainty="nine seeds, shown as a range; at initialization the averages of batch norm are still 0 "
-    "and 1, so that it "
-    "changes nothing there unless it uses the batch; the paper does not say how its network "
-    "is initialized, ours is by torch's "
-    "defaults, which let the outputs die out with depth",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="written before the networks were measured, for the reading without the guard, which "
-    "then turned out to have a score "
-    "for the first five or six calls alone; the two other readings were added, with the same "
-    "rules, when one seed of them was "
-    "known, and the comparisons with trained networks in batch statistics after a review, "
-    "when all seeds were known",
-    reason="the value near 1 of the last layers at initialization is that of the published guard, "
-    "which takes outputs that "
-    "hardly vary for affine; without it these layers have no score, and where batch norm "
-    "keeps them alive they are "
-    "not linear, and training lowers the mean score by 0.01 instead of 0.17",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

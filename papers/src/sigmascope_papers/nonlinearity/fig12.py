@@ -17,7 +17,7 @@ from sigmascope.figures.style import PAGE, add_panel_legend, short_names
 from sigmascope.measure.signature import Signature, Site
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.nonlinearity.fig5a import LAST
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_LEADS, Array, Lineup, known, line_up
+from sigmascope_papers.nonlinearity.lineup import Array, Lineup, known, line_up
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in
 from sigmascope_papers.setting import Setting
 
@@ -232,22 +232,4 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
     return {"": Drawn(figure, tuple(panels[: len(leads)]), table)}
 
 
-ITEM = Item(
-    title="the raw signatures of the representatives of a decade",
-    budget="9 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the claims are those of the paper's Appendix D; our networks of CIFAR-10 stand in for "
-    "its of ImageNet, a Myrtle CNN "
-    "for AlexNet; that VGG is slightly below AlexNet is left out, since the text does not "
-    "say in which of the two senses",
-    uncertainty="one seed of each network; the spread over batches stands in the titles; GoogLeNet's "
-    "printed range is that of "
-    "another network on other images",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=f"{RULE_OF_LEADS}; of ResNets it was known (fig7) that activations at the end of a block "
-    "nearly always score higher "
-    "than those inside",
-    reason="not known; our DenseNet is far shallower than the paper's, and both it and our "
-    "GoogLeNet see other images",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

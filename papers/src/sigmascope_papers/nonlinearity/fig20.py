@@ -74,29 +74,4 @@ def draw(found: Trainings) -> dict[str, Drawn]:
     )
 
 
-ITEM = Item(
-    title="one architecture stays near itself, however it is trained",
-    budget=(
-        "14 networks of one architecture and one of each other group, 2560 test images of "
-        "CIFAR-10 in 5 batches; 10 000 "
-        "permutations"
-    ),
-    exact=(
-        "dynamic time warping as in the paper; 6 trainings of ResNet-20 on CIFAR-10 instead "
-        "of 17 checkpoints of "
-        "ResNet-50; that the distances are small, which the paper says without a measure, is "
-        "judged against other "
-        "architectures"
-    ),
-    uncertainty=(
-        "two or four seeds of a training, one network of each other architecture; distances "
-        "share networks, so that pairs"
-        " are not independent"
-    ),
-    measure=measure_trainings,
-    judge=judge,
-    draw=draw,
-    rule="written before the trainings other than the usual one were measured; signatures of "
-    "ResNet-20 by its usual "
-    "training were known",
-)
+ITEM = Item(measure=measure_trainings, judge=judge, draw=draw)

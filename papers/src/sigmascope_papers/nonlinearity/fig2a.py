@@ -105,15 +105,4 @@ def _draw_scores(cases: dict[float, Case], axes: Axes) -> Drawn:
     return drawn
 
 
-ITEM = Item(
-    title="the same ReLU is affine or not, by the range of its inputs",
-    budget="20 inputs of 1000 samples, one channel",
-    exact="exactly the paper's protocol and seeds; computed in float64 where the paper used float32",
-    uncertainty="none: the draws are the paper's",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="the limits are the digits that the authors print, less the noise of their float32; that "
-    "ours agree was known "
-    "from an independent implementation",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -20,7 +20,7 @@ from sigmascope.figures.style import SMALL, short_names
 from sigmascope_papers.chance import trend
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.nonlinearity.fig5a import FEWEST, LAST, RARE
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_LEADS, Array, Lineup, line_up
+from sigmascope_papers.nonlinearity.lineup import Array, Lineup, line_up
 from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEM", "compared"]
@@ -197,21 +197,4 @@ def _draw_column(found: Between, groups: Sequence[str]) -> Drawn:
     return Drawn(figure, tuple(panels), table)
 
 
-ITEM = Item(
-    title="how far the representatives of a decade lie from each other",
-    budget="9 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the distance is the paper's, without a window and not normalised; our networks of "
-    "CIFAR-10 stand in for its of "
-    "ImageNet, a Myrtle CNN with 4 activations for AlexNet with 7",
-    uncertainty="one seed of each network; distances that are not normalised grow with the number of "
-    "activations, by which our "
-    "networks differ otherwise than the paper's; the same per step of the path is told but "
-    "not judged",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=RULE_OF_LEADS,
-    reason="not known; among ours ResNet and EfficientNet, whose scores range widest, are the "
-    "farthest from the others, and "
-    "the stand-in for AlexNet, without batch norm, is about as non-linear as the ViT",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -17,7 +17,7 @@ from scipy.signal import find_peaks
 from sigmascope.compare.density import Densities, Density, densities
 from sigmascope.figures import Drawn, draw_densities
 from sigmascope_papers.item import Check, Item, relation, untried
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_LEADS, Lineup, known, line_up
+from sigmascope_papers.nonlinearity.lineup import Lineup, known, line_up
 from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEM", "modes", "overlap"]
@@ -172,24 +172,4 @@ def draw(found: Spread) -> dict[str, Drawn]:
     return {"": draw_densities(leads, layout="stacked")} if leads else {}
 
 
-ITEM = Item(
-    title="how the scores of the representatives of a decade are spread",
-    budget="9 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the densities are the paper's, with the bandwidth of its plotting library; our networks "
-    "of CIFAR-10 stand in for "
-    "its of ImageNet, a Myrtle CNN with 4 activations for AlexNet with 7",
-    uncertainty="one seed of each network; the densities of small networks rest on few scores (Myrtle 4, "
-    "ViT 6), and Scott's "
-    "bandwidth hides modes that are near each other; 11 to 12 % of the densities of ResNet "
-    "and EfficientNet lie above 1, where "
-    "no score can be, since the kernel estimate is not cut there, as in the paper",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=f"{RULE_OF_LEADS}; of ResNets the separation of the activations inside and at the end of "
-    "a block was known (fig7), "
-    "the number of modes was not",
-    reason="Swin and ConvNeXt are more non-linear with the channels kept than with the axes as "
-    "published, see beyond-axes; "
-    "the densities of AlexNet's stand-in and of Swin rest on four and eight scores",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

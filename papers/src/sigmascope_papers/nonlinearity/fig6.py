@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit, AccuracyFits, fit_accuracy
 from sigmascope.figures import Drawn, draw_accuracy
 from sigmascope_papers.item import Check, Item, relation, untried
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_CAST
 from sigmascope_papers.setting import Setting, facts_of
 
 __all__ = ["ITEM", "Family"]
@@ -199,29 +198,4 @@ def draw(families: Mapping[str, Family]) -> dict[str, Drawn]:
     }
 
 
-ITEM = Item(
-    title="accuracy explained by the signature and by size, family by family",
-    budget=(
-        "the whole cast (23 networks of ours), 2560 test images of CIFAR-10 in 5 batches; 6 "
-        "statistics and 3 sizes per family"
-    ),
-    exact=(
-        "the paper's families, statistics and R²; our networks and their accuracy on "
-        "CIFAR-10 instead of ImageNet; depth "
-        "is the number of activations on the longest path, FLOPs are those of one image"
-    ),
-    uncertainty=(
-        "4 to 7 networks per family, one seed each, and the best of six chosen: R² near 0.8 "
-        "is common by chance, and "
-        "leave-one-out does not pay for the choice of the best of six; sizes of our networks "
-        "were chosen by hand, and "
-        "accuracies of one architecture differ by 0.2 % between seeds"
-    ),
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=RULE_OF_CAST,
-    reason="4 to 7 networks per family cannot tell six statistics apart: leave-one-out R² is "
-    "negative for most of the fits, "
-    "those on size among them",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

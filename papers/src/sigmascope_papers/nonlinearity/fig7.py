@@ -197,26 +197,4 @@ def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
     ]
 
 
-ITEM = Item(
-    title="residual connections split the activations of a network in two",
-    budget="10 networks, 2560 test images of CIFAR-10 in 5 batches",
-    exact="the paper's ResNet-20 and plain twin on CIFAR-10, trained by our recipes; 32 and 56 "
-    "layers instead of ResNet-18 and "
-    "-34 on ImageNet; the paper judges by eye",
-    uncertainty="three seeds of the pair with 20 layers, one of the deeper ones; that pair was trained "
-    "80 and 60 epochs; modes "
-    "are those of a density with Scott's bandwidth, of 19 scores in the pair with 20 layers",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="the limits of the separation were written when it was known on the first 512 images, "
-    "for all these networks: 0.98 to "
-    "1 with the connections, 0.52 to 0.58 without; what is new is that they hold on five "
-    "batches. The claims on it were called "
-    "two modes and one mode at first, which it does not measure; the counts of modes were "
-    "added after a review, when it was "
-    "known that ResNet-20 has one mode, ResNet-32 and -56 two, and the plain networks one",
-    reason="at the end of a block the scores are above those inside in ResNet-20 too, but by less "
-    "than in the deeper networks "
-    "(fig15), and the density of its 19 scores has one mode",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -246,21 +246,4 @@ def draw(found: Robustness) -> dict[str, Drawn]:
     return {"": Drawn(figure, (top, middle, bottom), table)}
 
 
-ITEM = Item(
-    title="pooling, and the number of channels with and without shrinkage",
-    budget=f"1 network on {IMAGES} images with 4 poolings; 3 functions, {len(WIDTHS)} widths, "
-    f"{DRAWS} draws, 2 estimators",
-    exact="the comparisons are the paper's; network, images, n and d are our choice, since it "
-    "names none of them",
-    uncertainty="the spread over 5 draws is drawn as a band; one network on one batch of images, with "
-    "ReLU alone",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="the limits of the top row, and the central position, were added after a pilot that had "
-    "shown how far flattening lies "
-    "from averaging; those of the other rows were set after a pilot with three draws",
-    reason="on these feature maps averaging mostly makes scores larger than at a single position, "
-    "and flattening to thousands "
-    "of channels makes every one larger still, so that they agree in order but not in value",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

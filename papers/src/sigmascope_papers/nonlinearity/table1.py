@@ -27,7 +27,6 @@ from sigmascope_papers.nonlinearity.correlated import (
     compare_row,
     measure_correlations,
 )
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_CAST
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD
 
 __all__ = ["ITEM", "consistency"]
@@ -180,28 +179,4 @@ def _spreads(found: Correlated, title: str, group: str) -> dict[str, float]:
     return {"networks": int(own.counts[place].max()), **own_stds}
 
 
-ITEM = Item(
-    title="no other metric says what the affinity score says, by groups",
-    budget=(
-        "the whole cast (23 networks of ours), those with other axes measured twice; 2560 "
-        "test images of CIFAR-10 in 5 batches"
-    ),
-    exact=(
-        "the paper's metrics by its formulas, Pearson over activations, mean and population "
-        "std over a group; our "
-        "networks on CIFAR-10, 1 to 4 in a group, instead of its own; activations of "
-        "EfficientNets are captured as they "
-        "are, not applied twice"
-    ),
-    uncertainty=(
-        "4 to 61 activations per network, which are not independent, and one seed each: a "
-        "deviation of 0.1 means nothing;"
-        " a group of one network has no std; the paper's EffNet row does not follow from its "
-        "own Table 2"
-    ),
-    measure=measure_correlations,
-    judge=judge,
-    draw=draw,
-    rule=RULE_OF_CAST,
-    reason="not known",
-)
+ITEM = Item(measure=measure_correlations, judge=judge, draw=draw)

@@ -19,7 +19,6 @@ from sigmascope_papers.nonlinearity.correlated import (
     compare_row,
     measure_correlations,
 )
-from sigmascope_papers.nonlinearity.lineup import RULE_OF_CAST
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_2
 
 __all__ = ["ITEM"]
@@ -124,26 +123,4 @@ def draw(found: Correlated) -> dict[str, Drawn]:
     }
 
 
-ITEM = Item(
-    title="correlations of the affinity score with other metrics, by networks",
-    budget=(
-        "the whole cast (23 networks of ours), those with other axes measured twice; 2560 "
-        "test images of CIFAR-10 in 5 batches"
-    ),
-    exact=(
-        "the paper's metrics by its formulas, Pearson over the activations of a network; our "
-        "networks on CIFAR-10 instead"
-        " of its own; activations of EfficientNets are captured as they are, not applied twice"
-    ),
-    uncertainty=(
-        "4 to 61 activations per network, which are not independent, and one seed each: a "
-        "deviation of 0.1 means nothing;"
-        " the sign of the paper's change in entropy is unknown; its rows of GoogLeNet and "
-        "Inception cannot come from its "
-        "code"
-    ),
-    measure=measure_correlations,
-    judge=judge,
-    draw=draw,
-    rule=RULE_OF_CAST,
-)
+ITEM = Item(measure=measure_correlations, judge=judge, draw=draw)

@@ -173,30 +173,4 @@ def draw(found: Criteria) -> dict[str, Drawn]:
     return {"": Drawn(figure, tuple(panels), rows)}
 
 
-ITEM = Item(
-    title="the affinity score of one architecture changes least between trainings",
-    budget="14 networks of one architecture and one of each other group, 2560 test images of "
-    "CIFAR-10 in 5 batches",
-    exact=(
-        "the paper's criteria; 6 trainings of ResNet-20 on CIFAR-10, 2 or 4 seeds each, "
-        "instead of 17 checkpoints of "
-        "ResNet-50, so that means and units are other ones; which averages its std is taken "
-        "over is not told, and ours is"
-        " over networks"
-    ),
-    uncertainty=(
-        "a std of 14 networks is uncertain by a fifth, and more as seeds of one training are "
-        "alike; the std of criteria "
-        "in different units do not compare, and a relative one means little for changes near "
-        "0, as of entropy"
-    ),
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="written before the trainings other than the usual one were measured; signatures of "
-    "ResNet-20 by its usual "
-    "training were known",
-    reason="over our trainings the change of sparsity varies even less; the paper's std of 0.16 for "
-    "it is that of 17 "
-    "checkpoints of several sources",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -101,33 +101,4 @@ def draw(stitches: Stitches) -> dict[str, Drawn]:
     return {"": draw_penalties(stitches, list(MYRTLE.tasks), PAPER, over="activation")}
 
 
-ITEM = Item(
-    title="what it costs to stitch two Myrtle CNNs, by the family of the stitch",
-    budget="2 pairs of 4 networks, 20 epochs in batches of 32 for each stitch (the paper: 32 pairs "
-    "of 100 networks)",
-    exact="families, penalty, architecture, data and the training of stitches are the paper's, as "
-    "its scripts ran (preset "
-    "as-run); the best epoch is chosen on a tenth of the training data, not on the test "
-    "data; the networks are ours, trained "
-    "by another recipe to about its accuracy (91.2 to 91.6 %, the paper's 91.3 %); "
-    "permutation and least-squares are ours, "
-    "computed from features without training",
-    uncertainty="error bars are the population standard deviation over two disjoint pairs; 10,000 test "
-    "images leave "
-    "about 0.3 points; the paper's numbers are right to about 0.4",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=NOT_BLIND,
-    reason="rank 1 costs less at layers 3 and 14 and more at layer 6 than in the paper, and one of "
-    "two stitches of rank 2 at "
-    "layer 6 much more; two pairs are few, and why is not known. Full stitches at layer 14 "
-    "are best in their last two epochs: "
-    "more might do better. At three of four layers the permutation of Procrustes, an element "
-    "of the group, costs less than the "
-    "trained one, so that the search falls short. Six of the eight are best after their "
-    "first epoch, and the dearest at layer "
-    "3 with 88.6 % on held-out data, where α between 0.001 and 10 and no head start come to "
-    "96 % (sym-fig13); what went wrong "
-    "with this one is not known",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

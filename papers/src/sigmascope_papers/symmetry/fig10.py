@@ -27,7 +27,7 @@ from sigmascope.figures import Drawn
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.fig9 import ALIKE
-from sigmascope_papers.symmetry.pairs import BEFORE, GROUPS, RESNET18, Pairs, draw_layers, pairs_of
+from sigmascope_papers.symmetry.pairs import GROUPS, RESNET18, Pairs, draw_layers, pairs_of
 from sigmascope_papers.symmetry.rules import near, of_dead_channels, ordered_alike
 from sigmascope_papers.symmetry.table2 import LIMITS
 
@@ -136,20 +136,4 @@ def draw(pairs: Pairs) -> dict[str, Drawn]:
     return {"": draw_layers(pairs, PAPER, live=True)}
 
 
-ITEM = Item(
-    title="layers of two ResNet-18, aligned by the symmetries of ReLU and by rotations",
-    budget="1 pair of 2 networks, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
-    "another recipe in fewer epochs; 1 "
-    "pair instead of 32. That live channels are counted is ours",
-    uncertainty="one pair, so that no deviation is known; the paper's numbers are right to about 0.01",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=BEFORE,
-    reason="our networks have no channels without output, at layer 70* or elsewhere (512 of 512 are "
-    "live), where the "
-    "paper's similarity of 0.98 needs nearly all of them dead. Ours are trained by SGD for "
-    "15 epochs to 91.6 %, the "
-    "paper's by Adam with L2 for 50 to 92.9 %; whether that makes channels die was not tried",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

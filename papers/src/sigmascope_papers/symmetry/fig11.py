@@ -20,14 +20,7 @@ from sigmascope.figures import Drawn
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.fig2 import LIMITS
-from sigmascope_papers.symmetry.pairs import (
-    BEFORE,
-    GROUPS,
-    RESNET18,
-    Pairs,
-    draw_matrices,
-    pairs_of,
-)
+from sigmascope_papers.symmetry.pairs import GROUPS, RESNET18, Pairs, draw_matrices, pairs_of
 from sigmascope_papers.symmetry.rules import below_orthogonal, decays_faster, like_their_own, near
 
 __all__ = ["ITEM", "PAPER"]
@@ -98,18 +91,4 @@ def draw(pairs: Pairs) -> dict[str, Drawn]:
     return {"": draw_matrices(pairs)}
 
 
-ITEM = Item(
-    title="CKA of the layers of two ResNet-18, up to the symmetries of ReLU and by the linear "
-    "kernel",
-    budget="1 pair of 2 networks, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
-    "another recipe in fewer epochs; 1 "
-    "pair instead of 16",
-    uncertainty="one pair, so that no deviation is known; the paper's numbers are right to about 0.01",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=BEFORE,
-    reason="as in sym-fig10: no dead channels, and another recipe of fewer epochs, after which "
-    "layers are more alike",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -67,29 +67,4 @@ def draw(found: Stitches) -> dict[str, Drawn]:
     return {"": draw_penalties(found, list(found.plan.tasks), over="stitched after")}
 
 
-ITEM = Item(
-    title="stitching two vision transformers",
-    budget="1 pair, after each of 6 blocks, 6 epochs in batches of 256",
-    exact="depth, data and families are the paper's, to which rank 4 and two computed stitches are "
-    "added; the transformers are "
-    "not: ours are ViTs with patches of 4 × 4 and 96 channels, trained for 50 epochs to "
-    "about 83 %, the paper's are compact "
-    "convolutional transformers with 256 channels of about 98 %; the best epoch is chosen on "
-    "held-out training data",
-    uncertainty="one pair instead of five; the paper has no numbers for this figure",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="written before any transformer was stitched, from the paper's text",
-    reason="at the second block it is the search: the matrix of least squares, which is computed, "
-    "costs 3.4 there, "
-    "less than the trained one. Our ViTs are small and have 83 % accuracy, the paper's "
-    "transformers 98 %. Behind the "
-    "last block only a norm, a mean over tokens and a linear layer follow, and there "
-    "everything is cheap. "
-    "In 3 of 6 stitches of the group the best epoch is in the head start, so that all scales "
-    "are 1, and in 3 of 6 the "
-    "permutation of Procrustes, an element of the group, costs less than the trained one: "
-    "the search of the fast "
-    "preset falls short there too",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

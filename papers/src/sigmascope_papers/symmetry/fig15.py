@@ -325,34 +325,4 @@ def _printed(label: str, layer: str) -> tuple[float, float]:
 WIDTHS = dict(zip(LAYERS, (64, 128, 256, 512), strict=True))
 """Layer -> channels of the Myrtle CNN."""
 
-ITEM = Item(
-    title="sparse stitches by an l1 term, beside the group of ReLU",
-    budget="2 pairs of 4 networks, 3 values of λ, 20 epochs in batches of 32",
-    exact="values of λ, threshold, training, data and architecture are the paper's; the networks "
-    "are ours, and the best epoch "
-    "is chosen on held-out training data; 2 pairs instead of 32",
-    uncertainty="an l1 term without a proximal step makes small entries swing about 0 by about rate × λ, "
-    "0.0001 here, a tenth "
-    "of the threshold; the paper's numbers are right to about 0.01 and 0.4 points",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule="written before any of the stitches with an l1 term was trained, when a pilot of four "
-    "epochs had been seen: "
-    "relu-group 4.0, 9.0, 17.1, 17.5 at layers 3, 6, 10, 14; not changed after a trial of "
-    "the optimizer, one pair at layer 14 "
-    "on 1,280 images. After a first run, with our fast preset, in which entries swung by "
-    "more than the threshold, the "
-    "comparison at equal sparsity was left open where λ = 0.1 is less sparse than λ = 0.01, "
-    "since a line through such points "
-    "says nothing; the paper's own settings, which are shown, have no such layer",
-    reason="at layer 14 λ = 0.01 is best on held-out data after two epochs of twenty, in both "
-    "pairs, when a third of the "
-    "entries has not yet vanished; in the paper, which chooses on the test data, the "
-    "stitches are as sparse as the group. The "
-    "other sparsities are within 0.15. At layer 3 the group costs more than the line, 8.0 "
-    "against 5.2; one of its two stitches "
-    "went wrong (sym-fig1). At layer 14 the line leads from the early epoch of λ = 0.01 to "
-    "the ruin of λ = 0.1, and says "
-    "little; at layers 6 and 10 it is drawn out beyond λ = 0.1",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

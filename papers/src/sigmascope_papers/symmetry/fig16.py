@@ -25,7 +25,6 @@ from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.fig2 import LIMITS
 from sigmascope_papers.symmetry.pairs import (
-    BEFORE,
     GROUPS,
     MYRTLE,
     WIDE,
@@ -161,21 +160,4 @@ def draw(widths: Widths) -> dict[str, Drawn]:
     return {"": draw_matrices(widths.constant), "decay": _draw_decay(widths)}
 
 
-ITEM = Item(
-    title="CKA of the layers of two Myrtle CNNs of constant width, up to the symmetries of ReLU "
-    "and by the linear kernel",
-    budget="2 pairs of 4 networks of constant width and 4 pairs of 8 of growing width, all 10,000 "
-    "test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
-    "another recipe, those of constant "
-    "width in fewer epochs; 2 pairs instead of 4. That both widths are compared is ours",
-    uncertainty="the standard deviation over two disjoint pairs is given; the paper gives none",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=BEFORE,
-    reason="not known; our networks of constant width are trained by SGD for 10 epochs to 88 %, and "
-    "are more alike "
-    "than the paper's at every layer. The decay with depth is there, two thirds of that at "
-    "growing width",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -27,7 +27,7 @@ from sigmascope_papers.symmetry.dissections import (
     Found,
     dissections_of,
 )
-from sigmascope_papers.symmetry.fig3 import ITEM as FIGURE_3, KNOWN, draw_parts, told
+from sigmascope_papers.symmetry.fig3 import draw_parts, told
 
 __all__ = ["ITEM"]
 
@@ -120,18 +120,4 @@ def draw(found: Found) -> dict[str, Drawn]:
     return draw_parts(found, draw_categories)
 
 
-ITEM = Item(
-    title="interpretable units of the last block under rotations, by category",
-    budget=FIGURE_3.budget,
-    exact=f"{FIGURE_3.exact}; Broden's objects, scenes, parts, textures and materials are missing, "
-    "and classes stand for the "
-    "first two",
-    uncertainty=f"{FIGURE_3.uncertainty}; with other concepts there would be other shares, so that this "
-    "says more about the "
-    "concepts than about the networks",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=f"{KNOWN}; by then it had been seen that in the own basis classes had nearly all of the "
-    "units",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

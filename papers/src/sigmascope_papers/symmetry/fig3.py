@@ -27,7 +27,6 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.dissections import (
-    CONCEPTS,
     CONVNEXT,
     NONE,
     RELU,
@@ -248,30 +247,4 @@ def draw(found: Found) -> dict[str, Drawn]:
     return draw_parts(found, draw_shares)
 
 
-ITEM = Item(
-    title="units of the last block that stay interpretable under rotations, with and without ReLU "
-    "after the addition",
-    budget="3 ResNet-20 (64 units each), 1 without ReLU after its additions, 1 ConvNeXt (192 "
-    "units); 5 rotations, 11 powers, "
-    "2,000 images",
-    exact="rotations, powers, thresholds and IoU are the paper's, beside other thresholds of ours "
-    "(top 1 %, where the paper's "
-    "is the top 0.5 %); ResNet-20 and a small ConvNeXt of CIFAR-10 instead of "
-    f"ResNet-50 and ConvNeXt of ImageNet; {CONCEPTS}",
-    uncertainty="standard deviations over networks and rotations are given; the share in the own basis "
-    "of one network of 64 "
-    "units is right to about a seventh of it; a class can be detected with an IoU of about "
-    "0.05 at most, just above the "
-    "limit of 0.04, since it covers a tenth of all pixels and a unit is active at 0.5 %",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=KNOWN,
-    reason="without ReLU after the addition one unit of 64 is interpretable at the paper's "
-    "threshold, which is too few "
-    "to judge, and that the share of ConvNeXt rises is decided by as few, from 1.0 to 3.4 of "
-    "192 units; at the top 1 % "
-    "three quarters of the share are left, against two thirds with ReLU: the direction, of "
-    "one network. "
-    "The concepts are few, and most are classes of whole images",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

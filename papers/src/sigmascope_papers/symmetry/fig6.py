@@ -113,34 +113,4 @@ def draw(stitches: Stitches) -> dict[str, Drawn]:
     return {"": draw_penalties(stitches, list(RESNET20.tasks), PAPER)}
 
 
-ITEM = Item(
-    title="what it costs to stitch two ResNet-20, by the family of the stitch",
-    budget="2 pairs of 4 networks, 6 epochs in batches of 256 for each stitch (the paper: 16 pairs "
-    "of 100 networks, 20 epochs "
-    "in batches of 32)",
-    exact="families, penalty, architecture and data are the paper's; the networks are ours, "
-    "trained by another recipe to a "
-    "higher accuracy (91.9 to 92.1 %, the paper's 89.9 %); stitches are trained faster, with "
-    "momentum and higher rates, and "
-    "their best epoch is chosen on a tenth of the training data, not on the test data; "
-    "permutation and least-squares are ours, "
-    "computed from features without training",
-    uncertainty="error bars are the population standard deviation over two pairs; 10,000 test images "
-    "leave about 0.3 points; "
-    "the paper's numbers are right to about 0.4",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=NOT_BLIND,
-    reason="the order of the layers is the paper's; the sizes are not, as far as is known because "
-    "of the networks "
-    "and the steps: ours are more accurate, and the group of ReLU is trained at a rate of 3, "
-    "which makes it cheaper "
-    "at the ends of blocks than in the paper. Inside blocks it is rank 1 that costs more "
-    "here than the group at "
-    "five layers; the paper gives no numbers of it. In 20 of 38 stitches of the group the "
-    "best epoch is in the head "
-    "start, so that all scales are 1, and in 10 of 38 the permutation of Procrustes, an "
-    "element of the group, costs less than "
-    "the trained one: the search of the fast preset falls short there",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -193,34 +193,4 @@ def draw(both: Both) -> dict[str, Drawn]:
     return {"": draw_penalties(both.resnet18, list(RESNET18.tasks), PAPER)}
 
 
-ITEM = Item(
-    title="what it costs to stitch two ResNet-18, by the family of the stitch",
-    budget="1 pair of networks, 3 epochs in batches of 256 for each stitch, without ranks 2 and 4 "
-    "(the paper: 16 pairs of 100 "
-    "networks, 20 epochs in batches of 32)",
-    exact="families, penalty, architecture and data are the paper's; the networks are ours, "
-    "trained by another recipe; "
-    "stitches are trained faster, with momentum and higher rates, and their best epoch is "
-    "chosen on a tenth of the training "
-    "data, not on the test data; shortcuts go with the half that they belong to, where the "
-    "published code exchanges three; "
-    "permutation is ours, computed from features without training",
-    uncertainty="one pair has no standard deviation; 10,000 test images leave about 0.3 points; the "
-    "paper's numbers are right "
-    "to about 0.4",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=RULE,
-    reason="at layer 70* nothing collapses here: both networks have all 512 channels there "
-    "(sym-fig10), the cut "
-    "keeps each shortcut with its half, and the stitch costs about nothing. That 27 and 45 "
-    "do not stand out is what a "
-    "correct cut gives. The group of ReLU costs less than in the paper at most layers, as in "
-    "sym-fig6. "
-    "In 5 of 17 stitches of the group the best epoch is in the head start, so that all "
-    "scales are 1, and in 4 of 17 the "
-    "permutation of Procrustes, an element of the group, costs less than the trained one: "
-    "the search of the fast preset falls "
-    "short there",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from sigmascope.figures import Drawn
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.pairs import BEFORE, GROUPS, WIDE, Pairs, draw_layers, pairs_of
+from sigmascope_papers.symmetry.pairs import GROUPS, WIDE, Pairs, draw_layers, pairs_of
 from sigmascope_papers.symmetry.rules import differ_little, falls, near, rises_last
 from sigmascope_papers.symmetry.table2 import LIMITS
 
@@ -90,20 +90,4 @@ def draw(pairs: Pairs) -> dict[str, Drawn]:
     return {"": draw_layers(pairs, PAPER, live=True)}
 
 
-ITEM = Item(
-    title="layers of two Myrtle CNNs of constant width, aligned by the symmetries of ReLU and by "
-    "rotations",
-    budget="2 pairs of 4 networks, all 10,000 test images of CIFAR-10",
-    exact="measure, data and architecture are the paper's; the networks are ours, trained by "
-    "another recipe in fewer epochs; 2 "
-    "pairs instead of 4. That live channels are counted is ours",
-    uncertainty="the standard deviation over two disjoint pairs is given, which says little",
-    measure=measure,
-    judge=judge,
-    draw=draw,
-    rule=BEFORE,
-    reason="as in sym-fig16: another recipe of fewer epochs, all 512 channels of each layer live; "
-    "what raises the "
-    "paper's relu group above its orthogonal one at layers 6 and 10, as dead channels do, is "
-    "not there",
-)
+ITEM = Item(measure=measure, judge=judge, draw=draw)
