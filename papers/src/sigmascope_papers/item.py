@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,12 @@ __all__ = [
     "VERDICTS",
     "WEAKLY",
     "Check",
+    "Finding",
     "Item",
     "agrees",
+    "claim",
+    "conclude",
+    "judge_by",
     "overall",
     "relation",
     "tally",
@@ -93,6 +98,39 @@ def relation(claim: str, expected: str, obtained: str, *, true: bool, clear: boo
 def untried(claim: str, expected: str, reason: str) -> Check:
     """Return a claim that is not testable here, with the reason."""
     return Check(claim, expected, reason, UNTESTED)
+
+
+Finding = str | tuple[str, Any] | tuple[str, Any, Any]
+"""What came out, whether the claim is true, and clearly so; or only why it is not testable here."""
+
+
+def conclude(claim: str, expected: str, finding: Finding) -> Check:
+    """Judge a claim by a finding."""
+    if isinstance(finding, str):
+        return untried(claim, expected, finding)
+    obtained, *truth = finding
+    return relation(claim, expected, obtained, true=bool(truth[0]), clear=bool(truth[-1]))
+
+
+def claim(
+    text: str, expected: str
+) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
+    """Return a decorator that turns a rule, from results to a finding, into one that judges a claim."""
+
+    def decorate(rule: Callable[[Any], Finding]) -> Callable[[Any], Check]:
+        return functools.wraps(rule)(lambda results: conclude(text, expected, rule(results)))
+
+    return decorate
+
+
+def judge_by(*rules: Callable[[Any], Check]) -> Callable[[Any], list[Check]]:
+    """Return the judge of an item that applies some rules in turn."""
+
+    def judge(results: Any) -> list[Check]:
+        return [rule(results) for rule in rules]
+
+    judge.__doc__ = "\n".join(rule.__doc__ or "" for rule in rules)
+    return judge
 
 
 def overall(checks: Sequence[Check]) -> str:
