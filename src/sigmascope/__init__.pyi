@@ -22,7 +22,7 @@ from .compare.distances import (
 )
 from .compare.statistics import Statistics as Statistics, statistics as statistics
 from .dissection.result import Dissection as Dissection
-from .dissection.run import dissect as dissect
+from .dissection.dissecting import dissect as dissect
 from .errors import (
     FileFormatError as FileFormatError,
     GradientError as GradientError,
@@ -51,7 +51,7 @@ from .measure.signature import (
 from .measure.survey import signature as signature
 from .reporting.page import report as report
 from .stitching.result import StitchResult as StitchResult
-from .stitching.run import stitch as stitch
+from .stitching.stitcher import stitch as stitch
 
 __version__: str
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 import sigmascope as sg
-from sigmascope.stitching.data import AUGMENTATIONS
+from sigmascope.training.data import AUGMENTATIONS
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.layer import STYLES
 from sigmascope.stitching.settings import PRESETS, Settings

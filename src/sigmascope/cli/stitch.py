@@ -228,13 +228,14 @@ def _stitched(
         return stitched(
             front.network.to(given["device"]),
             back.network.to(given["device"]),
-            data=_data(front, given),
+            _data(front, given),
+            site=given["at"],
             cache_front={None: False, "memory": True}.get(
                 given["cache_front"], given["cache_front"]
             ),
             checkpoint=checkpoint,
             names=(front.name, back.name),
-            **{name: given[name] for name in ("at", "family", "preset", "style", "seed")},
+            **{name: given[name] for name in ("family", "preset", "style", "seed")},
             **changes,
         )
     except Stopped as stopped:
@@ -264,10 +265,11 @@ def _setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE by the type of the setting; a value that is none of it is left as it is, to
     be refused by name.
     """
-    from sigmascope.checks import check_choice
+    from sigmascope.checks import OLD_NAMES, check_choice
     from sigmascope.stitching.settings import Settings
 
-    name, _, value = text.partition("=")
+    given, _, value = text.partition("=")
+    name = OLD_NAMES.get(given, given)
     own = next((option for option, setting in SETTINGS.items() if setting == name), None)
     if own or not value:
         raise click.UsageError(

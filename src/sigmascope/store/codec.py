@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Sequence
 
+from sigmascope.checks import OLD_NAMES
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 
 __all__ = ["decode", "encode"]
@@ -142,6 +143,8 @@ def _decode_record(kind: Hint, data: object, where: str) -> object:
     hints = _fields(kind)
     if not isinstance(data, dict):
         raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
+    # files of earlier versions have earlier names
+    data = {key if key in hints else OLD_NAMES.get(key, key): data[key] for key in data}
     for trouble, names in (
         ("missing", hints.keys() - data.keys()),
         ("unknown", data.keys() - hints.keys()),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.stitching.run import ALPHAS
+from sigmascope.stitching import ALPHAS
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.plans import ALPHA
 from sigmascope_papers.symmetry.stitches import Plan, Stitches, stitches_of

@@ -19,7 +19,7 @@ import numpy as np
 
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
-from sigmascope.stitching.run import ALPHAS
+from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.alphas import Alphas, alphas_of

@@ -113,7 +113,7 @@ def _lowest_last(found: BySlope) -> Check:
 
 
 def _as_shares(shares: Mapping[str, float]) -> Check:
-    """The same rule for slope 1, with penalties divided by accuracy minus chance."""
+    """The same rule for slope 1, with penalties split_samples by accuracy minus chance."""
     at_one, least = (
         shares.get("1", np.nan),
         _least([shares[slope] for slope in SMALL_SLOPES if slope in shares]),

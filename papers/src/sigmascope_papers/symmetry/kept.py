@@ -19,7 +19,7 @@ from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
-from sigmascope.stitching.data import StitchData, read_data
+from sigmascope.stitching import StitchData, read_data
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 

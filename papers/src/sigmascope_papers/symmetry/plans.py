@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sigmascope.stitching.run import ALPHAS, Task
+from sigmascope.stitching import ALPHAS, Task
 from sigmascope_papers.symmetry.stitches import FAMILIES, Plan
 
 __all__ = ["ALPHA", "LASSO", "LEAKY", "MYRTLE", "RESNET18", "RESNET20", "SLOPES", "TRANSFORMER"]

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from sigmascope.choices import Preset
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
-from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.run import Task, stitch_many
-from sigmascope.stitching.settings import Settings, settings_for
+from sigmascope.stitching import Settings, Stitcher, StitchResult, Task, settings_for
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.kept import (
     Kept,
@@ -68,7 +67,7 @@ class Plan:
     layers: Mapping[str, str]
     tasks: Mapping[str, Task]
     epochs: int
-    preset: str = "fast"
+    preset: Preset = "fast"
     changes: Mapping[str, Any] = field(default_factory=dict)
     smoke_sites: tuple[str, ...] = ()
 
@@ -245,15 +244,8 @@ def _trained(
         f"{plan.name}: {' → '.join(plan.names(pair))}", len(sites), shown=setting.progress
     ) as advance:
         for site in sites:
-            found = stitch_many(
-                front,
-                back,
-                list(tasks.values()),
-                at=site,
-                data=samples,
-                preset=plan.preset,
-                progress=False,
-            )
+            stitcher = Stitcher(front, back, samples, site=site, preset=plan.preset, progress=False)
+            found = stitcher.fit_many(list(tasks.values()))
             rows = [_row(label, one) for label, one in zip(tasks, found, strict=True)]
             kept = PairStitches(
                 experiment=plan.name,
