@@ -152,7 +152,7 @@ def test_what_has_no_score_is_left_out_and_told(folder: Path) -> None:
 def test_more_groups_than_networks(folder: Path) -> None:
     result = run("compare", folder, "--groups", "4")
     assert result.exit_code == 2
-    assert "--groups 4 is more than there are networks: 3." in result.stderr
+    assert "--groups 4 exceeds the number of networks, 3." in result.stderr
 
 
 def test_files_of_others_are_told(folder: Path) -> None:

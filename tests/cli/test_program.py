@@ -105,14 +105,17 @@ def test_the_package_runs_as_a_module() -> None:
         (["measure", "a/b", "--data", "embedded", "--batch-size", "0"], "0 is not in the range"),
         (
             ["measure", "a/b", "--data", "embedded", "--shard", "3/2", "-o", "r"],
-            "'3/2' is no shard. Write I/N",
+            "'3/2' is not a shard. Write I/N",
         ),
-        (["measure", "a/b", "--data", "embedded", "--shard", "1", "-o", "r"], "'1' is no shard"),
-        (["measure", "a/b", "--data", "embedded", "--shard", "1/2"], "--shard needs a folder"),
-        (["measure", "a/b", "a/b", "--data", "embedded"], "a/b is named twice"),
+        (["measure", "a/b", "--data", "embedded", "--shard", "1", "-o", "r"], "'1' is not a shard"),
+        (
+            ["measure", "a/b", "--data", "embedded", "--shard", "1/2"],
+            "--shard needs a shared directory",
+        ),
+        (["measure", "a/b", "a/b", "--data", "embedded"], "a/b is listed twice"),
         (
             ["measure", "a/b", "a/c", "--data", "embedded", "-o", "x.json"],
-            "there are 2 networks. Give a folder",
+            "there are 2 networks. Pass a directory",
         ),
         (
             ["measure", "a/b", "a/c", "--data", "embedded", "--weights", "w.pt"],
@@ -146,7 +149,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
         ),
         (
             ["measure", "sigmascope/resnet20", "--data", "embedded", "--weights", "w.pt"],
-            "weights='w.pt' is no file",
+            "weights='w.pt' does not exist",
         ),
     ],
 )
