@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.runs.folder import place_of
+from sigmascope.runs.folder import files_of
 from tests.cli.running import Forker, run, started
 from tests.runs.tiny import names_in
 
@@ -45,7 +45,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(
 ) -> None:
     names = names_in(tmp_path, "conv", "slow")
     command = ["measure", *names, *DATA, "-o"]
-    journal = place_of(tmp_path / "runs", names[1]).journal
+    journal = files_of(tmp_path / "runs", names[1]).partial
     process = forker.start(tmp_path / "streams", *command, tmp_path / "runs")
     wait_for_batches(journal, 3)
     process.send(number)
@@ -56,7 +56,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(
     assert lines[1:] == ([] if number == signal.SIGKILL else [STOPPED])
     # the batch that is being written may be taken back
     assert journal.read_bytes().count(b"\n") >= 3
-    assert not place_of(tmp_path / "runs", names[1]).signature.exists()
+    assert not files_of(tmp_path / "runs", names[1]).finished.exists()
 
     resumed = run(*command, tmp_path / "runs")
     assert resumed.exit_code == 0
