@@ -74,7 +74,7 @@ def test_one_file_goes_on_too(tmp_path: Path) -> None:
     journal = tmp_path / ".slow.json.journal"
     wait_for_batches(journal, 2)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60) == ("", f"{STOPPED}\n")
+    assert process.communicate(timeout=600) == ("", f"{STOPPED}\n")
     assert process.returncode == 130
     assert not (tmp_path / "slow.json").exists()
     assert run("measure", name, *DATA, "-o", tmp_path / "slow.json").exit_code == 0

@@ -80,7 +80,7 @@ def test_killed_at_random_moments_and_continued(tmp_path: Path) -> None:
         env={**os.environ, **threads},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

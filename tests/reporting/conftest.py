@@ -77,7 +77,7 @@ def open_file(browser: Any) -> Iterator[Callable[..., Opened]]:
     def opened(path: Path, *, width: int = 1280, height: int = 900, **options: Any) -> Opened:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(120_000)  # against a page that hangs
         context.add_init_script(WATCH)
         found = Opened(context.new_page())
         found.page.on(
