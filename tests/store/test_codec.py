@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from sigmascope.checks import check_choice
 from sigmascope.errors import (
     FileFormatError,
     InputError,
     InputTypeError,
     OptionError,
     SigmascopeError,
-    check_choice,
 )
 from sigmascope.store import decode, encode
 from sigmascope.store.documents import dump, parse
@@ -190,9 +190,9 @@ class Choice:
 
 
 def test_record_that_refuses_its_values() -> None:
-    with pytest.raises(OptionError, match="is not known"):
+    with pytest.raises(OptionError, match="is not a valid choice"):
         Choice("c")
-    with pytest.raises(FileFormatError, match=r"content\[0\]: option='c' is not known"):
+    with pytest.raises(FileFormatError, match=r"content\[0\]: option='c' is not a valid choice"):
         decode(list[Choice], [{"option": "c"}])
 
 

@@ -126,7 +126,7 @@ def test_other_run_is_named_and_kept(tmp_path: Path) -> None:
     assert "options.eps is 1e-06 there and 0.001 here" in message
     assert "seed is 0 there and absent here" in message
     assert "kind" not in message
-    assert message.endswith("Use the same settings, or choose another file.")
+    assert message.endswith("Use the same settings, choose another path, or remove it first.")
     assert len(message) < 500
     assert path.read_bytes() == data
 
