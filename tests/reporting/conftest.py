@@ -41,10 +41,8 @@ def missing(reason: str) -> Any:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed: pip install 'sigmascope[test]'")
+    from playwright.sync_api import sync_playwright
+
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         missing(f"there is no Chromium: none of {', '.join(NAMES)} is on the path")
