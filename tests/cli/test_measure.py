@@ -165,7 +165,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_shards(tmp_path: Path) -> None:
-    names = names_in(tmp_path, "conv", "wide", "slow")
+    names = names_in(tmp_path, "conv", "wide", "held")
     for index, found in ((1, 2), (2, 1), (3, 0)):
         shard = f"{index}/{3 if index == 3 else 2}"
         result = run("measure", *names, *DATA, "-o", tmp_path / "runs", "--shard", shard)

@@ -45,10 +45,10 @@ def test_what_is_named_twice_is_read_once(runs: Path) -> None:
 
 
 def test_folders_in_a_folder(tmp_path: Path, runs: Path) -> None:
-    request = asked(names_in(tmp_path, "slow"))
+    request = asked(names_in(tmp_path, "held"))
     list(measure_runs(request, tmp_path / "other"))
     made("alone", [0.5]).save(tmp_path / "alone.json")
-    assert names([tmp_path]) == ["alone", "slow", "wide", "conv"]
+    assert names([tmp_path]) == ["alone", "held", "wide", "conv"]
 
 
 def test_what_a_folder_lacks_is_noted(tmp_path: Path) -> None:

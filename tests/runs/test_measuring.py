@@ -180,7 +180,7 @@ def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: 
 
 
 def test_shards_share_a_folder(tmp_path: Path) -> None:
-    request = asked(names_in(tmp_path, "conv", "wide", "slow"))
+    request = asked(names_in(tmp_path, "conv", "wide", "held"))
     whole = list(measure_runs(request, tmp_path / "whole"))
     parts = [
         list(measure_runs(request, tmp_path / "runs", shard=Shard(index, 2))) for index in (2, 1)

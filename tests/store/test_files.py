@@ -101,7 +101,7 @@ def test_mode_link_and_pipe(tmp_path: Path) -> None:
         "import os, sys; os.umask(0o027); from sigmascope.store import write_atomic; "
         "write_atomic(sys.argv[1], b'data')"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "file"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, tmp_path / "file"], check=True, timeout=600)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
     (tmp_path / "link").symlink_to("file")
@@ -145,6 +145,6 @@ def test_store_loads_no_torch() -> None:
         "import sigmascope.store, sys; print({'torch', 'safetensors', 'numpy'} & set(sys.modules))"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600
     )
     assert run.stdout.strip() == "set()"

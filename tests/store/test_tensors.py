@@ -97,7 +97,7 @@ def test_mode_follows_the_umask(tmp_path: Path) -> None:
         "import os, sys; os.umask(0o027); from sigmascope.store import write_features; "
         "write_features(sys.argv[1], {}, {})"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "a"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a"], check=True, timeout=600)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
 
 

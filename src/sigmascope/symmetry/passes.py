@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _global_forward_hooks
 
 from sigmascope.capture.activations import kind_of_layer
-from sigmascope.capture.guard import left_as_it_was, plain_path, randomness_kept, unwrapped
+from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, recording
 from sigmascope.errors import InputError, NoActivationError
-from sigmascope.measure.batches import Batch, batches_of, placed, run_forward, tensors_in
+from sigmascope.measure.batches import Batch, batches_of, run_forward, tensors_in, to_model
 from sigmascope.symmetry.options import Watching
 
 __all__ = ["Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
@@ -33,7 +33,7 @@ afterwards.
 def tapped(model: nn.Module, watching: Watching) -> Iterator[Tap]:
     """Give a `Tap` for a network, in evaluation mode; the network is as it was when the context ends."""
     network = unwrapped(model)
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         yield Tap(network, watching)
 
 
@@ -78,7 +78,7 @@ class Tap:
             InputError: the batch has tokens that its mask hides, or no samples that could be
                 counted.
         """
-        batch = placed(item, self._network, batch_axis=self._watching.batch_axis)
+        batch = to_model(item, self._network, batch_axis=self._watching.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
             raise InputError(
                 "the attention_mask hides some tokens. Compare networks on sequences of one "

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was
+from sigmascope.capture.guard import preserve_state
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.rules import RULES
@@ -41,7 +41,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         wiring = Wiring(model, exact_eval=exact_eval)
         wiring.know(example)
         try:
-            with left_as_it_was(model, mode="eval"), watching(model, wiring, RULES):
+            with preserve_state(model, mode="eval"), watching(model, wiring, RULES):
                 output = run(model, example)
         except UNFIT as error:
             if wiring.refusal is not None:
