@@ -19,7 +19,7 @@ from sigmascope.catalog.models import model
 from sigmascope.cli.similarity import Pairs, _run, similarity
 from sigmascope.errors import InputError
 from sigmascope.store import encode
-from sigmascope.symmetry.features import DTYPES
+from sigmascope.symmetry.feature_maps import DTYPES
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import PAIRS, compare
 from sigmascope.symmetry.options import MEASURES

@@ -174,7 +174,7 @@ def test_layers_that_mix_other_axes_are_refused() -> None:
         UnmovableError, match="it mixes the last axis, and the channels of its input are on axis 1"
     ):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.Linear(32, 2)))
-    with pytest.raises(UnmovableError, match="does not normalise over the axis of the channels"):
+    with pytest.raises(UnmovableError, match="does not normalize over the axis of the channels"):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.LayerNorm([4, 32])))
     with pytest.raises(UnmovableError, match="transposed convolutions in groups"):
         move(nn.Sequential(nn.Conv2d(3, 8, 1), nn.ConvTranspose2d(8, 8, 2, groups=4)))

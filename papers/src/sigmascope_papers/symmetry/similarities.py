@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from sigmascope.errors import InputError
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.kept import best_device, images_of, kept_place, member
 
