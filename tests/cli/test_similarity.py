@@ -16,15 +16,12 @@ import torch
 
 from sigmascope.catalog.datasets import data
 from sigmascope.catalog.models import model
+from sigmascope.choices import values_of
 from sigmascope.cli.similarity import Pairs, _run, similarity
 from sigmascope.errors import InputError
 from sigmascope.store import encode
-from sigmascope.symmetry.feature_maps import DTYPES
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
-from sigmascope.symmetry.layers import PAIRS, compare
-from sigmascope.symmetry.options import MEASURES
-from sigmascope.symmetry.similarity import KERNELS
-from sigmascope.symmetry.streaming import GROUPS, NORMALISE, NORMALISERS
+from sigmascope.symmetry.layers import compare
 from tests.cli.running import document, run
 from tests.runs.tiny import names_in
 
@@ -38,21 +35,21 @@ def test_choices_are_those_of_the_library() -> None:
         if isinstance(option.type, click.Choice)
     }
     assert choices == {
-        "measure": tuple(MEASURES),
-        "group": GROUPS,
-        "pairs": tuple(PAIRS),
-        "normaliser": NORMALISERS,
-        "kernel": KERNELS,
-        "normalise": NORMALISE,
-        "dtype": tuple(DTYPES),
+        "measure": values_of(choices.Measure),
+        "group": values_of(choices.SimilarityGroup),
+        "pairs": values_of(choices.Pairs),
+        "normalizer": values_of(choices.Normalizer),
+        "kernel": values_of(choices.Kernel),
+        "normalize": values_of(choices.ChannelNorm),
+        "dtype": values_of(choices.Precision),
     }
 
 
 @pytest.mark.parametrize(
     ("measure", "options"),
     [
-        ("procrustes", {"normaliser": "live", "dtype": "float64"}),
-        ("cka", {"kernel": "median", "normalise": "none", "centered": False, "dtype": "float64"}),
+        ("procrustes", {"normalizer": "live", "dtype": "float64"}),
+        ("cka", {"kernel": "median", "normalize": "none", "centered": False, "dtype": "float64"}),
     ],
 )
 def test_options_of_a_measure_are_passed_on(

@@ -21,10 +21,10 @@ from sigmascope.errors import (
     NoActivationError,
     OptionError,
 )
+from sigmascope.symmetry.cka_similarity import cka
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.passes import Copies
-from sigmascope.symmetry.cka_similarity import cka
 from sigmascope.symmetry.procrustes_similarity import procrustes
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.symmetry.action import UnmovableError, check_equivalence, move, spaces
+from sigmascope.symmetry import UnmovableError, check_equivalence, move, spaces
 from tests.symmetry.lively import changed, images, lively
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from sigmascope.maths.kernels import accumulate_kernel, empty_kernel, scaling_of
-from sigmascope.symmetry.feature_maps import as_features
 from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.feature_maps import as_features
 from sigmascope.symmetry.procrustes_similarity import procrustes
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_similarity.npz"))
@@ -136,7 +136,7 @@ def relu_features(generator: np.random.Generator, *shape: int) -> np.ndarray:
 SIDES = st.sampled_from([(2, 2), (2, 4), (6, 2), (3, 3), (1, 5)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     widths=st.tuples(st.integers(1, 7), st.integers(1, 7)),
@@ -166,7 +166,7 @@ def moved(generator: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return (x * scales[:, None, None])[:, generator.permutation(x.shape[1])]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.integers(2, 9))
 def test_both_measures_do_not_see_the_relu_group(seed: int, channels: int) -> None:
     generator = np.random.default_rng(seed)
@@ -187,7 +187,7 @@ def rotated(seed: int, x: np.ndarray) -> np.ndarray:
     return np.einsum("oc,nchw->nohw", turn, x)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.tuples(st.integers(2, 7), st.integers(2, 7)))
 def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(
     seed: int, channels: tuple[int, int]
@@ -224,7 +224,7 @@ def test_sign_flips_are_seen_by_procrustes_only() -> None:
     assert cka(x, flipped).similarity == pytest.approx(1, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(4, 12), channels=st.integers(1, 4))
 def test_cka_stays_between_its_bounds(seed: int, n: int, channels: int) -> None:
     x, y = np.random.default_rng(seed).standard_normal((2, n, channels))

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.symmetry.feature_maps import cells_summed, ratios
-from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimilarity
 from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.feature_maps import cells_summed, ratios
 from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimilarity
 
 MEASURES: list[Callable[..., ProcrustesSimilarity | CkaSimilarity]] = [procrustes, cka]
 

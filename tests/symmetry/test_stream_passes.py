@@ -18,9 +18,9 @@ from sigmascope.capture.record import recording
 from sigmascope.symmetry import passes
 from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
 from sigmascope.symmetry.layers import compare
-from sigmascope.symmetry.similarity_options import RunOptions
 from sigmascope.symmetry.passes import tapped
 from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_options import RunOptions
 
 
 class Modules(nn.Module):

@@ -16,11 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sigmascope.errors import InputError, OptionError
 from sigmascope.maths import kernels
 from sigmascope.symmetry import procrustes_similarity
+from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
-from sigmascope.symmetry.cka_similarity import cka
-from sigmascope.symmetry.procrustes_similarity import procrustes
-from sigmascope.symmetry.cka_similarity import Kernel
-from sigmascope.symmetry.procrustes_similarity import CrossGram, Procrustes
+from sigmascope.symmetry.procrustes_similarity import CrossGram, Procrustes, procrustes
 
 
 def features(*shape: int, seed: int = 0) -> Tensor:
@@ -29,7 +27,7 @@ def features(*shape: int, seed: int = 0) -> Tensor:
     ).relu()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     cuts=st.lists(st.integers(1, 39), max_size=6, unique=True),
     group=st.sampled_from(["relu", "orthogonal"]),

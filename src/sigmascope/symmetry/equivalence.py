@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.trace import run
@@ -84,7 +84,7 @@ def check_equivalence(a: nn.Module, b: nn.Module, x: Any) -> Equivalence:
 
 def _outputs(model: nn.Module, x: Any) -> list[Tensor]:
     network = unwrapped(model)
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         return [tensor for tensor in tensors_in(run(network, x)) if tensor.numel()]
 
 

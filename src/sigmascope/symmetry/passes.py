@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _global_forward_hooks
 
 from sigmascope.capture.activations import kind_of_layer
-from sigmascope.capture.guard import left_as_it_was, plain_path, randomness_kept, unwrapped
+from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, recording
 from sigmascope.errors import InputError, NoActivationError
-from sigmascope.measure.batches import Batch, batches_of, placed, run_forward, tensors_in
+from sigmascope.measure.batches import Batch, batches_of, run_forward, tensors_in, to_model
 from sigmascope.symmetry.similarity_options import RunOptions
 
 __all__ = ["INCOMPLETE", "Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
@@ -33,7 +33,7 @@ Sink: TypeAlias = Callable[[str, Tensor], None]
 def tapped(model: nn.Module, options: RunOptions, name: str = "") -> Iterator[Tap]:
     """Yield a `Tap` of a network in evaluation mode; the network's state is restored at the end."""
     network = unwrapped(model)
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         yield Tap(network, options, name or type(model).__name__)
 
 
@@ -77,7 +77,7 @@ class Tap:
         Raises:
             InputError: the batch has masked tokens, or no samples that could be counted.
         """
-        batch = placed(item, self._network, batch_axis=self._options.batch_axis)
+        batch = to_model(item, self._network, batch_axis=self._options.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
             raise InputError(
                 "the attention_mask hides some tokens. Pass sequences of one length, unpadded."

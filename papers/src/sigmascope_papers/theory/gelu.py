@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_whole
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from sigmascope.capture.activations import ALIASES, POINTWISE, kind_of_function
 from sigmascope.capture.nested import tensors_in
-from sigmascope.symmetry.groups import Group
 from sigmascope.symmetry.group_table import GROUPS, find_group
+from sigmascope.symmetry.groups import Group
 from sigmascope.symmetry.wiring.arithmetic import ARITHMETIC_RULES
 from sigmascope.symmetry.wiring.calls import Call, Rule
 from sigmascope.symmetry.wiring.shapes import SHAPE_RULES, joined, reduced

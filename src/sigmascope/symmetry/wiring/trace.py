@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.capture.activations import function_name
-from sigmascope.capture.guard import left_as_it_was
+from sigmascope.capture.guard import preserve_state
 from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.calls import Call
@@ -56,7 +56,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         wiring = Wiring(model, exact_eval=exact_eval)
         wiring.know(example)
         try:
-            with left_as_it_was(model, mode="eval"), _traced(model, wiring):
+            with preserve_state(model, mode="eval"), _traced(model, wiring):
                 output = run(model, example)
         except UNFIT as error:
             if wiring.refusal is not None:

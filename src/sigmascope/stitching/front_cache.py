@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was
+from sigmascope.capture.guard import preserve_state
 from sigmascope.errors import InputError
 from sigmascope.stitching.data import Feed, StitchData
 from sigmascope.stitching.families import Moments
@@ -102,7 +102,7 @@ class FrontCache:
             # two runs may share the folder
             self._folder = Path(tempfile.mkdtemp(prefix="front-", dir=self._parent))
         try:
-            with left_as_it_was(self._front, mode="eval"):
+            with preserve_state(self._front, mode="eval"):
                 self._run()
         except BaseException:
             self.close()
@@ -190,7 +190,7 @@ class FrontCache:
 
 def _few(front: nn.Module, feed: Feed) -> Values:
     """Return what a front puts out for two samples."""
-    with left_as_it_was(front, mode="eval"):
+    with preserve_state(front, mode="eval"):
         values: Values = front(next(feed.batches(2))[1])
     return values
 
@@ -213,7 +213,7 @@ def _repeats(front: nn.Module, feed: Feed, mode: str) -> bool:
     _, inputs, _ = next(iter(feed.batches(BATCH)))
     some = inputs[: max(2, len(inputs) // 2)]
     buffers = buffers_of(front)
-    with left_as_it_was(front, mode="eval"):
+    with preserve_state(front, mode="eval"):
         expected = front(inputs)
         for module in front.modules():
             module.training = mode == "train"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.checks import check_choice
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array
@@ -229,7 +229,7 @@ def _check_classes(
     """Refuse networks with different numbers of logits, and labels that none of these stands for."""
     counts = []
     for network in map(unwrapped, networks):
-        with left_as_it_was(network, mode="eval"):
+        with preserve_state(network, mode="eval"):
             counts.append(network(few).shape[-1])
     if counts[0] != counts[1]:
         raise InputError(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
+from sigmascope.capture.guard import preserve_state, randomness_kept, unwrapped
 from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
@@ -357,6 +357,6 @@ def _own_accuracies(front: nn.Module, back: nn.Module, feed: Feed) -> tuple[floa
     found = []
     for network in (front, back):
         plain = copy.deepcopy(unwrapped(network))
-        with left_as_it_was(plain, mode="eval"):
+        with preserve_state(plain, mode="eval"):
             found.append(accuracy_of(plain, feed))
     return found[0], found[1]

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was
+from sigmascope.capture.guard import preserve_state
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.stitching.data import Feed, StitchData, check_labels, divided
@@ -40,7 +40,7 @@ def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Mo
         network.get_submodule(layer).register_forward_hook(lambda *_: ended.append(len(first)))
     )
     try:
-        with left_as_it_was(network, mode="eval"):
+        with preserve_state(network, mode="eval"):
             network(inputs)
     finally:
         for handle in handles:
@@ -177,7 +177,7 @@ def check_classes(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
         InputError: naming the least and the largest label, and the number of classes.
         NetworkError: the network does not put out logits.
     """
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         logits = network(inputs)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise NetworkError(
@@ -191,7 +191,7 @@ def check_classes(network: nn.Module, inputs: Tensor, data: StitchData) -> None:
 def accuracy(network: nn.Module, feed: Feed) -> float:
     """Return the accuracy of a network in evaluation mode, in percent: correct answers / all answers."""
     correct = torch.zeros((), dtype=torch.long, device=feed.labels.device)
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         for _, inputs, labels in feed.batches(EVALUATION):
             correct += (network(inputs).argmax(dim=1) == labels).sum()
     return 100 * int(correct) / len(feed)

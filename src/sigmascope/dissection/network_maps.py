@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.pooling import Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.checks import check_choice
@@ -21,9 +21,9 @@ from sigmascope.measure.batches import (
     Forward,
     batches_of,
     fingerprint_of_batch,
-    placed,
     run_forward,
     tensors_in,
+    to_model,
 )
 
 __all__ = ["SIDES", "Features", "as_features", "network_features"]
@@ -137,7 +137,7 @@ def network_features(
                     "order: shuffle=False."
                 )
             # Entered for each batch, so that whoever reads is never inside.
-            with left_as_it_was(network, mode="eval"), _Watch(network, site, side) as watch:
+            with preserve_state(network, mode="eval"), _Watch(network, site, side) as watch:
                 maps = watch.run(item, forward or run_forward)
             room -= maps.nbytes
             if room >= 0:
@@ -176,7 +176,7 @@ class _Watch:
 
     def run(self, item: object, forward: Forward) -> Tensor:
         """Return the features (n, c, h, w) of a batch."""
-        batch = placed(item, self._network, batch_axis=0)
+        batch = to_model(item, self._network, batch_axis=0)
         if self._recorder is None or not batch.size:
             raise InputError(
                 "the number of samples in a batch cannot be told. Yield tensors, tuples or "
