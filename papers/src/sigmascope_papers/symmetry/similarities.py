@@ -11,7 +11,8 @@ import torch
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.kept import (
     best_device,
