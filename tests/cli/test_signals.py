@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.runs.folder import place_of
+from sigmascope.runs.folder import files_of
 from tests.cli.running import Forker, run, started
 from tests.runs.tiny import hold, let_go, names_in, wait_until_held
 
@@ -38,7 +38,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(
     names = names_in(tmp_path, "conv", "held")
     hold(tmp_path, after=4)
     command = ["measure", *names, *DATA, "-o"]
-    journal = place_of(tmp_path / "runs", names[1]).journal
+    journal = files_of(tmp_path / "runs", names[1]).partial
     process = forker.start(tmp_path / "streams", *command, tmp_path / "runs")
     wait_until_held(tmp_path)
     process.send(number)
@@ -48,7 +48,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(
     assert lines[0].startswith(f"1/2 {names[0]}: measured in ")
     assert lines[1:] == ([] if number == signal.SIGKILL else [STOPPED])
     assert journal.read_bytes().count(b"\n") == 1 + 4
-    assert not place_of(tmp_path / "runs", names[1]).signature.exists()
+    assert not files_of(tmp_path / "runs", names[1]).finished.exists()
 
     let_go(tmp_path)
     resumed = run(*command, tmp_path / "runs")

@@ -232,7 +232,7 @@ OTHER: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "metrics": (
         lambda path: sg.signature(network(), batches(), resume=path, metrics="cka"),
-        r"options\.metrics is \[\] there",
+        r"options\.metrics: cka only here",
     ),
     "seed": (
         lambda path: sg.signature(network(), batches(), resume=path, seed=1),

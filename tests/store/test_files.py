@@ -110,16 +110,16 @@ def test_mode_link_and_pipe(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"through the link"
 
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe is a device or a pipe, .* Give the name of a file"):
+    with pytest.raises(InputError, match=r"pipe is a device or a pipe, .* Pass the name of a file"):
         write_atomic(tmp_path / "pipe", b"data")
-    with pytest.raises(FileFormatError, match="pipe is a folder, a device or a pipe"):
+    with pytest.raises(FileFormatError, match="pipe is a directory, a device or a pipe"):
         read_bytes(tmp_path / "pipe")
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is a folder\. Give the name of a file in it"):
+    with pytest.raises(InputError, match=r"is a directory\. Pass the name of a file in it"):
         write_atomic(tmp_path, b"data")
-    with pytest.raises(FileFormatError, match="is a folder"):
+    with pytest.raises(FileFormatError, match="is a directory"):
         read_bytes(tmp_path)
     with pytest.raises(FileNotFoundError, match="nothing"):
         read_bytes(tmp_path / "nothing")
@@ -134,8 +134,7 @@ def test_limit_is_checked_before_reading(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(
-        FileFormatError,
-        match=r"sparse has 1099511627776 bytes, more than the 268435456 that are read",
+        FileFormatError, match=r"sparse has 1099511627776 bytes; the limit is 268435456"
     ):
         read_bytes(path)
     check_source(path)

@@ -170,7 +170,7 @@ def test_bad_input_changes_nothing(tmp_path: Path) -> None:
         Journal.open(path, {"eps": math.nan})
     with pytest.raises(InputTypeError, match="The header is a list"):
         Journal.open(path, [])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         Journal.open(tmp_path, HEADER)
     assert os.listdir(tmp_path) == []
     data = started(path)

@@ -191,9 +191,9 @@ def test_sound_file_from_elsewhere(tmp_path: Path) -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="missing"):
         read_features(tmp_path / "missing")
-    with pytest.raises(FileFormatError, match="is a folder"):
+    with pytest.raises(FileFormatError, match="is a directory"):
         read_features(tmp_path)
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         write_features(tmp_path, {}, {})
 
 
