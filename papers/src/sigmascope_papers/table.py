@@ -32,7 +32,9 @@ PREFIXES = {"symmetry": "sym-"}
 SHARED: dict[str, str] = {
     "nonlinearity.functions": "fig2a fig2b fig2c",
     "nonlinearity.redshift": "fig4a fig4b",
+    "nonlinearity.vgg16": "fig10 fig11",
     "nonlinearity.sizes": "fig13 fig14 fig15",
+    "nonlinearity.grouping": "fig16 fig17",
 }
 """Module -> the items in its table `ITEMS`; any other item is the `ITEM` of a module of its own."""
 MODULES = {name: module for module, names in SHARED.items() for name in names.split()}
