@@ -32,9 +32,11 @@ PREFIXES = {"symmetry": "sym-"}
 SHARED: dict[str, str] = {
     "nonlinearity.functions": "fig2a fig2b fig2c",
     "nonlinearity.redshift": "fig4a fig4b",
+    "nonlinearity.vgg16": "fig10 fig11",
     "nonlinearity.sizes": "fig13 fig14 fig15",
     "symmetry.similarity_items": "sym-fig2 sym-fig5 sym-fig9 sym-fig10 sym-fig11 sym-fig16 "
     "sym-table2 sym-table4",
+    "nonlinearity.grouping": "fig16 fig17",
 }
 """Module -> the items in its table `ITEMS`; any other item is the `ITEM` of a module of its own."""
 MODULES = {name: module for module, names in SHARED.items() for name in names.split()}
