@@ -202,7 +202,7 @@ def test_damage_is_named(
 
 
 def test_bad_choices_are_named(folder: Path) -> None:
-    with pytest.raises(OptionError, match="'colour' is not a valid choice. Did you mean 'color'"):
+    with pytest.raises(OptionError, match=r"'colour' is not a valid choice\. Did you mean 'color'"):
         read_broden(folder, categories=["colour"])
     with pytest.raises(
         OptionError, match=r"split='test' is not a valid choice\. Choose from 'train', 'val'"

@@ -19,7 +19,6 @@ from sigmascope.errors import InputError, NetworkError, OptionError
 from sigmascope.symmetry.groups import group
 from sigmascope.symmetry.rotations import random_rotation
 from sigmascope.training.data import StitchData
-from sigmascope.training.replay import Step
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_rotations.npz")
 QUICK = FineTuning(epochs=4, batch=32, rate=1e-2)
@@ -251,8 +250,7 @@ def test_labels_outside_the_classes_are_refused(shift: int, range_: str) -> None
         ((inputs, labels), (inputs, labels + shift)),
     ):
         with pytest.raises(
-            InputError,
-            match=f"labels range from {range_}, but the network has 4 output classes, 0 to 3",
+            InputError, match=f"labels range from {range_}, but the network has 4 output classes, 0"
         ):
             rotation_penalty(trained(), "0", torch.eye(8), given)
 
@@ -286,32 +284,3 @@ def test_training_that_diverges_is_named() -> None:
         rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
     with pytest.raises(InputError, match=r"training diverged in epoch 1: .*a network in float32"):
         rotation_penalty(trained().half(), "0", random_rotation(8, 0), data(), settings=QUICK)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_captured_step_is_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run() -> RotationPenalty:
-        settings = FineTuning(epochs=6, batch=32, rate=1e-2, drops=2)
-        return rotation_penalty(
-            trained().cuda(), "0", random_rotation(8, 0), data(), settings=settings, progress=False
-        )
-
-    captured = run()
-    monkeypatch.setattr(Step, "__call__", lambda self, *inputs: self._run(*inputs))
-    plain = run()
-    assert captured.base_accuracy == plain.base_accuracy
-    # of 51 samples, after atomics that round at random
-    assert captured.history == pytest.approx(plain.history, abs=4)
-    assert captured.accuracy == pytest.approx(plain.accuracy, abs=2)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_ends_where_the_cpu_does() -> None:
-    runs = [
-        rotation_penalty(
-            trained().to(device), "0", random_rotation(8, 0), data(), settings=QUICK, progress=False
-        )
-        for device in ("cpu", "cuda")
-    ]
-    assert runs[0].start_accuracy == pytest.approx(runs[1].start_accuracy, abs=1)
-    assert runs[0].accuracy == pytest.approx(runs[1].accuracy, abs=4)

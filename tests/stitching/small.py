@@ -61,7 +61,7 @@ def trained(seed: int = 0) -> nn.Sequential:
 
 def moved(seed: int = 4) -> nn.Module:
     """The same function with its channels permuted and scaled."""
-    return move(trained(), generator=seed, log_std=0.5)
+    return move(trained(), seed=seed, log_std=0.5)
 
 
 class Dropping(nn.Module):

@@ -42,7 +42,7 @@ def answers(network: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor]:
 def test_theorem_4_2_on_sequences(at: str) -> None:
     network = conv1d()
     samples = answers(network, sequences()[0])
-    other = move(network, generator=3, example_input=samples[0])
+    other = move(network, seed=3, example_input=samples[0])
     given: dict[str, Any] = {
         "at": at,
         "data": (samples, samples),

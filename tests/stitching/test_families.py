@@ -223,9 +223,9 @@ def test_style_of() -> None:
     assert [style_of((2, 4, 3), "auto", axis) for axis in (1, 2)] == ["conv", "linear"]
     assert [style_of((2, 3, 4, 4), "auto", axis) for axis in (1, 3)] == ["conv", "linear"]
     for shape in ((2, 4, 3), (2, 3, 4, 4)):
-        with pytest.raises(sg.OptionError, match="channel axis .* is unknown"):
+        with pytest.raises(sg.OptionError, match=r"channel axis .* is unknown"):
             style_of(shape, "auto")
-    with pytest.raises(sg.OptionError, match="channel axis .* is 2"):
+    with pytest.raises(sg.OptionError, match=r"channel axis .* is 2"):
         style_of((2, 3, 4, 4), "auto", 2)
     assert style_of((2, 3, 4), "conv") == "conv"
     with pytest.raises(sg.InputError, match="without channels"):

@@ -149,7 +149,7 @@ def test_only_the_fast_preset_does_it() -> None:
 
 def test_adam_does_not_tell_how_far_it_steps() -> None:
     with pytest.raises(
-        sg.OptionError, match="shrinkage='proximal' needs .* optimizer='adam'.*'gradient'"
+        sg.OptionError, match=r"shrinkage='proximal' needs .* optimizer='adam'.*'gradient'"
     ):
         lasso(optimizer="adam")
     assert lasso(optimizer="adam", shrinkage="gradient", epochs=1, rate=1e-3).notes == ()

@@ -391,7 +391,7 @@ def test_a_checkpoint_of_another_run_is_refused(
             short(trained(), moved(), checkpoint=file)
     with pytest.raises(
         sg.ResumeError,
-        match=r"another run: cache_front is False .* stitches\.1\.settings\.front_mode is 'train' there",
+        match=r"another run: cache_front is .* stitches\.1\.settings\.front_mode is 'train' there",
     ):
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")
@@ -434,7 +434,7 @@ def test_a_checkpoint_knows_its_element(tmp_path: Path) -> None:
         "progress": False,
     }
     stitch_many(trained(), moved(), tasks, **given)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: stitches.2.element is "):
+    with pytest.raises(sg.ResumeError, match=r"belongs to another run: stitches\.2\.element is "):
         stitch_many(trained(), moved(), other, **given)
     stitch_many(trained(), moved(), tasks, **given)
 
@@ -585,9 +585,9 @@ def test_an_alpha_that_diverges_is_never_chosen() -> None:
 
 def test_wrong_questions() -> None:
     front, back = trained(), moved()
-    with pytest.raises(sg.OptionError, match="family='fixed' and element=... belong together"):
+    with pytest.raises(sg.OptionError, match=r"family='fixed' and element=\.\.\. belong together"):
         short(front, back, family="fixed")
-    with pytest.raises(sg.OptionError, match="family='fixed' and element=... belong together"):
+    with pytest.raises(sg.OptionError, match=r"family='fixed' and element=\.\.\. belong together"):
         short(front, back, family="full", element=torch.eye(8))
     with pytest.raises(sg.OptionError, match="site='relu' is not in this network"):
         short(front, back, at="relu")
@@ -615,7 +615,7 @@ def test_wrong_questions() -> None:
 
 
 def test_dropout_and_tokens() -> None:
-    """Random layers are active in training and reproducible; tokens are stitched on their last axis."""
+    """Random layers are active in training and reproducible; tokens have their channels last."""
 
     class Tokens(nn.Module):
         def __init__(self) -> None:

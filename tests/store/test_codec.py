@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Optional
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from sigmascope.checks import check_choice
 from sigmascope.errors import (
@@ -86,13 +86,11 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-@settings(deadline=None)
 @given(reports)
 def test_round_trip_is_exact(report: Report) -> None:
     assert same(decode(Report, parse(dump(encode(report)))), report)
 
 
-@settings(deadline=None)
 @given(st.lists(sites, max_size=3), st.dictionaries(text, numbers))
 def test_containers_of_records(found: list[Site], scores: dict[str, float]) -> None:
     assert same(decode(list[Site], encode(found)), found)

@@ -67,7 +67,7 @@ def test_what_is_no_data_is_refused(given: object, error: type[Exception], match
 
 
 def test_what_is_no_pair_is_refused() -> None:
-    with pytest.raises(sg.InputTypeError, match="batches must be a pair .* got a int"):
+    with pytest.raises(sg.InputTypeError, match=r"batches must be a pair .* got a int"):
         as_data(3)
     with pytest.raises(sg.InputTypeError, match="test must be a pair of tensors"):
         StitchData(pair(), [1, 2])  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sigmascope.store.codec import decode, encode
 from sigmascope.store.documents import kind_of, read_json, write_json
-from sigmascope.store.features import read_features, write_features
+from sigmascope.store.tensors import read_features, write_features
 from sigmascope.store.files import write_atomic
 from sigmascope.store.journal import Journal
 from sigmascope.store.kept import KeptRun, check_identity, claim, differences

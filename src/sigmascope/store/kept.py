@@ -17,6 +17,7 @@ from typing import Any
 from sigmascope.checks import OLD_NAMES
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import ResumeError
+from sigmascope.store.codec import encode
 from sigmascope.store.files import Location
 
 __all__ = ["KeptRun", "check_identity", "claim", "differences", "lock"]
@@ -44,38 +45,26 @@ class KeptRun:
         """Return a context that reserves the run for this process; see `claim`."""
         return claim(self.lock)
 
-    def discard_partial(self) -> None:
-        """Remove what a finished run no longer needs."""
-        self.partial.unlink(missing_ok=True)
 
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> list[str]:
+def differences(there: object, here: object) -> list[str]:
     """Return one phrase per value in which two identities differ, sorted by name.
 
-    Option names and values of earlier versions count as their current ones.
+    Args:
+        there: an identity: a dict or a dataclass, as `encode` takes them.
+        here: another one. Option names and values of earlier versions count as their current ones.
 
     >>> differences({"a": {"b": 1}, "names": ["x", "y"]}, {"a": {"b": 3}, "names": ["y"]})
     ['a.b is 1 there and 3 here', 'names: x only there']
     """
-    there, here = _current(there), _current(here)
-    phrases = []
-    for key in sorted(there.keys() | here.keys()):
-        name, old, new = f"{prefix}{key}", there.get(key, ABSENT), here.get(key, ABSENT)
-        if isinstance(old, dict) and isinstance(new, dict):
-            phrases += differences(old, new, f"{name}.")
-        elif _are_names(old) and _are_names(new) and old != new:
-            phrases += _unequal_names(name, old, new)
-        elif old != new:
-            phrases.append(f"{name} is {_shown(old)} there and {_shown(new)} here")
-    return phrases
+    return _compared("", _current(encode(there)), _current(encode(here)))
 
 
-def check_identity(source: Location, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+def check_identity(source: Location, there: object, here: object) -> None:
     """Raise unless what `source` holds belongs to this run.
 
     Args:
         source: the file or directory, for the message.
-        there: the identity it was written with.
+        there: the identity it was written with; see `differences`.
         here: the identity of this run.
 
     Raises:
@@ -148,24 +137,30 @@ def _current(value: Any) -> Any:
     """Return an identity in the words of this version."""
     if isinstance(value, Mapping):
         return {OLD_NAMES.get(name, name): _current(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_current(item) for item in value]
     return OLD_VALUES.get(value, value) if isinstance(value, str) else value
 
 
-def _are_names(value: object) -> bool:
-    return (
-        isinstance(value, (list, tuple))
-        and all(isinstance(item, str) for item in value)
-        and len(set(value)) == len(value)
-    )
+def _compared(name: str, old: Any, new: Any) -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = [
+            (f"{name}.{key}".lstrip("."), old.get(key, ABSENT), new.get(key, ABSENT))
+            for key in sorted(old.keys() | new.keys())
+        ]
+        return [phrase for pair in pairs for phrase in _compared(*pair)]
+    if old == new:
+        return []
+    if _are(dict, old) and _are(dict, new) and len(old) == len(new):
+        pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(old, new, strict=True))]
+        return [phrase for pair in pairs for phrase in _compared(*pair)]
+    if _are(str, old) and _are(str, new) and len({*old}) == len(old) and len({*new}) == len(new):
+        sides = {"there": {*old} - {*new}, "here": {*new} - {*old}}
+        found = [f"{name}: {', '.join(sorted(one))} only {at}" for at, one in sides.items() if one]
+        return found or [f"{name}: in another order"]
+    shown = ("absent" if value is ABSENT else reprlib.repr(value) for value in (old, new))
+    return ["{} is {} there and {} here".format(name, *shown)]
 
 
-def _unequal_names(name: str, old: Any, new: Any) -> list[str]:
-    sides = {"there": set(old) - set(new), "here": set(new) - set(old)}
-    phrases = [
-        f"{name}: {', '.join(sorted(only))} only {side}" for side, only in sides.items() if only
-    ]
-    return phrases or [f"{name}: in another order"]
-
-
-def _shown(value: object) -> str:
-    return "absent" if value is ABSENT else reprlib.repr(value)
+def _are(kind: type, values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
