@@ -34,6 +34,7 @@ from .errors import (
     OptionError as OptionError,
     ResumeError as ResumeError,
     SigmascopeError as SigmascopeError,
+    UnknownSiteError as UnknownSiteError,
 )
 from .maths.covariance import ledoit_wolf as ledoit_wolf
 from .maths.fit import AffineMap as AffineMap, affine_map as affine_map
@@ -81,6 +82,7 @@ __all__ = [
     "Skipped",
     "Statistics",
     "StitchResult",
+    "UnknownSiteError",
     "__version__",
     "affine_map",
     "affinities",

@@ -13,6 +13,7 @@ __all__ = [
     "OptionError",
     "ResumeError",
     "SigmascopeError",
+    "UnknownSiteError",
 ]
 
 
@@ -49,8 +50,14 @@ class NoActivationError(SigmascopeError, ValueError):
 
 
 class FileFormatError(SigmascopeError, ValueError):
-    """A file is not what it should be: truncated, foreign, newer than this version, or hostile."""
+    """A file is not a sigmascope file of the expected kind, is corrupt, or too new to be read."""
 
 
 class ResumeError(SigmascopeError, ValueError):
-    """A run cannot be continued: its file belongs to another network, other data or other settings."""
+    """A run cannot be resumed: its file belongs to another network, other data or other options."""
+
+
+class UnknownSiteError(SigmascopeError, KeyError):
+    """A signature has no site of this name."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message quoted

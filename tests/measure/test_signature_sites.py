@@ -138,7 +138,7 @@ def test_a_bad_call_costs_the_others_nothing(case: str, metrics: Any) -> None:
 def test_all_is_well_without_them() -> None:
     """Negative control."""
     coverage = FINE.coverage
-    assert (coverage.seen, coverage.scored, coverage.failed, coverage.skipped, coverage.silent) == (
+    assert (coverage.seen, coverage.scored, coverage.failed, coverage.skipped, coverage.never_called) == (
         2,
         2,
         0,
@@ -335,8 +335,8 @@ def test_branches_between_batches(ways: list[int], expected: list[tuple[str, int
     assert [kind for kind in kinds if kind in ("gelu", "silu")] == ["gelu", "silu"] * (1 in ways)
     assert result.batches == len(ways)
     gelu = () if 1 in ways else ("gelu",)
-    assert result.coverage.silent == (*gelu, "never.0", "never.1")
-    assert f"{len(result.coverage.silent)} activation modules never ran" in str(result.coverage)
+    assert result.coverage.never_called == (*gelu, "never.0", "never.1")
+    assert f"{len(result.coverage.never_called)} activation modules never ran" in str(result.coverage)
     assert result.coverage.seen == len(expected)
 
 

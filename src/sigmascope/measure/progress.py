@@ -1,4 +1,4 @@
-"""A progress bar with the time that is left, on a terminal; nothing elsewhere."""
+"""A progress bar with the remaining time, on a terminal only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ Advance: TypeAlias = Callable[[], None]
 
 @contextmanager
 def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Advance]:
-    """Give a function to be called after each step; the bar shows only where standard error is a
-    terminal.
-    """
+    """Yield a function to call after each step; the bar shows only if stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda: None
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -189,12 +189,15 @@ def _measured(manner: _Manner, name: str, place: Place | None) -> tuple[Signatur
 
 
 def _signature(manner: _Manner, entry: Model, journal: Path | None) -> Signature:
-    options = manner.request.options
     batches = _data(manner.request, entry.transform)
-    given = {field.name: getattr(options, field.name) for field in fields(options)}
     entry.network.to(manner.device)
     return signature(
-        entry.network, batches, name=entry.name, resume=journal, progress=manner.progress, **given
+        entry.network,
+        batches,
+        name=entry.name,
+        resume=journal,
+        progress=manner.progress,
+        options=manner.request.options,
     )
 
 

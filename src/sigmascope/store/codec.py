@@ -19,6 +19,8 @@ Hint = typing.Any  # type[...], tuple[X, ...], X | None: what stands behind the 
 Item = tuple[Hint, object, str]  # its hint, itself and its place
 
 LEAF, OPTIONAL = "leaf", "optional"
+# Metadata of a field: its name in older files; whether older files lack it and its default holds.
+FORMERLY, LATER = "formerly", "later"
 LEAVES = {
     str: "a string",
     bool: "true or false",
@@ -138,10 +140,23 @@ def _decode(hint: Hint, data: typing.Any, where: str) -> object:
     return _decode_record(shape, data, where)
 
 
+def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
+    """Return stored fields under their present names, with the defaults of those added since."""
+    data = dict(data)
+    for field in dataclasses.fields(kind):
+        old = field.metadata.get(FORMERLY)
+        if old in data and field.name not in data:
+            data[field.name] = data.pop(old)
+        if field.metadata.get(LATER) and field.name not in data:
+            data[field.name] = encode(field.default)
+    return data
+
+
 def _decode_record(kind: Hint, data: object, where: str) -> object:
     hints = _fields(kind)
     if not isinstance(data, dict):
         raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
+    data = _current(kind, data)
     for trouble, names in (
         ("missing", hints.keys() - data.keys()),
         ("unknown", data.keys() - hints.keys()),
