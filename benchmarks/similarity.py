@@ -76,7 +76,7 @@ def textbook_row(x: Tensor, row: int) -> Tensor:
 
 
 def bare_products(x: Tensor) -> None:
-    """Multiply all tiles that a kernel needs, with the same sizes, and do nothing with the results."""
+    """Multiply all tiles that a kernel needs and discard the results."""
     place = "cuda" if x.is_cuda else "cpu"
     n, channels = x.shape[:2]
     tile = min(TILE[place], n)

@@ -26,7 +26,12 @@ __all__ = [
 ]
 
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
-    {"normalise": "normalize", "normaliser": "normalizer", "regulariser": "regularizer"}
+    {
+        "at": "site",
+        "normalise": "normalize",
+        "normaliser": "normalizer",
+        "regulariser": "regularizer",
+    }
 )
 """Options of earlier versions and of stored files -> what they are called now."""
 

@@ -258,7 +258,7 @@ def test_report_keeps_the_facts_of_namesakes_apart(tmp_path: Path) -> None:
 def test_report_cannot_replace_a_folder(folder: Path) -> None:
     result = run("report", folder, "-o", folder)
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {folder} is a folder. Give the name of a file in it.\n"
+    assert result.stderr == f"Error: {folder} is a directory. Pass the name of a file in it.\n"
 
 
 def test_a_damaged_file_is_named(folder: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import sigmascope as sg
-from sigmascope.runs.folder import claimed, place_of
+from sigmascope.runs.folder import files_of
+from sigmascope.store import claim
 from sigmascope.store import encode
 from tests.cli.running import document, run
 from tests.runs.tiny import names_in
@@ -150,7 +151,7 @@ def test_another_request_is_refused(tmp_path: Path) -> None:
     result = run("measure", *names, *DATA, "--seed", "1", "-o", tmp_path / "runs")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}/runs belongs to another request: options.seed is 0 there and 1 here. "
+        f"Error: {tmp_path}/runs belongs to another run: options.seed is 0 there and 1 here. "
         "Ask for the same, or choose another folder.\n"
     )
 
@@ -165,7 +166,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_shards(tmp_path: Path) -> None:
-    names = names_in(tmp_path, "conv", "wide", "slow")
+    names = names_in(tmp_path, "conv", "wide", "held")
     for index, found in ((1, 2), (2, 1), (3, 0)):
         shard = f"{index}/{3 if index == 3 else 2}"
         result = run("measure", *names, *DATA, "-o", tmp_path / "runs", "--shard", shard)
@@ -176,7 +177,7 @@ def test_shards(tmp_path: Path) -> None:
 
 def test_a_network_in_other_hands_is_told(tmp_path: Path) -> None:
     names = names_in(tmp_path, "conv", "wide")
-    with claimed(place_of(tmp_path / "runs", names[0]).lock):
+    with claim(files_of(tmp_path / "runs", names[0]).lock):
         result = run("measure", *names, *DATA, "-o", tmp_path / "runs")
     assert result.exit_code == 3
     assert f"Note: another process is measuring {names[0]}." in result.stderr

@@ -175,7 +175,7 @@ def test_a_cached_front(files: Path) -> None:
             ["-o", "weights.json"],
             "weights.safetensors is there and holds no stitch, whose tensors would replace it.",
         ),
-        (["-o", "folder.json"], "folder.json is a folder"),
+        (["-o", "folder.json"], "folder.json is a directory"),
         (["--set", "momentun=0.5"], "--set='momentun' is not known. Did you mean 'momentum'?"),
         (["--set", "momentum=much"], "momentum='much' cannot be. Pass a number"),
         (["--set", "decay=inf"], "decay='inf' cannot be. Pass a number"),

@@ -112,7 +112,7 @@ def test_no_window_is_opened() -> None:
         "sys.modules)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600
     )
     assert run.stdout.strip() == "False"
 

@@ -58,6 +58,15 @@ def test_equals_the_whole_tensor(
     assert torch.equal(kernel, kernel.T)
 
 
+@pytest.mark.parametrize("tile", [1, 4, 11, 20])
+def test_symmetric_whatever_the_matrix_product_rounds(tile: int) -> None:
+    """Not every processor computes (m, n) and (n, m) alike, even in a product of x with itself."""
+    kernel = features(11, 11, 1, 1)[:, :, 0, 0]
+    above = kernel.triu(1)
+    kernels._mirror(kernel, tile)
+    assert torch.equal(kernel, above + above.T)
+
+
 @pytest.mark.parametrize("reduction", ["max", "sum"])
 def test_how_work_is_cut_up_changes_nothing(
     reduction: str, monkeypatch: pytest.MonkeyPatch

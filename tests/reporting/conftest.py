@@ -41,10 +41,8 @@ def missing(reason: str) -> Any:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed: pip install 'sigmascope[test]'")
+    from playwright.sync_api import sync_playwright
+
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         missing(f"there is no Chromium: none of {', '.join(NAMES)} is on the path")
@@ -77,7 +75,7 @@ def open_file(browser: Any) -> Iterator[Callable[..., Opened]]:
     def opened(path: Path, *, width: int = 1280, height: int = 900, **options: Any) -> Opened:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(120_000)  # against a page that hangs
         context.add_init_script(WATCH)
         found = Opened(context.new_page())
         found.page.on(

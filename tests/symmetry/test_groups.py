@@ -209,7 +209,7 @@ def test_golden(key: str, name: str, parameters: dict[str, float]) -> None:
     np.testing.assert_allclose(row.phi(row.factor(A)).matrix(), B, atol=1e-12, rtol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     row=st.sampled_from(MONOMIAL),
     n=st.integers(1, 7),

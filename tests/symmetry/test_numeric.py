@@ -30,7 +30,7 @@ def step(zero: float, one: float) -> Sigma:
     return lambda x: zero + (one - zero) * x
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(zero=st.integers(-4, 4), one=st.integers(-4, 4), n=st.integers(1, 6))
 def test_eigenvalues_of_the_identity(zero: int, one: int, n: int) -> None:
     """Lemma E.7 against the eigenvalues of the matrix; small whole numbers, so that every case of

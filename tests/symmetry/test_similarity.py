@@ -135,7 +135,7 @@ def relu_features(generator: np.random.Generator, *shape: int) -> np.ndarray:
 SIDES = st.sampled_from([(2, 2), (2, 4), (6, 2), (3, 3), (1, 5)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     widths=st.tuples(st.integers(1, 7), st.integers(1, 7)),
@@ -165,7 +165,7 @@ def moved(generator: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return (x * scales[:, None, None])[:, generator.permutation(x.shape[1])]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.integers(2, 9))
 def test_both_measures_do_not_see_the_relu_group(seed: int, channels: int) -> None:
     generator = np.random.default_rng(seed)
@@ -186,7 +186,7 @@ def rotated(seed: int, x: np.ndarray) -> np.ndarray:
     return np.einsum("oc,nchw->nohw", turn, x)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.tuples(st.integers(2, 7), st.integers(2, 7)))
 def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(
     seed: int, channels: tuple[int, int]
@@ -223,7 +223,7 @@ def test_sign_flips_are_seen_by_procrustes_only() -> None:
     assert cka(x, flipped).similarity == pytest.approx(1, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(4, 12), channels=st.integers(1, 4))
 def test_cka_stays_between_its_bounds(seed: int, n: int, channels: int) -> None:
     x, y = np.random.default_rng(seed).standard_normal((2, n, channels))

@@ -27,7 +27,7 @@ def features(*shape: int, seed: int = 0) -> Tensor:
     ).relu()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     cuts=st.lists(st.integers(1, 39), max_size=6, unique=True),
     group=st.sampled_from(["relu", "orthogonal"]),

@@ -172,9 +172,9 @@ def _check(outcomes: Sequence[Outcome], folder: Path) -> None:
 
 
 def _count(outcomes: Sequence[Outcome]) -> str:
-    claims = [check for one in outcomes for check in one.checks]
-    items = [Check("", "", "", one.verdict) for one in outcomes]
-    return f"Items: {tally(items)}. Claims: {tally(claims)}."
+    claims = [check.verdict for one in outcomes for check in one.checks]
+    items = [one.verdict for one in outcomes]
+    return f"{len(claims)} claims: {tally(claims)}. {len(items)} items: {tally(items)}."
 
 
 def _marked(verdict: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sigmascope.errors import InputError
 from sigmascope.measure.table import aligned
 from sigmascope.store import decode, encode, read_json, write_json
-from sigmascope_papers.item import UNTRIED, Check, overall, tally
+from sigmascope_papers.item import OLD_WORDS, UNTESTED, Check, overall, tally
 from sigmascope_papers.setting import TINY, Setting
 from sigmascope_papers.table import ITEMS, item, prose
 
@@ -52,10 +52,13 @@ class Outcome:
     reason: str = ""
     run: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", OLD_WORDS.get(self.verdict, self.verdict))
+
     @property
     def tally(self) -> str:
-        """How many claims hold, hold in direction, do not hold, cannot be tried."""
-        return tally(self.checks)
+        """How many claims hold, weakly hold, do not hold, are not testable here."""
+        return tally([check.verdict for check in self.checks])
 
     @property
     def facts(self) -> dict[str, str]:
@@ -109,7 +112,7 @@ def reproduce(
     results = wanted.measure(setting)
     checks = tuple(wanted.judge(results))
     if setting.smoke:
-        checks = tuple(replace(check, verdict=UNTRIED) for check in checks)
+        checks = tuple(replace(check, verdict=UNTESTED) for check in checks)
     figures = []
     for part, drawn in wanted.draw(results).items():
         figures.append(f"{name}-{part}" if part else name)

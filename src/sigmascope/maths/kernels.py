@@ -170,7 +170,14 @@ def _take_in(kernel: Tensor, features: Tensor, scaling: Scaling, plan: _Plan) ->
 
 
 def _mirror(kernel: Tensor, tile: int) -> None:
+    """Copy what is above the diagonal below it, and set the diagonal to 0.
+
+    Tiles on the diagonal too: not every matrix product of rows with themselves is symmetric.
+    """
+    above = torch.ones(tile, tile, dtype=torch.bool, device=kernel.device).triu_()
     for i in range(0, len(kernel), tile):
+        block = kernel[i : i + tile, i : i + tile]
+        block.copy_(torch.where(above[: len(block), : len(block)], block, block.T))
         for j in range(i + tile, len(kernel), tile):
             kernel[j : j + tile, i : i + tile] = kernel[i : i + tile, j : j + tile].T
     kernel.fill_diagonal_(0)

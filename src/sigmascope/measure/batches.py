@@ -24,9 +24,9 @@ __all__ = [
     "fingerprint",
     "fingerprint_of_batch",
     "place_of",
-    "to_model",
     "run_forward",
     "tensors_in",
+    "to_model",
 ]
 
 Forward: TypeAlias = Callable[[nn.Module, Any], object]

@@ -21,7 +21,7 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.readings import BatchReadings, read
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject
-from sigmascope.store import decode, encode, read_features, write_features
+from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
 __all__ = ["KeptFeatures", "rescore"]
 
@@ -66,16 +66,19 @@ class KeptFeatures:
             earlier: the batches scored by the run that is resumed; None for a new run.
 
         Raises:
-            InputError: it holds the batches of another run, or lacks some that were scored.
+            ResumeError: it belongs to another run; the message lists the differences.
+            InputError: it holds too many batches, or lacks some that were scored.
         """
         keep, scored = str(self._directory), earlier or ()
         paths = sorted(self._directory.glob(FILES))
         # One more than were scored may have been kept when the run was interrupted.
         other = len(paths) > len(scored) + (earlier is not None)
         if paths and not other:
-            kept = _read(paths[0])[0]
-            other = (kept.subject, kept.options) != (subject, self._options)
-            other |= bool(scored) and kept.fingerprint != scored[0].fingerprint
+            kept, data = _read(paths[0])[0], [batch.fingerprint for batch in scored[:1]]
+            there = {"data": [kept.fingerprint][: len(data)]}
+            there |= {"subject": kept.subject, "options": kept.options}
+            here = {"subject": subject, "options": self._options, "data": data}
+            check_identity(f"keep={keep!r}", there, here)
         if other:
             raise InputError(
                 f"keep={keep!r} holds batches of another run. Pass an empty directory."

@@ -123,7 +123,7 @@ def _published(name: str, setting: Setting) -> Signature:
     )
     network = acting_twice(entry.network).to("cuda" if torch.cuda.is_available() else "cpu")
     return first_calls(
-        signature(network, images, pool="released", progress=setting.progress, name=name)
+        signature(network, images, pool="published", progress=setting.progress, name=name)
     )
 
 

@@ -107,7 +107,7 @@ def _scores(x: Array) -> list[tuple[float, float]]:
     """Return for every function the score as published, and whether it is the guard's."""
     tensor = torch.from_numpy(x)
     found = [
-        affinity(tensor, act(tensor), covariance="unbiased", degenerate="released")
+        affinity(tensor, act(tensor), covariance="unbiased", degenerate="published")
         for act in FUNCTIONS.values()
     ]
     return [(float(one), float(one.degenerate)) for one in found]

@@ -21,6 +21,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from sigmascope.catalog import data, model
+from sigmascope.choices import Covariance, Pool
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.measure.affinity import affinity
 from sigmascope.measure.survey import signature
@@ -33,7 +34,7 @@ __all__ = ["ITEM", "Robustness", "measure_poolings", "measure_widths"]
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5
-ESTIMATORS = ("unbiased", "ledoit-wolf")
+ESTIMATORS: tuple[Covariance, ...] = ("unbiased", "ledoit-wolf")
 # Of ReLU for a standard normal input, in closed form; and at n = 128 by an independent
 # implementation.
 PLATEAU = 0.6210927227
@@ -48,7 +49,7 @@ def _central(tensor: Tensor) -> Tensor:
     return tensor[:, :, tensor.shape[2] // 2, tensor.shape[3] // 2]
 
 
-POOLINGS: dict[str, str | Callable[[Tensor], Tensor]] = {
+POOLINGS: dict[str, Pool | Callable[[Tensor], Tensor]] = {
     "averaged": "channels",
     "summed": "sum",
     "flattened": "flatten",

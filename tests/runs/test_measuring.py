@@ -12,9 +12,9 @@ import pytest
 import sigmascope as sg
 from sigmascope.catalog import data, model
 from sigmascope.runs import Facts, Failure, Outcome, Selection, Shard, measure_runs, read_runs
-from sigmascope.runs.folder import claimed, place_of
+from sigmascope.runs.folder import files_of
 from sigmascope.runs.outcome import read_record
-from sigmascope.store import encode
+from sigmascope.store import claim, encode
 from tests.runs.tiny import DATA, asked, names_in, network_file
 
 
@@ -38,7 +38,7 @@ def test_the_result_is_that_of_the_library(tmp_path: Path) -> None:
     assert outcome.path is not None
     assert sg.load(outcome.path) == expected
     assert outcome.facts == Facts(name, 75.5, 260, entry.flops, 2, "as the function returns it")
-    assert outcome.facts == read_record(Facts, place_of(tmp_path / "runs", name).facts or Path())
+    assert outcome.facts == read_record(Facts, files_of(tmp_path / "runs", name).facts or Path())
 
 
 def test_random_weights_are_those_of_the_seed() -> None:
@@ -74,26 +74,26 @@ def test_failures_are_values_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert "missing is no function" in told[3]
     assert "Did you mean 'sigmascope/resnet20'" in told[4]
     for outcome in outcomes:
-        place = place_of(tmp_path / "runs", outcome.name)
-        assert place.failure is not None
-        assert place.signature.exists() == (outcome.state == "measured")
-        assert place.failure.exists() == (outcome.state == "failed")
+        files = files_of(tmp_path / "runs", outcome.name)
+        assert files.failure is not None
+        assert files.finished.exists() == (outcome.state == "measured")
+        assert files.failure.exists() == (outcome.state == "failed")
         if outcome.failure:
-            assert read_record(Failure, place.failure) == outcome.failure
+            assert read_record(Failure, files.failure) == outcome.failure
             assert "Traceback" in outcome.failure.traceback
 
 
 def test_what_failed_is_tried_again_and_its_record_goes(tmp_path: Path) -> None:
     names = ["sigmascope/resnet20"]
     request = asked(names, Selection("embedded", limit=32))
-    place = place_of(tmp_path / "runs", names[0])
-    assert place.failure is not None
+    files = files_of(tmp_path / "runs", names[0])
+    assert files.failure is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.survey.model", lambda *_, **__: 1 / 0)
+        patch.setattr("sigmascope.runs.measuring.model", lambda *_, **__: 1 / 0)
         assert states(list(measure_runs(request, tmp_path / "runs"))) == ["failed"]
-    assert place.failure.exists()
+    assert files.failure.exists()
     assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured"]
-    assert not place.failure.exists()
+    assert not files.failure.exists()
 
 
 def test_what_is_finished_is_not_measured_again(
@@ -102,7 +102,9 @@ def test_what_is_finished_is_not_measured_again(
     request = asked(names_in(tmp_path, "conv", "wide"))
     first = list(measure_runs(request, tmp_path / "runs"))
     before = contents(tmp_path / "runs")
-    monkeypatch.setattr("sigmascope.runs.survey.model", lambda *_, **__: pytest.fail("built again"))
+    monkeypatch.setattr(
+        "sigmascope.runs.measuring.model", lambda *_, **__: pytest.fail("built again")
+    )
     again = list(measure_runs(request, tmp_path / "runs"))
     assert states(again) == ["kept", "kept"]
     assert [one.signature for one in again] == [one.signature for one in first]
@@ -131,9 +133,9 @@ def test_measuring_again_that_fails_leaves_no_old_result(tmp_path: Path) -> None
     request = asked(names_in(tmp_path, "conv", "wide"))
     list(measure_runs(request, tmp_path / "runs"))
     before = contents(tmp_path / "runs")
-    place = place_of(tmp_path / "runs", request.names[0])
+    files = files_of(tmp_path / "runs", request.names[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.survey.model", lambda *_, **__: 1 / 0)
+        patch.setattr("sigmascope.runs.measuring.model", lambda *_, **__: 1 / 0)
         again = measure_runs(request, tmp_path / "runs", resume=False, shard=Shard(1, 2))
         assert states(list(again)) == ["failed"]
     for paths in ([tmp_path / "runs"], sorted((tmp_path / "runs").glob("*.json"))):
@@ -142,9 +144,9 @@ def test_measuring_again_that_fails_leaves_no_old_result(tmp_path: Path) -> None
         request.names[0]: "ZeroDivisionError: division by zero"
     }
     [note] = read_runs(
-        [place.signature, place_of(tmp_path / "runs", request.names[1]).signature]
+        [files.finished, files_of(tmp_path / "runs", request.names[1]).finished]
     ).notes
-    assert note.startswith(f"ignored {place.signature}: measuring it again failed, see ")
+    assert note.startswith(f"ignored {files.finished}: measuring it again failed, see ")
     assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "kept"]
     assert contents(tmp_path / "runs") == before
 
@@ -153,7 +155,7 @@ def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: 
     [name] = names_in(tmp_path, "conv")
     request = asked([name])
     entry, batches = model(name), data("random:8", limit=64, batch_size=16)
-    journal = place_of(tmp_path / "runs", name).journal
+    journal = files_of(tmp_path / "runs", name).partial
     # only the folder is made
     assert list(measure_runs(request, tmp_path / "runs", shard=Shard(2, 2))) == []
 
@@ -169,7 +171,7 @@ def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: 
 
     sg.signature(model(name, seed=1).network, batches, name=name, resume=journal)
     assert noted() == 5
-    place_of(tmp_path / "runs", name).signature.unlink()
+    files_of(tmp_path / "runs", name).finished.unlink()
     [outcome] = measure_runs(request, tmp_path / "runs")
     assert outcome.failure is not None
     assert outcome.failure.error == "ResumeError"
@@ -178,7 +180,7 @@ def test_a_journal_is_continued_and_one_of_another_network_is_refused(tmp_path: 
 
 
 def test_shards_share_a_folder(tmp_path: Path) -> None:
-    request = asked(names_in(tmp_path, "conv", "wide", "slow"))
+    request = asked(names_in(tmp_path, "conv", "wide", "held"))
     whole = list(measure_runs(request, tmp_path / "whole"))
     parts = [
         list(measure_runs(request, tmp_path / "runs", shard=Shard(index, 2))) for index in (2, 1)
@@ -192,7 +194,7 @@ def test_shards_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_network_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv", "wide"))
-    with claimed(place_of(tmp_path / "runs", request.names[0]).lock):
+    with claim(files_of(tmp_path / "runs", request.names[0]).lock):
         assert states(list(measure_runs(request, tmp_path / "runs"))) == ["busy", "measured"]
     assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "kept"]
 
@@ -201,7 +203,7 @@ def test_a_network_that_another_process_has_is_left_to_it(tmp_path: Path) -> Non
 def test_a_damaged_signature_is_named_and_kept(tmp_path: Path, content: bytes) -> None:
     request = asked(names_in(tmp_path, "conv", "wide"))
     list(measure_runs(request, tmp_path / "runs"))
-    path = place_of(tmp_path / "runs", request.names[0]).signature
+    path = files_of(tmp_path / "runs", request.names[0]).finished
     path.write_bytes(content)
     outcomes = list(measure_runs(request, tmp_path / "runs"))
     assert states(outcomes) == ["failed", "kept"]
@@ -213,11 +215,11 @@ def test_a_damaged_signature_is_named_and_kept(tmp_path: Path, content: bytes) -
 def test_a_signature_of_another_network_is_no_result(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv", "wide"))
     list(measure_runs(request, tmp_path / "runs"))
-    one, other = (place_of(tmp_path / "runs", name).signature for name in request.names)
+    one, other = (files_of(tmp_path / "runs", name).finished for name in request.names)
     one.write_bytes(other.read_bytes())
     outcome = next(measure_runs(request, tmp_path / "runs"))
     assert outcome.failure is not None
-    assert "is not of this request" in outcome.failure.message
+    assert "belongs to another run: name is" in outcome.failure.message
 
 
 def test_one_file_for_one_network(tmp_path: Path) -> None:
@@ -249,8 +251,7 @@ def test_a_file_of_something_else_is_never_replaced(
     (tmp_path / name).write_bytes(content)
     for resume in (True, False):
         with pytest.raises(
-            sg.InputError,
-            match=rf"{name} is there and holds no {kind} of sigmascope\. Choose another name",
+            sg.InputError, match=rf"{name} exists and is not a {kind} file\. Choose another name"
         ):
             measure_runs(request, tmp_path / "x.json", resume=resume)
     assert (tmp_path / name).read_bytes() == content
@@ -261,7 +262,7 @@ def test_the_manifest_of_a_folder_is_never_replaced(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv"))
     list(measure_runs(request, tmp_path / "runs"))
     before = contents(tmp_path / "runs")
-    with pytest.raises(sg.InputError, match=r"manifest\.json is there and holds no signature"):
+    with pytest.raises(sg.InputError, match=r"manifest\.json exists and is not a signature file"):
         measure_runs(request, tmp_path / "runs" / "manifest.json")
     assert contents(tmp_path / "runs") == before
 
@@ -271,7 +272,7 @@ def test_a_file_that_fails_keeps_the_old_signature_with_its_facts(tmp_path: Path
     list(measure_runs(request, tmp_path / "new" / "conv.json"))
     before = contents(tmp_path / "new")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.survey.signature", lambda *_, **__: 1 / 0)
+        patch.setattr("sigmascope.runs.measuring.signature", lambda *_, **__: 1 / 0)
         assert states(list(measure_runs(request, tmp_path / "new" / "conv.json"))) == ["failed"]
     assert contents(tmp_path / "new") == before
 
@@ -304,13 +305,12 @@ def test_what_would_fail_all_is_refused_before_a_folder_is_made(
 
 def test_a_folder_that_cannot_be_written_to_is_a_failure_with_a_name(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv"))
-    place = place_of(tmp_path / "runs", request.names[0])
+    files = files_of(tmp_path / "runs", request.names[0])
     assert list(measure_runs(request, tmp_path / "runs", shard=Shard(2, 2))) == []
-    assert place.lock is not None
-    place.lock.mkdir()
+    files.lock.mkdir()
     [outcome] = measure_runs(request, tmp_path / "runs")
     assert outcome.failure is not None
-    assert str(place.lock) in outcome.failure.message
+    assert str(files.lock) in outcome.failure.message
 
 
 def test_facts_stand_beside_every_signature(tmp_path: Path) -> None:
@@ -319,10 +319,10 @@ def test_facts_stand_beside_every_signature(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sg.Signature, "save", lambda *_: 1 / 0)
         list(measure_runs(request, tmp_path / "runs"))
-    place = place_of(tmp_path / "runs", request.names[0])
-    assert place.facts.exists()
-    assert not place.signature.exists()
-    assert json.loads(place.facts.read_text())["kind"] == "facts"
+    files = files_of(tmp_path / "runs", request.names[0])
+    assert files.facts.exists()
+    assert not files.finished.exists()
+    assert json.loads(files.facts.read_text())["kind"] == "facts"
 
 
 def test_the_file_of_networks_is_part_of_the_request(tmp_path: Path) -> None:

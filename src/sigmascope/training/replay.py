@@ -4,7 +4,9 @@ parts costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -57,8 +59,9 @@ class Step:
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP):
                 self._run(*self._inputs)
+            capturable = self._never_waits()
         torch.cuda.current_stream().wait_stream(stream)
-        graph = self._graph_of_one()
+        graph = self._graph_of_one() if capturable else None
         with torch.no_grad():
             for tensor in self._state():
                 if id(tensor) in before:
@@ -67,6 +70,19 @@ class Step:
                     tensor.zero_()
         torch.cuda.set_rng_state(drawn)
         return graph
+
+    def _never_waits(self) -> bool:
+        """Run once more; return whether the host never waited for the GPU.
+
+        A run that waits, for example to read a number, cannot be captured. Finding out here spares
+        a capture that breaks off and leaves torch's allocator and generator in capture mode.
+        """
+        try:
+            with _waiting_raises():
+                self._run(*self._inputs)
+        except RuntimeError:
+            return False
+        return True
 
     def _graph_of_one(self) -> torch.cuda.CUDAGraph | None:
         """Capture one run; None if it cannot be captured. What is wrong with the function itself
@@ -79,5 +95,29 @@ class Step:
         except RuntimeError:
             torch.cuda.set_stream(stream)  # a capture that breaks off stays on its own
             torch.cuda.synchronize()
+            self._leave_capture_mode()
             return None
         return graph
+
+    def _leave_capture_mode(self) -> None:
+        """Reset the random generator after a capture that broke off.
+
+        In torch < 2.12 the end of a failed capture never reaches the generator, and every later
+        draw raises "Offset increment outside graph capture". The end of the next capture that
+        succeeds resets it, for graphs captured earlier too, so capture something that cannot fail.
+        """
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            self._inputs[0].clone()
+
+
+@contextmanager
+def _waiting_raises() -> Iterator[None]:
+    """Make operations that wait for the GPU raise a RuntimeError."""
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():  # torch says once that it does not detect all of them
+        warnings.filterwarnings("ignore", message="Synchronization debug mode")
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)

@@ -97,7 +97,7 @@ def test_mode_follows_the_umask(tmp_path: Path) -> None:
         "import os, sys; os.umask(0o027); from sigmascope.store import write_features; "
         "write_features(sys.argv[1], {}, {})"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "a"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a"], check=True, timeout=600)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
 
 
@@ -191,9 +191,9 @@ def test_sound_file_from_elsewhere(tmp_path: Path) -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="missing"):
         read_features(tmp_path / "missing")
-    with pytest.raises(FileFormatError, match="is a folder"):
+    with pytest.raises(FileFormatError, match="is a directory"):
         read_features(tmp_path)
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         write_features(tmp_path, {}, {})
 
 
