@@ -75,8 +75,8 @@ class KeptFeatures:
         other = len(paths) > len(scored) + (earlier is not None)
         if paths and not other:
             kept, data = _read(paths[0])[0], [batch.fingerprint for batch in scored[:1]]
-            there = {"data": [kept.fingerprint][: len(data)]}
-            there |= {"subject": kept.subject, "options": kept.options}
+            same = [kept.fingerprint][: len(data)]
+            there = {"subject": kept.subject, "options": kept.options, "data": same}
             here = {"subject": subject, "options": self._options, "data": data}
             check_identity(f"keep={keep!r}", there, here)
         if other:
