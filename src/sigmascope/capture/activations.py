@@ -155,10 +155,8 @@ def kind_of_layer(module: nn.Module) -> str | None:
 def known_activations() -> dict[str, list[str]]:
     """Return the kinds that are recognized, by family; registered ones count as "pointwise"."""
     listing = {family: list(kinds) for family, kinds in FAMILIES.items()}
-    own = {*_registered_functions.values(), *_registered_classes.values()} - set().union(
-        *FAMILIES.values()
-    )
-    listing["pointwise"] += sorted(own)
+    registered = {*_registered_functions.values(), *_registered_classes.values()}
+    listing["pointwise"] += sorted(registered.difference(*FAMILIES.values()))
     return listing
 
 

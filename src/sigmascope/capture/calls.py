@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 __all__ = ["CallInput", "CallSite"]
 
@@ -42,3 +43,7 @@ class CallInput(CallSite):
     dtype: str
     channel_axis: int | None
     axis_reason: str
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `CallInput` alone, for another record that extends it."""
+        return {field.name: getattr(self, field.name) for field in fields(CallInput)}

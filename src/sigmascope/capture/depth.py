@@ -37,11 +37,7 @@ class _Counter(TorchFunctionMode):
         self._kinds = chosen_kinds("pointwise")
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         inputs = tensors_in((args, list(kwargs.values())))

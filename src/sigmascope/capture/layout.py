@@ -7,13 +7,15 @@ that keeps it recognizable.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.capture.moves import Applied, Shape, contracted, followed, multiplied
+from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape, multiplied, span
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 
@@ -27,6 +29,11 @@ FIRST = words("""
 LAST = words("""
     addmm baddbmm bilinear bmm embedding layer_norm linear lstm gru matmul mm
     multi_head_attention_forward rms_norm rnn_tanh rnn_relu scaled_dot_product_attention __matmul__
+""")
+# They may change how many channels there are, but not which axis holds them.
+CUTTING = words("""
+    cat chunk concat concatenate expand index_select narrow pad pixel_shuffle pixel_unshuffle
+    repeat split tensor_split unsafe_chunk unsafe_split
 """)
 PRODUCTS = ("matmul", "__matmul__", "bmm", "mm")
 
@@ -123,9 +130,9 @@ class Layouts:
                 shape = tuple(output.shape)
                 if call.name == "einsum":
                     sources = [operand is source for operand in tensors_in(call.args)]
-                    axis = contracted(trace.axis, call.args[0], sources)
+                    axis = _contracted(trace.axis, call.args[0], sources)
                 else:
-                    axis = followed(call, trace.axis, trace.shape, shape)
+                    axis = _after(call, trace.axis, trace.shape, shape)
                 if axis is not None:
                     return _Trace(axis, trace.producer, shape)
         return None
@@ -139,3 +146,54 @@ def _spans_axes(call: Applied) -> bool:
     """Return whether a norm covers several axes, such as (c, h, w), not just the channels."""
     shape = call.value(1, "normalized_shape", default=())
     return call.name in ("layer_norm", "rms_norm") and len(shape) > 1
+
+
+def _after(call: Applied, axis: int, source: Shape, output: Shape) -> int | None:
+    """Return where an axis is after a call between these shapes, or None if it is lost."""
+    if call.name in MOVES:
+        order = call.order(len(source))
+        return order.index(axis) if axis in order else None
+    if call.name in RESHAPING:
+        return _reshaped(axis, source, output)
+    if len(output) != len(source):
+        return None
+    return axis if call.name in CUTTING or output[axis] == source[axis] else None
+
+
+def _reshaped(axis: int, source: Shape, output: Shape) -> int | None:
+    """Return where an axis is after a reshape, by the strides it covers.
+
+    They are the same; or more, when it was joined with others, as the heads of an attention are; or
+    a part of them, when it was split, as for shuffling channels.
+    """
+    if not math.prod(source):
+        return None
+    low, high = span(source, axis)
+    kept = (new for new in range(len(output)) if output[new] > 1 or source[axis] == 1)
+    spans = {new: span(output, new) for new in kept}
+    same = [new for new, covered in spans.items() if covered == (low, high)]
+    around = [new for new, (start, end) in spans.items() if start <= low and high <= end]
+    pieces = [new for new, (start, end) in spans.items() if low <= start and end <= high]
+    if same or around:
+        return (same or around)[0]
+    # Of an axis in front the first piece holds the channels (the rest is space), of the last axis
+    # the last piece (after heads).
+    return (pieces[-1] if low == 1 else pieces[0]) if pieces else None
+
+
+def _contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | None:
+    """Return where an axis is after an einsum: at its letter or, if summed, at the only new one.
+
+    `sources` tells for each operand whether it is the tensor with the axis.
+
+    >>> _contracted(2, "btc,cd->btd", [True, False]), _contracted(1, "nctv,vw->nctw", [True, False])
+    (2, 1)
+    """
+    if not isinstance(equation, str) or "->" not in equation or "." in equation:
+        return None
+    terms, output = equation.replace(" ", "").split("->")
+    letters = terms.split(",")[sources.index(True)]
+    if letters[axis] in output:
+        return output.index(letters[axis])
+    new = [letter for letter in output if letter not in letters]
+    return output.index(new[0]) if len(new) == 1 else None

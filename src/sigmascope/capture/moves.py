@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,8 +17,6 @@ __all__ = [
     "RESHAPING",
     "Applied",
     "Shape",
-    "contracted",
-    "followed",
     "letters_of",
     "looked_up",
     "multiplied",
@@ -30,11 +28,6 @@ Order: TypeAlias = list[int | None]
 DOTTED = "0123456789"  # stand for the axes that the dots of an einsum mean
 RESHAPING = words("flatten ravel reshape reshape_as squeeze unflatten unsqueeze view view_as")
 REDUCTIONS = words("amax amin logsumexp max mean median min nanmean nansum prod sum")
-# They may change how many channels there are, but not which axis holds them.
-CUTTING = words("""
-    cat chunk concat concatenate expand index_select narrow pad pixel_shuffle pixel_unshuffle
-    repeat split tensor_split unsafe_chunk unsafe_split
-""")
 
 
 class Applied(NamedTuple):
@@ -54,61 +47,10 @@ class Applied(NamedTuple):
         return next(named, self.args[position] if len(self.args) > position else default)
 
 
-def followed(call: Applied, axis: int, source: Shape, output: Shape) -> int | None:
-    """Return where an axis is after a call between these shapes, or None if it is lost."""
-    if call.name in MOVES:
-        order = call.order(len(source))
-        return order.index(axis) if axis in order else None
-    if call.name in RESHAPING:
-        return _reshaped(axis, source, output)
-    if len(output) != len(source):
-        return None
-    return axis if call.name in CUTTING or output[axis] == source[axis] else None
-
-
-def _reshaped(axis: int, source: Shape, output: Shape) -> int | None:
-    """Return where an axis is after a reshape, by the strides it covers.
-
-    They are the same; or more, when it was joined with others, as the heads of an attention are; or
-    a part of them, when it was split, as for shuffling channels.
-    """
-    if not math.prod(source):
-        return None
-    low, high = span(source, axis)
-    kept = (new for new in range(len(output)) if output[new] > 1 or source[axis] == 1)
-    spans = {new: span(output, new) for new in kept}
-    same = [new for new, covered in spans.items() if covered == (low, high)]
-    around = [new for new, (start, end) in spans.items() if start <= low and high <= end]
-    pieces = [new for new, (start, end) in spans.items() if low <= start and end <= high]
-    if same or around:
-        return (same or around)[0]
-    # Of an axis in front the first piece holds the channels (the rest is space), of the last axis
-    # the last piece (after heads).
-    return (pieces[-1] if low == 1 else pieces[0]) if pieces else None
-
-
 def span(shape: Shape, axis: int) -> tuple[int, int]:
     """Return the strides that an axis covers: that of one step, and that of all steps."""
     inner = math.prod(shape[axis + 1 :])
     return inner, inner * shape[axis]
-
-
-def contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | None:
-    """Return where an axis is after an einsum: at its letter or, if summed, at the only new one.
-
-    `sources` tells for each operand whether it is the tensor with the axis.
-
-    >>> contracted(2, "btc,cd->btd", [True, False]), contracted(1, "nctv,vw->nctw", [True, False])
-    (2, 1)
-    """
-    if not isinstance(equation, str) or "->" not in equation or "." in equation:
-        return None
-    terms, output = equation.replace(" ", "").split("->")
-    letters = terms.split(",")[sources.index(True)]
-    if letters[axis] in output:
-        return output.index(letters[axis])
-    new = [letter for letter in output if letter not in letters]
-    return output.index(new[0]) if len(new) == 1 else None
 
 
 def letters_of(args: tuple[Any, ...], source: Tensor) -> tuple[str, str]:

@@ -44,15 +44,9 @@ class PooledCall:
 def capturing(
     model: nn.Module, *, activations: str | Collection[str] = "pointwise", densities: bool = False
 ) -> Iterator[Capture]:
-    """Watch a network inside the context and pool the inputs and outputs of its activation calls.
+    """Watch a network inside the context, as `recording` does, and yield a `Capture` to run it.
 
-    Args:
-        model: any network, see `recording`.
-        activations: which kinds to capture, see `chosen_kinds`.
-        densities: whether to count the nonzero entries of inputs and outputs.
-
-    Raises:
-        NetworkError: a network whose calls cannot be watched.
+    `densities` tells whether to count the nonzero entries of inputs and outputs.
     """
     capture = Capture(densities)
     with recording(model, capture.observe, activations=activations) as recorder:
@@ -74,13 +68,7 @@ class Capture:
     def run(
         self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
     ) -> list[PooledCall]:
-        """Return the activation calls of one forward pass, in order of execution.
-
-        Args:
-            forward: runs the network.
-            inputs: the tensors that hold the samples.
-            pooling: how feature maps become matrices.
-        """
+        """Run a forward pass on inputs that hold the samples; return its calls in order."""
         self._pooling, self._calls = pooling, []
         with self.recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size):
             forward()

@@ -9,14 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from torch import Tensor, nn
+from torch import Tensor, nn, overrides
 from torch.nn.functional import multi_head_attention_forward
-from torch.overrides import (
-    TorchFunctionMode,
-    _get_current_function_mode_stack,
-    _pop_mode,
-    _push_mode,
-)
 
 from sigmascope.capture.activations import (
     chosen_kinds,
@@ -93,7 +87,7 @@ def recording(
     try:
         for path, module in unwrapped(model).named_modules():
             handles += recorder.watch(module, plain_path(path))
-            recorder.expect_constants(module.buffers(recurse=False))
+            recorder.buffers += module.buffers(recurse=False)
         recorder.start()
         yield recorder
     finally:
@@ -102,7 +96,7 @@ def recording(
             handle.remove()
 
 
-class Recorder(TorchFunctionMode):
+class Recorder(overrides.TorchFunctionMode):
     """Sees every torch function that is called, and every module that is entered and left.
 
     Only the thread that enters the context is watched, and only while a watched module runs.
@@ -116,7 +110,7 @@ class Recorder(TorchFunctionMode):
         self._calls: Counter[str] = Counter()
         self._layouts = Layouts()
         self._lineage = Lineage()
-        self._buffers: list[Tensor] = []
+        self.buffers: list[Tensor] = []  # like the parameters, they do not depend on the samples
         self._batch_axis = 0
         self._watching = False
         self._observing = False
@@ -127,20 +121,20 @@ class Recorder(TorchFunctionMode):
         """Start to see functions, below that many modes which the network has entered itself."""
         if self._watching:
             return
-        others = [_pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
+        others = [overrides._pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
         for mode in (self, *reversed(others)):
-            _push_mode(mode)  # type: ignore[no-untyped-call]
+            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
         self._watching, self._thread = True, threading.get_ident()
 
     def stop(self) -> int:
         """Stop seeing functions; return how many other modes were above the recorder."""
-        stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        stack = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
         if not self._watching or self not in stack:
             return 0
         self._watching = False
-        others = [_pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
+        others = [overrides._pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
         for mode in reversed(others):
-            _push_mode(mode)  # type: ignore[no-untyped-call]
+            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
         return len(others)
 
     @contextmanager
@@ -149,14 +143,11 @@ class Recorder(TorchFunctionMode):
     ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
-        Args:
-            inputs: tensors that hold the samples.
-            batch_axis: their axis that counts the samples.
-            size: the number of samples.
+        The samples are the entries of axis `batch_axis` of the `inputs`; `size` is their number.
         """
-        self.restart()
+        self._restart()
         self._batch_axis = batch_axis
-        self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self._buffers)
+        self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self.buffers)
         self.start()
         try:
             yield
@@ -168,17 +159,12 @@ class Recorder(TorchFunctionMode):
         """The number of samples that the network received."""
         return self._lineage.size
 
-    def restart(self) -> None:
-        """Forget the calls so far."""
+    def _restart(self) -> None:
         self._entered.clear()
         self._calls.clear()
         self._layouts = Layouts()
         self._lineage = Lineage()
         self._quiet = 0
-
-    def expect_constants(self, buffers: Iterable[Tensor]) -> None:
-        """Register tensors that, like the parameters, do not depend on the samples."""
-        self._buffers += buffers
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
@@ -198,11 +184,7 @@ class Recorder(TorchFunctionMode):
         ]
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         if self._observing:

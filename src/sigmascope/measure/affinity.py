@@ -72,15 +72,12 @@ class Affinity(Generic[Value_co]):
         return plain(self.score)
 
     def __repr__(self) -> str:
-        numbers = (
-            f"score={plain(self.score):.4f}, w2={plain(self.w2):.4g}, bound={plain(self.bound):.4g}"
-        )
-        sizes = (
-            f"n={self.n}, dim={self.dim}, covariance={self.covariance!r}, "
-            f"certified={self.certified!r}"
-        )
+        score, w2, bound = (plain(value) for value in (self.score, self.w2, self.bound))
         why = f", reason={self.reason!r}" if self.reason else ""
-        return f"Affinity({numbers}, {sizes}{why})"
+        return (
+            f"Affinity(score={score:.4f}, w2={w2:.4g}, bound={bound:.4g}, n={self.n}, "
+            f"dim={self.dim}, covariance={self.covariance!r}, certified={self.certified!r}{why})"
+        )
 
 
 class AffinityOptions(TypedDict, total=False):
@@ -194,10 +191,7 @@ def affinities(
 
     Args:
         pairs: pairs (x, y), see `affinity`. Pairs of one shape on a GPU are scored together.
-        covariance: see `affinity`.
-        eps: see `affinity`.
-        degenerate: see `affinity`.
-        coupling: see `affinity`.
+        covariance, eps, degenerate, coupling: see `affinity`.
 
     Raises:
         SigmascopeError: as `affinity`, with the position of the pair in the message.

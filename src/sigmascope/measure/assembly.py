@@ -91,13 +91,7 @@ def _site(readings: list[Reading]) -> Site:
     mean, std, half = _statistics([reading.score for reading in scored])
     explained = dict.fromkeys(name for reading in readings for name in reading.metric_reasons)
     return Site(
-        path=first.path,
-        call=first.call,
-        kind=first.kind,
-        shape=first.shape,
-        dtype=first.dtype,
-        channel_axis=first.channel_axis,
-        axis_reason=first.axis_reason,
+        **first.fields(),
         score=mean,
         std=std,
         low=mean - half,

@@ -154,11 +154,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def run_forward(model: nn.Module, content: Any) -> object:
-    """Return the outputs of a network for a batch.
-
-    Args:
-        model: the network.
-        content: a tensor, a tuple (inputs, labels, ...) or a mapping of arguments by name.
+    """Return the outputs for a batch: a tensor, a tuple (inputs, ...) or a mapping of arguments.
 
     Raises:
         InputError: no tensor, or a mapping without any argument of the network.

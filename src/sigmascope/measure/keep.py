@@ -59,11 +59,7 @@ class KeptFeatures:
             raise InputError(f"keep={str(keep)!r} is a file. Pass a directory.")
 
     def check(self, subject: Subject, earlier: Sequence[BatchReadings] | None) -> None:
-        """Check that the directory fits the run, and make it if it does not exist.
-
-        Args:
-            subject: the network that is measured.
-            earlier: the batches scored by the run that is resumed; None for a new run.
+        """Check that the directory fits the network and the batches scored `earlier`; create it.
 
         Raises:
             ResumeError: it belongs to another run; the message lists the differences.
@@ -100,7 +96,7 @@ class KeptFeatures:
             density = tuple(float(share) for share in call.density)
             kept.append(
                 _KeptCall(
-                    **vars(call.call), density=density, reason=call.reason, skipped=call.skipped
+                    **call.call.fields(), density=density, reason=call.reason, skipped=call.skipped
                 )
             )
         content = _KeptBatch(
@@ -170,9 +166,5 @@ def _batches(paths: list[Path]) -> Iterator[tuple[_KeptBatch, list[PooledCall]]]
                     f"{path}: call {number} has no two matrices. Run the network again."
                 )
             density = [torch.tensor(share, dtype=torch.float64) for share in call.density]
-            calls.append(PooledCall(_input_of(call), x, y, density, call.reason, call.skipped))
+            calls.append(PooledCall(call, x, y, density, call.reason, call.skipped))
         yield kept, calls
-
-
-def _input_of(call: CallInput) -> CallInput:
-    return CallInput(**{name: getattr(call, name) for name in CallInput.__dataclass_fields__})

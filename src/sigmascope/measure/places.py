@@ -22,12 +22,8 @@ def places_of(sites: Sequence[CallSite]) -> list[str]:
     `layer1.0.relu`, `features.2` in `features.2.conv.0.2`. The place is the rest of the path, with
     the number of the call.
 
-    Args:
-        sites: of one network.
-
-    Returns:
-        One name per site, at most eight different ones: the rarest become `OTHER`. Where no site
-        lies in a block, the kinds of activation.
+    There are at most eight different ones: the rarest become `OTHER`. Where no site of the network
+    lies in a block, the kinds of activation are returned.
 
     >>> calls = [("relu", 0), ("layer1.0.relu", 0), ("layer1.0.relu", 1)]
     >>> places_of([CallSite(path, call, "relu") for path, call in calls])

@@ -51,9 +51,11 @@ def read(calls: Sequence[PooledCall], options: Options) -> tuple[Reading, ...]:
     with torch.no_grad(), torch.autocast(kind, enabled=False):
         scores = iter(_scored(pairs, options))
         return tuple(
-            _unscored(call)
+            _reading(call, call.reason, (0, 0), Companions({}, {}))
             if call.x is None or call.y is None
-            else _scored_call(call, (call.x, call.y), next(scores), options)
+            else _reading(
+                call, next(scores), call.x.shape, _companions(call, (call.x, call.y), options)
+            )
             for call in calls
         )
 
@@ -68,18 +70,17 @@ def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affini
         return [score for pair in pairs for score in _scored([pair], options)]
 
 
-def _scored_call(
-    call: PooledCall, pair: tuple[Tensor, Tensor], score: Affinity[Any] | str, options: Options
+def _reading(
+    call: PooledCall, score: Affinity[Any] | str, shape: Sequence[int], beside: Companions
 ) -> Reading:
-    beside = _companions(call, pair, options)
     return Reading(
-        **vars(call.call),
-        n=len(pair[0]),
-        dim=pair[0].shape[1],
+        **call.call.fields(),
+        n=shape[0],
+        dim=shape[1],
         score=math.nan if isinstance(score, str) else float(score),
         certified="none" if isinstance(score, str) else score.certified,
         reason=score if isinstance(score, str) else score.reason,
-        skipped=False,
+        skipped=call.skipped,
         metrics=beside.values,
         metric_reasons=beside.reasons,
     )
@@ -95,17 +96,3 @@ def _companions(call: PooledCall, pair: tuple[Tensor, Tensor], options: Options)
         return companions(*pair, metrics=options.metrics, compat=options.compat, density=density)
     except (SigmascopeError, RuntimeError) as error:
         return without_companions(options.metrics, str(error), compat=options.compat)
-
-
-def _unscored(call: PooledCall) -> Reading:
-    return Reading(
-        **vars(call.call),
-        n=0,
-        dim=0,
-        score=math.nan,
-        certified="none",
-        reason=call.reason,
-        skipped=call.skipped,
-        metrics={},
-        metric_reasons={},
-    )
