@@ -201,13 +201,13 @@ def _setting(text: str) -> tuple[str, Any]:
     from sigmascope.stitching.settings import Settings
 
     name, _, value = text.partition("=")
-    name = current_name(name)
     own = next((option for option, setting in SETTINGS.items() if setting == name), None)
     if own or not value:
         raise click.UsageError(
             f"--set {text}: " + (f"use --{own.replace('_', '-')}." if own else "write NAME=VALUE.")
         )
     kinds = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(Settings)}
+    name = name if name in kinds else current_name(name)
     check_choice("--set", name, [kind for kind in kinds if kind not in SETTINGS.values()])
     for kind in kinds[name]:
         with suppress(KeyError, ValueError):
