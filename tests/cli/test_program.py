@@ -61,17 +61,17 @@ def test_version() -> None:
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = (
         "print({'torch', 'numpy', 'scipy', 'matplotlib', 'rich'} & set(sys.modules), "
-        "time.process_time())"
+        "len(sys.modules))"
     )
     code = (
-        "import sys, time\nfrom sigmascope.cli import main\ntry:\n    "
+        "import sys\nfrom sigmascope.cli import main\ntry:\n    "
         f"main({arguments})\nfinally:\n    {heavy}"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.startswith("Usage:")
-    loaded, seconds = done.stdout.splitlines()[-1].split()
+    loaded, count = done.stdout.splitlines()[-1].split()
     assert loaded == "set()"
-    assert float(seconds) < 0.6  # 0.07 on an idle machine
+    assert int(count) < 400
 
 
 def test_the_package_runs_as_a_module() -> None:
@@ -200,7 +200,7 @@ def test_a_reader_may_go_away(
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    code = process.wait(60)
+    code = process.wait(600)
     assert process.stderr.read() == ""
     process.stderr.close()
     assert code == 141
@@ -215,7 +215,7 @@ def test_a_reader_may_have_enough(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stdout.readline().startswith("network")
     process.stdout.close()
-    assert process.wait(60) == 141
+    assert process.wait(600) == 141
     assert process.stderr.read() == ""
     process.stderr.close()
 

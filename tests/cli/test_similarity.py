@@ -27,8 +27,8 @@ DATA = ("--data", "random:8", "--limit", "64", "--batch-size", "16")
 @pytest.mark.parametrize(
     ("measure", "options"),
     [
-        ("procrustes", {"normaliser": "live", "dtype": "float64"}),
-        ("cka", {"kernel": "median", "normalise": "none", "centered": False, "dtype": "float64"}),
+        ("procrustes", {"normalizer": "live", "dtype": "float64"}),
+        ("cka", {"kernel": "median", "normalize": "none", "centered": False, "dtype": "float64"}),
     ],
 )
 def test_options_of_a_measure_are_passed_on(

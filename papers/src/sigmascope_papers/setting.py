@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sigmascope.measure.affinity as _affinity
 from sigmascope.checks import check_choice
+from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.measure.signature import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
@@ -19,6 +21,8 @@ from sigmascope_papers.cast import PAPER, ZOO, Cast
 
 __all__ = ["BATCH", "DATA", "IMAGES", "TINY", "WEIGHTS", "Setting", "facts_of", "signatures_of"]
 
+# The value of an option under which the published code's way is measured; older files say released.
+PUBLISHED = getattr(_affinity, "DEGENERATE", ("nan", "published"))[1]
 RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
@@ -179,7 +183,7 @@ class Setting:
         unusual: dict[str, Any] = {"images": chosen.limit} if chosen.limit != images else {}
         unusual |= {"batch": chosen.batch_size} if chosen.batch_size != BATCH else {}
         unusual |= {} if self.ours else {"weights": self.weights}
-        words = [chosen.name, *(f"{key}-{value}" for key, value in {**unusual, **options}.items())]
+        words = [chosen.name, *(f"{key}-{OLD_VALUES.get(str(value), value)}" for key, value in {**unusual, **options}.items())]
         return self._home / _folder_name(words)
 
     def _request(self, name: str, chosen: Selection, options: Mapping[str, Any]) -> Request:

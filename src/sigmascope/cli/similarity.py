@@ -37,13 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["similarity"]
 
 # Passed to the library only if given: each belongs to one of the measures.
-OWN = {
-    "normalizer": "normaliser",
-    "kernel": "kernel",
-    "normalize": "normalise",
-    "centered": "centered",
-    "dtype": "dtype",
-}
+OWN = ("normalizer", "kernel", "normalize", "centered", "dtype")
 COMMON = ("measure", "group", "pairs", "seed")
 NAME = "similarity"
 
@@ -117,7 +111,7 @@ def _compared(names: tuple[str, str], given: dict[str, Any]) -> LayerSimilarity:
         names=names,
         forward=lambda network, batch: _run(network, batch, "a" if network is first else "b"),
         **{name: given[name] for name in COMMON},
-        **{OWN[name]: given[name] for name in OWN if given[name] is not None},
+        **{name: given[name] for name in OWN if given[name] is not None},
     )
 
 

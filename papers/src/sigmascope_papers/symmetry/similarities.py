@@ -11,7 +11,8 @@ import torch
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.kept import (
     best_device,
@@ -62,9 +63,7 @@ class Subject:
 
 
 MYRTLE = Subject("myrtle", ((0, 1), (2, 3), (4, 5), (6, 7)), tuple(MYRTLE_LAYERS.values()))
-RESNET20 = Subject(
-    "resnet20", ((0, 1), (2, 3), (0, 2), (1, 3)), tuple(RESNET20_LAYERS.values())
-)
+RESNET20 = Subject("resnet20", ((0, 1), (2, 3), (0, 2), (1, 3)), tuple(RESNET20_LAYERS.values()))
 # The weights of the next two are not in the repository; their results are.
 RESNET18 = Subject("resnet18", ((0, 1),), tuple(RESNET18_LAYERS.values()))
 WIDE = Subject("myrtle-wide", ((0, 1), (2, 3)), MYRTLE.layers)

@@ -1,4 +1,4 @@
-"""The spaces of channels of a network that may be moved, by name."""
+"""The spaces of channels of a network that may move, by name."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Space:
     """Channels that are moved by one monomial element.
 
     Attributes:
-        name: where they begin: a module, or a function in a module; with a range where only some of
-            its channels are meant.
-        width: how many there are.
+        name: where they begin: a module, or a function in a module; with a range for some of its
+            channels.
+        width: number of channels.
         permuted: whether they may be permuted.
         scalars: the scales that they admit, such as `d > 0`.
         joined: names of others that must carry the same element.
@@ -57,11 +57,8 @@ class Space:
     @property
     def group(self) -> str:
         """The group that the space admits, in words."""
-        words = [
-            *(["permutations"] if self.permuted else []),
-            *([] if self.scalars == "d = 1" else [self.scalars]),
-        ]
-        return ", ".join(words) or "fixed"
+        words = ("permutations" if self.permuted else "", self.scalars.replace("d = 1", ""))
+        return ", ".join(filter(None, words)) or "fixed"
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,45 +86,37 @@ class Spaces(Sequence[Space]):
             "permuted with": [row.shares or "–" for row in self.rows],
             "joined": [len(row.joined) for row in self.rows],
         }
-        lines = as_lines(columns)
         reasons = ["", *("; ".join(row.reasons) for row in self.rows)]
-        return "\n".join(
-            f"{line}  {reason}".rstrip() for line, reason in zip(lines, reasons, strict=True)
-        )
+        lines = zip(as_lines(columns), reasons, strict=True)
+        return "\n".join(f"{line}  {reason}".rstrip() for line, reason in lines)
 
 
 def spaces(model: nn.Module, example_input: Any = None, *, exact_eval: bool = False) -> Spaces:
-    """List the spaces of channels of a network and the group that each admits.
+    """Return the spaces of channels of a network and the group that each admits.
+
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     Args:
-        model: the network; it is not changed.
+        model: the network, which is not changed.
         example_input: see `sigmascope.symmetry.move`.
         exact_eval: see `sigmascope.symmetry.move`.
 
     Raises:
-        UnmovableError: the network computes something that is not in the table.
+        UnmovableError: the network computes something through which channels cannot be followed.
 
     >>> spaces(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))
     space  width  group                permuted with  joined
     0          3  permutations, d > 0  –                   0  relu admits d > 0 (1)
     2          1  fixed                –                   0  it is the output of the network
     """
-    return Spaces(
-        tuple(
-            space
-            for space, _ in found_spaces(
-                trace(unwrapped(model), example_input, exact_eval=exact_eval)
-            )
-        )
-    )
+    wiring = trace(unwrapped(model), example_input, exact_eval=exact_eval)
+    return Spaces(tuple(space for space, _ in found_spaces(wiring)))
 
 
 def found_spaces(wiring: Wiring) -> list[tuple[Space, dict[str, Channels]]]:
-    """Return the spaces of a wiring with the channels that have its name, and those of the names
-    that are joined to it.
-    """
+    """Return the spaces of a wiring, each with its channels by name."""
     ties, cells = wiring.ties, wiring.ties.cells()
-    # what stays is listed together
+    # channels that do not move are listed together
     cells[ties.places.lost[0, ties.places.roots(np.arange(len(cells)))] > 0] = -1
     found: dict[tuple[int, int], dict[str, Channels]] = {}
     first_of_cell: dict[int, str] = {}
@@ -165,6 +154,6 @@ def _space(wiring: Wiring, parts: dict[str, Channels], first: str) -> Space:
 
 
 def _ranges(index: Integers) -> str:
-    """Write positions as ranges: 0, 1, 2, 5 are `0:3,5:6`."""
+    """Return positions as ranges: 0, 1, 2, 5 are `0:3,5:6`."""
     breaks = np.flatnonzero(np.diff(index) != 1) + 1
     return ",".join(f"{part[0]}:{part[-1] + 1}" for part in np.split(index, breaks))

@@ -1,14 +1,15 @@
-"""The table of intertwiner groups. A new activation is one row here; the law tests run over all of
-them.
+"""The table of intertwiner groups. A new activation is one row; the law tests cover all of them.
 
 Why a scale λ ≠ 1 is, or is not, admissible, that is σ(λx) = μ σ(x) for some μ and all x:
 
 - at 0: σ(0) ≠ 0 forces μ = 1. If σ(x)/x is continuous at 0 and μ = λ ≠ ±1, then σ(x)/x is constant
-    and σ linear.
+  and σ linear.
 - at ±∞: a finite limit other than 0 forces μ = ±1; linear growth forces |μ| = |λ|. A negative λ
-  swaps the two ends, which must then be alike up to a factor.
-- between: x is a kink of σ(λ·) when λx is a kink of σ, so a finite set of kinks other than 0 forces
-    |λ| = 1.
+  swaps the two ends, which must then agree up to a factor.
+- between: x is a kink of σ(λ·) if λx is a kink of σ, so a finite set of kinks other than 0 forces
+  |λ| = 1.
+
+Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
@@ -24,18 +26,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_whole
 from sigmascope.errors import OptionError
 from sigmascope.symmetry.groups import Group
-from sigmascope.symmetry.scalars import (
-    ABSOLUTE,
-    SAME,
-    SCALARS,
-    ScalarMap,
-    is_real,
-    is_whole,
-    raised,
-)
+from sigmascope.symmetry.scalars import ABSOLUTE, SAME, SCALARS, ScalarMap, raised
 
 __all__ = ["GROUPS", "find_group"]
 
@@ -66,46 +60,29 @@ def _leaky_relu(slope: float = 0.01) -> Group:
 
 
 def _power(degree: float = 2) -> Group:
-    if degree < 1 or degree != int(degree):
-        raise OptionError(
-            f"degree={degree!r}: only whole powers from 1 on have a group here. Pass 2, 3, …"
-        )
-    if degree == 1:
+    k = check_whole("degree", int(degree) if degree == int(degree) else degree, 1)
+    if k == 1:
         return find_group("identity", {})
-    return _group(
-        "power",
-        partial(torch.pow, exponent=int(degree)),
-        "nonzero",
-        raised(int(degree)),
-        degree=int(degree),
-    )
+    return _group("power", partial(torch.pow, exponent=k), "nonzero", raised(k), degree=k)
 
 
 def _elu(alpha: float = 1.0) -> Group:
-    return (
-        _group("elu", partial(F.elu, alpha=alpha), "one", alpha=alpha)
-        if alpha
-        else find_group("relu", {})
-    )
+    if alpha == 0:
+        return find_group("relu", {})
+    return _group("elu", partial(F.elu, alpha=alpha), "one", alpha=alpha)
 
 
 def _celu(alpha: float = 1.0) -> Group:
     if alpha == 0:
-        raise OptionError(
-            "alpha=0: celu divides by it. Pass another number, or use relu, its limit."
-        )
+        raise OptionError("alpha must not be 0: celu divides by it. Use relu, its limit.")
     return _group("celu", partial(F.celu, alpha=alpha), "one", alpha=alpha)
 
 
 def _hardtanh(low: float = -1.0, high: float = 1.0) -> Group:
     if low >= high:
-        raise OptionError(
-            f"low={low:g} and high={high:g}: hardtanh with these is constant. Pass low < high."
-        )
-    scalars = "signs" if low == -high else "one"
-    return _group(
-        "hardtanh", partial(F.hardtanh, min_val=low, max_val=high), scalars, low=low, high=high
-    )
+        raise OptionError(f"hardtanh needs low < high, got low={low:g} and high={high:g}.")
+    sigma = partial(F.hardtanh, min_val=low, max_val=high)
+    return _group("hardtanh", sigma, "signs" if low == -high else "one", low=low, high=high)
 
 
 _FIXED = (
@@ -154,12 +131,13 @@ def find_group(name: str, parameters: Mapping[str, Any]) -> Group:
     known = [] if isinstance(row, Group) else [*inspect.signature(row).parameters]
     for key, value in parameters.items():
         if key not in known:
-            takes = f"takes {', '.join(known)}" if known else "takes no parameter"
-            raise OptionError(f"{name} has no parameter {key!r}: it {takes}.")
-        if not is_real(value) or not math.isfinite(value):
-            raise OptionError(f"{key}={value!r:.40} is no value for {name}. Pass a finite number.")
-    # Scalars of NumPy become numbers of Python, as which they are printed and compared.
+            takes = ", ".join(known) or "no parameter"
+            raise OptionError(f"{name} has no parameter {key!r}: it takes {takes}.")
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise OptionError(f"{key} of {name} must be a finite number, got {value!r:.40}.")
+    # NumPy scalars become Python numbers, as which they are printed and compared.
     numbers = {
-        key: int(value) if is_whole(value) else float(value) for key, value in parameters.items()
+        key: int(value) if isinstance(value, Integral) else float(value)
+        for key, value in parameters.items()
     }
     return row if isinstance(row, Group) else row(**numbers)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.symmetry.streaming import Procrustes
+from sigmascope.symmetry.procrustes_similarity import Procrustes
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -21,10 +21,10 @@ SHAPES = {
 }
 MEASURES: list[tuple[str, dict[str, Any]]] = [
     ("procrustes", {}),
-    ("procrustes", {"normaliser": "live"}),
+    ("procrustes", {"normalizer": "live"}),
     ("cka", {}),
     ("cka", {"kernel": "median"}),
-    ("cka", {"normalise": "none", "centered": False}),
+    ("cka", {"normalize": "none", "centered": False}),
 ]
 
 

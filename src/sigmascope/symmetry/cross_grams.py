@@ -1,6 +1,4 @@
-"""The cross-Grams of the layers of two networks, all at once and batch by batch; no features are
-kept.
-"""
+"""The cross-Grams of the layers of two networks, summed batch by batch; no features are kept."""
 
 from __future__ import annotations
 
@@ -11,72 +9,75 @@ from itertools import accumulate, pairwise, product
 import torch
 from torch import Tensor
 
+from sigmascope import choices
 from sigmascope.errors import InputError
-from sigmascope.symmetry.features import Positions, kernel_dtype, ratios
+from sigmascope.symmetry.feature_maps import Positions, ratios, squared_norms
 from sigmascope.symmetry.passes import Copies
-from sigmascope.symmetry.results import ProcrustesSimilarity
+from sigmascope.symmetry.procrustes_similarity import (
+    NOT_FINITE,
+    CrossGram,
+    Sums,
+    aligned_similarity,
+)
+from sigmascope.symmetry.similarity_results import ProcrustesSimilarity
 from sigmascope.symmetry.stacks import Memory, Side, Stacks
-from sigmascope.symmetry.streaming import CrossGram, procrustes_result, squared_norms
 
 __all__ = ["PAIRS", "CrossGrams", "PairedGrams", "check_pairs", "pairs_of"]
 
 # Elements of stacked layers that are multiplied at a time: few enough to stay in a cache, enough
 # for fast products.
 CHUNK, LARGE_CHUNK = 2**23, 2**28
-NOT_FINITE = "the features hold NaN or infinite values, or squares of them overflow"
 
 Members = tuple[int, ...]
+Live = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class CrossGrams:
-    """The sums that Procrustes needs for the layers of one network with those of another.
+    """The sums that Procrustes needs for every layer of one network with every layer of another.
 
     Layers with maps of one size are stacked, so that a few large products do the work of many small
     ones. Products are computed in the given type and summed in float64, where the features are.
     Memory is O(c1 · c2) for each pair of layers, and that of the features of one batch.
 
     Args:
-        x_widths: the numbers of channels of the layers of the one network.
-        y_widths: of the other.
-        dtype: of the products. Layers that are equal once they are rounded to it count as
-            identical.
+        x_widths: numbers of channels of the layers of one network.
+        y_widths: those of the other.
+        dtype: of the products. Layers that are equal after rounding to it count as identical.
     """
 
-    def __init__(self, x_widths: Sequence[int], y_widths: Sequence[int], *, dtype: str) -> None:
+    def __init__(
+        self, x_widths: Sequence[int], y_widths: Sequence[int], *, dtype: choices.Precision
+    ) -> None:
         self.samples = 0
         self._widths = (x_widths, y_widths)
-        self._pairs = list(product(range(len(x_widths)), range(len(y_widths))))
         self._blocks: dict[tuple[Members, Members], Tensor] = {}
         self._repeats: dict[tuple[int, int], tuple[int, int] | str] = {}
         self._positions: list[dict[int, Positions]] = []
-        self._same = set(self._pairs)
-        self._memory = Memory(kernel_dtype(dtype))
+        self._same = set(product(range(len(x_widths)), range(len(y_widths))))
+        self._memory = Memory(getattr(torch, dtype))
         self._sides = (Side(x_widths, self._memory.dtype), Side(y_widths, self._memory.dtype))
 
     def add(self, xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
-        """Take in the features (n, c, ...) of all layers for one batch."""
+        """Add the features (n, c, ...) of all layers for one batch."""
         for side, layers in enumerate((xs, ys)):
             for place, features in enumerate(layers):
                 self.show(side, place, features)
         self.finish()
 
     def show(self, side: int, place: int, features: Tensor) -> None:
-        """Take in the features (n, c, ...) of one layer of network 0 or 1, which may be overwritten
-        afterwards.
-        """
+        """Copy the features (n, c, ...) of one layer of network 0 or 1."""
         self._sides[side].take(place, features)
 
     def finish(self) -> None:
-        """Multiply what was shown of one batch; layers that were not shown are left out."""
+        """Multiply the layers shown for one batch; layers that were not shown are left out."""
         x, y = self._sides
         if not (x.layers and y.layers):
             return
         self._note_repeats()
         self._same = {(i, j) for i, j in self._same if _equal(x.layers.get(i), y.layers.get(j))}
-        elements = sum(
-            layer[:, 0].numel() for side in self._sides for layer in side.layers.values()
-        )
-        device = next(iter(x.layers.values())).device
+        layers = [layer for side in self._sides for layer in side.layers.values()]
+        device = layers[0].device
+        elements = sum(layer[:, 0].numel() for layer in layers)
         step = max(1, (CHUNK if device.type == "cpu" else LARGE_CHUNK) // elements)
         for start in range(0, x.samples, step):
             left, right = (
@@ -86,38 +87,25 @@ class CrossGrams:
             for (one, other), found in _products(left, right):
                 key = x.members[one], y.members[other]
                 known = self._blocks.get(key)
-                self._blocks[key] = (
-                    found.double() if known is None else known.to(device).add_(found)
-                )
+                total = found.double() if known is None else known.to(device).add_(found)
+                self._blocks[key] = total
         self.samples += x.samples
         for side in self._sides:
             side.clear()
 
-    def result(self, i: int, j: int, *, group: str, normaliser: str) -> ProcrustesSimilarity | str:
-        """Return the similarity of layer i of the one network and layer j of the other, or why
-        there is none.
-        """
+    def result(self, i: int, j: int, *, group: str, normalizer: str) -> ProcrustesSimilarity | str:
+        """Return the similarity of layer i of one network and layer j of the other, or why not."""
         repeats = self._repeats[i, j]
         if isinstance(repeats, str):
             return repeats
-        gram = self._gram(i, j).numpy()
         x_squares, y_squares = (
             side.squares[place].cpu().numpy() * often
             for side, place, often in zip(self._sides, (i, j), repeats, strict=True)
         )
-        if not all(math.isfinite(float(one.sum())) for one in (gram, x_squares, y_squares)):
-            return NOT_FINITE
-        return procrustes_result(
-            gram,
-            x_squares,
-            y_squares,
-            group=group,
-            normaliser=normaliser,
-            samples=self.samples,
-            identical=(i, j) in self._same,
-        )
+        gram, same = self._gram(i, j).numpy(), (i, j) in self._same
+        return _similarity(Sums(gram, x_squares, y_squares, self.samples, same), group, normalizer)
 
-    def live(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def live(self) -> Live:
         """Return for each layer of both networks how many channels are not zero everywhere."""
         x, y = (
             tuple(int(torch.count_nonzero(one)) for one in side.squares) for side in self._sides
@@ -134,28 +122,29 @@ class CrossGrams:
         return total
 
     def _note_repeats(self) -> None:
-        """Note how often the values of each layer of a pair are repeated on the finer map of the two."""
+        """Note how often each layer of a pair is repeated on the finer map of the two."""
         positions = [side.positions for side in self._sides]
         if positions == self._positions:
             return
         self._positions = positions
         for i, j in product(*positions):
             found = _repeats(positions[0][i], positions[1][j])
-            if self._repeats.setdefault((i, j), found) != found and not isinstance(
-                self._repeats[i, j], str
-            ):
+            known = self._repeats.setdefault((i, j), found)
+            if known != found and not isinstance(known, str):
                 self._repeats[i, j] = (
                     "the ratio of the numbers of positions changes from batch to batch"
                 )
 
 
 class PairedGrams:
-    """The same for layers at the same place in both networks, and no others; see `CrossGrams`.
+    """The same for layers at the same place in both networks only; see `CrossGrams`.
 
     Only the layers of the first network are kept until those of the second are shown.
     """
 
-    def __init__(self, x_widths: Sequence[int], y_widths: Sequence[int], *, dtype: str) -> None:
+    def __init__(
+        self, x_widths: Sequence[int], y_widths: Sequence[int], *, dtype: choices.Precision
+    ) -> None:
         self._sums = [CrossGram(dtype=dtype) for _ in zip(x_widths, y_widths, strict=True)]
         self._apart: dict[int, str] = {}  # layers that cannot be compared, and why
         self._live = [
@@ -165,14 +154,12 @@ class PairedGrams:
         self._copies = Copies()
 
     def add(self, xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
-        """Take in the features (n, c, ...) of all layers for one batch."""
+        """Add the features (n, c, ...) of all layers for one batch."""
         for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
             self._pair(place, x, y)
 
     def show(self, side: int, place: int, features: Tensor) -> None:
-        """Take in the features (n, c, ...) of one layer of network 0 or 1, all of 0 first; they may
-        be overwritten after.
-        """
+        """Copy or add the features (n, c, ...) of one layer of network 0 or 1; all of 0 first."""
         if side == 0:
             self._copies.keep(place, features)
         elif place in self._copies.sites:
@@ -192,26 +179,18 @@ class PairedGrams:
         else:
             self._sums[place].add(x, y)
 
-    def result(self, i: int, j: int, *, group: str, normaliser: str) -> ProcrustesSimilarity | str:
-        """Return the similarity of layer i = j of both networks, or why there is none."""
-        sums = self._sums[i].arrays()
+    def result(self, i: int, j: int, *, group: str, normalizer: str) -> ProcrustesSimilarity | str:
+        """Return the similarity of layer i = j of both networks, or why not."""
+        sums = self._sums[i].sums()
         if i in self._apart or sums is None:
             return self._apart[i]
-        if not all(math.isfinite(float(one.sum())) for one in sums):
-            return NOT_FINITE
-        return procrustes_result(
-            *sums,
-            group=group,
-            normaliser=normaliser,
-            samples=self._sums[i].samples,
-            identical=self._sums[i].identical,
-        )
+        return _similarity(sums, group, normalizer)
 
-    def live(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def live(self) -> Live:
         """Return for each layer of both networks how many channels are not zero everywhere."""
-        for place, sums in enumerate(found.arrays() for found in self._sums):
+        for place, sums in enumerate(found.sums() for found in self._sums):
             if sums is not None:
-                for seen, squares in zip(self._live, sums[1:], strict=True):
+                for seen, squares in zip(self._live, sums[1:3], strict=True):
                     seen[place] |= torch.from_numpy(squares > 0)
         x, y = (tuple(int(one.sum()) for one in side) for side in self._live)
         return x, y
@@ -221,21 +200,16 @@ PAIRS: dict[str, type[CrossGrams] | type[PairedGrams]] = {
     "all": CrossGrams,
     "diagonal": PairedGrams,
 }
-"""Which pairs of layers are compared -> what sums them up."""
+"""Which pairs of layers are compared -> the class that sums their products."""
 
 
 def pairs_of(pairs: str, rows: int, columns: int) -> list[tuple[int, int]]:
-    """Return the places of the layers to compare, of so many in either network."""
+    """Return the pairs of layers to compare, by their places in the two networks."""
     return [(i, j) for i in range(rows) for j in range(columns) if pairs == "all" or i == j]
 
 
 def check_pairs(pairs: str, rows: int, columns: int) -> None:
-    """Check that layers can be paired.
-
-    Raises:
-        InputError: they are to be compared place by place, and there are not as many in both
-            networks.
-    """
+    """Raise if layers are to be compared place by place and the networks differ in their number."""
     if pairs == "diagonal" and rows != columns:
         raise InputError(
             f"pairs='diagonal' needs as many layers in both networks, not {rows} and "
@@ -243,20 +217,21 @@ def check_pairs(pairs: str, rows: int, columns: int) -> None:
         )
 
 
+def _similarity(sums: Sums, group: str, normalizer: str) -> ProcrustesSimilarity | str:
+    if not sums.is_finite:
+        return NOT_FINITE
+    return aligned_similarity(sums, group=group, normalizer=normalizer)
+
+
 def _products(x: Stacks, y: Stacks) -> Iterator[tuple[tuple[Positions, Positions], Tensor]]:
-    """Multiply every stack of the one network with every stack of the other, on the coarser map of
-    the two.
-    """
+    """Yield the product of every two stacks of both networks, on the coarser map of the two."""
     # Large maps first, so that sums over small cells are there for those over larger ones.
-    for one, other in product(
-        *(sorted(side.sizes, key=math.prod, reverse=True) for side in (x, y))
-    ):
+    sizes = (sorted(side.sizes, key=math.prod, reverse=True) for side in (x, y))
+    for one, other in product(*sizes):
         if not isinstance(_repeats(one, other), str):
             finer_x, finer_y = ratios(one, other)
-            yield (
-                (one, other),
-                x.summed(one, finer_x).flatten(1) @ y.summed(other, finer_y).flatten(1).T,
-            )
+            left, right = x.summed(one, finer_x), y.summed(other, finer_y)
+            yield (one, other), left.flatten(1) @ right.flatten(1).T
 
 
 def _equal(x: Tensor | None, y: Tensor | None) -> bool:
