@@ -58,13 +58,14 @@ def _option(
     flags: str | tuple[str, ...], kind: click.ParamType, help: str, default: Any, **more: Any
 ) -> Any:
     names = (flags,) if isinstance(flags, str) else flags
-    shown = default is not None
-    return click.option(*names, type=kind, default=default, show_default=shown, help=help, **more)
+    if default is not None:
+        more |= {"default": default, "show_default": True}
+    return click.option(*names, type=kind, help=help, **more)
 
 
 runs = click.argument("runs", nargs=-1, required=True, type=click.Path())
 split = _option("--split", click.STRING, "Split of the data.", "test")
-limit = count("--limit", "Use only N samples, evenly spaced.")
+limit = count("--limit", "Use only N samples, drawn at random.")
 seed = count("--seed", "Seed of all random numbers.", 0, minimum=0)
 device = _option(
     "--device", click.STRING, "Device of the networks; auto: a GPU if there is one.", "auto"

@@ -96,8 +96,8 @@ READERS: dict[str, Callable[[str], Any]] = {
 @options.choice(
     "--augment", choices.Augmentation, "Augmentation in training.  [default: flip-shift for CIFAR]"
 )
-@options.count("--limit", "Use only N training samples, evenly spaced.")
-@options.count("--test-limit", "Use only N test samples, evenly spaced.")
+@options.count("--limit", "Use only N training samples, drawn at random.")
+@options.count("--test-limit", "Use only N test samples, drawn at random.")
 @options.device
 @options.seed
 @options.out("FILE", "FILE.json to write to; the tensors go beside it.")
