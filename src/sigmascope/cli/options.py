@@ -14,23 +14,29 @@ from sigmascope.choices import OLD_VALUES, values_of
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def choice(flag: str, values: Any, help: str, default: str | None = None, **more: Any) -> Any:
+def choice(
+    flag: str, values: Any, help: str, default: str | None = None, **more: Any
+) -> Callable[[Command], Command]:
     """Return an option whose values are those of a `Literal` type, or a sequence of names."""
     names = values if isinstance(values, Sequence) else values_of(values)
     return _option(flag, click.Choice(names), help, default, **more)
 
 
-def count(flag: str, help: str, default: int | None = None, *, minimum: int = 1) -> Any:
+def count(
+    flag: str, help: str, default: int | None = None, *, minimum: int = 1
+) -> Callable[[Command], Command]:
     """Return an option that is a whole number, by default at least 1."""
     return _option(flag, click.IntRange(min=minimum), help, default, metavar="N")
 
 
-def number(flag: str, help: str) -> Any:
+def number(flag: str, help: str) -> Callable[[Command], Command]:
     """Return an option that is a finite number from 0."""
     return _option(flag, click.FloatRange(0, math.inf, max_open=True), help, None, metavar="X")
 
 
-def out(metavar: str, help: str, default: str | None = None, **path: bool) -> Any:
+def out(
+    metavar: str, help: str, default: str | None = None, **path: bool
+) -> Callable[[Command], Command]:
     """Return the option `-o`, where to write."""
     kind = click.Path(**path)  # type: ignore[arg-type]
     return _option(("-o", "--out"), kind, help, default, metavar=metavar)
@@ -55,8 +61,8 @@ def current_name(name: str) -> str:
 
 
 def _option(
-    flags: str | tuple[str, ...], kind: click.ParamType, help: str, default: Any, **more: Any
-) -> Any:
+    flags: str | tuple[str, ...], kind: click.ParamType[Any], help: str, default: Any, **more: Any
+) -> Callable[[Command], Command]:
     names = (flags,) if isinstance(flags, str) else flags
     if default is not None:
         more |= {"default": default, "show_default": True}

@@ -91,7 +91,7 @@ def _encode(hint: Hint, value: typing.Any, where: str) -> object:
         return encoded
     if shape is LEAF:
         return _encode_leaf(hint, value, where)
-    if type(value) is not shape:  # a subclass would come back as its base
+    if not _is_exactly(value, shape):  # a subclass would come back as its base
         raise _unlike(InputTypeError, where, shape.__name__, value)
     if shape in (list, tuple):
         return [_encode(*item) for item in _items(inner, value, where, InputTypeError)]
@@ -213,6 +213,10 @@ def _items(
         raise error(f"{where}: expected {len(each)} items, found {len(values)}")
     for i, (hint, value) in enumerate(zip(each, values, strict=True)):
         yield hint, value, f"{where}[{i}]"
+
+
+def _is_exactly(value: object, kind: Hint) -> bool:
+    return type(value) is kind
 
 
 def _check_keys(value: object, where: str, error: type[Exception]) -> None:

@@ -89,8 +89,8 @@ def unwrap(document: object, source: str, kind: str, version: int) -> object:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(f"{source} was not written by sigmascope. Pass a {kind} file.")
     if document.get("kind") != kind:
-        found = reprlib.repr(document.get("kind"))
-        raise FileFormatError(f"{source} is of kind {found}. Pass a file of kind {kind!r}.")
+        other = reprlib.repr(document.get("kind"))
+        raise FileFormatError(f"{source} is of kind {other}. Pass a file of kind {kind!r}.")
     found = document.get("version")
     if type(found) is int and found > version:
         raise FileFormatError(
