@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -55,7 +55,7 @@ def check_choice(name: str, value: object, choices: Any) -> str:
     >>> check_choice("coupling", "optimal", ["optimal", "paired"])
     'optimal'
     """
-    allowed = list(choices) if isinstance(choices, Iterable) else list(values_of(choices))
+    allowed = list(values_of(choices) or choices)
     if isinstance(value, str):
         if value in allowed:
             return value
