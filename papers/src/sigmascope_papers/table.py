@@ -35,6 +35,8 @@ SHARED: dict[str, str] = {
     "nonlinearity.vgg16": "fig10 fig11",
     "nonlinearity.sizes": "fig13 fig14 fig15",
     "nonlinearity.grouping": "fig16 fig17",
+    "nonlinearity.trainings": "fig19 fig20 table3",
+    "nonlinearity.correlated": "table1 table2",
 }
 """Module -> the items in its table `ITEMS`; any other item is the `ITEM` of a module of its own."""
 MODULES = {name: module for module, names in SHARED.items() for name in names.split()}
