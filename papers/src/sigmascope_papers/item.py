@@ -90,7 +90,9 @@ def agrees(
     )
 
 
-def relation(claim: str, expected: str, obtained: str, *, true: bool, clear: bool = True) -> Check:
+def relation(
+    claim: str, expected: str, obtained: str, *, true: object, clear: object = True
+) -> Check:
     """Judge a relation: it holds if true and clear, and weakly holds if true but not clear."""
     return Check(claim, expected, obtained, (HOLDS if clear else WEAKLY) if true else FAILS)
 

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, relation
 
-__all__ = ["below", "near", "ordered_alike"]
+__all__ = ["at_least", "at_most", "below", "near", "ordered_alike"]
 
 
 LISTED = 6
@@ -111,3 +111,19 @@ def ordered_alike(
     expected = f"rank correlation of {limits[0]:g} or more"
     obtained = f"{rank:.{digits}f}"
     return relation(claim, expected, obtained, true=rank >= limits[1], clear=rank >= limits[0])
+
+
+def at_most(
+    claim: str, expected: str, obtained: str, values: Any, limits: tuple[float, float]
+) -> Check:
+    """Judge whether all values are at most the first limit; at most the second is weakly."""
+    clear, true = (bool(np.all(np.asarray(values) <= limit)) for limit in limits)
+    return relation(claim, expected, obtained, true=true, clear=clear)
+
+
+def at_least(
+    claim: str, expected: str, obtained: str, values: Any, limits: tuple[float, float]
+) -> Check:
+    """Judge whether all values are at least the first limit; at least the second is weakly."""
+    clear, true = (bool(np.all(np.asarray(values) >= limit)) for limit in limits)
+    return relation(claim, expected, obtained, true=true, clear=clear)

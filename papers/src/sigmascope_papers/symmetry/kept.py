@@ -1,15 +1,12 @@
-"""Where the results of experiments are kept, and what an experiment runs on: networks of the zoo,
-and CIFAR-10.
-
-A folder of results looks the same in the zoo and where they are measured again: `zoo/stitches` and
-`OUT/stitches`.
-"""
+"""Stored results of the experiments, and what they run on: networks of the zoo and CIFAR-10."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import nn
@@ -26,26 +23,30 @@ from sigmascope_papers.setting import DATA, Setting
 __all__ = [
     "Kept",
     "best_device",
-    "fastest",
     "images_of",
     "kept_place",
     "machine_of",
     "member",
+    "read_kept",
+    "row_of",
     "samples_of",
+    "to_device",
+    "zoo_name",
 ]
 
+Result = TypeVar("Result")
 VERSION = 1
-SMOKE_IMAGES = 64
-"""Of a test of the machinery; as many more to train on."""
+SMOKE_IMAGES = 16
+"""Test images of a smoke run; it trains on as many others."""
 
 
 class Kept:
-    """A dataclass of results that is kept as one file of JSON; `kind` tells such files apart."""
+    """A dataclass of results stored as one JSON file; `kind` identifies such files."""
 
     kind: ClassVar[str]
 
     def save(self, path: Path) -> None:
-        """Write a file, which replaces an older one at once or not at all."""
+        """Write a file; an older one is replaced as a whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, self.kind, VERSION, encode(self))
 
@@ -54,18 +55,17 @@ class Kept:
         """Read what `save` wrote.
 
         Raises:
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
+            FileFormatError: truncated, not such a file, or newer than this version.
         """
         return decode(cls, read_json(path, cls.kind, VERSION), str(path))
 
 
 def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
-    """Return the file of a result, in the zoo or among those that are measured; None where nothing
-    is kept.
+    """Return the file of a result, in `results/` or the output directory; None to keep nothing.
 
     Raises:
-        InputError: other networks, or some of a cast, are asked for; or the file is not in the zoo,
-            and is not to be made.
+        InputError: the setting asks for other networks; or the file is missing and is not to be
+            computed.
     """
     if not setting.ours:
         raise InputError(
@@ -80,19 +80,55 @@ def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
     place = setting.results / folder / name
     if not place.is_file():
         raise InputError(
-            f"{place} is missing. Measure it again with --from-scratch, which takes hours without a "
-            "GPU, or try the same experiment in a tiny size with --smoke."
+            f"{place} is missing. Compute it with --from-scratch, which takes hours without a GPU, "
+            "or run the same experiment in a tiny size with --smoke."
         )
     return place
 
 
-def member(setting: Setting, network: str, seed: int) -> Model:
-    """Return a trained network; to try the machinery, an untrained one where the zoo has no weights.
+def read_kept(
+    load: Callable[[Path], Result], place: Path | None, asked: Mapping[str, object]
+) -> Result | None:
+    """Return a stored result; None if there is no file.
 
     Raises:
-        InputError, OptionError: the zoo has no weights of it.
+        InputError: the file holds another experiment than the one asked for.
+        FileFormatError: the file is damaged, of another kind or newer.
     """
-    name = f"sigmascope/{network}:{seed}"
+    if place is None or not place.is_file():
+        return None
+    found = load(place)
+    for name, wanted in asked.items():
+        if (given := getattr(found, name)) != wanted:
+            raise InputError(
+                f"{place} holds another experiment: {name} is {given!r:.200}, expected "
+                f"{wanted!r:.200}. Restore the file from the repository, or remove it."
+            )
+    return found
+
+
+def row_of(kind: type[Result], result: object, **own: Any) -> Result:
+    """Return the fields of a result that a stored row has, with the row's own ones."""
+    names = [one.name for one in fields(kind) if one.name not in own]  # type: ignore[arg-type]
+    return kind(**{name: getattr(result, name) for name in names}, **own)
+
+
+def zoo_name(network: str, seed: int) -> str:
+    """Return the name of a network in the catalog.
+
+    >>> zoo_name("resnet20", 0)
+    'sigmascope/resnet20:0'
+    """
+    return f"sigmascope/{network}:{seed}"
+
+
+def member(setting: Setting, network: str, seed: int) -> Model:
+    """Return a trained network; in a smoke run an untrained one if the zoo has no weights.
+
+    Raises:
+        InputError: the zoo has no weights of it.
+    """
+    name = zoo_name(network, seed)
     try:
         return model(name)
     except (InputError, OptionError) as error:
@@ -106,10 +142,8 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def fastest(network: nn.Module, device: torch.device) -> nn.Module:
-    """Move a network; on a GPU, images are laid out there as its convolutions like them best,
-    channels last.
-    """
+def to_device(network: nn.Module, device: torch.device) -> nn.Module:
+    """Move a network; on a GPU its tensors are channels_last, which is faster for convolutions."""
     network.to(device)
     if device.type == "cuda":
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -117,23 +151,22 @@ def fastest(network: nn.Module, device: torch.device) -> nn.Module:
 
 
 def machine_of(device: torch.device) -> str:
-    """Return what a result is said to have run on."""
+    """Return the name of the device that results record."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
 def images_of(setting: Setting, like: Model, *, images: int, batch: int) -> Data:
-    """Return test images in batches, for networks that take what one of them takes."""
+    """Return test images in batches, transformed for a network."""
     if setting.smoke:
-        return data(
-            "embedded", limit=SMOKE_IMAGES, batch_size=SMOKE_IMAGES // 2, transform=like.transform
-        )
+        size = SMOKE_IMAGES
+        return data("embedded", limit=size, batch_size=size // 2, transform=like.transform)
     return data(
         DATA, root=setting.data_root, batch_size=batch, limit=images, transform=like.transform
     )
 
 
 def samples_of(setting: Setting, like: Model) -> StitchData:
-    """Return all images to train and to test on, flipped and shifted in training."""
+    """Return all images to train and test on, flipped and shifted in training."""
     if setting.smoke:
         images, labels = embedded_images()
         inputs = like.transform(images) if like.transform else images

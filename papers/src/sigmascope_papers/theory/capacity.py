@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from sigmascope.checks import check_whole
 from sigmascope.errors import InputError
-from sigmascope.symmetry.matrices import check_size
 
 __all__ = ["Capacity", "capacity_logs"]
 
@@ -46,7 +46,7 @@ def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
     >>> print(f"{capacity_logs(64, 1, M=1, eps=1e-7).difference:.1f}")
     -898.3
     """
-    if check_size(r) > check_size(n):
+    if check_whole("r", r, 1) > check_whole("n", n, 1):
         raise InputError(f"r={r}: a matrix of {n} channels has at most rank {n}.")
     if not 0 < eps <= M < math.inf:
         raise InputError(f"M={M!r} and eps={eps!r} make no grid. Pass 0 < eps ≤ M.")

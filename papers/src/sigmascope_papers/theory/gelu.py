@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_whole
 from sigmascope.errors import InputError, InputTypeError
+from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
-from sigmascope.symmetry.matrices import check_size, like
+from sigmascope.symmetry.matrices import like
 from sigmascope.symmetry.monomial import as_vector
-from sigmascope.symmetry.scalars import Generator, as_generator
 
 __all__ = ["gelu_asymptotic_slope", "gelu_xi"]
 
@@ -31,7 +31,7 @@ def gelu_xi(
     method: str = "quadrature",
     *,
     samples: int | Array = 100_000,
-    generator: Generator = None,
+    generator: Seed = None,
 ) -> Scale:
     r"""Return $\xi(\lambda) = \sqrt{\mathrm{E}\,|\mathrm{GELU}(\lambda
     X)-\lambda\,\mathrm{GELU}(X)|^2}$, X standard normal.
@@ -119,7 +119,8 @@ def _positive(lam: float | Array) -> Tensor:
     return scales
 
 
-def _normal_numbers(samples: int | Array, generator: Generator) -> Tensor:
+def _normal_numbers(samples: int | Array, generator: Seed) -> Tensor:
     if isinstance(samples, (Tensor, np.ndarray)):
         return as_vector(samples, "samples").to(torch.float64)
-    return torch.randn(check_size(samples), generator=as_generator(generator), dtype=torch.float64)
+    count = check_whole("samples", samples, 1)
+    return torch.randn(count, generator=as_generator(generator), dtype=torch.float64)
