@@ -114,9 +114,7 @@ def conclude(claim: str, expected: str, finding: Finding) -> Check:
     return relation(claim, expected, obtained, true=bool(truth[0]), clear=bool(truth[-1]))
 
 
-def claim(
-    text: str, expected: str
-) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
+def claim(text: str, expected: str) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
     """Return a decorator that turns a rule, from results to a finding, into one that judges a claim."""
 
     def decorate(rule: Callable[[Any], Finding]) -> Callable[[Any], Check]:
