@@ -68,7 +68,7 @@ def _homogeneity() -> Homogeneity:
         gelu=INPUTS * ndtr(INPUTS),
         relu=np.maximum(INPUTS, 0),
         quadrature=gelu_xi(SCALES),
-        sampled=gelu_xi(SCALES, "monte-carlo", samples=SAMPLES, generator=SEED),
+        sampled=gelu_xi(SCALES, "monte-carlo", samples=SAMPLES, seed=SEED),
         at_one=gelu_xi(1.0),
         far=gelu_xi(FAR) / FAR,
         slope=gelu_asymptotic_slope(),

@@ -207,7 +207,7 @@ def images_of(setting: Setting, like: Model, *, images: int, batch: int) -> Data
     if setting.smoke:
         size = SMOKE_IMAGES
         return data("embedded", limit=size, batch_size=size // 2, transform=like.transform)
-    own = {"root": setting.data_root, "transform": like.transform}
+    own: dict[str, Any] = {"root": setting.data_root, "transform": like.transform}
     return data(DATA, batch_size=batch, limit=images, **own)
 
 
@@ -219,7 +219,7 @@ def samples_of(setting: Setting, like: Model) -> StitchData:
         first, second = (slice(at, at + SMOKE_IMAGES) for at in (0, SMOKE_IMAGES))
         train, test = ((inputs[some], labels[some]) for some in (first, second))
         return StitchData(train, test, augment="flip-shift")
-    own = {"root": setting.data_root, "transform": like.transform}
+    own: dict[str, Any] = {"root": setting.data_root, "transform": like.transform}
     return read_data(
         *(data(DATA, split=one, **own) for one in ("train", "test")), augment="flip-shift"
     )

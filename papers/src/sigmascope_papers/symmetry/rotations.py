@@ -20,7 +20,7 @@ from sigmascope.dissection.settings import FineTuning
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.symmetry.groups import group
+from sigmascope.symmetry.groups import group as group_of
 from sigmascope.symmetry.rotations import random_rotation
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.rules import at_most
@@ -40,7 +40,7 @@ SMOKE_LAYERS = ("5",)
 
 MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "identity": lambda channels, seed: torch.eye(channels, dtype=torch.float64),
-    "relu": lambda channels, seed: group("relu").sample(channels, seed),
+    "relu": lambda channels, seed: group_of("relu").sample(channels, seed),
     "orthogonal": random_rotation,
 }
 """Group -> function that draws an element for a number of channels and a seed; the identity is our

@@ -93,7 +93,7 @@ class Pairs:
         network = first.networks[0].partition(":")[0].removeprefix("sigmascope/")
         mean = tuple(map(tuple, self.matrices(group).mean(axis=0).tolist()))
         titles = f"{network}, one seed", "another seed"
-        sites = {"rows": self.layers, "columns": self.layers}
+        sites: dict[str, Any] = {"rows": self.layers, "columns": self.layers}
         return replace(first, networks=titles, similarities=mean, missing=(), **sites)
 
 

@@ -96,7 +96,7 @@ def decays_faster(pairs: Pairs) -> Check:
 def like_their_own(
     pairs: Pairs, group: str, *, counts: Mapping[str, tuple[int, int]], source: str = ""
 ) -> Check:
-    """Judge in how many rows and columns of the mean matrix the largest entry is on the diagonal."""
+    """Judge in how many rows and columns of the mean matrix the diagonal entry is largest."""
     mean, count = pairs.matrices(group).mean(axis=0), 0
     for matrix in (mean, mean.T):
         known = np.isfinite(matrix).all(axis=1)
@@ -119,8 +119,8 @@ def inner_lower(pairs: Pairs, group: str) -> Check:
 
 def orders_agree(pairs: Pairs, *, layers: Sequence[str] = ()) -> Check:
     """Judge whether both groups rank the layers alike."""
-    means = [pairs.mean(group, layers) for group in GROUPS]
-    return ordered_alike("both groups order the layers alike", *means, ALIKE)
+    relu, orthogonal = (pairs.mean(group, layers) for group in GROUPS)
+    return ordered_alike("both groups order the layers alike", relu, orthogonal, ALIKE)
 
 
 def falls(pairs: Pairs, group: str, *, first: int, words: str) -> Check:
@@ -201,7 +201,7 @@ def above_between(pairs: Pairs, *, paper: Numbers) -> Check:
 
 
 def unlike_itself(pairs: Pairs, group: str, *, paper: Numbers, layer: str) -> Check:
-    """Judge whether a layer is less alike than its neighbors; clear if by half of the paper's drop."""
+    """Judge whether a layer is less alike than its neighbors; clear if by half of the paper's."""
     at, found = pairs.layers.index(layer), pairs.found[group]
     before, odd, after = pairs.mean(group)[at - 1 : at + 2].tolist()
     wanted = paper[group]["73"] - paper[group][layer]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -132,13 +133,12 @@ def _training(
     device, tasks = kept.best_device(), plan.trained(smoke=setting.smoke)
     entries = [kept.member(setting, plan.network, seed) for seed in pair]
     samples = kept.samples_of(setting, entries[0])
-    networks = [kept.to_device(entry.network, device) for entry in entries]
+    front, back = (kept.to_device(entry.network, device) for entry in entries)
+    options: dict[str, Any] = {"data": samples, "preset": plan.preset, "progress": False}
 
     def train(site: str, old: PairStitches | None) -> PairStitches:
-        options = {"at": site, "data": samples, "preset": plan.preset, "progress": False}
-        found = dict(
-            zip(tasks, stitch_many(*networks, list(tasks.values()), **options), strict=True)
-        )
+        results = stitch_many(front, back, list(tasks.values()), at=site, **options)
+        found = dict(zip(tasks, results, strict=True))
         machines = (*(old.machines if old else ()), kept.machine_of(device))
         rows = [
             kept.row_of(Stitched, one, label=label, history=tuple(e.accuracy for e in one.history))

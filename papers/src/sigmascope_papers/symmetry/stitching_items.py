@@ -49,7 +49,7 @@ PAPER: Mapping[str, Numbers] = {
     "sym-fig6": {label: by_layer(LAYERS20, text) for label, text in _FIG6.items()},
     "sym-fig7": {label: by_layer(LAYERS18, text) for label, text in _FIG7.items()},
 }
-"""Item -> label -> layer -> the paper's penalty: the mean of 32 pairs in Figure 1, of 16 in others."""
+"""Item -> label -> layer -> the paper's penalty: the mean of 32 pairs in Figure 1, else 16."""
 DEFECTIVE = ("27", "45", "63", "70*")
 """Layers of Figure 7 that the published code, or the authors' networks, do not show correctly."""
 FULL_MOST, LITTLE, MUCH = (3.0, 5.0), (3.0, 6.0), 10.0
