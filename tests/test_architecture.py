@@ -354,7 +354,7 @@ def loaded_by(statement: str) -> set[str]:
     """The heavy packages that a fresh interpreter has loaded after the statement."""
     code = f"{statement}\nimport sys\nprint(*{{'torch', 'matplotlib'}} & set(sys.modules))"
     run = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600
     )
     return set(run.stdout.split())
 

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -26,7 +27,12 @@ __all__ = [
 ]
 
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
-    {"normalise": "normalize", "normaliser": "normalizer", "regulariser": "regularizer"}
+    {
+        "at": "site",
+        "normalise": "normalize",
+        "normaliser": "normalizer",
+        "regulariser": "regularizer",
+    }
 )
 """Options of earlier versions and of stored files -> what they are called now."""
 
@@ -89,7 +95,7 @@ def check_number(
     >>> check_number("rate", 0.1)
     0.1
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         number = float(value)
         if (number > minimum if strict else number >= minimum) and number < below:
             return number

@@ -46,7 +46,7 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def examples(count: int) -> Callable:
-    return settings(max_examples=count, deadline=None, derandomize=True)
+    return settings(max_examples=count)
 
 
 def drawn(laws: list[str] | None = None) -> st.SearchStrategy[Pair]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.symmetry import capacity_logs
+from sigmascope_papers.theory.capacity import capacity_logs
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_groups.npz")
 

@@ -12,7 +12,7 @@ import torch
 from scipy import optimize
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.symmetry import gelu_asymptotic_slope, gelu_xi
+from sigmascope_papers.theory.gelu import gelu_asymptotic_slope, gelu_xi
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_groups.npz")
 

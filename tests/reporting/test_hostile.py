@@ -92,7 +92,7 @@ def test_the_policy_refuses_what_is_added_later(
         )
     with pytest.raises(Exception, match="Failed to fetch"):
         opened.page.evaluate("fetch('https://example.invalid/leak')")
-    opened.page.wait_for_timeout(50)
+    opened.page.wait_for_function("window.violations.length >= 3")
     assert opened.requests == []
     assert {"img-src", "style-src-elem", "connect-src"} <= set(
         opened.page.evaluate("window.violations")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,50 +9,43 @@ import pytest
 from sigmascope.reporting.page import LARGEST, report
 from tests.reporting.conftest import Open
 from tests.reporting.examples import example, residual_paths, survey
+from tests.work import calls_of
 
 SIXTY = survey()
-# Moves over the chart in steps that a hand makes. What it takes to answer and lay the answer out,
-# and until it is painted.
+MOST = 60
+# Moves over the chart in steps that a hand makes. How much of the page an answer changes, at most,
+# and in how many steps there was one.
 HOVER = """async (selector) => {
   const stage = document.querySelector(selector), svg = stage.querySelector("svg"), box = svg.getBoundingClientRect();
-  const painted = () => new Promise((done) => requestAnimationFrame(() => {
-    const channel = new MessageChannel();
-    channel.port1.onmessage = done;
-    channel.port2.postMessage(null);
-  }));
-  const answered = [], seen = [];
-  let shown = 0;
+  const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  let changes = 0, most = 0, shown = 0;
+  const count = (list) => list.forEach(({ addedNodes, removedNodes }) =>
+    (changes += 1 + [...addedNodes, ...removedNodes].reduce((sum, node) =>
+      sum + (node.querySelectorAll?.("*").length ?? 0), 0)));
+  const observer = new MutationObserver(count);
+  observer.observe(document.body, { attributes: true, childList: true, characterData: true, subtree: true });
   for (let step = 0; step < 120; step += 1) {
     const clientX = box.left + 60 + ((step * 37) % (box.width - 90));
     const clientY = box.top + 60 + ((step * 23) % (box.height - 130));
-    const begun = performance.now();
     svg.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY, bubbles: true, pointerType: "mouse" }));
-    stage.querySelector(".tip").getBoundingClientRect();
-    answered.push(performance.now() - begun);
+    if (step < 20) await painted(); // an answer may come with the next frame
+    count(observer.takeRecords());
+    [most, changes] = [Math.max(most, changes), 0];
     shown += stage.querySelectorAll(".tip.shown").length;
-    await painted();
-    seen.push(performance.now() - begun);
   }
-  for (const times of [answered, seen]) times.sort((a, b) => a - b);
-  return [answered[114], seen[60], shown];
+  return [most, shown];
 }"""
 CLICKS = """() => {
-  const time = (part) => {
-    const begun = performance.now();
-    part.click();
-    document.body.getBoundingClientRect();
-    return performance.now() - begun;
-  };
-  const sort = document.querySelectorAll("#network-table button")[3];
-  return [time(document.querySelector(".pick input:not(:checked)")), time(sort)];
+  document.querySelector(".pick input:not(:checked)").click();
+  document.querySelectorAll("#network-table button")[3].click();
 }"""
 
 
 def test_page_is_small_and_soon_written(tmp_path: Path) -> None:
     assert min(map(len, SIXTY)) >= 50
-    start = time.perf_counter()
-    path = report(SIXTY, tmp_path / "report.html")
-    assert time.perf_counter() - start < 10
+    path = tmp_path / "report.html"
+    # 9437 sites: a loop over their pairs would make 40 million calls
+    assert calls_of(lambda: report(SIXTY, path)) < 4_000_000
     assert path.stat().st_size < LARGEST
     assert b'"companionsLeftOut":false' in path.read_bytes()
 
@@ -67,18 +59,17 @@ def test_companion_metrics_go_first_when_room_is_scarce(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chart", ["#signature-chart", "#distance-chart .stage", "#density-chart"])
-def test_hover_answers_at_once(chart: str, open_report: Open) -> None:
+def test_an_answer_to_the_pointer_changes_little(chart: str, open_report: Open) -> None:
     page = open_report(SIXTY)
     page.locator(chart).scroll_into_view_if_needed()
-    nearly_all_answered, half_painted, shown = page.evaluate(HOVER, chart)
+    most, shown = page.evaluate(HOVER, chart)
     assert shown > 20
-    assert nearly_all_answered < 50  # milliseconds
-    assert half_painted < 50
+    assert 0 < most < MOST
+    assert page.locator(chart).locator("svg *").count() > MOST  # drawing it anew would be more
 
 
-def test_everything_else_answers_soon(open_report: Open) -> None:
+def test_everything_else_answers(open_report: Open) -> None:
     page = open_report(SIXTY)
-    took = page.evaluate(CLICKS)
-    assert max(took) < 1000
+    page.evaluate(CLICKS)
     assert page.locator("#signature-chart [data-mark=dot]").count() == 4
     assert page.locator("#distance-chart [data-mark=cell] rect").count() == 3600

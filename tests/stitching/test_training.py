@@ -361,9 +361,9 @@ def test_a_checkpoint_of_another_run_is_refused(
 ) -> None:
     file = tmp_path / "run.checkpoint"
     short(trained(), moved(), checkpoint=file)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: seed differ"):
+    with pytest.raises(sg.ResumeError, match="belongs to another run: seed is 0 there and 1 here"):
         short(trained(), moved(), checkpoint=file, seed=1)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: back differ"):
+    with pytest.raises(sg.ResumeError, match="belongs to another run: back is"):
         short(trained(), trained(1), checkpoint=file)
     own = working.circumstances(trained(), moved(), data())
     assert own["device"] == "cpu"
@@ -372,10 +372,10 @@ def test_a_checkpoint_of_another_run_is_refused(
         patched.setattr(working, "circumstances", lambda *_: {**own, "device": "cuda"})
         with pytest.raises(
             sg.ResumeError,
-            match=r"another run: device differ\. .* kind of device, choose another file",
+            match=r"another run: device is 'cpu' there and 'cuda' here\. .*choose another path",
         ):
             short(trained(), moved(), checkpoint=file)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: cached, settings differ"):
+    with pytest.raises(sg.ResumeError, match=r"another run: cached is .*; settings\[0\]\.front_mode is"):
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")
     with pytest.raises(sg.FileFormatError, match="damaged"):
@@ -396,7 +396,7 @@ def test_a_checkpoint_knows_its_style(tmp_path: Path) -> None:
     file = tmp_path / "run.checkpoint"
     given: dict[str, Any] = {"at": "3", "family": "full", "checkpoint": file}
     linear = short(square, square, style="linear", **given)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: style differ"):
+    with pytest.raises(sg.ResumeError, match="belongs to another run: style is"):
         short(square, square, style="conv", **given)
     assert same(short(square, square, **given), linear)  # what "auto" finds is what counts
 
@@ -415,7 +415,7 @@ def test_a_checkpoint_knows_its_element(tmp_path: Path) -> None:
         "progress": False,
     }
     stitch_many(trained(), moved(), tasks, **given)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: elements differ"):
+    with pytest.raises(sg.ResumeError, match="belongs to another run: elements is"):
         stitch_many(trained(), moved(), other, **given)
     stitch_many(trained(), moved(), tasks, **given)
 
@@ -530,7 +530,7 @@ def test_cross_validation_goes_on_and_caches(
     monkeypatch.setattr(Training, "epoch", None)  # nothing is left to train
     again = cross_validate(trained(), moved(), **given)
     assert all(same(one, two) for one, two in zip(first.results, again.results, strict=True))
-    with pytest.raises(sg.ResumeError, match="another run: cached differ"):
+    with pytest.raises(sg.ResumeError, match="another run: cached is True there and False here"):
         cross_validate(trained(), moved(), **{**given, "cache_front": False})
 
 

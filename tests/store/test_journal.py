@@ -126,7 +126,7 @@ def test_other_run_is_named_and_kept(tmp_path: Path) -> None:
     assert "options.eps is 1e-06 there and 0.001 here" in message
     assert "seed is 0 there and absent here" in message
     assert "kind" not in message
-    assert message.endswith("Use the same settings, or choose another file.")
+    assert message.endswith("Use the same settings, choose another path, or remove it first.")
     assert len(message) < 500
     assert path.read_bytes() == data
 
@@ -170,7 +170,7 @@ def test_bad_input_changes_nothing(tmp_path: Path) -> None:
         Journal.open(path, {"eps": math.nan})
     with pytest.raises(InputTypeError, match="The header is a list"):
         Journal.open(path, [])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         Journal.open(tmp_path, HEADER)
     assert os.listdir(tmp_path) == []
     data = started(path)
@@ -221,11 +221,11 @@ def test_only_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ResumeError, match=r"run is open in another run\. Wait"):
             Journal.open(path, {})
         run = subprocess.run(
-            [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=600
         )
         assert "ResumeError" in run.stderr
         journal.append({"still": "mine"})
-    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=600)
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")

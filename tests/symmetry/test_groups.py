@@ -13,9 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.symmetry import Group, Monomial, group
+from sigmascope.symmetry.group_table import GROUPS
 from sigmascope.symmetry.numeric import infer_scalars, is_intertwiner, numeric_phi
 from sigmascope.symmetry.scalars import SCALARS
-from sigmascope.symmetry.table import GROUPS
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_groups.npz")
 PARAMETERS = {
@@ -209,7 +209,7 @@ def test_golden(key: str, name: str, parameters: dict[str, float]) -> None:
     np.testing.assert_allclose(row.phi(row.factor(A)).matrix(), B, atol=1e-12, rtol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     row=st.sampled_from(MONOMIAL),
     n=st.integers(1, 7),

@@ -21,9 +21,11 @@ from sigmascope.errors import (
     NoActivationError,
     OptionError,
 )
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.passes import Copies
-from sigmascope.symmetry.similarity import cka, procrustes
+from sigmascope.symmetry.procrustes_similarity import procrustes
 
 
 def network(
@@ -297,12 +299,12 @@ def test_refuses_what_cannot_be_run() -> None:
         {"group": "tanh"},
         {"pairs": "some"},
         {"dtype": "half"},
-        {"normaliser": "all"},
+        {"normalizer": "all"},
     ):
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), **options)  # type: ignore[arg-type]
-    for options in ({"kernel": "sum"}, {"normalise": "all"}, {"dtype": "half"}):
+    for options in ({"kernel": "sum"}, {"normalize": "all"}, {"dtype": "half"}):
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), measure="cka", **options)  # type: ignore[arg-type]
@@ -326,7 +328,7 @@ def test_refuses_what_cannot_be_run() -> None:
             {"kernel": "median"},
             "kernel belongs to measure='cka', not to 'procrustes'",
         ),
-        ("cka", {"normaliser": "live"}, "normaliser belongs to measure='procrustes', not to 'cka'"),
+        ("cka", {"normalizer": "live"}, "normalizer belongs to measure='procrustes', not to 'cka'"),
         ("cka", {"max_batch": 3}, "option='max_batch' is not known. Did you mean 'max_batches'"),
     ],
 )
@@ -340,30 +342,30 @@ def test_an_option_that_would_do_nothing_is_refused(
 def test_options_reach_the_measure_and_the_run() -> None:
     one, other = network(0), network(1)
     with torch.no_grad():
-        other[3].bias[:4] = -100  # dead channels, which the two normalisers count differently
+        other[3].bias[:4] = -100  # dead channels, which the two normalizers count differently
     batches = torch.split(images(), 16)
     found = compare(
         one,
         other,
         batches,
-        normaliser="live",
+        normalizer="live",
         max_batches=2,
         activations=["relu"],
         channel_axis=None,
     )
     expected = procrustes(
-        outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normaliser="live"
+        outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normalizer="live"
     )
     assert found.similarity[1, 1] == pytest.approx(expected.similarity, abs=1e-5)
     assert found.samples == 32
-    assert found.settings == {"normaliser": "live", "dtype": "float32"}
-    options: dict[str, Any] = {"kernel": "median", "normalise": "none", "centered": False}
+    assert found.settings == {"normalizer": "live", "dtype": "float32"}
+    options: dict[str, Any] = {"kernel": "median", "normalize": "none", "centered": False}
     found = compare(one, other, batches, measure="cka", **options)
     expected_cka = cka(outputs(one, images())[0], outputs(other, images())[0], **options)
     assert found.similarity[0, 0] == pytest.approx(expected_cka.similarity, abs=1e-5)
     assert found.settings == {
         "kernel": "median",
-        "normalise": "none",
+        "normalize": "none",
         "centered": "False",
         "dtype": "float32",
     }
@@ -404,7 +406,7 @@ def test_many_layers_are_listed_with_the_most_alike() -> None:
     torch.manual_seed(0)
     deep = nn.Sequential(*(part for _ in range(13) for part in (nn.Linear(4, 4), nn.ReLU())))
     shown = repr(compare(deep, deep, torch.randn(30, 4)))
-    assert "most alike" in shown
+    assert "most similar" in shown
     assert len(shown.splitlines()[3].split()) == 5
 
 

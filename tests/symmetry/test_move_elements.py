@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.symmetry.action import check_equivalence, move, spaces
+from sigmascope.symmetry import check_equivalence, move, spaces
 from sigmascope.symmetry.groups import group
 from sigmascope.symmetry.monomial import Monomial
 from tests.symmetry.lively import images, lively

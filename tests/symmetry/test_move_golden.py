@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.catalog.cifar_convnets import BasicBlock, MyrtleCNN
-from sigmascope.symmetry.action import check_equivalence, move, spaces
+from sigmascope.symmetry import check_equivalence, move, spaces
 from sigmascope.symmetry.monomial import Monomial
 from tests.symmetry.lively import changed
 

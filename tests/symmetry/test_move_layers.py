@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.symmetry.action import UnmovableError, check_equivalence, move, spaces
+from sigmascope.symmetry import UnmovableError, check_equivalence, move, spaces
 from tests.symmetry.lively import changed, images, lively
 
 
@@ -174,7 +174,7 @@ def test_layers_that_mix_other_axes_are_refused() -> None:
         UnmovableError, match="it mixes the last axis, and the channels of its input are on axis 1"
     ):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.Linear(32, 2)))
-    with pytest.raises(UnmovableError, match="does not normalise over the axis of the channels"):
+    with pytest.raises(UnmovableError, match="does not normalize over the axis of the channels"):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.LayerNorm([4, 32])))
     with pytest.raises(UnmovableError, match="transposed convolutions in groups"):
         move(nn.Sequential(nn.Conv2d(3, 8, 1), nn.ConvTranspose2d(8, 8, 2, groups=4)))

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.symmetry.action import UnmovableError, check_equivalence, move, spaces
+from sigmascope.symmetry import UnmovableError, check_equivalence, move, spaces
+from sigmascope.symmetry.group_table import GROUPS
 from sigmascope.symmetry.groups import Group
-from sigmascope.symmetry.table import GROUPS
 from sigmascope.symmetry.wiring.shapes import reshaped
 from sigmascope.symmetry.wiring.ties import Ties
 from tests.symmetry.lively import changed, images, lively

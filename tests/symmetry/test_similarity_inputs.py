@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.symmetry.features import cells_summed, ratios
-from sigmascope.symmetry.results import CkaSimilarity, ProcrustesSimilarity
-from sigmascope.symmetry.similarity import cka, procrustes
+from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.feature_maps import cells_summed, ratios
+from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimilarity
 
 MEASURES: list[Callable[..., ProcrustesSimilarity | CkaSimilarity]] = [procrustes, cka]
 
@@ -122,12 +123,12 @@ def test_refuses(
 
 def test_refuses_options_of_its_own() -> None:
     x = features(5, 2)
-    with pytest.raises(OptionError, match="normaliser='all'"):
-        procrustes(x, x, normaliser="all")
+    with pytest.raises(OptionError, match="normalizer='all'"):
+        procrustes(x, x, normalizer="all")
     for options, match in (
         ({"kernel": "mean"}, "kernel='mean'"),
         ({"kernel": "sum"}, "kernel='sum'"),
-        ({"normalise": "all"}, "normalise='all'"),
+        ({"normalize": "all"}, "normalize='all'"),
     ):
         with pytest.raises(OptionError, match=match):
             cka(x, x, **options)  # type: ignore[arg-type]
@@ -187,6 +188,6 @@ def test_results_say_which_number_is_which() -> None:
     assert "live channels 4/4 and 3/4" in shown
     assert shown.endswith("Note: 1 of 4 channels of y are zero everywhere.")
     assert repr(cka(x, y)).startswith("CKA similarity ")
-    assert "kernel=max, normalise=channels, centered=True" in repr(cka(x, y))
+    assert "kernel=max, normalize=channels, centered=True" in repr(cka(x, y))
     assert repr(cka(0 * x, y)).endswith("samples.")
     assert "No similarity: 4 of 4 channels of x are constant" in repr(cka(0 * x, y))

@@ -93,7 +93,7 @@ def agrees(
 def relation(
     claim: str, expected: str, obtained: str, *, true: object, clear: object = True
 ) -> Check:
-    """Judge a relation: it holds if it is true and clear, and weakly if it is true but not clear."""
+    """Judge a relation: it holds if true and clear, and weakly holds if true but not clear."""
     return Check(claim, expected, obtained, (HOLDS if clear else WEAKLY) if true else FAILS)
 
 
@@ -114,11 +114,23 @@ def conclude(claim: str, expected: str, finding: Finding) -> Check:
     return relation(claim, expected, obtained, true=bool(truth[0]), clear=bool(truth[-1]))
 
 
-def claim(text: str, expected: str) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
-    """Return a decorator that turns a rule, from results to a finding, into one that judges a claim."""
+def claim(
+    text: str, expected: str, *needs: str
+) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
+    """Return a decorator that makes a rule, from results to a finding, the judge of a claim.
+
+    Args:
+        text: the claim.
+        expected: the number, or the relation, as the paper has it.
+        needs: groups without which it is not testable; `lacks` of the results says why.
+    """
 
     def decorate(rule: Callable[[Any], Finding]) -> Callable[[Any], Check]:
-        return functools.wraps(rule)(lambda results: conclude(text, expected, rule(results)))
+        def judged(results: Any) -> Check:
+            reason = results.lacks(*needs) if needs else ""
+            return conclude(text, expected, reason or rule(results))
+
+        return functools.wraps(rule)(judged)
 
     return decorate
 
@@ -129,14 +141,15 @@ def judge_by(*rules: Callable[[Any], Check]) -> Callable[[Any], list[Check]]:
     def judge(results: Any) -> list[Check]:
         return [rule(results) for rule in rules]
 
-    judge.__doc__ = "\n".join(rule.__doc__ or "" for rule in rules)
+    documented = (getattr(rule, "func", rule) for rule in rules)  # also of a partial
+    judge.__doc__ = "\n".join(rule.__doc__ or "" for rule in documented)
     return judge
 
 
 def overall(checks: Sequence[Check]) -> str:
     """Return the verdict on an item: the worst one on the paper's testable claims, ours aside.
 
-    >>> overall([Check("", "", "", HOLDS), Check("", "", "", WEAKLY), Check("ours: more", "", "", FAILS)])
+    >>> overall([Check("", "", "", verdict) for verdict in (HOLDS, WEAKLY, UNTESTED)])
     'weakly holds'
     """
     order = {FAILS: 0, WEAKLY: 1, HOLDS: 2, UNTESTED: math.inf}

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, relation
 
 __all__ = ["at_least", "at_most", "below", "near", "ordered_alike"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 LISTED = 6
 """More numbers than this are not listed; the figure and its data have them."""
 

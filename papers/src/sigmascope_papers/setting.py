@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sigmascope.measure.affinity as _affinity
 from sigmascope.checks import check_choice
+from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.measure.signature import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
-from sigmascope.runs.folder import finished, place_of
+from sigmascope.runs.folder import files_of, finished
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 
 __all__ = ["BATCH", "DATA", "IMAGES", "TINY", "WEIGHTS", "Setting", "facts_of", "signatures_of"]
 
+# The value of an option under which the published code's way is measured; older files say released.
+PUBLISHED = getattr(_affinity, "DEGENERATE", ("nan", "published"))[1]
 RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
@@ -149,21 +153,21 @@ class Setting:
             measure: does the work, where it is to be done.
         """
         folder = self._home / _folder_name([kind])
-        place = place_of(folder, name)
+        files = files_of(folder, name)
         if not self._measures:
             self._check_stored(folder, [name])
-        if place.signature.exists():
-            kept = load(place.signature)
+        if files.finished.exists():
+            kept = load(files.finished)
             if kept.name != name:
                 raise FileFormatError(
-                    f"{place.signature} is a signature of {kept.name}. Remove it, or choose "
+                    f"{files.finished} is a signature of {kept.name}. Remove it, or choose "
                     "another folder."
                 )
             return kept
         found = measure()
         if self.keep is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            found.save(place.signature)
+            found.save(files.finished)
         return found
 
     @property
@@ -179,7 +183,7 @@ class Setting:
         unusual: dict[str, Any] = {"images": chosen.limit} if chosen.limit != images else {}
         unusual |= {"batch": chosen.batch_size} if chosen.batch_size != BATCH else {}
         unusual |= {} if self.ours else {"weights": self.weights}
-        words = [chosen.name, *(f"{key}-{value}" for key, value in {**unusual, **options}.items())]
+        words = [chosen.name, *(f"{key}-{OLD_VALUES.get(str(value), value)}" for key, value in {**unusual, **options}.items())]
         return self._home / _folder_name(words)
 
     def _request(self, name: str, chosen: Selection, options: Mapping[str, Any]) -> Request:
@@ -189,16 +193,16 @@ class Setting:
     def _run(self, request: Request, folder: Path) -> Run:
         """Read a signature, or measure it."""
         (name,) = request.names
-        place = place_of(folder, name)
-        if finished(place, request, name) is None:
+        files = files_of(folder, name)
+        if finished(files, request, name) is None:
             (outcome,) = measure_runs(
-                request, place.signature if self.keep else None, progress=self.progress
+                request, files.finished if self.keep else None, progress=self.progress
             )
             if outcome.signature is None:
                 reason = outcome.failure.message if outcome.failure else outcome.state
                 raise InputError(f"{name} could not be measured: {reason}")
             return Run(outcome.signature, Path(name), outcome.facts)
-        (found,) = read_runs([place.signature]).runs
+        (found,) = read_runs([files.finished]).runs
         return found
 
     def _check_cast(self, names: Sequence[str]) -> None:
@@ -208,7 +212,7 @@ class Setting:
             )
 
     def _check_stored(self, folder: Path, names: Sequence[str]) -> None:
-        missing = [name for name in names if not place_of(folder, name).signature.is_file()]
+        missing = [name for name in names if not files_of(folder, name).finished.is_file()]
         if missing:
             raise InputError(
                 f"{folder} has no signature of {', '.join(missing)}. Measure it again with "

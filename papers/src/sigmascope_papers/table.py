@@ -30,6 +30,11 @@ PAPERS: dict[str, tuple[str, ...]] = {"nonlinearity": NONLINEARITY, "symmetry": 
 PREFIXES = {"symmetry": "sym-"}
 """Folder -> prefix of the names of its items; both papers have a Figure 2."""
 SHARED: dict[str, str] = {
+    "nonlinearity.functions": "fig2a fig2b fig2c",
+    "nonlinearity.redshift": "fig4a fig4b",
+    "nonlinearity.vgg16": "fig10 fig11",
+    "nonlinearity.sizes": "fig13 fig14 fig15",
+    "nonlinearity.grouping": "fig16 fig17",
     "symmetry.similarity_items": """
     sym-fig2 sym-fig5 sym-fig9 sym-fig10 sym-fig11 sym-fig16 sym-table2 sym-table4
     """,

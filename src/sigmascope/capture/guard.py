@@ -15,7 +15,7 @@ from torch import nn
 
 from sigmascope.errors import InputTypeError, NetworkError
 
-__all__ = ["left_as_it_was", "plain_path", "randomness_kept", "unwrapped"]
+__all__ = ["preserve_state", "plain_path", "randomness_kept", "unwrapped"]
 
 # Wrappers whose calls happen in other threads, in other processes, or without Python, by the name
 # of a class among the bases.
@@ -75,7 +75,7 @@ def plain_path(path: str) -> str:
 
 
 @contextmanager
-def left_as_it_was(model: nn.Module, *, mode: str) -> Iterator[None]:
+def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
     """Run in evaluation mode (mode "eval") or as the network is ("as-is"), without gradients; put
     everything back afterwards.
 

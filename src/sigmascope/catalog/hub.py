@@ -21,6 +21,7 @@ NOISY = ("huggingface_hub", "timm", "transformers")
 
 
 def _library() -> Any:
+    importlib.import_module("huggingface_hub.utils")  # it is not an attribute before that
     return importlib.import_module("huggingface_hub")  # transformers and timm bring it along
 
 

@@ -25,7 +25,7 @@ __all__ = [
     "fingerprint",
     "fingerprint_of_batch",
     "place_of",
-    "placed",
+    "to_model",
     "run_forward",
     "tensors_in",
 ]
@@ -96,7 +96,7 @@ def _is_inputs_and_labels(items: object) -> bool:
     return len({(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors}) > 1
 
 
-def placed(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
+def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
     """Move what a loader yields to the network."""
     device, dtype = place_of(model)
     if torch.is_autocast_enabled(device.type):

@@ -19,7 +19,7 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.readings import BatchReadings, Described, Observed, described, read
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject
-from sigmascope.store import decode, encode, read_features, write_features
+from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
 __all__ = ["check_folder", "keep_batch", "rescore"]
 
@@ -64,7 +64,8 @@ def check_folder(
         earlier: the batches that the run to be continued has scored; None for a new run.
 
     Raises:
-        InputError: it is a file, holds the batches of another run, or lacks some that were scored.
+        ResumeError: it belongs to another run; the message lists the differences.
+        InputError: it is a file, holds too many batches, or lacks some that were scored.
     """
     folder = Path(keep)
     if folder.exists() and not folder.is_dir():
@@ -73,9 +74,16 @@ def check_folder(
     # One more than were scored may have been kept when the run was cut off.
     foreign = len(paths) > len(scored) + (earlier is not None)
     if paths and not foreign:
-        kept = _read(paths[0])[0]
-        foreign = (kept.subject, kept.options) != (subject, options)
-        foreign |= bool(scored) and kept.fingerprint != scored[0].fingerprint
+        kept, data = _read(paths[0])[0], [one.fingerprint for one in scored[:1]]
+        check_identity(
+            f"keep={str(keep)!r}",
+            {
+                "subject": kept.subject,
+                "options": kept.options,
+                "data": [kept.fingerprint][: len(data)],
+            },
+            {"subject": subject, "options": options, "data": data},
+        )
     if foreign:
         raise InputError(f"keep={str(keep)!r} holds batches of another run. Pass an empty folder.")
     if len(paths) < len(scored):

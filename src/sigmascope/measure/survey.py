@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.activations import chosen_kinds
-from sigmascope.capture.guard import left_as_it_was, randomness_kept, unwrapped
+from sigmascope.capture.guard import preserve_state, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 from sigmascope.errors import InputError, NoActivationError, ResumeError
@@ -23,9 +23,9 @@ from sigmascope.measure.batches import (
     batch_size,
     batches_of,
     fingerprint_of_batch,
-    placed,
     run_forward,
     tensors_in,
+    to_model,
 )
 from sigmascope.measure.keep import check_folder, keep_batch
 from sigmascope.measure.options import Options, checked_options
@@ -135,7 +135,7 @@ def signature(
             if keep is None
             else check_folder(keep, subject, options, None if journal is None else run.earlier)
         )
-        stack.enter_context(left_as_it_was(network, mode=options.mode))
+        stack.enter_context(preserve_state(network, mode=options.mode))
         torch.manual_seed(options.seed)
         scored = list(run.scored(batches_of(batches), journal, folder, shown=progress))
     return assembled(run.subject, options, scored, run.notes)
@@ -247,7 +247,7 @@ class _Run:
         self, recorder: Recorder, index: int, item: object, folder: Path | None
     ) -> BatchReadings:
         options = self._options
-        batch = placed(item, self._network, batch_axis=options.batch_axis)
+        batch = to_model(item, self._network, batch_axis=options.batch_axis)
         generator = torch.Generator().manual_seed(_seed(options.seed, index))
         pooling = Pooling(
             self._pool,

@@ -7,7 +7,7 @@
 from sigmascope.runs.loading import Run, Runs, load_runs, read_runs
 from sigmascope.runs.outcome import Facts, Failure, Outcome
 from sigmascope.runs.request import Request, Selection, Shard, request_for
-from sigmascope.runs.survey import measure_runs
+from sigmascope.runs.measuring import measure_runs
 
 __all__ = [
     "Facts",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, fx, nn
 
-from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
@@ -134,7 +134,7 @@ def prepare(
     halves = [cut(network, at, inputs) for network in (one, two)]
     shapes = []
     for half in halves:
-        with left_as_it_was(half.before, mode="eval"):
+        with preserve_state(half.before, mode="eval"):
             shapes.append(tuple(half.before(inputs)[0].shape))
     if shapes[0] != shapes[1]:
         raise InputError(
@@ -160,14 +160,14 @@ def cut(found: Traced, at: str, inputs: Tensor) -> Halves:
     site, node = found.site(at)
     values, _ = crossing(found.graph, node)
     halves = Halves(_before(found, values), _after(found, values), site)
-    with left_as_it_was(found.network, mode="eval"):
+    with preserve_state(found.network, mode="eval"):
         expected = found.network(inputs)
     if not isinstance(expected, Tensor) or expected.ndim != 2 or len(expected) != len(inputs):
         raise NetworkError(
             "the network does not put out one tensor (n, classes). Wrap it so that it "
             "returns its logits."
         )
-    with left_as_it_was(halves.before, mode="eval"), left_as_it_was(halves.after, mode="eval"):
+    with preserve_state(halves.before, mode="eval"), preserve_state(halves.after, mode="eval"):
         crossed = halves.before(inputs)
         if (
             not isinstance(crossed[0], Tensor)

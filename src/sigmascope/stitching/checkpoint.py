@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from sigmascope.errors import FileFormatError, ResumeError
+from sigmascope.errors import FileFormatError
 from sigmascope.stitching.seam import Epoch, Seam, Snapshot, put_buffers
 from sigmascope.stitching.training import Training
-from sigmascope.store import decode, encode, read_features, write_features
+from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
@@ -48,16 +48,7 @@ def load_checkpoint(path: Path, training: Training, key: dict[str, object]) -> N
         FileFormatError: it is damaged or foreign.
     """
     tensors, info = read_features(path)
-    if info.get("key") != key:
-        found: Any = info.get("key")
-        names = [
-            name for name in key if not isinstance(found, dict) or found.get(name) != key[name]
-        ]
-        raise ResumeError(
-            f"{path} belongs to another run: {', '.join(names) or 'its description'} differ. "
-            "Use the same networks, data, "
-            "settings and kind of device, choose another file, or remove this one."
-        )
+    check_identity(path, info.get("key"), key)
     try:
         put_buffers(training.front, _part(tensors, "front/"))
         described: Any = info["seams"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor, fx, nn
 
-from sigmascope.capture.guard import left_as_it_was
+from sigmascope.capture.guard import preserve_state
 from sigmascope.capture.layout import Layout
 from sigmascope.capture.record import Call, recording
 
@@ -50,7 +50,7 @@ def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
 
     marked = _Marked(before)
     with (
-        left_as_it_was(marked, mode="eval"),
+        preserve_state(marked, mode="eval"),
         recording(marked, observe) as recorder,
         recorder.forward_pass([inputs], size=len(inputs)),
     ):

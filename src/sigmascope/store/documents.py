@@ -11,10 +11,13 @@ from collections import Counter
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.store.files import LIMIT, Location, read_bytes, write_atomic
 
-__all__ = ["dump", "parse", "read_json", "unwrap", "wrap", "write_json"]
+__all__ = ["dump", "kind_of", "parse", "read_json", "unwrap", "wrap", "write_json"]
 
 FORMAT = "sigmascope"
 LARGEST = 2**64 - 1  # holds every seed and size; beyond it other readers of JSON disagree
+# How a document begins; the rest of other files is not read, whatever their size.
+OPENING = re.compile(rb'\s*\{\s*"format"\s*:\s*"sigmascope"\s*,\s*"kind"\s*:\s*"([\w-]+)"')
+OPENING_LENGTH = 256
 HALF_OF_A_PAIR = re.compile(r"\\ud[89a-f]", re.IGNORECASE)  # may be a surrogate without its partner
 
 
@@ -67,6 +70,13 @@ def read_json(path: Location, kind: str, version: int) -> object:
             "Restore a copy or write it again."
         ) from error
     return unwrap(document, str(path), kind, version)
+
+
+def kind_of(path: Location) -> str:
+    """Return the kind of a document from its first bytes; "" if sigmascope did not write it."""
+    with open(path, "rb") as file:
+        opening = OPENING.match(file.read(OPENING_LENGTH))
+    return opening[1].decode() if opening else ""
 
 
 def wrap(kind: str, version: int, content: object) -> dict[str, object]:

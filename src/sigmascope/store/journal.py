@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-import reprlib
-import sys
-from collections.abc import Iterator
 from typing import Self
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, ResumeError
 from sigmascope.store.documents import dump, parse, unwrap, wrap
 from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
+from sigmascope.store.kept import check_identity, lock
 
 __all__ = ["Journal"]
 
@@ -66,7 +64,10 @@ class Journal:
         # unbuffered: nothing waits in memory to be written after a failure
         file = io.FileIO(target, "a+")
         try:
-            _lock(file, path)
+            if not lock(file.fileno()):
+                raise ResumeError(
+                    f"{path} is open in another run. Wait for it to end, or choose another file."
+                )
             records, end = _recover(file, str(path), opening, header)
             file.truncate(end)
             journal = cls(file, records, end)
@@ -127,22 +128,6 @@ def _line(value: Record) -> bytes:
     return dump(value) + b"\n"
 
 
-def _lock(file: io.FileIO, path: Location) -> None:
-    """Keep the file for this process until it is closed, by whatever death."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ResumeError(
-            f"{path} is open in another run. Wait for it to end, or choose another file."
-        ) from None
-    except OSError:
-        pass  # some network file systems have no locks; a lone run is still safe there
-
-
 def _recover(
     file: io.FileIO, source: str, opening: bytes, header: Record
 ) -> tuple[list[Record], int]:
@@ -184,12 +169,7 @@ def _check_header(line: bytes, source: str, header: Record) -> None:
     found = unwrap(document, source, KIND, VERSION)
     if not isinstance(found, dict):
         raise FileFormatError(f"{source} is a journal without a header. Choose another file.")
-    if found != header:
-        differences = "; ".join(_differences(found, header))
-        raise ResumeError(
-            f"{source} belongs to another run: {differences}. Use the same settings, or "
-            "choose another file."
-        )
+    check_identity(source, found, header)
 
 
 def _record(line: bytes) -> Record:
@@ -199,14 +179,3 @@ def _record(line: bytes) -> Record:
     if not isinstance(record, dict):
         raise ValueError("it is not a dict")
     return record
-
-
-def _differences(there: Record, here: Record, prefix: str = "") -> Iterator[str]:
-    """Name the keys that differ, with both values, shortened."""
-    for key in sorted(there.keys() | here.keys()):
-        old, new = there.get(key), here.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{prefix}{key}.")
-        elif old != new or (key in there) != (key in here):
-            shown = (reprlib.repr(side[key]) if key in side else "absent" for side in (there, here))
-            yield "{}{} is {} there and {} here".format(prefix, key, *shown)

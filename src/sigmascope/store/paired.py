@@ -12,7 +12,7 @@ from pathlib import Path
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.store.codec import decode, encode
 from sigmascope.store.documents import read_json, write_json
-from sigmascope.store.features import read_features, write_features
+from sigmascope.store.tensors import read_features, write_features
 
 __all__ = ["read_paired", "record_of", "write_paired"]
 

@@ -11,13 +11,12 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.stitching.run import ALPHAS
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.curves import draw_means
 from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
-from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
+from sigmascope_papers.symmetry.plans import ALPHA, ALPHAS, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
 from sigmascope_papers.symmetry.stitching_items import OTHERS, PAPER, below_ranks
 
@@ -42,7 +41,7 @@ class Alphas:
 
     @property
     def chosen(self) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """(p, k), the number of the α with the best accuracy on held-out data; the first of ties."""
+        """(p, k), the number of the α that is best on held-out data; the first of ties."""
         known = np.nan_to_num(self.held_out, nan=-np.inf)
         best: np.ndarray[Any, np.dtype[np.intp]] = known.argmax(axis=0)
         return best

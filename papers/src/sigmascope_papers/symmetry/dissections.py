@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from sigmascope.catalog.entry import Model
-from sigmascope.dissection.features import network_features
+from sigmascope.dissection.dissecting import POWERS, dissect
 from sigmascope.dissection.masks import Masks, image_masks, join_masks
+from sigmascope.dissection.network_maps import network_features
 from sigmascope.dissection.pictures import color_masks, edge_masks
 from sigmascope.dissection.result import Dissection
-from sigmascope.dissection.run import POWERS, dissect
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.setting import Setting

@@ -73,7 +73,11 @@ def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
 
 @styled()
 def draw_penalties(
-    stitches: Stitches, labels: Sequence[str], paper: Numbers = {}, *, over: str = OVER_BLOCKS
+    stitches: Stitches,
+    labels: Sequence[str],
+    paper: Numbers | None = None,
+    *,
+    over: str = OVER_BLOCKS,
 ) -> dict[str, Drawn]:
     """Draw penalties by layer: means over the pairs with deviations, and the paper's as crosses.
 
@@ -101,7 +105,9 @@ def draw_penalties(
             {"layer": layer, "curve": label, "mean": m, "std": d * known, "pairs": len(found)}
             for layer, (m, d) in zip(layers, drawn, strict=True)
         ]
-        printed = {one: value for one, value in paper.get(label, {}).items() if one in layers}
+        printed = {
+            one: value for one, value in (paper or {}).get(label, {}).items() if one in layers
+        }
         at = [layers.index(layer) + ASIDE * len(layers) for layer in printed]
         panel.plot(at, list(printed.values()), "x", color=look(number).color, markersize=4.5)
         name = f"{label}, {PAPERS}"

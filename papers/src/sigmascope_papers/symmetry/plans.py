@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sigmascope.stitching.run import ALPHAS, Task
 from sigmascope.stitching.settings import Settings, settings_for
+from sigmascope.stitching.setup import Task
+from sigmascope.stitching.stitcher import ALPHAS
 from sigmascope_papers.symmetry.kept import zoo_name
 
 SMOKE = {"epochs": 1, "head_start": 0, "batch": 8, "validation": 0.5, "pass_batches": 1}
@@ -103,7 +104,7 @@ TWO_PAIRS, ONE_PAIR = ((0, 1), (2, 3)), ((0, 1),)
 
 
 def _myrtle(name: str, pairs: Any, tasks: Mapping[str, Task], epochs: int) -> Plan:
-    """Return an experiment as the paper's scripts ran it, but with the epoch chosen on held-out data."""
+    """Return an experiment as the paper's scripts ran it; the epoch is chosen on held-out data."""
     changes, sites = {"select_on": "validation"}, ("13",)
     return Plan(name, "myrtle", pairs, MYRTLE_LAYERS, tasks, epochs, "as-run", changes, sites)
 

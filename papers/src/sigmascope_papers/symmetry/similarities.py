@@ -11,7 +11,8 @@ import torch
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
 from sigmascope_papers.symmetry.plans import MYRTLE_LAYERS, RESNET18_LAYERS, RESNET20_LAYERS

@@ -10,8 +10,8 @@ import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.subject import current_versions
-from sigmascope.stitching.run import stitch_many
 from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.stitcher import stitch_many
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
 from sigmascope_papers.symmetry.plans import Plan

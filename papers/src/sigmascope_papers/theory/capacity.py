@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from sigmascope.checks import check_whole
 from sigmascope.errors import InputError
-from sigmascope.symmetry.matrices import check_size
 
 
 class Capacity(NamedTuple):
@@ -43,7 +43,7 @@ def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
     >>> print(f"{capacity_logs(64, 1, M=1, eps=1e-7).difference:.1f}")
     -898.3
     """
-    if check_size(r) > check_size(n):
+    if check_whole("r", r, 1) > check_whole("n", n, 1):
         raise InputError(f"r must be at most n={n}, the number of channels, got {r}.")
     if not 0 < eps <= M < math.inf:
         raise InputError(f"expected a grid with 0 < eps ≤ M < inf, got eps={eps!r} and M={M!r}.")

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_whole
 from sigmascope.errors import InputError, InputTypeError
+from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
-from sigmascope.symmetry.matrices import check_size, like
+from sigmascope.symmetry.matrices import like
 from sigmascope.symmetry.monomial import as_vector
-from sigmascope.symmetry.scalars import Generator, as_generator
 
 Scale = TypeVar("Scale", float, Tensor, np.ndarray[Any, Any])
 NODES = 64
@@ -23,11 +23,7 @@ FAR = 14.0  # the normal density beyond this is below 1e-42
 
 
 def gelu_xi(
-    lam: Scale,
-    method: str = "quadrature",
-    *,
-    samples: int | Array = 100_000,
-    seed: Generator = None,
+    lam: Scale, method: str = "quadrature", *, samples: int | Array = 100_000, seed: Seed = None
 ) -> Scale:
     r"""Return ξ(λ), how far GELU is from commuting with the scale λ.
 
@@ -111,7 +107,8 @@ def _positive(lam: float | Array) -> Tensor:
     return scales
 
 
-def _normal_numbers(samples: int | Array, seed: Generator) -> Tensor:
+def _normal_numbers(samples: int | Array, seed: Seed) -> Tensor:
     if isinstance(samples, (Tensor, np.ndarray)):
         return as_vector(samples, "samples").to(torch.float64)
-    return torch.randn(check_size(samples), generator=as_generator(seed), dtype=torch.float64)
+    count = check_whole("samples", samples, 1)
+    return torch.randn(count, generator=as_generator(seed), dtype=torch.float64)
