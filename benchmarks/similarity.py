@@ -25,7 +25,7 @@ from workload import photographs
 
 import sigmascope as sg
 from sigmascope.maths.kernels import PRODUCT, TILE
-from sigmascope.symmetry.streaming import Kernel
+from sigmascope.symmetry.cka_similarity import Kernel
 
 NETWORKS = ("sigmascope/myrtle:1", "sigmascope/myrtle:2")
 # Name -> the layer of the Myrtle CNN; the channels of both networks side by side where one has too

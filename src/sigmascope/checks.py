@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Mapping
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -94,14 +95,13 @@ def check_number(
     >>> check_number("rate", 0.1)
     0.1
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         number = float(value)
         if (number > minimum if strict else number >= minimum) and number < below:
             return number
+    lower = f" {'>' if strict else '>='} {minimum:g}" if minimum > -math.inf else " that is finite"
     upper = "" if below == math.inf else f" and < {below:g}"
-    raise OptionError(
-        f"{name} must be a number {'>' if strict else '>='} {minimum:g}{upper}, got {value!r:.80}."
-    )
+    raise OptionError(f"{name} must be a number{lower}{upper}, got {value!r:.80}.")
 
 
 def check_share(name: str, value: object) -> float:

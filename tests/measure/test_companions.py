@@ -319,19 +319,6 @@ def test_any_floating_type_is_measured_in_float64(dtype: torch.dtype) -> None:
     assert companions(x, y).values == companions(x.detach().double(), y.double()).values
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("compat", [False, True])
-@pytest.mark.parametrize(("n", "d"), [(200, 30), (50, 300)])
-def test_a_gpu_measures_the_same(n: int, d: int, compat: bool) -> None:
-    x = normal(n, d).float()
-    here, there = (
-        companions(x, x.relu(), compat=compat),
-        companions(x.cuda(), x.relu().cuda(), compat=compat),
-    )
-    assert there.values == pytest.approx(here.values, abs=1e-9, nan_ok=True)
-    assert there.reasons == here.reasons
-
-
 def test_metrics_are_chosen_by_name() -> None:
     x = normal(50, 4)
     assert check_metrics("all") == tuple(METRICS) == ("cka", "norm", "sparsity", "entropy", "r2")

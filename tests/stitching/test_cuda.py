@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.stitching.replay import Step
+from sigmascope.training.replay import Step
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings

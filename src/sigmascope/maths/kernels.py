@@ -64,13 +64,13 @@ class Scaling:
     live: Tensor
 
 
-def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
-    """Measure how to center and normalise features over samples and positions.
+def scaling_of(features: Tensor, *, centered: bool, normalize: str) -> Scaling:
+    """Measure how to center and normalize features over samples and positions.
 
     Args:
         features: (n, c, ...).
         centered: whether the mean of each channel is taken off.
-        normalise: "channels" divides each channel by its norm, "none" leaves them as they are.
+        normalize: "channels" divides each channel by its norm, "none" leaves them as they are.
     """
     count = features.shape[0] * math.prod(features.shape[2:])
     shift = torch.zeros(features.shape[1], dtype=torch.float64, device=features.device)
@@ -95,7 +95,7 @@ def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
     ):
         values = features[:, channel]
         live[channel] = bool((values != values.flatten()[0]).any())
-    factor = squares.rsqrt() if normalise == "channels" else torch.ones_like(squares)
+    factor = squares.rsqrt() if normalize == "channels" else torch.ones_like(squares)
     return Scaling(shift, torch.where(live, factor, 0.0), live)
 
 
