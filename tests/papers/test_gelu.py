@@ -163,5 +163,5 @@ def test_refuses_other_arguments() -> None:
         gelu_xi("two")  # type: ignore[type-var]
     with pytest.raises(InputTypeError, match="Pass a number"):
         gelu_xi([1.0, 2.0])  # type: ignore[type-var]
-    with pytest.raises(InputError, match="n=0"):
+    with pytest.raises(OptionError, match="samples must be a whole number >= 1, got 0"):
         gelu_xi(1.0, "monte-carlo", samples=0)
