@@ -133,7 +133,8 @@ def load_outcome(path: str | Path) -> Outcome:
         FileNotFoundError: no such file.
         FileFormatError: corrupt, not an outcome, or newer.
     """
-    return decode(Outcome, read_json(path, KIND, VERSION), str(path))
+    content = {"protocol": "", **read_json(path, KIND, VERSION)}  # older files have none
+    return decode(Outcome, content, str(path))
 
 
 def outcomes_in(folder: str | Path) -> list[Outcome]:
