@@ -31,6 +31,7 @@ LAYERS = (
     "measure",
     "compare",
     "symmetry",
+    "training",
     "stitching",
     "dissection",
     "catalog",

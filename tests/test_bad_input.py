@@ -165,52 +165,52 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "covariance, near": (
         score(covariance="ledoit_wolf"),
         OptionError,
-        "Did you mean 'ledoit-wolf'.*Choose one of",
+        "Did you mean 'ledoit-wolf'.*Choose from",
     ),
     "covariance, case": (
         score(covariance="Unbiased"),
         OptionError,
-        "Did you mean 'unbiased'.*Choose one of",
+        "Did you mean 'unbiased'.*Choose from",
     ),
     "covariance, far": (
         score(covariance="oas"),
         OptionError,
-        "^covariance='oas' is not known. Choose one of 'ledoit-wolf', 'un",
+        "^covariance='oas' is not a valid choice. Choose from 'ledoit-wolf', 'un",
     ),
     "covariance, list": (
         score(covariance=["unbiased"]),
         OptionError,
-        r"covariance=\['unbiased'\] is not known. Choose",
+        r"covariance=\['unbiased'\] is not a valid choice. Choose",
     ),
     "covariance, none": (
         score(covariance=None),
         OptionError,
-        "covariance=None is not known. Choose",
+        "covariance=None is not a valid choice. Choose",
     ),
     "covariance, map": (
         lambda: sg.affine_map(GOOD, GOOD, covariance="plain"),
         OptionError,
-        "='plain' is not known.*Choose",
+        "='plain' is not a valid choice.*Choose",
     ),
     "degenerate, near": (
         score(degenerate="release"),
         OptionError,
-        "Did you mean 'released'.*Choose one of 'nan', 'released'",
+        "Did you mean 'released'.*Choose from 'nan', 'released'",
     ),
     "degenerate, float": (
         score(degenerate=math.nan),
         OptionError,
-        "degenerate=nan is not known. Choose one of 'nan'",
+        "degenerate=nan is not a valid choice. Choose from 'nan'",
     ),
     "coupling, near": (
         score(coupling="pair"),
         OptionError,
-        "Did you mean 'paired'.*Choose one of 'optimal', 'paired'",
+        "Did you mean 'paired'.*Choose from 'optimal', 'paired'",
     ),
     "coupling, true": (
         score(coupling=True),
         OptionError,
-        "coupling=True is not known. Choose one of 'optimal'",
+        "coupling=True is not a valid choice. Choose from 'optimal'",
     ),
     "option of many": (
         lambda: sg.affinities([], coupling="optimum"),

@@ -46,10 +46,10 @@ from .measure.signature import (
     Signature as Signature,
     Site as Site,
     Skipped as Skipped,
-    load as load,
 )
 from .measure.survey import signature as signature
 from .reporting.page import report as report
+from .runs.opening import load as load
 from .stitching.result import StitchResult as StitchResult
 from .stitching.run import stitch as stitch
 

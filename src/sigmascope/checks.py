@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -55,7 +55,7 @@ def check_choice(name: str, value: object, choices: Any) -> str:
     >>> check_choice("coupling", "optimal", ["optimal", "paired"])
     'optimal'
     """
-    allowed = list(choices) if isinstance(choices, Iterable) else list(values_of(choices))
+    allowed = list(values_of(choices) or choices)
     if isinstance(value, str):
         if value in allowed:
             return value
@@ -99,10 +99,9 @@ def check_number(
         number = float(value)
         if (number > minimum if strict else number >= minimum) and number < below:
             return number
+    lower = f" {'>' if strict else '>='} {minimum:g}" if minimum > -math.inf else " that is finite"
     upper = "" if below == math.inf else f" and < {below:g}"
-    raise OptionError(
-        f"{name} must be a number {'>' if strict else '>='} {minimum:g}{upper}, got {value!r:.80}."
-    )
+    raise OptionError(f"{name} must be a number{lower}{upper}, got {value!r:.80}.")
 
 
 def check_share(name: str, value: object) -> float:

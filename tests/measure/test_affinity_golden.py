@@ -15,6 +15,8 @@ from scipy.stats import norm
 import sigmascope as sg
 from tests.golden_grid import ACTIVATIONS
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GRID = json.loads((GOLDEN / "affinity_grid.json").read_text())
 VALUES = json.loads((GOLDEN / "affinity_values.json").read_text())

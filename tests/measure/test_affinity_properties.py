@@ -15,6 +15,8 @@ from hypothesis.extra import numpy as hnp
 
 import sigmascope as sg
 
+pytestmark = pytest.mark.slow
+
 Array = np.ndarray
 Pair = tuple[Array, Array]
 ESTIMATORS = ("ledoit-wolf", "unbiased", "biased")

@@ -158,17 +158,17 @@ FOREIGN = {
         "not a safetensors file",
     ),
     "deep header": (struct.pack("<Q", 10**5) + b"[" * 10**5, "not a safetensors file"),
-    "no metadata": (raw({}), "was not written by sigmascope. Give a features file that was"),
+    "no metadata": (raw({}), "was not written by sigmascope. Pass a features file"),
     "other metadata": (raw({"__metadata__": {"format": "pt"}}), "was not written by sigmascope"),
     "damaged entry": (raw({"__metadata__": {"sigmascope": "{"}}), "has damaged metadata"),
     "NaN": (raw({"__metadata__": {"sigmascope": "NaN"}}), "has damaged metadata: NaN is not JSON"),
     "other format": (raw({"__metadata__": {"sigmascope": "{}"}}), "was not written by sigmascope"),
     "other kind": (
         raw(entry(wrap("scores", 1, {}))),
-        "is of kind 'scores'. Give a file of kind 'features'",
+        "is of kind 'scores'. Pass a file of kind 'features'",
     ),
     "newer": (raw(entry(wrap("features", 2, {}))), "written by a newer sigmascope: .*Upgrade"),
-    "no dict": (raw(entry(wrap("features", 1, []))), "metadata that is not a dict"),
+    "no dict": (raw(entry(wrap("features", 1, []))), "has damaged metadata"),
 }
 
 
@@ -216,13 +216,13 @@ UNWRITABLE: dict[str, tuple[object, object, type[SigmascopeError], str]] = {
         {"a": 1.0},
         {},
         InputTypeError,
-        "'a' is not a tensor under a string name, but a float",
+        "'a' is not a tensor with a string name, but a float",
     ),
-    "name": ({1: ONE}, {}, InputTypeError, "1 is not a tensor under a string name"),
+    "name": ({1: ONE}, {}, InputTypeError, "1 is not a tensor with a string name"),
     "half of a pair": ({"\ud800": ONE}, {}, InputTypeError, "surrogates not allowed"),
     "reserved": ({"__metadata__": ONE}, {}, InputError, "is reserved by safetensors"),
     "NaN": ({"a": ONE}, {"eps": math.nan}, InputError, "not JSON compliant"),
-    "info": ({"a": ONE}, [1], InputTypeError, "info is a list"),
+    "info": ({"a": ONE}, [1], InputTypeError, "info must be a dict of plain values, got a list"),
 }
 
 

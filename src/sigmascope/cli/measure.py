@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sigmascope.choices import Covariance, MetricChoice, Pool, Samples
-from sigmascope.cli.options import (
-    choice,
-    count,
-    data_root_option,
-    device_option,
-    optional_file,
-    seed_option,
-)
+from sigmascope import choices
+from sigmascope.cli import options
 from sigmascope.cli.output import complain, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE, FAILED, PARTIAL, is_debugging, keeping
 
@@ -60,10 +53,9 @@ def _metrics(
 
 @click.command(short_help="Measure networks, print and store their signatures.")
 @click.argument("names", nargs=-1, required=True, metavar="NETWORK...")
-@click.option("--data", required=True, metavar="NAME", help="Data; see `sigmascope list data`.")
-@data_root_option
-@click.option("--split", default="test", show_default=True, help="Split of the data.")
-@count("--limit", "Use only N samples, evenly spaced.")
+@options.data()
+@options.split
+@options.limit
 @click.option(
     "--weights",
     default="default",
@@ -71,20 +63,20 @@ def _metrics(
     metavar="default|none|FILE",
     help="Weights of the networks; none: random.",
 )
-@count("--batch-size", "Samples that are scored together.", 512)
-@count("--max-batches", "Stop after N batches.")
-@choice("--samples", Samples, "What counts as a sample.", "batch")
-@choice(
+@options.count("--batch-size", "Samples that are scored together.", 512)
+@options.count("--max-batches", "Stop after N batches.")
+@options.choice("--samples", choices.Samples, "What counts as a sample.", "batch")
+@options.choice(
     "--metrics",
-    MetricChoice,
+    choices.MetricChoice,
     "Metric to compute beside the score; repeat for several.",
     multiple=True,
     callback=_metrics,
 )
-@choice("--covariance", Covariance, "Covariance estimator.", "ledoit-wolf")
-@choice("--pool", Pool, "How feature maps become rows.", "channels")
-@device_option
-@seed_option
+@options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
+@options.choice("--pool", choices.Pool, "How feature maps become rows.", "channels")
+@options.device
+@options.seed
 @click.option(
     "--shard",
     metavar="I/N",
@@ -97,10 +89,10 @@ def _metrics(
     show_default=True,
     help="Keep and continue what is there, or measure again.",
 )
-@optional_file("OUT", "Directory to write to; or FILE.json, for one network.")
+@options.out("OUT", "Directory to write to; or FILE.json, for one network.")
 @json_option
 def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any) -> int:
-    """Measure the signatures of networks, by their names in the catalog; see `sigmascope list models`.
+    """Measure the signatures of networks, by their names in `sigmascope list models`.
 
     With a directory as OUT this may be killed at any moment: the same command continues where it
     stopped. Several processes or machines may share the directory. A network that fails does not

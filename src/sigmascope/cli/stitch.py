@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sigmascope.choices import Augmentation, Family, FrontMode, Preset, Selection, Style, values_of
-from sigmascope.cli.options import (
-    choice,
-    count,
-    current_name,
-    data_root_option,
-    device_option,
-    optional_file,
-    seed_option,
-)
+from sigmascope import choices
+from sigmascope.cli import options
 from sigmascope.cli.output import emit, inform, json_option, say, written
 from sigmascope.cli.program import keeping
 from sigmascope.cli.stitch_file import files_for, identity_of
@@ -31,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_FAMILY", "SETTINGS", "stitch"]
 
-FAMILIES = [name for name in values_of(Family) if name != "fixed"]  # which needs an element
+# "fixed" needs an element
+FAMILIES = [name for name in choices.values_of(choices.Family) if name != "fixed"]
 # option -> the only family that reads it
 OF_FAMILY = {"rank": "low-rank", "strength": "lasso", "alpha": "relu-group"}
 AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
@@ -66,11 +59,6 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _number(flag: str, help: str) -> Any:
-    kind = click.FloatRange(min=0, max=math.inf, max_open=True)
-    return click.option(flag, type=kind, metavar="X", help=help)
-
-
 @click.command(short_help="Stitch the front of one network to the back of another.")
 @click.argument("front")
 @click.argument("back")
@@ -80,24 +68,19 @@ def _number(flag: str, help: str) -> Any:
     metavar="SITE",
     help="Activation or module to stitch at; a wrong name lists the choices.",
 )
-@click.option(
-    "--data",
-    required=True,
-    metavar="NAME",
-    help="Data with the splits train and test; see `sigmascope list data`.",
-)
-@choice("--family", FAMILIES, "Family of matrices the stitch is from.", "relu-group")
-@choice("--preset", Preset, "Training settings to start from.", "paper")
-@count("--rank", "Rank of a low-rank stitch.")
-@_number("--strength", "Strength of the lasso penalty.")
-@_number("--alpha", "How strongly a relu-group stitch is drawn to permutations.")
-@choice("--style", Style, "Axis of the channels: 1 for conv, the last for linear.", "auto")
-@count("--epochs", "Epochs, instead of those of the preset.")
-@count("--head-start", "Epochs without scales, out of all epochs.", minimum=0)
-@count("--batch-size", "Batch size, instead of that of the preset.")
-@_number("--rate", "Learning rate, instead of that of the preset.")
-@choice("--select-on", Selection, "Data that the best epoch is chosen on.")
-@choice("--front-mode", FrontMode, "Mode of the batch norms of the front.")
+@options.data()
+@options.choice("--family", FAMILIES, "Family of matrices the stitch is from.", "relu-group")
+@options.choice("--preset", choices.Preset, "Training settings to start from.", "paper")
+@options.count("--rank", "Rank of a low-rank stitch.")
+@options.number("--strength", "Strength of the lasso penalty.")
+@options.number("--alpha", "How strongly a relu-group stitch is drawn to permutations.")
+@options.choice("--style", choices.Style, "Channel axis: 1 for conv, the last for linear.", "auto")
+@options.count("--epochs", "Epochs, instead of those of the preset.")
+@options.count("--head-start", "Epochs without scales, out of all epochs.", minimum=0)
+@options.count("--batch-size", "Batch size, instead of that of the preset.")
+@options.number("--rate", "Learning rate, instead of that of the preset.")
+@options.choice("--select-on", choices.Selection, "Data that the best epoch is chosen on.")
+@options.choice("--front-mode", choices.FrontMode, "Mode of the batch norms of the front.")
 @click.option(
     "--set",
     "others",
@@ -110,15 +93,14 @@ def _number(flag: str, help: str) -> Any:
     metavar="memory|DIR",
     help="Where to cache the outputs of the front; needs --front-mode eval.",
 )
-@choice(
-    "--augment", Augmentation, "Augmentation of training images.  [default: flip-shift for CIFAR]"
+@options.choice(
+    "--augment", choices.Augmentation, "Augmentation in training.  [default: flip-shift for CIFAR]"
 )
-@data_root_option
-@count("--limit", "Use only N training samples, evenly spaced.")
-@count("--test-limit", "Use only N test samples, evenly spaced.")
-@device_option
-@seed_option
-@optional_file("FILE", "FILE.json to write to; the tensors go beside it.")
+@options.count("--limit", "Use only N training samples, drawn at random.")
+@options.count("--test-limit", "Use only N test samples, drawn at random.")
+@options.device
+@options.seed
+@options.out("FILE", "FILE.json to write to; the tensors go beside it.")
 @json_option
 def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) -> None:
     """Stitch the front of network FRONT to the back of network BACK, by their catalog names.
@@ -201,13 +183,13 @@ def _setting(text: str) -> tuple[str, Any]:
     from sigmascope.stitching.settings import Settings
 
     name, _, value = text.partition("=")
-    name = current_name(name)
     own = next((option for option, setting in SETTINGS.items() if setting == name), None)
     if own or not value:
         raise click.UsageError(
             f"--set {text}: " + (f"use --{own.replace('_', '-')}." if own else "write NAME=VALUE.")
         )
     kinds = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(Settings)}
+    name = name if name in kinds else options.current_name(name)
     check_choice("--set", name, [kind for kind in kinds if kind not in SETTINGS.values()])
     for kind in kinds[name]:
         with suppress(KeyError, ValueError):
