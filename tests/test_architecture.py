@@ -45,6 +45,7 @@ LAYERS = (
 # Results that draw themselves: these modules may import figures, but only inside a function or for
 # types.
 DRAW_THEMSELVES = (
+    "measure.signature",
     "symmetry.layer_similarity",
     "stitching.result",
     "stitching.cross_validation",

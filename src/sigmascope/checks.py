@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -99,10 +99,9 @@ def check_number(
         number = float(value)
         if (number > minimum if strict else number >= minimum) and number < below:
             return number
+    lower = f" {'>' if strict else '>='} {minimum:g}" if minimum > -math.inf else " that is finite"
     upper = "" if below == math.inf else f" and < {below:g}"
-    raise OptionError(
-        f"{name} must be a number {'>' if strict else '>='} {minimum:g}{upper}, got {value!r:.80}."
-    )
+    raise OptionError(f"{name} must be a number{lower}{upper}, got {value!r:.80}.")
 
 
 def check_share(name: str, value: object) -> float:

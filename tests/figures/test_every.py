@@ -90,12 +90,11 @@ def test_long_names_stay_inside_the_figure(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_figure_is_the_same_file(kind: str, tmp_path: Path) -> None:
-    again = EXAMPLES[kind](PLAIN)
+    one, two = EXAMPLES[kind](PLAIN), EXAMPLES[kind](PLAIN)
     for ending in ("pdf", "png", "svg"):
-        first = plain(kind).save(tmp_path / f"one.{ending}")
-        second = again.save(tmp_path / f"two.{ending}")
+        first, second = one.save(tmp_path / f"1.{ending}"), two.save(tmp_path / f"2.{ending}")
         assert first.read_bytes() == second.read_bytes()
-    assert (tmp_path / "one.csv").read_bytes() == table_bytes(again.table)
+    assert (tmp_path / "1.csv").read_bytes() == table_bytes(two.table)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -152,7 +152,7 @@ def test_prints_itself() -> None:
     [
         ([0, 0], [1.0, 1.0], InputError, "not each of 0 … 1 once"),
         ([1, 2], [1.0, 1.0], InputError, "not each of 0 … 1 once"),
-        ([0, 1], [1.0], InputError, "as many of both"),
+        ([0, 1], [1.0], InputError, "Pass as many"),
         ([0, 1], [1.0, 0.0], InputError, r"scales\[1\] is 0"),
         ([0, 1], [np.nan, 1.0], InputError, r"scales\[0\] is nan"),
         ([0, 1], [np.inf, 1.0], InputError, r"scales\[0\] is inf"),
@@ -171,9 +171,9 @@ def test_refuses(permutation: object, scales: object, error: type[Exception], me
 
 def test_refuses_what_does_not_fit() -> None:
     element = Monomial.identity(3)
-    with pytest.raises(InputError, match="3 channels and the other on 2"):
+    with pytest.raises(InputError, match="3 and 2 channels"):
         element @ Monomial.identity(2)
-    with pytest.raises(InputError, match="axis 1 does not hold 3 channels"):
+    with pytest.raises(InputError, match="axis 1 of x must hold 3 channels"):
         element.apply(torch.ones(3, 4), 1)
     with pytest.raises(InputError, match="axis 2 does not hold"):
         element.apply(torch.ones(3, 3), 2)

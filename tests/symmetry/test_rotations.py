@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from scipy.linalg import expm, logm
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.errors import InputError, OptionError
 from sigmascope.symmetry.rotations import (
     deviation,
     random_rotation,
@@ -190,18 +190,24 @@ def test_what_is_no_rotation_is_refused() -> None:
 def test_bad_options_are_refused() -> None:
     with pytest.raises(OptionError, match="orientation='left'"):
         rotation_power(eye(2), 0.5, orientation="left")
-    with pytest.raises(InputTypeError, match="not a number"):
+    with pytest.raises(OptionError, match="power must be a number"):
         rotation_power(eye(2), "half")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(OptionError, match="a number that is finite"):
         rotation_power(eye(2), math.nan)
     with pytest.raises(InputError, match="powers is empty"):
         rotation_powers(eye(2), [])
-    with pytest.raises(InputError, match="no seed"):
+    with pytest.raises(OptionError, match="seed must be a whole number from 0"):
         random_rotation(3, -1)
-    with pytest.raises(InputError, match="so few channels"):
+    with pytest.raises(OptionError, match="n must be a whole number >= 1, got 0"):
         random_rotation(0, 1)
-    with pytest.raises(InputTypeError, match="number of channels"):
+    with pytest.raises(OptionError, match="n must be a whole number >= 1, got 2.5"):
         random_rotation(2.5, 1)  # type: ignore[arg-type]
+
+
+def test_a_generator_is_a_seed_too() -> None:
+    draws = [random_rotation(4, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
 
 
 def test_scalars_of_numpy_are_numbers() -> None:

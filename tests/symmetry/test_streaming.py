@@ -155,7 +155,7 @@ def test_features_whose_squares_are_out_of_range(kernel: str, size: float) -> No
 
 
 def test_products_that_overflow_are_refused() -> None:
-    with pytest.raises(InputError, match=r"overflow in float32\. Start anew"):
+    with pytest.raises(InputError, match=r"overflow in float32\. Start a new kernel"):
         Kernel(normalize="none", dtype="float32").add(features(6, 2) * 1e30)
 
 

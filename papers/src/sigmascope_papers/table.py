@@ -35,6 +35,8 @@ SHARED: dict[str, str] = {
     "nonlinearity.vgg16": "fig10 fig11",
     "nonlinearity.sizes": "fig13 fig14 fig15",
     "nonlinearity.grouping": "fig16 fig17",
+    "nonlinearity.trainings": "fig19 fig20 table3",
+    "nonlinearity.correlated": "table1 table2",
     "symmetry.similarity_items": """
     sym-fig2 sym-fig5 sym-fig9 sym-fig10 sym-fig11 sym-fig16 sym-table2 sym-table4
     """,

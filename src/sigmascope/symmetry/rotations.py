@@ -87,7 +87,7 @@ def rotation_powers(R: Array, powers: Sequence[float], *, orientation: str = "si
     """Return powers (p, n, n) of a rotation, which is factored once; see `rotation_power`."""
     check_choice("orientation", orientation, ORIENTATIONS)
     rotation = _as_rotation(R)
-    exponents = [check_number("a power", p, -math.inf, strict=True) for p in powers]
+    exponents = [check_number("power", p, -math.inf, strict=True) for p in powers]
     if not exponents:
         raise InputError("powers is empty. Pass at least one number.")
     W, planes = _planes(rotation, orientation)

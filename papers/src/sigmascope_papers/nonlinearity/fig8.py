@@ -58,11 +58,17 @@ class Ranges:
 
     def true_scores(self) -> dict[str, Array]:
         """Return the scores, and NaN where there is none."""
-        return {name: np.where(self.guarded[name], np.nan, self.scores[name]) for name in self.scores}
+        return {
+            name: np.where(self.guarded[name], np.nan, self.scores[name]) for name in self.scores
+        }
 
 
 def measure_ranges(
-    means: Array, deviations: Sequence[float] = DEVIATIONS, *, samples: int = 1000, channels: int = 300
+    means: Array,
+    deviations: Sequence[float] = DEVIATIONS,
+    *,
+    samples: int = 1000,
+    channels: int = 300,
 ) -> Ranges:
     """Score every function on inputs of every mean and deviation."""
     generator, size = np.random.default_rng(0), (samples, channels)
@@ -122,7 +128,7 @@ def _lowest(ranges: Ranges, *names: str) -> list[float]:
 
 @claim("ReLU and GELU come close to 0, Sigmoid does not", "below 0.1, below 0.1, above 0.2")
 def _close_to_0(ranges: Ranges) -> Finding:
-    """"Close" is below 0.1, and "not close" above that; clearly if above 0.2."""
+    """ "Close" is below 0.1, and "not close" above that; clearly if above 0.2."""
     relu, gelu, sigmoid = _lowest(ranges, "ReLU", "GELU", "Sigmoid")
     told = f"{relu:.3f}, {gelu:.3f}, {sigmoid:.3f}"
     return told, max(relu, gelu) < 0.1 < sigmoid, sigmoid > 0.2

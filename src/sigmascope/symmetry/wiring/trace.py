@@ -165,7 +165,7 @@ class _Tracer(TorchFunctionMode):
             if channels is None:
                 continue
             if (count := tensor.shape[channels.axis]) != len(channels):
-                raise call.refused(f"it turns {len(channels)} channels into {count}")
+                raise call.refused(f"it has {count} channels, and its input {len(channels)}")
             self._wiring.note(tensor, channels, call.site)
 
     def _check_in_place(
