@@ -13,6 +13,8 @@ from torch.autograd import gradcheck
 
 import sigmascope as sg
 
+pytestmark = pytest.mark.slow
+
 ESTIMATORS = ("ledoit-wolf", "unbiased", "biased")
 # (rows, columns): more rows than columns, fewer, so few that the joint span is smaller than the
 # space, one column.

@@ -76,6 +76,7 @@ def sklearn_r2(x: Tensor, y: Tensor) -> float:
     return float(LinearRegression().fit(x.numpy(), y.numpy()).score(x.numpy(), y.numpy()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "expected"),
     list(zip(GRID["draws"], PUBLISHED["draws"], strict=True)),

@@ -31,15 +31,8 @@ NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 @options.runs
 @options.choice("--normalize", choices.Normalize, "Divide distances by path length.")
 @options.choice("--linkage", choices.Linkage, "Distance between clusters.", "average")
-@click.option(
-    "--groups", metavar="K", type=click.IntRange(min=1), help="Cut the tree into K groups."
-)
-@click.option(
-    "--figures",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    help="Directory to draw figures to, as SVG and PNG with CSV.",
-)
+@options.count("--groups", "Cut the tree into N groups.")
+@options.option("--figures", "Directory for figures, as SVG and PNG with CSV.", metavar="DIR")
 @json_option
 def compare(
     runs: tuple[str, ...], groups: int | None, figures: str | None, as_json: bool, **given: Any
