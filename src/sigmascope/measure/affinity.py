@@ -191,7 +191,10 @@ def affinities(
 
     Args:
         pairs: pairs (x, y), see `affinity`. Pairs of one shape on a GPU are scored together.
-        covariance, eps, degenerate, coupling: see `affinity`.
+        covariance: see `affinity`.
+        eps: see `affinity`.
+        degenerate: see `affinity`.
+        coupling: see `affinity`.
 
     Raises:
         SigmascopeError: as `affinity`, with the position of the pair in the message.
