@@ -193,9 +193,9 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
         "='plain' is not a valid choice.*Choose",
     ),
     "degenerate, near": (
-        score(degenerate="release"),
+        score(degenerate="publish"),
         OptionError,
-        "Did you mean 'released'.*Choose from 'nan', 'released'",
+        "Did you mean 'published'.*Choose from 'nan', 'published'",
     ),
     "degenerate, float": (
         score(degenerate=math.nan),
@@ -369,8 +369,8 @@ def test_output_without_variance(case: str, kind: Callable[[np.ndarray], Any]) -
             r"the output hardly varies: its mean variance \S+ is not above eps \S+", result.reason
         )
         assert result.reason in repr(result)
-        released = sg.affinity(
-            kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="released"
+        published = sg.affinity(
+            kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="published"
         )
-        assert (released.degenerate, released.reason) == (True, "")
-        assert float(released) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(released) < 1
+        assert (published.degenerate, published.reason) == (True, "")
+        assert float(published) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(published) < 1

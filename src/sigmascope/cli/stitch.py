@@ -137,8 +137,8 @@ def _trained(
         return train(
             front.network.to(given["device"]),
             back.network.to(given["device"]),
-            data=_data(front, given),
-            at=given["site"],
+            _data(front, given),
+            site=given["site"],
             cache_front={None: False, "memory": True}.get(cache, cache),
             checkpoint=checkpoint,
             names=(front.name, back.name),
@@ -167,14 +167,14 @@ def _setting(text: str) -> tuple[str, Any]:
     from sigmascope.checks import check_choice
     from sigmascope.stitching.settings import Settings
 
-    name, _, value = text.partition("=")
+    given, _, value = text.partition("=")
+    name = options.current_name(given)
     own = next((option for option, setting in SETTINGS.items() if setting == name), None)
     if own or not value:
         raise click.UsageError(
             f"--set {text}: " + (f"use --{own.replace('_', '-')}." if own else "write NAME=VALUE.")
         )
     kinds = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(Settings)}
-    name = name if name in kinds else options.current_name(name)
     check_choice("--set", name, [kind for kind in kinds if kind not in SETTINGS.values()])
     for kind in kinds[name]:
         with suppress(KeyError, ValueError):

@@ -11,12 +11,13 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
+from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.curves import draw_means
 from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
-from sigmascope_papers.symmetry.plans import ALPHA, ALPHAS, MYRTLE
+from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
 from sigmascope_papers.symmetry.stitching_items import OTHERS, PAPER, below_ranks
 
@@ -107,7 +108,9 @@ def _similar(claim: str, words: str, families: Stitches, other: Matrix) -> Check
 
 def _draw_chosen(found: CrossValidated) -> dict[str, Drawn]:
     over = "activation; crosses: the paper's Figure 1"
-    return draw_penalties(found.families, [*OTHERS, GROUP, CHOSEN], PAPER["sym-fig1"], over=over)
+    return draw_penalties(
+        found.families, [*OTHERS, GROUP, CHOSEN], paper=PAPER["sym-fig1"], over=over
+    )
 
 
 def _judge_alphas(found: Alphas) -> list[Check]:

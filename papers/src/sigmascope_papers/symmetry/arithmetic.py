@@ -13,8 +13,8 @@ from scipy.special import ndtr
 
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
+from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Item, agrees, relation
-from sigmascope_papers.rules import Array
 from sigmascope_papers.theory.capacity import Capacity, capacity_logs
 from sigmascope_papers.theory.gelu import gelu_asymptotic_slope, gelu_xi
 

@@ -18,6 +18,7 @@ from sigmascope_papers.symmetry.stitches import Stitches
 
 Numbers = Mapping[str, Mapping[str, float]]
 """Label -> layer -> the paper's penalty."""
+NONE: Numbers = {}
 COMPUTED = ("permutation", "least-squares")
 """Families that are ours: computed instead of trained, and drawn thinner."""
 GROUP, PAPERS = "relu-group", "the paper's"
@@ -73,11 +74,7 @@ def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
 
 @styled()
 def draw_penalties(
-    stitches: Stitches,
-    labels: Sequence[str],
-    paper: Numbers | None = None,
-    *,
-    over: str = OVER_BLOCKS,
+    stitches: Stitches, labels: Sequence[str], *, paper: Numbers = NONE, over: str = OVER_BLOCKS
 ) -> dict[str, Drawn]:
     """Draw penalties by layer: means over the pairs with deviations, and the paper's as crosses.
 
@@ -105,9 +102,7 @@ def draw_penalties(
             {"layer": layer, "curve": label, "mean": m, "std": d * known, "pairs": len(found)}
             for layer, (m, d) in zip(layers, drawn, strict=True)
         ]
-        printed = {
-            one: value for one, value in (paper or {}).get(label, {}).items() if one in layers
-        }
+        printed = {one: value for one, value in paper.get(label, {}).items() if one in layers}
         at = [layers.index(layer) + ASIDE * len(layers) for layer in printed]
         panel.plot(at, list(printed.values()), "x", color=look(number).color, markersize=4.5)
         name = f"{label}, {PAPERS}"

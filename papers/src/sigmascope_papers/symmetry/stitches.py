@@ -10,8 +10,7 @@ import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.subject import current_versions
-from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.stitcher import stitch_many
+from sigmascope.stitching import Settings, Stitcher
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
 from sigmascope_papers.symmetry.plans import Plan
@@ -134,10 +133,11 @@ def _training(
     entries = [kept.member(setting, plan.network, seed) for seed in pair]
     samples = kept.samples_of(setting, entries[0])
     front, back = (kept.to_device(entry.network, device) for entry in entries)
-    options: dict[str, Any] = {"data": samples, "preset": plan.preset, "progress": False}
+    options: dict[str, Any] = {"preset": plan.preset, "progress": False}
 
     def train(site: str, old: PairStitches | None) -> PairStitches:
-        results = stitch_many(front, back, list(tasks.values()), at=site, **options)
+        stitcher = Stitcher(front, back, samples, site=site, **options)
+        results = stitcher.fit_many(list(tasks.values()))
         found = dict(zip(tasks, results, strict=True))
         machines = (*(old.machines if old else ()), kept.machine_of(device))
         rows = [

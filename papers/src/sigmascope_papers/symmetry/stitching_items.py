@@ -211,10 +211,11 @@ def _judge_transformer(stitches: Stitches) -> list[Check]:
 def _item(
     name: str, plan: Plan, judge: Callable[[Stitches], list[Check]], over: str = OVER_BLOCKS
 ) -> Item:
+    paper = PAPER.get(name, {})
     return Item(
         measure=lambda setting: stitches_of(setting, plan),
         judge=judge,
-        draw=lambda found: draw_penalties(found, list(plan.tasks), PAPER.get(name, {}), over=over),
+        draw=lambda found: draw_penalties(found, list(plan.tasks), paper=paper, over=over),
     )
 
 
@@ -226,7 +227,9 @@ ITEMS: Mapping[str, Item] = {
             stitches_of(setting, RESNET18), stitches_of(setting, RESNET20)
         ),
         judge=_judge_resnet18,
-        draw=lambda both: draw_penalties(both.resnet18, list(RESNET18.tasks), PAPER["sym-fig7"]),
+        draw=lambda both: draw_penalties(
+            both.resnet18, list(RESNET18.tasks), paper=PAPER["sym-fig7"]
+        ),
     ),
     "sym-fig12": _item("sym-fig12", TRANSFORMER, _judge_transformer, "stitched after"),
 }
