@@ -223,7 +223,7 @@ def rotation_penalty(
     """
     chosen = options_from(FineTuning, options, settings)
     data, network = as_data(batches), rotate_layer(model, layer, matrix)
-    feeds = feeds_of(data, chosen, check_seed(seed), *place_of(network))
+    feeds = feeds_of(data, chosen, check_seed(seed), place_of(network))
     with randomness_kept():
         torch.manual_seed(seed)
         few = next(feeds.test.batches(2)).inputs

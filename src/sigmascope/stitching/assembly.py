@@ -19,8 +19,7 @@ from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.errors import InputError, NetworkError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
-from sigmascope.stitching.evidence import layout_at
-from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis, style_of
+from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis, layout_at, style_of
 from sigmascope.stitching.tracing import CutSite, Traced, ancestors, crossing, traced
 from sigmascope.symmetry.monomial import Monomial
 

@@ -21,9 +21,16 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import align_by_permutation
-from sigmascope.stitching.birkhoff import norm_term, project, round_permutation, sinkhorn, sums_term
+from sigmascope.stitching.permutations import (
+    norm_term,
+    project,
+    round_permutation,
+    sinkhorn,
+    softsort,
+    sort_permutation,
+    sums_term,
+)
 from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.sorting import softsort, sort_permutation
 
 __all__ = ["FAMILIES", "Family", "Moments", "Parameters", "sparsity"]
 

@@ -1,11 +1,14 @@
-"""The layer between two networks: a matrix on the channels of the features at a site."""
+"""The layer between two networks: a matrix on the channels, and the axis that holds these."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
+from sigmascope.capture.guard import preserve_state
+from sigmascope.capture.layout import Layout
+from sigmascope.capture.record import Call, recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Style
 from sigmascope.errors import InputError, OptionError
@@ -14,7 +17,7 @@ from sigmascope.stitching.families import FAMILIES, Parameters
 from sigmascope.stitching.settings import Settings
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "style_of"]
+__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "layout_at", "style_of"]
 
 STYLES = {"conv": 1, "linear": -1}
 """Name -> the axis of the channels: (n, c, h, w), or (n, c) and (n, l, c)."""
@@ -171,3 +174,39 @@ def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
     if not bool(matrix.isfinite().all()):
         raise InputError("element has entries that are not finite. Pass finite numbers.")
     return matrix
+
+
+class _Marked(nn.Module):
+    """The front with an activation after the site: a recorder reports the layout of its input."""
+
+    def __init__(self, before: nn.Module) -> None:
+        super().__init__()
+        self.before = before
+        self.mark = nn.ReLU()
+
+    def forward(self, inputs: Tensor) -> None:
+        """Run the front, then the activation on the value at the site."""
+        self.mark(self.before(inputs)[0])
+
+
+def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
+    """Return the layout of the features at the site, inferred from the layers before it.
+
+    The shape does not tell: maps may have their channels last and sequences on axis 1, and a stitch
+    on the wrong axis would run and mix positions.
+    """
+    layout = Layout(None, "the site was not reached")
+
+    def observe(call: Call, _: Tensor) -> None:
+        nonlocal layout
+        if call.path == "mark":
+            layout = call.layout
+
+    marked = _Marked(before)
+    with (
+        preserve_state(marked, mode="eval"),
+        recording(marked, observe) as recorder,
+        recorder.forward_pass([inputs], size=len(inputs)),
+    ):
+        marked(inputs)
+    return layout

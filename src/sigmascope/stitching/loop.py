@@ -180,7 +180,7 @@ class TrainingLoop:
             value, *others = cache(places) if cache else self.front(inputs)
             for trainer, matrix, count in zip(trainers, matrices, correct, strict=True):
                 logits = trainer.back(act(matrix, value, trainer.stitch.style), *_copies(others))
-                count += evaluation.correct_in(logits, labels)
+                count += (logits.argmax(dim=1) == labels).sum()
         return [100 * int(count) / len(feed) for count in correct]
 
     def _set_mode(self, trainers: Sequence[StitchTrainer], *, training: bool) -> None:

@@ -19,7 +19,7 @@ from sigmascope.choices import (
     Weighing,
 )
 from sigmascope.errors import OptionError
-from sigmascope.training.options import check_training
+from sigmascope.training.evaluation import check_training
 
 __all__ = ["PRESETS", "SHARED", "Settings", "StitchOptions", "settings_for"]
 

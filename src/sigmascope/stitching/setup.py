@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import unwrapped
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.checks import OLD_NAMES, check_choice
+from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.assembly import Joint, prepare
@@ -17,16 +20,73 @@ from sigmascope.stitching.families import FAMILIES, Moments
 from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult, no_matrix
-from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.tasks import Task
+from sigmascope.stitching.settings import SHARED, Settings, settings_for
 from sigmascope.stitching.trainer import Snapshot, StitchTrainer
+from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training import evaluation
 from sigmascope.training.data import StitchData
 from sigmascope.training.feed import Feed, feeds_of
 
-__all__ = ["StitchSetup"]
+__all__ = ["StitchSetup", "Task", "check_shared", "settings_of"]
 
 FEW = 4  # samples on which the cut is checked
+
+
+@dataclass(frozen=True)
+class Task:
+    """One stitch among several.
+
+    Attributes:
+        family: a row of `FAMILIES`.
+        changes: settings that differ from the preset; only settings that the family reads.
+        element: for the family "fixed": a group element or matrix (c, c).
+    """
+
+    family: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    element: Monomial | Array | None = None
+
+
+def settings_of(task: Task, preset: str | Settings) -> Settings:
+    """Return the settings of a task.
+
+    Raises:
+        OptionError: an unknown family, preset or setting; an invalid value; a setting that the
+            family does not read; "fixed" without an element, or an element without "fixed".
+
+    >>> settings_of(Task("low-rank", {"rank": 4}), "paper").rank
+    4
+    """
+    check_choice("family", task.family, FAMILIES)
+    if (task.element is not None) != (task.family == "fixed"):
+        raise OptionError("family='fixed' and element=... belong together. Pass both or neither.")
+    settings = settings_for(preset, task.family, task.changes)
+    for name, value in task.changes.items():
+        current = OLD_NAMES.get(name, name)
+        readers = [family for family, row in FAMILIES.items() if current in row.options]
+        if readers and task.family not in readers:
+            raise OptionError(
+                f"{name}={value!r} is read by family={' and '.join(map(repr, readers))} only, not "
+                f"by {task.family!r}. Leave it out."
+            )
+    return settings
+
+
+def check_shared(settings: Sequence[Settings]) -> None:
+    """Raise unless settings can be trained together, on the same batches.
+
+    Raises:
+        OptionError: none, or settings that differ in one of `SHARED`.
+    """
+    if not settings:
+        raise OptionError("tasks is empty. Pass at least one.")
+    for name in SHARED:
+        values = dict.fromkeys(getattr(one, name) for one in settings)
+        if len(values) > 1:
+            raise OptionError(
+                f"tasks that are trained together must agree in {name}, got "
+                f"{' and '.join(map(repr, values))}."
+            )
 
 
 class StitchSetup:
@@ -58,8 +118,8 @@ class StitchSetup:
         names: tuple[str, str] | None = None,
     ) -> None:
         self.networks, self.data, self.settings, self.seed = networks, data, settings, seed
-        self.device, self.dtype = _common_place(*networks)
-        self.feeds = feeds_of(data, settings, seed, self.device, self.dtype)
+        self.device, self.dtype = place = _common_place(*networks)
+        self.feeds = feeds_of(data, settings, seed, place)
         few = next(self.feeds.test.batches(FEW)).inputs
         self.joint: Joint = prepare(*networks, site=site, inputs=few, style=style, names=names)
         classes = [evaluation.classes_of(unwrapped(network), few) for network in networks]

@@ -19,18 +19,18 @@ from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.assembly import site_given
 from sigmascope.stitching.checkpoint import load_checkpoint, save_checkpoint
-from sigmascope.stitching.cross_validation import ALPHAS, CrossValidation
 from sigmascope.stitching.front_cache import FrontCache, check_cacheable
 from sigmascope.stitching.loop import TrainingLoop
-from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.result import CrossValidation, StitchResult
 from sigmascope.stitching.settings import Settings, StitchOptions
-from sigmascope.stitching.setup import StitchSetup
-from sigmascope.stitching.tasks import Task, check_shared, settings_of
+from sigmascope.stitching.setup import StitchSetup, Task, check_shared, settings_of
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
 
-__all__ = ["StitchKeywords", "Stitcher", "StitcherOptions", "stitch"]
+__all__ = ["ALPHAS", "StitchKeywords", "Stitcher", "StitcherOptions", "stitch"]
+
+ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 class StitcherOptions(TypedDict, total=False):

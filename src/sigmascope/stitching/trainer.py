@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.stitching.birkhoff import projected_gradient
 from sigmascope.stitching.families import FAMILIES, Family
 from sigmascope.stitching.layer import Stitch, act
+from sigmascope.stitching.permutations import projected_gradient
 from sigmascope.stitching.settings import Settings
 from sigmascope.training.evaluation import diverged
 from sigmascope.training.replay import optimizer_tensors
