@@ -150,9 +150,8 @@ def rotation_experiment(
     for site in sites:
         name, side = (site, "output") if isinstance(site, str) else site
         features = network_features(model, name, batches, side=side)
-        results[features.name] = dissect(
-            features, masks, seeds=list(seeds), powers=powers, **options
-        )
+        found = dissect(features, masks, seeds=list(seeds), powers=powers, **options)
+        results[features.name] = found
     return results
 
 
