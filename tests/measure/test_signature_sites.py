@@ -409,7 +409,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     ),
     "degenerate": ({"degenerate": "zero"}, sg.OptionError, r"degenerate='zero' is not known"),
     "mode": ({"mode": "train"}, sg.OptionError, r"mode='train' is not known.*'eval', 'as-is'"),
-    "eps": ({"eps": -1}, sg.InputError, r"eps=-1 cannot be added to a variance"),
+    "eps": ({"eps": -1}, sg.InputError, r"eps must be a number >= 0 such as 1e-6, got -1"),
     "seed": ({"seed": -1}, sg.InputError, r"seed=-1 is not a whole number of at least 0"),
     "max_batches": (
         {"max_batches": 0},

@@ -175,7 +175,7 @@ def test_refuses_what_does_not_fit() -> None:
         element @ Monomial.identity(2)
     with pytest.raises(InputError, match="axis 1 of x must hold 3 channels"):
         element.apply(torch.ones(3, 4), 1)
-    with pytest.raises(InputError, match="axis 2 does not hold"):
+    with pytest.raises(InputError, match="axis 2 of x must hold"):
         element.apply(torch.ones(3, 3), 2)
     with pytest.raises(InputTypeError, match="floating tensor"):
         element.apply(torch.ones(3, dtype=torch.long))

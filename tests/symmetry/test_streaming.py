@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.errors import InputError, OptionError
-from sigmascope.maths import kernels
+from sigmascope.maths import hsic, kernels
 from sigmascope.symmetry import procrustes_similarity
 from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
@@ -185,10 +185,10 @@ def test_nothing_is_as_large_as_the_two_kernels_but_they(
     for name, value in (
         ("PRODUCT", {"cpu": 2**12}),
         ("TILE", {"cpu": 16}),
-        ("BLOCK_BYTES", 2**12),
         ("MEDIAN_BYTES", 2**12),
     ):
         monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(hsic, "BLOCK_BYTES", 2**12)
     x = features(100, 3, 2)
     with Large(100 * 100 * getattr(torch, dtype).itemsize) as large:
         one, two = Kernel(kernel, dtype=dtype), Kernel(kernel, dtype=dtype)

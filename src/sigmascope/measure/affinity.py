@@ -15,6 +15,7 @@ from sigmascope.checks import check_choice
 from sigmascope.errors import InputError, InputTypeError, SigmascopeError
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.fit import COUPLINGS, Fit, fit
+from sigmascope.maths.gpu.stack import fit_stack
 from sigmascope.maths.samples import (
     Array,
     Number,
@@ -24,7 +25,6 @@ from sigmascope.maths.samples import (
     like_input,
     plain,
 )
-from sigmascope.maths.stack import fit_stack
 
 __all__ = ["Affinity", "affinities", "affinity"]
 

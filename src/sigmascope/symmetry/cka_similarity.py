@@ -11,14 +11,8 @@ from torch import Tensor
 from sigmascope import choices
 from sigmascope.checks import check_choice, options_from
 from sigmascope.errors import InputError
-from sigmascope.maths.kernels import (
-    REDUCTIONS,
-    Products,
-    accumulate_kernel,
-    empty_kernel,
-    hsic_products,
-    scaling_of,
-)
+from sigmascope.maths.hsic import Products, hsic_products
+from sigmascope.maths.kernels import REDUCTIONS, accumulate_kernel, empty_kernel, scaling_of
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.feature_maps import Axes, as_features, check_paired, two_axes
 from sigmascope.symmetry.similarity_options import KernelKeywords, KernelOptions

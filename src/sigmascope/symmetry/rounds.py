@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.maths.kernels import hsic_products
+from sigmascope.maths.hsic import hsic_products
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.batches import batch_size, batches_of, fingerprint_of_batch
 from sigmascope.measure.progress import Advance
