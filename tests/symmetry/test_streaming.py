@@ -27,6 +27,14 @@ def features(*shape: int, seed: int = 0) -> Tensor:
     ).relu()
 
 
+def add(sums: CrossGrams | PairedGrams, xs: list[Tensor], ys: list[Tensor]) -> None:
+    """Add all layers of one batch."""
+    for side, layers in enumerate((xs, ys)):
+        for place, one in enumerate(layers):
+            sums.show(side, place, one)
+    sums.finish()
+
+
 @settings(max_examples=30)
 @given(
     cuts=st.lists(st.integers(1, 39), max_size=6, unique=True),
@@ -218,7 +226,7 @@ def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
     paired = PairedGrams([shape[0] for shape in X], [shape[0] for shape in Y], dtype=dtype)
     for start, stop in ((0, 9), (9, 20)):
         for sums in (everything, paired):
-            sums.add([x[start:stop] for x in xs], [y[start:stop] for y in ys])
+            add(sums, [x[start:stop] for x in xs], [y[start:stop] for y in ys])
     for i, j in np.ndindex(5, 5):
         found = everything.result(i, j, group=group, normalizer="live")
         diagonal = paired.result(i, i, group=group, normalizer="live") if i == j else None
@@ -242,18 +250,18 @@ def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
 
 def test_layers_that_do_not_fit_or_change_their_ratio_have_a_reason() -> None:
     sums = CrossGrams([2], [2], dtype="float64")
-    sums.add([features(5, 2, 4, 4)], [features(5, 2, 2, 2)])
-    sums.add([features(5, 2, 4, 4)], [features(5, 2, 4, 4)])
+    add(sums, [features(5, 2, 4, 4)], [features(5, 2, 2, 2)])
+    add(sums, [features(5, 2, 4, 4)], [features(5, 2, 4, 4)])
     found = sums.result(0, 0, group="relu", normalizer="authors")
     assert found == "the ratio of the numbers of positions changes from batch to batch"
     paired = PairedGrams([2], [2], dtype="float64")
-    paired.add([features(5, 2, 3, 3)], [features(5, 2, 2, 2)])
+    add(paired, [features(5, 2, 3, 3)], [features(5, 2, 2, 2)])
     apart = paired.result(0, 0, group="relu", normalizer="authors")
     assert isinstance(apart, str)
     assert "3 × 3 and 2 × 2" in apart
     assert paired.live() == ((2,), (2,))
     broken = CrossGrams([2], [2], dtype="float64")
-    broken.add([features(5, 2, 2, 2)], [features(5, 2, 2, 2) * math.nan])
+    add(broken, [features(5, 2, 2, 2)], [features(5, 2, 2, 2) * math.nan])
     bad = broken.result(0, 0, group="relu", normalizer="authors")
     assert isinstance(bad, str)
     assert "NaN or infinite" in bad

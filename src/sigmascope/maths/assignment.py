@@ -59,11 +59,9 @@ class Assignment:
 
 
 def assign(cost: Matrix, *, error: float | None = None) -> Assignment:
-    """Return the permutation of least total cost, with its proof.
+    """Return the permutation of least total cost (n, n), float64, with its proof.
 
-    Args:
-        cost: (n, n), float64, finite.
-        error: how exact the entries are; by default up to the rounding of the largest one.
+    `error` says how exact the entries are; by default up to the rounding of the largest one.
 
     >>> found = assign(np.array([[1.0, 0.0], [0.0, 3.0]]))
     >>> found.columns.tolist(), found.certified
@@ -102,12 +100,8 @@ def solve(cost: Matrix, *, tolerance: float, near: Vector | None = None) -> Assi
     """Return the optimal permutation, found from near-optimal potentials, with its proof.
 
     The solver (SciPy's shortest augmenting paths) is exact for any shift of the columns, and fast
-    if the shift is near the optimal potentials.
-
-    Args:
-        cost: (n, n).
-        tolerance: how far a condition of the proof may be missed.
-        near: (n,), column potentials to begin with, for speed only; see `_near_potentials`.
+    if the shift, `near`, is near the optimal potentials. A condition of the proof may be missed by
+    `tolerance`.
     """
     rows, shift = _tighten(cost, _near_potentials(cost, tolerance) if near is None else near)
     smooth = near is None and len(cost) > COLD

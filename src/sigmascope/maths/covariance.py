@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardize
 
-__all__ = [
-    "ESTIMATORS",
-    "SMALLEST_FLOOR",
-    "Covariance",
-    "Moments",
-    "estimate",
-    "ledoit_wolf",
-    "weigh",
-]
+__all__ = ["ESTIMATORS", "Covariance", "Moments", "estimate", "ledoit_wolf", "weigh"]
 
 # The smallest floor, for data of unit variance: the rounding noise of a centered float64 sample,
 # 1e-16, is far below the standard deviation 1e-12 by which it is divided.
@@ -58,14 +50,10 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Moments:
-    r"""Sums over a centered sample X of n rows that an estimator needs.
+    r"""Sums over a centered sample X of n rows that an estimator needs, each (...).
 
-    Attributes:
-        rows: n.
-        total: $\sum_k\|x_k\|^2$, (...).
-        fourth: $\sum_k\|x_k\|^4$, (...).
-        size: $\|X^\top X\|_F^2$, (...).
-        distance: squared, of $X^\top X$ from the multiple of the identity with its trace, (...).
+    `total` is $\sum_k\|x_k\|^2$, `fourth` $\sum_k\|x_k\|^4$, `size` $\|X^\top X\|_F^2$, and `distance`
+    the squared one of $X^\top X$ from the multiple of the identity with its trace.
     """
 
     rows: int
@@ -75,8 +63,7 @@ class Moments:
     distance: Tensor
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """The numbers that make a scatter an estimate, see `Covariance`; each (...)."""
 
     weight: Tensor
@@ -86,11 +73,11 @@ class Weights:
 
 
 def estimate(centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
-    """Return the covariance of centered samples in units of their spread.
+    """Return the covariance of centered samples (..., n, r) in units of their spread.
 
     Args:
         centered: (..., n, r), the coordinates in which the data are not zero.
-        width: d, the dimension of the space, or (...); larger than r, or smaller with zero padding.
+        width: d, the dimension of the space; larger than r, or smaller with zero padding.
         method: a name of `ESTIMATORS`.
         eps: added to the diagonal, (...).
     """
@@ -105,7 +92,7 @@ def estimate(centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor)
     distance = difference.square().sum(dim=(-2, -1)) + (width - r) * mean.square()
     moments = Moments(squared.shape[-1], total, squared.square().sum(dim=-1), size, distance)
     found = weigh(moments, width=width, method=method, eps=eps, smallest=SMALLEST_FLOOR)
-    return Covariance(scatter, found.weight, found.floor, found.shrinkage, found.trace)
+    return Covariance(scatter, *found)
 
 
 def weigh(
@@ -119,9 +106,8 @@ def weigh(
     """Return weight, floor, shrinkage and trace of an estimate; no floor is below `smallest`."""
     weight, floor, shrinkage = ESTIMATORS[method](moments, width)
     floor = floor + eps
-    return Weights(
-        weight, floor.clamp_min(smallest), shrinkage, weight * moments.total + width * floor
-    )
+    trace = weight * moments.total + width * floor
+    return Weights(weight, floor.clamp_min(smallest), shrinkage, trace)
 
 
 def ledoit_wolf(x: Array) -> tuple[Array, Number]:

@@ -55,16 +55,10 @@ class Fit:
 
 
 def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> Fit:
-    """Return the fit of the optimal affine map between the Gaussians of x and y.
+    """Return the fit of the optimal affine map between the Gaussians of x (n, d) and y (m, d).
 
-    Bouniot et al., CVPR 2025, arXiv:2310.11439.
-
-    Args:
-        x: (n, d), float64.
-        y: (m, d), float64.
-        covariance: a name of `ESTIMATORS`.
-        eps: added to the diagonals, in the units of the data.
-        coupling: a name of `COUPLINGS`.
+    The samples are float64, and eps is in their units. The options are names of `ESTIMATORS` and
+    `COUPLINGS`. Bouniot et al., CVPR 2025, arXiv:2310.11439.
     """
     (points_x, unit_x), (points_y, unit_y) = standardize(x), standardize(y)
     points_x, points_y = span_coordinates(points_x, points_y)

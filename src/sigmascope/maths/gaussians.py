@@ -28,13 +28,7 @@ SQUARABLE_EACH = 1e9
 
 @dataclass(frozen=True)
 class GaussianMap:
-    """The factors of the optimal map between two centered Gaussians, A = W Zᵀ.
-
-    Attributes:
-        whiten: W, (r, r).
-        color: Z, (r, r).
-        stretch: h > 0, (r,).
-    """
+    """The factors of the optimal map A = W Zᵀ: `whiten` W, `color` Z (r, r), `stretch` h (r,)."""
 
     whiten: Tensor
     color: Tensor
@@ -52,11 +46,7 @@ class GaussianMap:
 def factor(x: Tensor, y: Tensor, source: Covariance, target: Covariance) -> GaussianMap:
     """Return the factors of the optimal map between two Gaussians, without gradients.
 
-    Args:
-        x: (n, r), the centered sample of `source`.
-        y: (m, r), the centered sample of `target`.
-        source: an estimate in the same coordinates.
-        target: an estimate in the same coordinates.
+    `source` and `target` are the estimates of the centered samples x (n, r) and y (m, r).
     """
     with torch.no_grad():
         one, other = source.condition(), target.condition()

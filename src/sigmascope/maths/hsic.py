@@ -52,11 +52,8 @@ def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
     $U_{ij} = K_{ij} - (r_i + r_j)/(n - 2) + \sum r / ((n - 1)(n - 2))$ off the diagonal and 0 on
     it, with r the sums of the rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$.
     Song et al., JMLR 2012. Kernels are read a few rows at a time. Each is divided by a power of two
-    near its largest entry, which rounds nothing; see `Products`.
-
-    Args:
-        x: kernels (n, n), symmetric, with a diagonal of zeros; n >= 4.
-        y: others of the same samples.
+    near its largest entry, which rounds nothing. They are (n, n) with n >= 4, symmetric, with a
+    diagonal of zeros.
     """
     units = [[_unit(kernel) for kernel in side] for side in (x, y)]
     sums = [

@@ -52,20 +52,15 @@ class Scaling:
 def scaling_of(features: Tensor, *, centered: bool, normalize: str) -> Scaling:
     """Return how to center and normalize features (n, c, ...) over samples and positions.
 
-    Args:
-        features: (n, c, ...).
-        centered: whether to subtract the mean of each channel.
-        normalize: "channels" divides each channel by its norm; "none" does not.
+    Centering subtracts the mean of each channel; normalize="channels" divides it by its norm.
     """
     count = features.shape[0] * math.prod(features.shape[2:])
     shift = torch.zeros(features.shape[1], dtype=torch.float64, device=features.device)
     if centered:
         shift = sum((block.sum(dim=(0, 2)) for block in _blocks(features)), start=shift) / count
     zero = torch.zeros_like(shift)
-    squares = sum(
-        ((block - shift[:, None]).square_().sum(dim=(0, 2)) for block in _blocks(features)),
-        start=zero,
-    )
+    blocks = ((block - shift[:, None]).square_() for block in _blocks(features))
+    squares = sum((block.sum(dim=(0, 2)) for block in blocks), start=zero)
     if not bool(torch.isfinite(squares).all()):
         raise InputError(
             "the features hold NaN or infinite values, or squares of them overflow. Repair "
@@ -93,14 +88,10 @@ def empty_kernel(
 def accumulate_kernel(
     kernel: Tensor, features: Tensor, scaling: Scaling, *, reduction: str, tile: int | None = None
 ) -> None:
-    """Add channels to a kernel, in place; a "median" needs all channels at once.
+    """Add channels (n, c, ...) to a kernel (n, n), in place; a "median" needs all at once.
 
-    Args:
-        kernel: (n, n), see `empty_kernel`; products are computed in its type, float32 or float64.
-        features: (n, c, ...), of any floating type, contiguous or not.
-        scaling: of these channels.
-        reduction: "max", "median" or "sum".
-        tile: rows of a tile, chosen for the device by default.
+    Products are computed in the type of the kernel, float32 or float64, in tiles of `tile` rows,
+    by default chosen for the device.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> kernel = empty_kernel(3, "max", torch.float64)

@@ -59,12 +59,8 @@ def align_by_permutation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> 
 def align_by_rotation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
     r"""Return the best rotation or reflection of channels, all divided by one norm.
 
-    $d^2 = 2 - 2 \|G\|_* / (\|x\| \|y\|)$. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
-
-    Args:
-        gram: (c1, c2), the cross-Gram.
-        x_squares: (c1,), the squared norms of the channels of x, not all zero.
-        y_squares: (c2,), of y, not all zero.
+    $d^2 = 2 - 2 \|G\|_* / (\|x\| \|y\|)$; neither x nor y is zero. See `align_by_permutation`.
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     >>> align_by_rotation(np.array([[0.0, -1.0], [1.0, 0.0]]), np.ones(2), np.ones(2)).matrix
     array([[ 0.,  1.],

@@ -52,7 +52,9 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
     tensor = tensor.to(torch.float64)
     largest = float(tensor.detach().abs().max())
     if not math.isfinite(largest):
-        raise InputError(f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them.")
+        raise InputError(
+            f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them."
+        )
     if largest > LARGEST_VALUE:
         raise InputError(
             f"{name} reaches {largest:.1e}: its squares overflow float64. Divide {name} by a scale."
@@ -61,13 +63,7 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
 
 
 def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
-    """Return both samples as float64 matrices of one width on one device.
-
-    Raises:
-        InputTypeError: one is NumPy and the other torch, or on different devices, or see
-            `as_matrix`.
-        InputError: the widths differ, or see `as_matrix`.
-    """
+    """Return both samples as float64 matrices of one width on one device; see `as_matrix`."""
     check_alike(x, y)
     return as_matrix(x, "x"), as_matrix(y, "y")
 
@@ -93,12 +89,7 @@ def check_alike(x: Array, y: Array) -> None:
 
 
 def check_eps(eps: float) -> float:
-    """Return `eps` as a float.
-
-    Raises:
-        InputError: negative, NaN or infinite.
-        InputTypeError: not a real number.
-    """
+    """Return `eps` as a float; raise unless it is a finite number >= 0."""
     if isinstance(eps, bool) or not isinstance(eps, (int, float, np.floating, np.integer)):
         raise InputTypeError(f"eps must be a number >= 0 such as 1e-6, got {eps!r:.80}.")
     if not 0 <= eps <= LARGEST_VALUE:  # false for NaN too

@@ -37,13 +37,7 @@ def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
     The basis is held fixed under differentiation. That is exact: the score is unchanged by
     reflections that fix the span, so its derivative in directions that leave the span is zero.
-
-    Args:
-        x: (n, d).
-        y: (m, d).
-
-    Returns:
-        (n, r) and (m, r) with r = n + m, or r = d where the reduction costs more than it saves.
+    (n, d) and (m, d) become (n, r) and (m, r) with r = n + m, unless that costs more than it saves.
     """
     n, d = x.shape
     if d < WORTH_REDUCING * (n + len(y)):
@@ -57,11 +51,9 @@ def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def couple(x: Tensor, y: Tensor) -> Coupling:
-    """Return an optimal coupling of two uniform samples for the squared distance, with its proof.
+    """Return an optimal coupling of uniform samples (n, r) and (m, r), with its proof.
 
-    Args:
-        x: (n, r).
-        y: (m, r); m = n is an assignment problem, anything else needs the extra `ot`.
+    m = n is an assignment problem; anything else needs the extra `ot`.
     """
     if len(x) != len(y):
         return _couple_unequal(x, y)

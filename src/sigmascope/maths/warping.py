@@ -54,17 +54,7 @@ def dtw(x: Curve, y: Curve, *, normalize: choices.Normalize | None = None) -> fl
 
 
 def dtw_matrix(curves: Sequence[Curve], *, normalize: choices.Normalize | None = None) -> Curve:
-    """Return the distances of all pairs of curves; see `dtw`.
-
-    Args:
-        curves: k arrays (n_i,).
-        normalize: None or "path".
-
-    Returns:
-        (k, k), symmetric, with a diagonal of zeros.
-
-    Raises:
-        InputError, InputTypeError, OptionError: see `dtw`; also no curves at all.
+    """Return the distances (k, k) of all pairs of k curves (n_i,), symmetric; see `dtw`.
 
     >>> dtw_matrix([np.array([0.0, 1.0]), np.array([1.0]), np.array([3.0])])
     array([[0.        , 1.        , 3.60555128],

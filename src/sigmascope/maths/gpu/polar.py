@@ -23,11 +23,7 @@ NEAR_ONE: Polynomial = (15 / 8, -10 / 8, 3 / 8)
 
 
 def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
-    """Return the orthogonal polar factors.
-
-    Args:
-        matrices: (b, r, r), with singular values in [smallest, 1].
-        smallest: the lower bound, above 0.
+    """Return the orthogonal polar factors of (b, r, r) with singular values in [smallest, 1].
 
     >>> matrix = torch.tensor([[[0.0, 0.5], [-0.25, 0.0]]], dtype=torch.float64)
     >>> polar_factor(matrix, smallest=0.25).round(decimals=12).abs()

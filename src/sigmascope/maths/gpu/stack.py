@@ -60,13 +60,8 @@ def fit_stack(
     """Return the fit of every pair with the optimal coupling, without gradients.
 
     None for a pair that needs the slower and more careful arithmetic of `fit`: bad or huge values,
-    an output that hardly varies, an ill-conditioned covariance. Bouniot et al., CVPR 2025,
-    arXiv:2310.11439.
-
-    Args:
-        pairs: (x, y) on one device, each (n, d) of a floating type; n and d may vary.
-        covariance: a name of `ESTIMATORS`.
-        eps: added to the diagonals, in the units of the data.
+    an output that hardly varies, an ill-conditioned covariance. All pairs are on one device, each
+    sample (n, d) of a floating type; n and d may vary. For the options see `fit`.
     """
     fits: list[Fit | None] = [None] * len(pairs)
     if not pairs:
@@ -122,7 +117,9 @@ def _fit_group(
     columns = zip(score.unbind(), w2.unbind(), bound.unbind(), *host, certified, strict=True)
     found = zip(stack.positions, sound.tolist(), columns, strict=True)
     return {
-        position: Fit(rho, distance, limit, shrunk_x, shrunk_y, variance, False, how) if good else None
+        position: Fit(rho, distance, limit, shrunk_x, shrunk_y, variance, False, how)
+        if good
+        else None
         for position, good, (rho, distance, limit, shrunk_x, shrunk_y, variance, how) in found
     }
 

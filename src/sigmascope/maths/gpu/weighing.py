@@ -54,14 +54,9 @@ class Weighed:
 def weigh_stack(
     summary: Tensor, *, widths: list[int], columns: int, covariance: str, eps: float
 ) -> Weighed:
-    """Return the estimates.
+    """Return the estimates from the summary (2, b, n + 2) of a `Stack`.
 
-    Args:
-        summary: (2, b, n + 2), see `Stack`.
-        widths: the b original numbers of columns.
-        columns: the number of columns that they are computed with.
-        covariance: a name of `ESTIMATORS`.
-        eps: added to the diagonals.
+    `widths` are the b original numbers of columns, `columns` the one used; see `fit`.
     """
     sent = summary.numpy()
     lengths, norm, largest = sent[..., :-2], sent[..., -2], sent[..., -1]
