@@ -31,6 +31,7 @@ LAYERS = (
     "measure",
     "compare",
     "symmetry",
+    "training",
     "stitching",
     "dissection",
     "catalog",
@@ -43,7 +44,14 @@ LAYERS = (
 )
 # Results that draw themselves: these modules may import figures, but only inside a function or for
 # types.
-DRAW_THEMSELVES = ("symmetry.layer_similarity",)
+DRAW_THEMSELVES = (
+    "measure.signature",
+    "symmetry.layer_similarity",
+    "stitching.result",
+    "stitching.cross_validation",
+    "dissection.result",
+    "dissection.penalty",
+)
 # the others would reach every layer through the package's own __init__
 FACADE_USERS = ("cli", "__main__")
 OPTIONAL = {

@@ -10,8 +10,7 @@ import torch
 
 import sigmascope as sg
 from sigmascope.runs.folder import files_of
-from sigmascope.store import claim
-from sigmascope.store import encode
+from sigmascope.store import claim, encode
 from tests.cli.running import document, run
 from tests.runs.tiny import names_in
 
@@ -40,11 +39,11 @@ def test_a_file_has_its_facts_beside_it_and_replaces_no_other(tmp_path: Path) ->
     result = run("measure", names[0], *DATA, "-o", tmp_path / "mine.json")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}/mine.json is there and holds no signature of sigmascope. Choose "
-        "another name, or remove it first.\n"
+        f"Error: {tmp_path}/mine.json exists and is not a signature file. Choose another name, or "
+        "remove it first.\n"
     )
     assert (tmp_path / "mine.json").read_text() == "{}"
-    assert "measured anew" in run("measure", "--help").stdout
+    assert "is measured again" in " ".join(run("measure", "--help").stdout.split())
 
 
 def test_options_reach_the_library(tmp_path: Path) -> None:
@@ -152,7 +151,7 @@ def test_another_request_is_refused(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"Error: {tmp_path}/runs belongs to another run: options.seed is 0 there and 1 here. "
-        "Ask for the same, or choose another folder.\n"
+        "Use the same settings, choose another path, or remove it first.\n"
     )
 
 
@@ -161,7 +160,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     result = run("measure", name, *DATA, "-o", tmp_path)
     assert result.exit_code == 1
-    assert "holds other things, such as networks.py" in result.stderr
+    assert "contains other files, such as networks.py" in result.stderr
     assert [path for path in sorted(tmp_path.iterdir()) if not path.name.startswith(".")] == before
 
 

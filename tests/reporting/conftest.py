@@ -39,7 +39,7 @@ def missing(reason: str) -> Any:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
@@ -126,7 +126,9 @@ def axe() -> Callable[[Any], list[str]]:
 
     def asked(page: Any) -> list[str]:
         page.evaluate(source)
-        found = page.evaluate("async () => (await axe.run()).violations")
+        found = page.evaluate(
+            "async () => (await axe.run({resultTypes: ['violations']})).violations"
+        )
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
             for one in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -11,7 +12,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, relation
 
 __all__ = ["at_least", "at_most", "below", "near", "ordered_alike"]
-
 
 LISTED = 6
 """More numbers than this are not listed; the figure and its data have them."""

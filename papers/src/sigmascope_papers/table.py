@@ -32,9 +32,21 @@ PREFIXES = {"symmetry": "sym-"}
 SHARED: dict[str, str] = {
     "nonlinearity.functions": "fig2a fig2b fig2c",
     "nonlinearity.redshift": "fig4a fig4b",
+    "nonlinearity.vgg16": "fig10 fig11",
     "nonlinearity.sizes": "fig13 fig14 fig15",
-    "symmetry.similarity_items": "sym-fig2 sym-fig5 sym-fig9 sym-fig10 sym-fig11 sym-fig16 "
-    "sym-table2 sym-table4",
+    "nonlinearity.grouping": "fig16 fig17",
+    "nonlinearity.trainings": "fig19 fig20 table3",
+    "nonlinearity.correlated": "table1 table2",
+    "symmetry.similarity_items": """
+    sym-fig2 sym-fig5 sym-fig9 sym-fig10 sym-fig11 sym-fig16 sym-table2 sym-table4
+    """,
+    "symmetry.stitching_items": "sym-fig1 sym-fig6 sym-fig7 sym-fig12",
+    "symmetry.leaky": "sym-fig8 sym-table3",
+    "symmetry.alphas": "sym-fig13 sym-fig14",
+    "symmetry.sparse": "sym-fig15",
+    "symmetry.units": "sym-fig3 sym-fig18 sym-fig19",
+    "symmetry.rotations": "sym-fig4",
+    "symmetry.arithmetic": "sym-fig17 sym-capacity",
 }
 """Module -> the items in its table `ITEMS`; any other item is the `ITEM` of a module of its own."""
 MODULES = {name: module for module, names in SHARED.items() for name in names.split()}

@@ -45,7 +45,7 @@ class Networks:
         ]
 
 
-def checked_networks(signatures: Sequence[Signature]) -> Networks:
+def checked_networks(signatures: object) -> Networks:
     """Check what is to be compared.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The readings over the features: once or more for the thresholds, once for all that is counted."""
+"""Readings of the features: one or more for the thresholds, one for the counts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sigmascope.dissection.features import Features
 from sigmascope.dissection.masks import LabelMap, Masks
+from sigmascope.dissection.network_maps import Features
 from sigmascope.dissection.overlap import Overlap
 from sigmascope.dissection.thresholds import Tops
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.progress import Advance
 
-__all__ = ["Piece", "Work"]
+__all__ = ["Piece", "Readings"]
 
 PIXELS = 1 << 23
-"""Of maps that are held at a time, beside those that come in."""
+"""Pixels of maps held at a time, besides the batch that was read."""
 
 
 class Piece(NamedTuple):
@@ -33,10 +33,8 @@ class Piece(NamedTuple):
 
 
 @dataclass
-class Work:
-    """Features, masks and bases, and the readings over them. A row is a unit in a basis: basis · c
-    + unit.
-    """
+class Readings:
+    """Features, masks and bases (b, c, c). A row is a unit in a basis: basis · c + unit."""
 
     features: Features
     masks: Masks
@@ -48,19 +46,20 @@ class Work:
         self._is_identity = [torch.equal(one, torch.eye(len(one)).to(one)) for one in self.bases]
 
     def parts(self, row_bytes: int, memory: float) -> list[list[Piece]]:
-        """Divide the rows so that the largest values of a part fit into memory, with as much again
-        for merging.
+        """Return the rows in parts whose largest values fit into half of the memory.
+
+        Merging needs the other half.
         """
-        width = self.shape[0]
+        width, rows = self.shape[0], len(self.bases) * self.shape[0]
         at_once = max(1, int(memory // (2 * row_bytes)))
-        found: list[list[Piece]] = []
-        for start in range(0, len(self.bases) * width, at_once):
-            stop = min(start + at_once, len(self.bases) * width)
+        parts: list[list[Piece]] = []
+        for start in range(0, rows, at_once):
+            stop = min(start + at_once, rows)
             bases = range(start // width, (stop - 1) // width + 1)
-            found.append(
+            parts.append(
                 [Piece(n, max(start - n * width, 0), min(stop - n * width, width)) for n in bases]
             )
-        return found
+        return parts
 
     def thresholds(
         self, part: list[Piece], total: int, quantile: float, advance: Advance
@@ -73,13 +72,14 @@ class Work:
                 values = some.movedim(1, 0).flatten(1)  # (c, positions)
                 for piece, top in zip(part, tops, strict=True):
                     chosen = slice(piece.start, piece.stop)
-                    # A product with the identity would only round.
-                    same = self._is_identity[piece.basis]
-                    top.add(values[chosen] if same else self.bases[piece.basis, chosen] @ values)
+                    if not self._is_identity[piece.basis]:
+                        top.add(self.bases[piece.basis, chosen] @ values)
+                    else:  # a product with the identity would only round
+                        top.add(values[chosen])
         return torch.cat([top.quantiles() for top in tops])
 
     def overlap(self, thresholds: Tensor, advance: Advance) -> Overlap:
-        """Count what all units share with all concepts."""
+        """Return the counts of the pixels that units and concepts share."""
         limits = thresholds.to(self.bases.dtype).view(len(self.bases), -1)
         count = Overlap(self.masks, len(thresholds), thresholds.device)
         at_once = max(1, PIXELS // (self.shape[0] * math.prod(self.masks.size)))
@@ -89,43 +89,39 @@ class Work:
                 labels = self._labels(start + begin, len(some), some.device)
                 count.add_concepts(labels)
                 for number, matrix in enumerate(self.bases):
-                    turned = (
-                        some
-                        if self._is_identity[number]
-                        else (matrix @ some.flatten(2)).view_as(some)
-                    )
-                    # A resized map is nowhere above its largest value: most need not be resized at
-                    # all.
+                    same = self._is_identity[number]
+                    turned = some if same else (matrix @ some.flatten(2)).view_as(some)
+                    # No resized map exceeds its largest value, so most need not be resized.
                     sample, unit = (turned.amax(dim=(2, 3)) > limits[number]).nonzero(as_tuple=True)
                     resized = _resized(turned[sample, unit], self.masks.size)
                     active = resized > limits[number][unit][:, None, None]
                     count.add_units(active, sample, unit + number * self.shape[0], labels)
-        own = next((number for number, same in enumerate(self._is_identity) if same), None)
-        silent = 0 if own is None else int(count.silent.view(len(self.bases), -1)[own].sum())
-        if silent:
-            self.notes.append(f"{silent} of {self.shape[0]} units are never above their threshold")
+        if True in self._is_identity:
+            own = self._is_identity.index(True)
+            inactive = int(count.never_active.view(len(self.bases), -1)[own].sum())
+            if inactive:
+                units = f"{inactive} of {self.shape[0]} units"
+                self.notes.append(f"{units} are never above their threshold")
         return count
 
     def _read(self, advance: Advance) -> Iterator[tuple[int, Tensor]]:
-        """Yield the features with the number of their first sample, and check that they belong to
-        the masks.
-        """
+        """Yield the number of the first sample and the features, checked against the masks."""
         start = 0
         for maps in self.features:
             if tuple(maps.shape[1:]) != self.shape or maps.dtype != self.bases.dtype:
                 raise InputError(
-                    f"features change from {self.shape} to {tuple(maps.shape[1:])}. Pass "
-                    "maps of one shape and type."
+                    f"features must have one shape and dtype, got {self.shape} and "
+                    f"{tuple(maps.shape[1:])}, {self.bases.dtype} and {maps.dtype}."
                 )
             if not bool(maps.isfinite().all()):
                 raise InputError(
-                    f"features of the samples from {start} on are not finite. Repair the "
-                    "network or its data."
+                    f"features of samples {start} to {start + len(maps) - 1} are not finite. Check "
+                    "the network and its data."
                 )
             if start + len(maps) > self.masks.samples:
                 raise InputError(
-                    f"features go on after the {self.masks.samples} samples of the masks. "
-                    "Pass the same samples."
+                    f"features have more than the {self.masks.samples} samples of the masks. Pass "
+                    "the same samples."
                 )
             yield start, maps
             start += len(maps)
@@ -133,33 +129,31 @@ class Work:
                 advance()
         if start != self.masks.samples:
             raise InputError(
-                f"features are of {start} samples and masks of {self.masks.samples}. Pass "
-                "the same samples."
+                f"features have {start} samples and masks have {self.masks.samples}. Pass the same "
+                "samples."
             )
 
     def _labels(self, start: int, count: int, device: torch.device) -> Mapping[str, LabelMap]:
-        found = self.masks.read(start, start + count)
+        read = self.masks.read(start, start + count)
         for category in self.masks.categories:
-            labels = found[category].labels
+            labels = read[category].labels
             if (
                 labels.ndim != 4
                 or labels.shape[0] != count
                 or tuple(labels.shape[2:]) != self.masks.size
             ):
                 raise InputTypeError(
-                    f"the masks of {category} have the shape {tuple(labels.shape)} for "
-                    f"{count} samples."
+                    f"labels of {category} must be ({count}, layers, {self.masks.size[0]}, "
+                    f"{self.masks.size[1]}), got {tuple(labels.shape)}. Repair masks.read."
                 )
         return {
             category: LabelMap(one.labels.to(device, torch.long), one.annotated.to(device))
-            for category, one in found.items()
+            for category, one in read.items()
         }
 
 
 def _resized(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Resize maps (m, h, w) bilinearly, pixels being areas: corners are not aligned, and what
-    shrinks is not smoothed first.
-    """
+    """Return maps (m, h, w) resized bilinearly, without aligned corners or antialiasing."""
     if tuple(maps.shape[1:]) == size:
         return maps
     return F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)[:, 0]

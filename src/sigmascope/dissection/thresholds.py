@@ -1,6 +1,4 @@
-"""Quantiles of values that come in parts: exact, in memory that holds the values above them and no
-others.
-"""
+"""Exact quantiles of values that arrive in parts, keeping only the values above them."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ __all__ = ["Tops", "kept_values"]
 
 
 def kept_values(total: int, quantile: float) -> int:
-    """Return how many of the largest of `total` values decide a quantile.
+    """Return how many of the largest of `total` values determine a quantile.
 
     >>> kept_values(1000, 0.995)
     6
@@ -27,7 +25,7 @@ class Tops:
     """The largest values of each of several rows, as many as a quantile near 1 needs.
 
     Args:
-        total: how many values each row will have in the end.
+        total: the number of values of each row in the end.
         quantile: from 0 to 1.
     """
 
@@ -38,23 +36,21 @@ class Tops:
         self._values: Tensor | None = None
 
     def add(self, values: Tensor) -> None:
-        """Take in a part of the values, (rows, m)."""
+        """Add a part of the values, (rows, m)."""
         self._seen += values.shape[1]
-        found = values if self._values is None else torch.cat([self._values, values], dim=1)
-        # The order within is of no interest until the end.
-        self._values = found.topk(min(self._keep, found.shape[1]), dim=1, sorted=False).values
+        merged = values if self._values is None else torch.cat([self._values, values], dim=1)
+        # they are sorted only in the end
+        self._values = merged.topk(min(self._keep, merged.shape[1]), dim=1, sorted=False).values
 
     def quantiles(self) -> Tensor:
-        """Return the quantile of each row, (rows,), float64, interpolated linearly between two
-        values as NumPy does.
+        """Return the quantile of each row, (rows,), float64, interpolated linearly as by NumPy.
 
         Raises:
-            InputError: not as many values came as were announced.
+            InputError: the number of values is not `total`.
         """
         if self._values is None or self._seen != self._total:
             raise InputError(
-                f"{self._seen} values of each unit came where {self._total} were announced. "
-                "Pass all samples."
+                f"expected {self._total} values of each unit, got {self._seen}. Pass all samples."
             )
         place = (self._total - 1) * self._quantile
         weight = place - math.floor(place)

@@ -103,11 +103,7 @@ class AffineMap:
     shift: Array
 
     def __call__(self, points: Array) -> Array:
-        """Return the mapped rows of `points` (k, d), in float64.
-
-        Raises:
-            InputError, InputTypeError: not a matrix of d columns, or of another kind than the map.
-        """
+        """Return the mapped rows of `points` (k, d), of the kind of the map, in float64."""
         rows = as_matrix(points, "points", rows=1)
         matrix, shift = torch.as_tensor(self.matrix), torch.as_tensor(self.shift)
         same = isinstance(points, Tensor) == isinstance(self.matrix, Tensor)

@@ -20,11 +20,9 @@ Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The element of a group that takes normalized features nearest to others.
+    """The element of a group, (c, c), that takes normalized features nearest to others.
 
-    Attributes:
-        matrix: (c, c), the narrower side padded with zero channels; y ≈ matrix @ x for columns.
-        squared: the remaining squared distance between the normalized features, >= 0.
+    y ≈ matrix @ x for columns, the narrower side padded; `squared` is the remaining distance.
     """
 
     matrix: Matrix

@@ -42,19 +42,13 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
         values: NumPy array or torch tensor (n, d) of any floating type, contiguous or not.
         name: the argument's name, for error messages.
         rows: the smallest valid number of rows.
-
-    Raises:
-        InputTypeError: not an array, or not real floating point, or not a dense tensor with data.
-        InputError: not a matrix, too few rows, no columns, NaN or infinite or huge values.
     """
     tensor = _as_tensor(values, name)
     _check_shape(tensor, name, rows)
     tensor = tensor.to(torch.float64)
     largest = float(tensor.detach().abs().max())
     if not math.isfinite(largest):
-        raise InputError(
-            f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them."
-        )
+        raise InputError(f"{name} {_first_bad(tensor)}. Drop those rows, or repair them.")
     if largest > LARGEST_VALUE:
         raise InputError(
             f"{name} reaches {largest:.1e}: its squares overflow float64. Divide {name} by a scale."

@@ -1,9 +1,9 @@
-r"""Permutations by way of the Birkhoff polytope: the matrices $P \ge 0$ whose rows and columns sum
-to 1.
+r"""Permutations through the Birkhoff polytope: matrices $P \ge 0$ whose rows and columns sum to 1.
 
-A permutation is trained as such a matrix. After every step it is brought back to the polytope by
-Sinkhorn's iterations; a term $-\alpha\|P\|_F$ draws it to the corners, which are the permutations
-and have the largest norm, $\sqrt{c}$; and at the end it is rounded to the corner that is nearest.
+A permutation is trained as such a matrix (Godfrey et al., NeurIPS 2022, arXiv:2205.14258). After
+every step Sinkhorn iterations bring it back to the polytope. A term $-\alpha\|P\|_F$ pulls it
+toward the corners, which are the permutations and have the largest norm, $\sqrt{c}$. In the end it
+is rounded to a corner.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_whole
+from sigmascope.choices import Rounding
 from sigmascope.errors import InputError
 
 __all__ = [
-    "REGULARISERS",
-    "ROUNDINGS",
+    "REGULARIZERS",
     "norm_term",
     "project",
     "projected_gradient",
@@ -30,43 +30,41 @@ __all__ = [
 ]
 
 ITERATIONS = 16
-"""Of Sinkhorn after every step, as published."""
-# How the norm is weighed for c channels.
-REGULARISERS: dict[str, Callable[[int], float]] = {
+"""Sinkhorn iterations after every step, as published."""
+REGULARIZERS: dict[str, Callable[[int], float]] = {
     "norm": lambda c: 1.0,
     "rms": lambda c: c**-0.5,
     "scaled": float,
 }
-ROUNDINGS = ("hungarian", "monotone")
+"""Name -> factor of the norm for c channels; the names are `choices.Regularizer`."""
 
 
 def sinkhorn(matrix: Tensor, iterations: int = ITERATIONS) -> Tensor:
-    """Divide rows by their sums, then columns by theirs, again and again; a sum of 0 counts as 1.
+    """Return a matrix after dividing rows, then columns, by their sums; a sum of 0 counts as 1.
 
-    Columns of the result sum to 1; rows do so in the limit, if no row or column is zero.
+    Columns of the result sum to 1; rows do in the limit, if no row or column is zero.
 
     Args:
-        matrix: (c, c), not negative; it is not changed.
-        iterations: how often, at least 0.
+        matrix: (c, c), not negative.
+        iterations: how often, >= 0.
 
     Raises:
-        InputError: not a square matrix of finite numbers ≥ 0.
+        InputError: not a square matrix of finite numbers >= 0.
 
     >>> sinkhorn(torch.tensor([[1.0, 3.0], [1.0, 1.0]]), 50).sum(dim=1).round(decimals=4)
     tensor([1., 1.])
     """
-    if (
-        matrix.ndim != 2
-        or matrix.shape[0] != matrix.shape[1]
-        or not bool((matrix >= 0).all() & matrix.isfinite().all())
-    ):
-        raise InputError(
-            f"matrix has the shape {tuple(matrix.shape)}. Pass a square matrix of finite "
-            "numbers that are ≥ 0."
-        )
-    if iterations < 0:
-        raise InputError(f"iterations={iterations}. Pass a whole number ≥ 0.")
-    return _balanced(matrix, iterations)
+    _check_square(matrix)
+    if not bool((matrix >= 0).all()):
+        raise InputError("matrix must not have negative entries. Clamp it first: matrix.clamp(0).")
+    return _balanced(matrix, check_whole("iterations", iterations))
+
+
+def _check_square(matrix: Tensor) -> None:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"matrix must be square (c, c), got the shape {tuple(matrix.shape)}.")
+    if not bool(matrix.isfinite().all()):
+        raise InputError("matrix has entries that are not finite. Pass finite numbers.")
 
 
 def _balanced(matrix: Tensor, iterations: int) -> Tensor:
@@ -79,11 +77,11 @@ def _balanced(matrix: Tensor, iterations: int) -> Tensor:
 
 
 def project(matrix: Tensor) -> Tensor:
-    """Bring a matrix (c, c) to the polytope: negative entries to 0, then Sinkhorn.
+    """Return a matrix (c, c) brought to the polytope: negative entries to 0, then Sinkhorn.
 
-    A row or column without a positive entry would stay zero for ever while the others sum to more
-    than 1, so it begins again with 1/c everywhere. No decision waits for the numbers, so that a GPU
-    can be told all of it in advance.
+    A row or column without a positive entry would stay zero forever while the others sum to more
+    than 1, so it restarts at 1/c everywhere. Nothing branches on the values, so that a GPU can
+    capture all of it.
     """
     matrix = matrix.clamp_min(0)
     dead = (matrix.sum(dim=1, keepdim=True) == 0) | (matrix.sum(dim=0, keepdim=True) == 0)
@@ -93,33 +91,30 @@ def project(matrix: Tensor) -> Tensor:
 def projected_gradient(
     value: Tensor, gradient: Tensor, *, doubly_stochastic: bool, step: float = 1e-3
 ) -> Tensor:
-    """Return the direction in which a projected step would go, with the length of the gradient.
+    """Return the direction of a projected step, with the length of the gradient.
 
     Args:
-        value: a matrix of the polytope, or scales ≥ 0.
+        value: a matrix of the polytope, or scales >= 0.
         gradient: of the same shape.
         doubly_stochastic: whether it is the former.
         step: the length of the trial step.
     """
     trial = (value - step * gradient).clamp_min(0)
     direction = (value - (_balanced(trial, ITERATIONS) if doubly_stochastic else trial)) / step
-    scaled: Tensor = direction * (
-        torch.linalg.vector_norm(gradient) / (step + torch.linalg.vector_norm(direction))
-    )
+    length = torch.linalg.vector_norm
+    scaled: Tensor = direction * (length(gradient) / (step + length(direction)))
     return scaled
 
 
-def norm_term(matrix: Tensor, alpha: float, weighing: str = "norm") -> Tensor:
-    r"""Return $-\alpha \|P\|_F$, times $c^{-1/2}$ (weighing "rms") or $c$ ("scaled")."""
-    check_choice("regulariser", weighing, REGULARISERS)
-    term: Tensor = torch.linalg.vector_norm(matrix) * (-alpha * REGULARISERS[weighing](len(matrix)))
+def norm_term(matrix: Tensor, alpha: float, regularizer: str = "norm") -> Tensor:
+    r"""Return $-\alpha \|P\|_F$, times $c^{-1/2}$ (regularizer "rms") or $c$ ("scaled")."""
+    factor = REGULARIZERS[check_choice("regularizer", regularizer, REGULARIZERS)](len(matrix))
+    term: Tensor = torch.linalg.vector_norm(matrix) * (-alpha * factor)
     return term
 
 
 def sums_term(matrix: Tensor, beta: float) -> Tensor:
-    r"""Return $\beta(\|1^T P - 1^T\| + \|P 1 - 1\|)/\sqrt{c}$, which keeps near the polytope where
-    nothing projects.
-    """
+    r"""Return $\beta(\|1^T P - 1^T\| + \|P 1 - 1\|)/\sqrt{c}$, which replaces the projection."""
     lengths = [torch.linalg.vector_norm(matrix.sum(dim=axis) - 1) for axis in (0, 1)]
     term: Tensor = (lengths[0] + lengths[1]) * (beta / len(matrix) ** 0.5)
     return term
@@ -128,16 +123,16 @@ def sums_term(matrix: Tensor, beta: float) -> Tensor:
 def round_permutation(
     matrix: Tensor, method: str = "hungarian", *, weights: Tensor | None = None
 ) -> Tensor:
-    r"""Return the permutation matrix nearest to a matrix.
+    r"""Return the permutation matrix to which a matrix is rounded.
 
     Args:
         matrix: (c, c), finite.
-        method: "hungarian": $\arg\max_Q \mathrm{tr}(P Q^T)$, solved in float64 on the CPU.
-            "monotone": the order into which P brings rising `weights`.
-        weights: (c,), rising; for "monotone" only.
+        method: "hungarian": $\arg\max_Q \mathrm{tr}(P Q^T)$, solved in float64 on the CPU;
+            "monotone": the order into which P brings increasing `weights`.
+        weights: (c,), increasing; for "monotone" only.
 
     Returns:
-        (c, c) of zeros and ones, like the matrix.
+        (c, c) of zeros and ones, of the dtype and on the device of the matrix.
 
     Raises:
         InputError: not a square matrix of finite numbers.
@@ -146,21 +141,16 @@ def round_permutation(
     tensor([[0., 1.],
             [1., 0.]])
     """
-    check_choice("method", method, ROUNDINGS)
+    check_choice("method", method, Rounding)
     values = matrix.detach().double().cpu()
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or not bool(values.isfinite().all()):
-        raise InputError(
-            f"matrix has the shape {tuple(matrix.shape)} or numbers that are not finite. "
-            "Pass a square one."
-        )
+    _check_square(values)
     rounded = torch.zeros_like(values)
     if method == "hungarian":
         rows, columns = linear_sum_assignment(values.numpy(), maximize=True)
         rounded[torch.from_numpy(np.asarray(rows)), torch.from_numpy(np.asarray(columns))] = 1
+    elif weights is None:
+        raise InputError("method='monotone' needs weights. Pass an increasing vector (c,).")
     else:
-        if weights is None:
-            raise InputError("weights is missing. Pass a rising vector (c,) for method='monotone'.")
-        rounded[
-            (values @ weights.double().cpu()).argsort(stable=True), torch.arange(len(values))
-        ] = 1
+        order = (values @ weights.double().cpu()).argsort(stable=True)
+        rounded[order, torch.arange(len(values))] = 1
     return rounded.to(matrix)

@@ -1,7 +1,6 @@
-"""Which axis of the value at a site holds the channels: from what produced it, not from the number
-of its axes.
+"""Which axis holds the channels at a site: inferred from the layers before it, not from the shape.
 
-Maps may have their channels last and sequences on axis 1; a stitch on the wrong axis would run, and
+Maps may have their channels last and sequences on axis 1; a stitch on the wrong axis would run and
 mix positions.
 """
 
@@ -19,9 +18,7 @@ MARK = "mark"
 
 
 class _Marked(nn.Module):
-    """The front, with an activation behind the site: a recorder tells where the channels of an
-    activation's input are.
-    """
+    """The front with an activation after the site: a recorder reports the layout of its input."""
 
     def __init__(self, before: nn.Module) -> None:
         super().__init__()
@@ -34,19 +31,18 @@ class _Marked(nn.Module):
 
 
 def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
-    """Follow the channels through the front of a network to the site, as
-    `sigmascope.symmetry.compare` does.
+    """Return the layout of the features at the site, as `sigmascope.symmetry.compare` infers it.
 
     Args:
-        before: the first half of a network, which puts out the value of the site first.
+        before: the first half of a network, which returns the value at the site first.
         inputs: (n, …), a few samples.
     """
-    found = Layout(None, "the site was not reached")
+    layout = Layout(None, "the site was not reached")
 
     def observe(call: Call, _: Tensor) -> None:
-        nonlocal found
+        nonlocal layout
         if call.path == MARK:
-            found = call.layout
+            layout = call.layout
 
     marked = _Marked(before)
     with (
@@ -55,4 +51,4 @@ def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
         recorder.forward_pass([inputs], size=len(inputs)),
     ):
         marked(inputs)
-    return found
+    return layout

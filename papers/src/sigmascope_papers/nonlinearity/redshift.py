@@ -135,7 +135,9 @@ def published_text(scores: Sequence[float]) -> str:
 def _by_seed(networks: Networks, activation: str, scale: int) -> Array:
     """Return the mean score of the network of each seed."""
     kind = activation, scale
-    return np.array([np.mean(one.scores) for one in networks if (one.activation, one.scale) == kind])
+    return np.array(
+        [np.mean(one.scores) for one in networks if (one.activation, one.scale) == kind]
+    )
 
 
 def _means(networks: Networks, expected: Means, words: str) -> list[Check]:
@@ -209,7 +211,9 @@ def _further_than_before(panels: Panels) -> Check:
     before, after = (_falls(panels[panel], "ReLU") for panel in "AB")
     further, count = int((after > before).sum()), len(after)
     told = "ReLU becomes less affine than in panel A", "falls further, for each of 5 seeds"
-    obtained = f"by {after.mean():.3f} against {before.mean():.3f}, further for {further} of {count}"
+    obtained = (
+        f"by {after.mean():.3f} against {before.mean():.3f}, further for {further} of {count}"
+    )
     return conclude(*told, (obtained, after.mean() > before.mean(), further == count))
 
 

@@ -80,7 +80,9 @@ class Sizes(Lineup):
     def patches(self) -> dict[int, Signature]:
         """One network by the size of its patches, the smallest first."""
         found = {patch_of(one.name): one for one in self.of(self.group)}
-        return {size: one for size, one in sorted(found.items(), key=lambda row: row[0] or 0) if size}
+        return {
+            size: one for size, one in sorted(found.items(), key=lambda row: row[0] or 0) if size
+        }
 
     @property
     def fine(self) -> int:
@@ -173,9 +175,7 @@ def _little_beside_others(found: Sizes) -> Finding:
     return told, middle < typical, own.max() <= typical / 2
 
 
-@claim(
-    "depth changes no more than another seed does", "within the largest between seeds", "depths"
-)
+@claim("depth changes no more than another seed does", "within the largest between seeds", "depths")
 def _little_beside_seeds(found: Sizes) -> Finding:
     """The median distance is within the largest between seeds; clearly if the largest one is."""
     if not found.seeds:
@@ -211,9 +211,7 @@ def _gap_grows(found: Sizes) -> Finding:
 
 
 @claim(
-    "after the addition the score approaches 1",
-    f"at every step, to {CLOSE_TO_1} or more",
-    "depths",
+    "after the addition the score approaches 1", f"at every step, to {CLOSE_TO_1} or more", "depths"
 )
 def _approaches_1(found: Sizes) -> Finding:
     """The median after it grows with depth; clearly if at every step, to 0.95 or more."""
@@ -286,7 +284,9 @@ ITEMS = {
         _draw_overlaid,
     ),
     "fig15": Item(
-        partial(_measure, group="ResNets", names=lambda cast: cast.names("ResNets"), seeds=RESNET20),
+        partial(
+            _measure, group="ResNets", names=lambda cast: cast.names("ResNets"), seeds=RESNET20
+        ),
         judge_by(_gap_grows, _approaches_1, _stays_apart),
         _draw_panels,
     ),
