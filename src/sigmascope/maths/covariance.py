@@ -52,8 +52,8 @@ class Covariance:
 class Moments:
     r"""Sums over a centered sample X of n rows that an estimator needs, each (...).
 
-    `total` $= \sum_k\|x_k\|^2$, `fourth` $= \sum_k\|x_k\|^4$, `size` $= \|X^\top X\|_F^2$, `distance`:
-    squared, of $X^\top X$ from the multiple of the identity with its trace.
+    `total` $= \sum_k\|x_k\|^2$, `fourth` $= \sum_k\|x_k\|^4$, `size` $= \|X^\top X\|_F^2$, and
+    `distance` is the squared one of $X^\top X$ from the multiple of the identity with its trace.
     """
 
     rows: int
