@@ -64,7 +64,8 @@ OPTIONAL = {
     "pandas": ("compare", "measure.signature"),
     "dtaidistance": ("compare",),
 }
-FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve")
+# Code from files, and what Windows lacks.
+FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "fcntl")
 MAY_IMPORT = {"matplotlib": ("figures", "reporting"), **OPTIONAL, **dict.fromkeys(FORBIDDEN, ())}
 
 
@@ -289,6 +290,7 @@ def test_package_obeys(rule: Rule) -> None:
         (imports_what_it_may, module("import_module('sklearn.covariance')", "maths.covariance")),
         (imports_what_it_may, module("import pandas", "comparexyz")),
         (imports_what_it_may, module("import pickle", "store")),
+        (imports_what_it_may, module("def lock():\n    import fcntl", "store.kept")),
         (imports_what_it_may, module("from pickle import loads", "cli")),
         (defers_optional_packages, module("import ot", "maths.transport")),
         (
