@@ -22,6 +22,7 @@ from sigmascope.catalog.cifar import NETWORKS
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 EMBEDDED = ZOO.parent / "src" / "sigmascope" / "catalog" / "embedded_files"
+RESULTS = ZOO.parent / "papers" / "src" / "sigmascope_papers" / "results"
 INDEX = json.loads((ZOO / "index.json").read_text())
 
 
@@ -77,12 +78,12 @@ def test_networks_that_are_not_stored_are_large_and_can_be_trained_again(
         4 * value.numel() for value in NETWORKS[network]().state_dict().values()
     ) == pytest.approx(size, rel=0.05)
     assert network in script("recipes").RECIPES
-    assert list((ZOO / "similarities").glob(f"{network}-*.json"))
+    assert list((RESULTS / "similarities").glob(f"{network}-*.json"))
 
 
 @pytest.mark.parametrize("folder", ["stitches", "rotations", "dissections", "similarities"])
 def test_stored_experiments_are_small(folder: str) -> None:
-    sizes = [path.stat().st_size for path in (ZOO / folder).iterdir()]
+    sizes = [path.stat().st_size for path in (RESULTS / folder).iterdir()]
     assert sizes
     assert sum(sizes) < 5e5
 

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from sigmascope.dissection.dissecting import dissect
-from sigmascope.dissection.experiment import rotation_experiment
+from sigmascope.dissection.dissecting import dissect, rotation_experiment
 from sigmascope.dissection.masks import pixel_masks
 from sigmascope.dissection.network_maps import network_features
 from sigmascope.errors import InputError, InputTypeError, NoActivationError, OptionError

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from sigmascope.dissection.thresholds import Tops, kept_values
+from sigmascope.dissection.readings import Tops, kept_values
 from sigmascope.errors import InputError
 
 

@@ -17,8 +17,8 @@ import sigmascope as sg
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.cifar_convnets import MyrtleCNN, ResNet
 from sigmascope.stitching.assembly import assemble, prepare
-from sigmascope.stitching.birkhoff import round_permutation
 from sigmascope.stitching.families import FAMILIES, Moments
+from sigmascope.stitching.permutations import round_permutation
 from sigmascope.stitching.tracing import cut_sites
 from sigmascope.symmetry.action import move
 from tests.stitching.small import equal, state

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 
 import sigmascope as sg
-from sigmascope.stitching.birkhoff import (
+from sigmascope.stitching.permutations import (
     norm_term,
     project,
     projected_gradient,
     round_permutation,
     sinkhorn,
+    softsort,
+    sort_permutation,
     sums_term,
 )
-from sigmascope.stitching.sorting import softsort, sort_permutation
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_stitching.npz"))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.tasks import Task
+from sigmascope.stitching.setup import Task
 from sigmascope.training.replay import Step
 from tests.stitching.small import data, stitch_many, trained
 

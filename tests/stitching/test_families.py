@@ -13,8 +13,8 @@ from torch import Tensor
 import sigmascope as sg
 from sigmascope.stitching.families import FAMILIES, Moments, sparsity
 from sigmascope.stitching.layer import Stitch, act, as_matrix, style_of
+from sigmascope.stitching.permutations import sort_permutation
 from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.sorting import sort_permutation
 from sigmascope.symmetry.monomial import Monomial
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_stitching.npz"))

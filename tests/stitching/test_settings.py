@@ -13,7 +13,7 @@ from sigmascope.dissection.settings import FineTuning
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.layer import Stitch
 from sigmascope.stitching.settings import PRESETS, Settings, settings_for
-from sigmascope.stitching.tasks import Task, settings_of
+from sigmascope.stitching.setup import Task, settings_of
 from sigmascope.stitching.trainer import StitchTrainer
 
 

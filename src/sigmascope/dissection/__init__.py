@@ -9,15 +9,14 @@
 Concept(name='dots', category='texture')
 
 `masks` defines concepts, `pictures` computes some from images, and `broden` reads annotated ones.
-`network_maps` captures features, `dissecting` compares them with concepts, `experiment` rotates
-them, and `result` holds the outcome. `penalty` trains behind a rotated layer.
+`network_maps` captures features, `dissecting` compares them with concepts in any basis, `readings`
+counts, and `result` holds the outcome. `penalty` trains behind a rotated layer.
 """
 
 from __future__ import annotations
 
 from sigmascope.dissection.broden import Broden, read_broden
-from sigmascope.dissection.dissecting import POWERS
-from sigmascope.dissection.experiment import rotation_experiment
+from sigmascope.dissection.dissecting import POWERS, rotation_experiment
 from sigmascope.dissection.masks import (
     Concept,
     LabelMap,

@@ -11,25 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sigmascope.checks import options_from
 from sigmascope.dissection.masks import Masks, as_masks
-from sigmascope.dissection.network_maps import Features, as_features
-from sigmascope.dissection.readings import Readings
+from sigmascope.dissection.network_maps import Features, as_features, network_features
+from sigmascope.dissection.readings import Readings, kept_values
 from sigmascope.dissection.result import Dissection
 from sigmascope.dissection.settings import DissectOptions, DissectSettings
-from sigmascope.dissection.thresholds import kept_values
 from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
 from sigmascope.symmetry.rotations import random_rotation, rotation_powers
 
-__all__ = ["POWERS", "dissect"]
+__all__ = ["POWERS", "dissect", "rotation_experiment"]
 
 POWERS = tuple(step / 10 for step in range(11))
 """From the layer's own basis to the rotated one."""
@@ -111,6 +110,49 @@ def dissect(
             "coverage": overlap.coverage().to(device),
         },
     )
+
+
+def rotation_experiment(
+    model: nn.Module,
+    sites: Sequence[str | tuple[str, str]],
+    batches: Any,
+    masks: Masks,
+    *,
+    seeds: Sequence[int] = range(5),
+    powers: Sequence[float] = POWERS,
+    **options: Unpack[DissectOptions],
+) -> dict[str, Dissection]:
+    """Return dissections of sites of a network, in its own basis and in rotated ones.
+
+    The experiment is that of Godfrey et al., NeurIPS 2022, arXiv:2205.14258. All sites of one width
+    share their rotations. The input of an activation is not a control without activation: the
+    network was trained with the activation after it. The control, as published, is a network that
+    was trained without it.
+
+    Args:
+        model: a network with feature maps (n, c, h, w) at the sites.
+        sites: names as in `network_features`, or pairs (name, "input" or "output").
+        batches: of the images of the masks, in the same order.
+        masks: of concepts.
+        seeds: of the rotations.
+        powers: of each rotation.
+        **options: see `DissectSettings`.
+
+    Returns:
+        Name of the features -> dissection, in the order of the sites; see `Dissection.fraction`.
+
+    Raises:
+        InputError: no sites; otherwise as `dissect`.
+    """
+    if not sites or isinstance(sites, str):
+        raise InputError(f"sites must be a list of names such as ['blocks.2.act2'], got {sites!r}.")
+    results = {}
+    for site in sites:
+        name, side = (site, "output") if isinstance(site, str) else site
+        features = network_features(model, name, batches, side=side)
+        found = dissect(features, masks, seeds=list(seeds), powers=powers, **options)
+        results[features.name] = found
+    return results
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.pooling import Pooling, UnreadableError
-from sigmascope.capture.record import Call, Finish, Recorder, recording
+from sigmascope.capture.record import Call, Finish, recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Side
 from sigmascope.errors import InputError, InputTypeError, NoActivationError
@@ -43,8 +43,7 @@ class Features:
     batches: Callable[[], Iterator[Tensor]] = field(repr=False)
 
     def __iter__(self) -> Iterator[Tensor]:
-        for batch in self.batches():
-            yield _checked(batch)
+        return map(_as_maps, self.batches())
 
 
 def as_features(features: object) -> Features:
@@ -56,17 +55,10 @@ def as_features(features: object) -> Features:
     if isinstance(features, Features):
         return features
     if isinstance(features, (Tensor, np.ndarray)):
-        whole = _checked(features)
+        whole = _as_maps(features)
         return Features("features", lambda: iter(torch.split(whole, BATCH)))
-    if isinstance(features, nn.Module):
-        raise InputTypeError(
-            "features must be maps, got a network. Pass network_features(model, site, batches)."
-        )
-    if (
-        isinstance(features, (str, bytes))
-        or not isinstance(features, Iterable)
-        or iter(features) is features
-    ):
+    is_text = isinstance(features, (str, bytes))
+    if is_text or not isinstance(features, Iterable) or iter(features) is features:
         raise InputTypeError(
             f"features are read twice, got a {type(features).__name__}. Pass a tensor "
             "(n, c, h, w), a list of batches, or network_features(model, site, batches)."
@@ -107,12 +99,10 @@ def network_features(
     [(5, 4, 6, 6)]
     """
     check_choice("side", side, Side)
-    network = unwrapped(model)
-    found = batches_of(batches)
-    if iter(found) is found:
+    network, source = unwrapped(model), batches_of(batches)
+    if iter(source) is source:
         raise InputTypeError(
-            "batches can be read only once, but features are read twice. Pass a list or a "
-            "DataLoader."
+            "batches can be read only once, but features are read twice. Pass a list or DataLoader."
         )
     kept: list[Tensor] = []
     prints: list[str] = []
@@ -121,9 +111,8 @@ def network_features(
         if kept:
             yield from kept
             return
-        room = keep
-        held: list[Tensor] = []
-        for number, item in enumerate(found):
+        room, held = keep, list[Tensor]()
+        for number, item in enumerate(source):
             if number == max_batches:
                 break
             mark = fingerprint_of_batch(item)
@@ -134,9 +123,7 @@ def network_features(
                     f"batch {number} differs between readings. Pass data in a fixed order: "
                     "shuffle=False."
                 )
-            # entered for each batch, so that the state is restored while the caller has it
-            with preserve_state(network, mode="eval"), _Watch(network, site, side) as watch:
-                maps = watch.run(item, forward or run_forward)
+            maps = _Capture(network, site, side).run(item, forward or run_forward)
             room -= maps.nbytes
             if room >= 0:
                 held.append(maps)
@@ -147,67 +134,51 @@ def network_features(
     return Features(site if side == "output" else f"{site} ({side})", read)
 
 
-class _Watch:
-    """Runs a network and captures the features of one site."""
+class _Capture:
+    """Runs a network on one batch and captures the features of one site."""
 
     def __init__(self, network: nn.Module, site: str, side: str) -> None:
         self._network, self._site, self._side = network, site, side
-        self._recorder: Recorder | None = None
-        self._pooling: Pooling | None = None
-        self._seen: list[str] = []
-        self._found: dict[
-            str, Tensor
-        ] = {}  # of the activation call, and of the module of that name
+        self._calls: list[str] = []
+        self._of_call: Tensor | None = None
+        self._of_module: Tensor | None = None
         self._reason = ""
-
-    def __enter__(self) -> _Watch:
-        self._context = recording(self._network, self._observe)
-        self._recorder = self._context.__enter__()
-        self._recorder.stop()
-        modules = dict(self._network.named_modules())
-        named = modules.get(self._site) if self._side == "output" else None
-        self._handle = None if named is None else named.register_forward_hook(self._caught)
-        return self
-
-    def __exit__(self, *problem: Any) -> None:
-        if self._handle is not None:
-            self._handle.remove()
-        self._context.__exit__(*problem)
 
     def run(self, item: object, forward: Forward) -> Tensor:
         """Return the features (n, c, h, w) of a batch."""
         batch = to_model(item, self._network, batch_axis=0)
-        if self._recorder is None or not batch.size:
+        size = batch.size
+        if not size:
             raise InputError(
-                "the number of samples in a batch is unknown. Yield tensors, tuples or dicts of "
-                "tensors."
+                "the batch size is unknown. Yield tensors, tuples or dicts of tensors."
             )
-        self._found, self._seen, self._reason = {}, [], ""
+        source = torch.Generator()
         self._pooling = Pooling(
-            "channels",
-            "batch",
-            {},
-            0,
-            size=batch.size,
-            masks={},
-            limit=2,
-            generator=torch.Generator(),
+            "channels", "batch", {}, 0, size=size, masks={}, limit=2, generator=source
         )
-        with self._recorder.forward_pass(tensors_in(batch.content), batch_axis=0, size=batch.size):
-            forward(self._network, batch.content)
-        found = self._found.get("call", self._found.get("module"))
-        if found is None:
+        named = dict(self._network.named_modules()).get(self._site)
+        watched = nn.Module() if named is None or self._side == "input" else named
+        with (
+            preserve_state(self._network, mode="eval"),
+            recording(self._network, self._observe) as recorder,
+            watched.register_forward_hook(self._take_output),
+        ):
+            recorder.stop()
+            with recorder.forward_pass(tensors_in(batch.content), batch_axis=0, size=size):
+                forward(self._network, batch.content)
+        features = self._of_module if self._of_call is None else self._of_call
+        if features is None:
             raise NoActivationError(self._missing())
-        if len(found) != batch.size:
+        if len(features) != size:
             raise InputError(
-                f"{self._site} has {len(found)} rows for {batch.size} samples. Choose another site."
+                f"{self._site} has {len(features)} rows for {size} samples. Choose another site."
             )
-        return _checked(found)
+        return _as_maps(features)
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
         name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
-        self._seen.append(name)
-        if name != self._site or self._pooling is None:
+        self._calls.append(name)
+        if name != self._site:
             return None
         try:
             axes = self._pooling.axes(call, x)
@@ -221,30 +192,28 @@ class _Watch:
                 self._reason = "a sample has several rows there"
             else:
                 # cloned, since the network may overwrite its own
-                self._found["call"] = ordered[:, 0, 0].movedim(-1, 1).clone()
+                self._of_call = ordered[:, 0, 0].movedim(-1, 1).clone()
 
         if self._side == "output":
             return take
         take(x)
         return None
 
-    def _caught(self, _: nn.Module, __: Any, output: Any) -> None:
+    def _take_output(self, _: nn.Module, __: Any, output: Any) -> None:
         if isinstance(output, Tensor) and output.is_floating_point():
-            self._found["module"] = output.detach().clone()
+            self._of_module = output.detach().clone()
 
     def _missing(self) -> str:
         if self._reason:
-            return (
-                f"the features of {self._site} cannot be read: {self._reason}. Choose another site."
-            )
-        seen = ", ".join(self._seen[:40]) or "none"
+            return f"features of {self._site} cannot be read: {self._reason}. Choose another site."
+        calls = ", ".join(self._calls[:40]) or "none"
         return (
             f"site={self._site!r} has no {self._side} features in this network. Choose from its "
-            f"activation calls: {seen}; or the path of a module."
+            f"activation calls: {calls}; or the path of a module."
         )
 
 
-def _checked(batch: object) -> Tensor:
+def _as_maps(batch: object) -> Tensor:
     if isinstance(batch, np.ndarray) and batch.dtype.kind == "f":
         batch = torch.from_numpy(np.ascontiguousarray(batch, dtype=batch.dtype.newbyteorder("=")))
     if not isinstance(batch, Tensor) or not batch.is_floating_point():

@@ -59,8 +59,8 @@ class RotatedLayer(nn.Module):
         y: Tensor = self.layer(x)
         if y.ndim < 2 or y.shape[1] != len(self.matrix):
             raise InputError(
-                f"the layer returns {tuple(y.shape)}, but the matrix acts on {len(self.matrix)} "
-                "channels, axis 1. Pass a matrix of the size of the layer."
+                f"the matrix acts on {len(self.matrix)} channels, but the layer returns "
+                f"{tuple(y.shape)}. Pass a matrix of its size, for axis 1."
             )
         return act(self.matrix, y, "conv")
 
@@ -77,8 +77,7 @@ class RotationPenalty:
         start_accuracy: with the matrix, before training.
         accuracy: with the matrix, at the best epoch.
         best_epoch: its number, from 1; 0 if no epoch was better than the start.
-        history: accuracies on the samples on which the epoch is selected, before training and after
-            each epoch.
+        history: accuracies on the selection samples, before training and after each epoch.
         frozen: the number of frozen parameters.
         trained: the number of trained parameters.
         settings: how they were trained.
@@ -144,13 +143,10 @@ class RotationPenalty:
             FileNotFoundError: there is no such file.
             FileFormatError: not a rotation penalty, corrupt, or newer than this version.
         """
-        found = decode(cls, read_json(path, KIND, VERSION), str(path))
-        if len(found.history) != found.settings.epochs + 1:
-            raise FileFormatError(
-                f"{path}: expected {found.settings.epochs + 1} entries in its history, got "
-                f"{len(found.history)}. Measure it again."
-            )
-        return found
+        penalty = decode(cls, read_json(path, KIND, VERSION), str(path))
+        if len(penalty.history) != penalty.settings.epochs + 1:
+            raise FileFormatError(f"{path} is corrupt: its history is not one entry per epoch.")
+        return penalty
 
 
 def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.Module:
@@ -172,10 +168,9 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     network = copy.deepcopy(unwrapped(model))
     paths = [path for path, _ in network.named_modules() if path]
     if layer not in paths:
-        more = f" and {len(paths) - MOST} more, see named_modules()" if len(paths) > MOST else ""
+        listing = ", ".join(paths[:MOST]) + ", …" * (len(paths) > MOST)
         raise OptionError(
-            f"layer={layer!r} is not a module of this network. Choose from "
-            f"{', '.join(paths[:MOST])}{more}."
+            f"layer={layer!r} is not a module of this network. Choose from {listing}."
         )
     device, dtype = place_of(network)
     values = as_square(matrix, "matrix").to(device, dtype or torch.get_default_dtype())
@@ -223,7 +218,7 @@ def rotation_penalty(
     """
     chosen = options_from(FineTuning, options, settings)
     data, network = as_data(batches), rotate_layer(model, layer, matrix)
-    feeds = feeds_of(data, chosen, check_seed(seed), *place_of(network))
+    feeds = feeds_of(data, chosen, check_seed(seed), place_of(network))
     with randomness_kept():
         torch.manual_seed(seed)
         few = next(feeds.test.batches(2)).inputs

@@ -96,8 +96,8 @@ class Dissection:
     @property
     def unique_concepts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """(r, p): the number of different concepts that interpretable units detect."""
-        rotations, powers = self.fraction.shape
-        counts = [[len(set(self._detected(r, p))) for p in range(powers)] for r in range(rotations)]
+        rotations, powers = (range(count) for count in self.fraction.shape)
+        counts = [[len(set(self._detected(r, p))) for p in powers] for r in rotations]
         return np.array(counts, dtype=np.int64)
 
     def categories(self, rotation: int = 0, power: int = 0) -> dict[str, int]:
@@ -191,11 +191,7 @@ class Dissection:
         return table
 
     def save(self, path: str | Path) -> Path:
-        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically.
-
-        Raises:
-            InputError: the name does not end in .json.
-        """
+        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically."""
         return write_paired(path, KIND, VERSION, self, {"features": self.name})
 
     @classmethod
@@ -215,7 +211,6 @@ class Dissection:
         wanted = {"iou": (*lead, *shape), "thresholds": (*lead, *shape[:2]), "coverage": shape[2:]}
         if found != wanted or (values["seeds"] and lead != (rotations,)):
             raise FileFormatError(
-                f"{path}: the tensors beside it belong to another dissection. Restore them, or "
-                "save the dissection again."
+                f"{path}: the tensors beside it belong to another dissection. Restore them."
             )
         return cls(**values)

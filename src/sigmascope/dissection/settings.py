@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from sigmascope.checks import check_number, check_share, check_whole
 from sigmascope.choices import Selection
-from sigmascope.training.options import check_training
+from sigmascope.training.evaluation import check_training
 
 __all__ = ["DissectOptions", "DissectSettings", "FineTuning", "FineTuningOptions"]
 
@@ -70,9 +70,7 @@ class FineTuning:
         select_on: "validation" selects the best epoch on held-out training data, which the network
             may have seen in its own training; "test" on the test data, as published.
         validation: the share of the training data that is held out.
-        least_epoch: the first epoch that may be selected. 0 is the network before training, which
-            is hard to beat if the matrix changes little and the held-out samples were trained on
-            before.
+        least_epoch: the first epoch that may be selected; 0 is the network before training.
     """
 
     epochs: int = 50

@@ -13,8 +13,7 @@ from sigmascope.dissection.result import Dissection
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.drawn import Drawn
 from sigmascope.figures.kinds import check_kind
-from sigmascope.stitching.cross_validation import CrossValidation
-from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.result import CrossValidation, StitchResult
 
 __all__ = ["draw_cross_validation", "draw_dissection", "draw_rotation_penalty", "draw_stitch"]
 

@@ -12,13 +12,12 @@ trained; `stitcher` runs it: `setup`, then the epochs of `loop` over one `traine
 from __future__ import annotations
 
 from sigmascope.stitching.assembly import StitchedNetwork, assemble
-from sigmascope.stitching.cross_validation import ALPHAS, CrossValidation
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.layer import Stitch
-from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.result import CrossValidation, StitchResult
 from sigmascope.stitching.settings import PRESETS, Settings, StitchOptions, settings_for
-from sigmascope.stitching.stitcher import Stitcher, stitch
-from sigmascope.stitching.tasks import Task
+from sigmascope.stitching.setup import Task
+from sigmascope.stitching.stitcher import ALPHAS, Stitcher, stitch
 from sigmascope.stitching.tracing import CutSite, cut_sites
 from sigmascope.training.data import StitchData, read_data
 

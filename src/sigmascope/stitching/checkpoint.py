@@ -38,12 +38,7 @@ def save_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object])
 
 
 def load_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object]) -> None:
-    """Restore the state of a training from a file.
-
-    Raises:
-        ResumeError: the file belongs to another run; the message lists the differences.
-        FileFormatError: it is corrupt or not a checkpoint.
-    """
+    """Restore the state of a training from a file; raise if it belongs to another run."""
     tensors, about = read_features(path)
     there: Any = about.get("identity")
     check_identity(path, there if isinstance(there, dict) else {}, identity)

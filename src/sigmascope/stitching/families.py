@@ -21,9 +21,16 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import align_by_permutation
-from sigmascope.stitching.birkhoff import norm_term, project, round_permutation, sinkhorn, sums_term
+from sigmascope.stitching.permutations import (
+    norm_term,
+    project,
+    round_permutation,
+    sinkhorn,
+    softsort,
+    sort_permutation,
+    sums_term,
+)
 from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.sorting import softsort, sort_permutation
 
 __all__ = ["FAMILIES", "Family", "Moments", "Parameters", "sparsity"]
 
@@ -50,9 +57,8 @@ class Family:
     Attributes:
         start: number of channels, generator and settings -> the initial parameters, float64.
         matrix: parameters, settings and whether the exact member is wanted -> (c, c).
-        term: what is added to the loss; None for nothing.
-        project: in-place operation after a step; it brings parameters back into the family, or
-            closer to zero.
+        term: what is added to the loss.
+        project: in-place operation after a step, back into the family or closer to zero.
         constant: names of the parameters that are drawn at the start and not trained.
         decayed: names of the parameters with weight decay.
         scales: name of the scales, which a head start leaves out.
@@ -61,7 +67,7 @@ class Family:
         adapts: whether batch norms need new statistics before the exact member is evaluated.
         monomial: whether the exact member is a scaling followed by a permutation.
         options: settings that only some families read, the one it is named with first.
-        is_trained: whether there is anything to train; otherwise it is computed or given.
+        is_trained: whether it is trained and not computed or given.
     """
 
     start: Callable[[int, torch.Generator, Settings], Parameters] = field(repr=False)

@@ -1,11 +1,14 @@
-"""The layer between two networks: a matrix on the channels of the features at a site."""
+"""The layer between two networks: a matrix on the channels, and the axis that holds these."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
+from sigmascope.capture.guard import preserve_state
+from sigmascope.capture.layout import Layout
+from sigmascope.capture.record import Call, recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Style
 from sigmascope.errors import InputError, OptionError
@@ -14,7 +17,7 @@ from sigmascope.stitching.families import FAMILIES, Parameters
 from sigmascope.stitching.settings import Settings
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "style_of"]
+__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "layout_at", "style_of"]
 
 STYLES = {"conv": 1, "linear": -1}
 """Name -> the axis of the channels: (n, c, h, w), or (n, c) and (n, l, c)."""
@@ -118,16 +121,11 @@ def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
 
 
 def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str:
-    """Return the style of features: the given one, or for "auto" that of the channel axis.
-
-    Args:
-        shape: (n, …) of the features.
-        style: a row of `STYLES`, or "auto".
-        axis: the channel axis; None if it is unknown.
+    """Return the style of features (n, …): the given one, or for "auto" that of the channel axis.
 
     Raises:
         InputError: features without channels.
-        OptionError: "auto" where the channel axis is unknown or in the middle.
+        OptionError: "auto" where the channel axis is unknown (None) or in the middle.
 
     >>> style_of((2, 8, 20), "auto", 1), style_of((2, 16, 16, 96), "auto", 3)
     ('conv', 'linear')
@@ -156,11 +154,7 @@ def channel_axis(shape: tuple[int, ...], style: str) -> int:
 
 
 def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
-    """Return a group element or matrix as a tensor (c, c), float64.
-
-    Raises:
-        InputError: of another size, or not finite.
-    """
+    """Return a group element or matrix as a tensor (c, c), float64; raise if it does not fit."""
     given = element.matrix() if isinstance(element, Monomial) else torch.as_tensor(element)
     matrix = given.detach().double()
     if tuple(matrix.shape) != (channels, channels):
@@ -171,3 +165,38 @@ def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
     if not bool(matrix.isfinite().all()):
         raise InputError("element has entries that are not finite. Pass finite numbers.")
     return matrix
+
+
+class _Marked(nn.Module):
+    """The front with an activation after the site: a recorder reports the layout of its input."""
+
+    def __init__(self, before: nn.Module) -> None:
+        super().__init__()
+        self.before = before
+        self.mark = nn.ReLU()
+
+    def forward(self, inputs: Tensor) -> None:
+        """Run the front, then the activation on the value at the site."""
+        self.mark(self.before(inputs)[0])
+
+
+def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
+    """Return the layout of the features at the site, inferred from the layers before it.
+
+    The shape does not tell it, and a stitch on the wrong axis would run and mix positions.
+    """
+    layout = Layout(None, "the site was not reached")
+
+    def observe(call: Call, _: Tensor) -> None:
+        nonlocal layout
+        if call.path == "mark":
+            layout = call.layout
+
+    marked = _Marked(before)
+    with (
+        preserve_state(marked, mode="eval"),
+        recording(marked, observe) as recorder,
+        recorder.forward_pass([inputs], size=len(inputs)),
+    ):
+        marked(inputs)
+    return layout

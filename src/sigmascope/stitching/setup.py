@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import unwrapped
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.checks import OLD_NAMES, check_choice
+from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.assembly import Joint, prepare
@@ -17,33 +20,72 @@ from sigmascope.stitching.families import FAMILIES, Moments
 from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult, no_matrix
-from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.tasks import Task
+from sigmascope.stitching.settings import SHARED, Settings, settings_for
 from sigmascope.stitching.trainer import Snapshot, StitchTrainer
+from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training import evaluation
 from sigmascope.training.data import StitchData
 from sigmascope.training.feed import Feed, feeds_of
 
-__all__ = ["StitchSetup"]
+__all__ = ["StitchSetup", "Task", "check_shared", "settings_of"]
 
 FEW = 4  # samples on which the cut is checked
 
 
-class StitchSetup:
-    """Two networks and their data, ready for training.
-
-    Args:
-        networks: the front and the back.
-        data: the samples; they are moved to the device of the front.
-        settings: what all stitches have in common.
-        site: where the networks are stitched.
-        seed: of the initial stitches and of the held-out samples.
-        style: where the channels are, or "auto".
-        names: of the networks, for error messages.
+@dataclass(frozen=True)
+class Task:
+    """One stitch among several.
 
     Attributes:
-        joint: the halves of the networks.
-        feeds: the samples, on the device.
+        family: a row of `FAMILIES`.
+        changes: settings that differ from the preset; only settings that the family reads.
+        element: for the family "fixed": a group element or matrix (c, c).
+    """
+
+    family: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    element: Monomial | Array | None = None
+
+
+def settings_of(task: Task, preset: str | Settings) -> Settings:
+    """Return the settings of a task; raise an OptionError if its family does not read one.
+
+    >>> settings_of(Task("low-rank", {"rank": 4}), "paper").rank
+    4
+    """
+    check_choice("family", task.family, FAMILIES)
+    if (task.element is not None) != (task.family == "fixed"):
+        raise OptionError("family='fixed' and element=... belong together. Pass both or neither.")
+    settings = settings_for(preset, task.family, task.changes)
+    for name, value in task.changes.items():
+        current = OLD_NAMES.get(name, name)
+        readers = [family for family, row in FAMILIES.items() if current in row.options]
+        if readers and task.family not in readers:
+            raise OptionError(
+                f"{name}={value!r} is read by family={' and '.join(map(repr, readers))} only, not "
+                f"by {task.family!r}. Leave it out."
+            )
+    return settings
+
+
+def check_shared(settings: Sequence[Settings]) -> None:
+    """Raise an OptionError unless settings can be trained together, on the same batches."""
+    if not settings:
+        raise OptionError("tasks is empty. Pass at least one.")
+    for name in SHARED:
+        values = dict.fromkeys(getattr(one, name) for one in settings)
+        if len(values) > 1:
+            raise OptionError(
+                f"tasks that are trained together must agree in {name}, got "
+                f"{' and '.join(map(repr, values))}."
+            )
+
+
+class StitchSetup:
+    """A front and a back cut at a site (`joint`), and the samples on their device (`feeds`).
+
+    `front` is the first half of the front network. The `settings` are those that all stitches have
+    in common; `names` are for error messages.
     """
 
     def __init__(
@@ -58,10 +100,11 @@ class StitchSetup:
         names: tuple[str, str] | None = None,
     ) -> None:
         self.networks, self.data, self.settings, self.seed = networks, data, settings, seed
-        self.device, self.dtype = _common_place(*networks)
-        self.feeds = feeds_of(data, settings, seed, self.device, self.dtype)
+        self.device, self.dtype = place = _common_place(*networks)
+        self.feeds = feeds_of(data, settings, seed, place)
         few = next(self.feeds.test.batches(FEW)).inputs
         self.joint: Joint = prepare(*networks, site=site, inputs=few, style=style, names=names)
+        self.front = self.joint.front.before
         classes = [evaluation.classes_of(unwrapped(network), few) for network in networks]
         if classes[0] != classes[1]:
             raise InputError(
@@ -78,8 +121,8 @@ class StitchSetup:
         layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
         fit = FAMILIES[task.family].fit
         if fit is not None:
-            halves = joint.front.before, joint.back.before
-            layer.set_matrix(fit(_moments_of(*halves, self.feeds.train, joint.style)))
+            moments = _moments_of(self.front, joint.back.before, self.feeds.train, joint.style)
+            layer.set_matrix(fit(moments))
         if task.element is not None:
             layer.set_matrix(as_matrix(task.element, joint.channels))
         return StitchTrainer(layer, joint.back.after, task.family, settings)
@@ -92,15 +135,12 @@ class StitchSetup:
         The kind of device counts, since each has its own random numbers; so does a cached front,
         which runs on other batches and rounds differently.
         """
-        digests = [
-            fingerprint([*network.parameters(), *network.buffers()])
-            for network in map(unwrapped, self.networks)
-        ]
+        front, back = map(unwrapped, self.networks)
         samples = fingerprint([*self.data.train, *self.data.test])
         stitches = zip(tasks, settings, strict=True)
         return {
-            "front": digests[0],
-            "back": digests[1],
+            "front": fingerprint([*front.parameters(), *front.buffers()]),
+            "back": fingerprint([*back.parameters(), *back.buffers()]),
             "data": f"{samples} {self.data.augment}",
             "device": self.device.type,
             "site": self.joint.site.name,
@@ -108,12 +148,8 @@ class StitchSetup:
             "seed": self.seed,
             "cache_front": cached,
             "stitches": {
-                str(number): {
-                    "family": task.family,
-                    "element": self._digest(task),
-                    "settings": asdict(one),
-                }
-                for number, (task, one) in enumerate(stitches, 1)
+                str(k): {"family": task.family, "element": self._digest(task), **asdict(one)}
+                for k, (task, one) in enumerate(stitches, 1)
             },
         }
 
@@ -128,18 +164,10 @@ class StitchSetup:
         self,
         loop: TrainingLoop,
         trainer: StitchTrainer,
-        *,
         names: tuple[str, str],
-        accuracies: tuple[float, float],
+        accuracies: Sequence[float],
     ) -> StitchResult:
-        """Return the best epoch of a stitch, evaluated on the test data.
-
-        Args:
-            loop: that trained it.
-            trainer: of the stitch.
-            names: of the two networks.
-            accuracies: of the two networks.
-        """
+        """Return the best epoch of a stitch, evaluated on the test data."""
         best = loop.finish(trainer)
         if best is None:
             accuracy, matrix = float("nan"), no_matrix(self.joint.channels)
@@ -185,14 +213,7 @@ def _common_place(front: nn.Module, back: nn.Module) -> tuple[torch.device, torc
 
 @torch.no_grad()
 def _moments_of(front: nn.Module, back: nn.Module, feed: Feed, style: str) -> Moments:
-    """Return products of features, in evaluation mode, summed over samples and positions.
-
-    Args:
-        front: the first half of the front network.
-        back: the first half of the back network.
-        feed: the training samples.
-        style: where the channels are.
-    """
+    """Return products of features of two halves, summed over samples and positions."""
     front.eval()
     back.eval()
     sums: list[Tensor] = []

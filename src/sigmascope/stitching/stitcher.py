@@ -19,18 +19,18 @@ from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.assembly import site_given
 from sigmascope.stitching.checkpoint import load_checkpoint, save_checkpoint
-from sigmascope.stitching.cross_validation import ALPHAS, CrossValidation
 from sigmascope.stitching.front_cache import FrontCache, check_cacheable
 from sigmascope.stitching.loop import TrainingLoop
-from sigmascope.stitching.result import StitchResult
+from sigmascope.stitching.result import CrossValidation, StitchResult
 from sigmascope.stitching.settings import Settings, StitchOptions
-from sigmascope.stitching.setup import StitchSetup
-from sigmascope.stitching.tasks import Task, check_shared, settings_of
+from sigmascope.stitching.setup import StitchSetup, Task, check_shared, settings_of
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
 
-__all__ = ["StitchKeywords", "Stitcher", "StitcherOptions", "stitch"]
+__all__ = ["ALPHAS", "StitchKeywords", "Stitcher", "StitcherOptions", "stitch"]
+
+ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 class StitcherOptions(TypedDict, total=False):
@@ -66,8 +66,8 @@ class _Options:
 class Stitcher:
     """Two networks, the site where they are stitched, and the data.
 
-    Both networks are copied and never changed. Everything runs on their device: on a GPU the data
-    are moved there once and training steps are captured.
+    Both networks are copied and never changed. Everything runs on their device; on a GPU training
+    steps are captured.
 
     Args:
         front: a network that returns logits (n, classes) and that torch.fx can trace.
@@ -90,13 +90,6 @@ class Stitcher:
     Raises:
         OptionError: no site or batches, or an unknown option.
         InputError, InputTypeError: invalid data.
-
-    >>> _ = torch.manual_seed(0)
-    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
-    >>> x = torch.randn(64, 2)
-    >>> samples = (x, (x[:, 0] > 0).long())
-    >>> Stitcher(net, net, (samples, samples), site="1").fit("identity").penalty
-    0.0
     """
 
     def __init__(
@@ -154,25 +147,26 @@ class Stitcher:
         names = self._options.names or (type(self.front).__name__, type(self.back).__name__)
         with randomness_kept():
             torch.manual_seed(self.seed)
-            setup = self._setup(settings[0])
-            trainers = [setup.trainer(*pair) for pair in zip(tasks, settings, strict=True)]
-            front, cache = setup.joint.front.before, self._cache(setup)
-            loop = TrainingLoop(
-                front, trainers, setup.feeds, settings[0], seed=self.seed, cache=cache
+            setup = StitchSetup(
+                (self.front, self.back),
+                self.data,
+                settings[0],
+                site=self.site,
+                seed=self.seed,
+                style=self._options.style,
+                names=self._options.names,
             )
+            trainers = [setup.trainer(*pair) for pair in zip(tasks, settings, strict=True)]
+            cache = self._cache(setup)
+            loop = TrainingLoop(setup.front, trainers, setup.feeds, settings[0], self.seed, cache)
             try:
                 identity = setup.identity(tasks, settings, cached=cache is not None)
                 self._train(loop, checkpoint, identity, " → ".join(names))
                 # whatever training has drawn, as after resuming a finished checkpoint
                 torch.manual_seed(self.seed)
-                own = [
-                    accuracy(copy.deepcopy(unwrapped(network)), setup.feeds.test)
-                    for network in (self.front, self.back)
-                ]
-                return [
-                    setup.result(loop, trainer, names=names, accuracies=(own[0], own[1]))
-                    for trainer in trainers
-                ]
+                networks = [copy.deepcopy(unwrapped(one)) for one in (self.front, self.back)]
+                own = [accuracy(network, setup.feeds.test) for network in networks]
+                return [setup.result(loop, trainer, names, own) for trainer in trainers]
             finally:
                 if cache is not None:
                     cache.close()
@@ -209,28 +203,13 @@ class Stitcher:
         tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in values]
         return CrossValidation(values, tuple(self.fit_many(tasks, checkpoint=checkpoint)))
 
-    def _setup(self, settings: Settings) -> StitchSetup:
-        return StitchSetup(
-            (self.front, self.back),
-            self.data,
-            settings,
-            site=self.site,
-            seed=self.seed,
-            style=self._options.style,
-            names=self._options.names,
-        )
-
     def _cache(self, setup: StitchSetup) -> FrontCache | None:
-        where = self._options.cache_front
+        where, samples = self._options.cache_front, setup.feeds.everything
         if where is False:
             return None
-        front, samples, mode = (
-            setup.joint.front.before,
-            setup.feeds.everything,
-            setup.settings.front_mode,
-        )
-        check_cacheable(front, samples, augment=self.data.augment, mode=mode)
-        return FrontCache(front, samples, None if where is True else Path(where))
+        mode = setup.settings.front_mode
+        check_cacheable(setup.front, samples, augment=self.data.augment, mode=mode)
+        return FrontCache(setup.front, samples, None if where is True else Path(where))
 
     def _train(
         self,

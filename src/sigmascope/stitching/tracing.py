@@ -54,11 +54,9 @@ class CutSite:
 
 @dataclass(frozen=True)
 class Traced:
-    """A network and its graph.
+    """A network and its graph, with nodes by name.
 
     Attributes:
-        network: the network.
-        graph: its operations, in order.
         activations: name -> kind and node of each activation call, in order of execution.
         modules: name -> node of the output of each module call.
     """
@@ -69,11 +67,7 @@ class Traced:
     modules: dict[str, fx.Node]
 
     def site(self, name: str) -> tuple[CutSite, fx.Node]:
-        """Return a site and its node; an activation call precedes the module of the same path.
-
-        Raises:
-            OptionError: an unknown name; the message lists the choices.
-        """
+        """Return a site and its node; an activation call precedes the module of the same path."""
         plain = name.removesuffix("#0") if isinstance(name, str) else name
         if plain in self.activations:
             kind, node = self.activations[plain]
@@ -242,15 +236,14 @@ def _is_shape_read(node: fx.Node) -> bool:
 def crossing(graph: fx.Graph, site: fx.Node) -> tuple[list[fx.Node], bool]:
     """Return the values that cross to the back, the site first, and whether others bypass it.
 
-    What does not depend on the input, such as a parameter, does not cross: each side has its own.
+    A value that does not depend on the input does not cross: each side has its own.
     """
     [output] = [node for node in graph.nodes if node.op == "output"]
     before = ancestors(site)
     inputs = {node for node in graph.nodes if node.op == "placeholder"}
     behind = ancestors(output) - before - inputs
     dependent = set(inputs)
-    others = []
-    inner = False
+    others, inner = [], False
     for node in graph.nodes:
         if not dependent.isdisjoint(node.all_input_nodes):
             dependent.add(node)

@@ -23,10 +23,7 @@ SHIFT = 2
 
 
 def flip_and_shift(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Return images (n, c, h, w), half of them mirrored, all shifted by up to two pixels.
-
-    Zeros, the mean of normalized images, come in from outside.
-    """
+    """Return images (n, c, h, w), half of them mirrored, shifted by up to two pixels into zeros."""
     n, _, height, width = images.shape
     flips = torch.rand(n, generator=generator, device=images.device) < 0.5
     images = torch.where(flips[:, None, None, None], images.flip(3), images)
@@ -106,12 +103,12 @@ def read_data(
 ) -> StitchData:
     """Return the samples of two loaders, each read once into memory.
 
-    A loader that augments would do so once, so leave augmentation to `augment`.
+    A loader that augments would do so only once; use `augment` instead.
 
     Args:
         train: a loader or list of batches (inputs, labels), or one such pair of tensors or arrays.
         test: the same.
-        prepare: see `StitchData`.
+        prepare: see `StitchData`, as for `augment`.
         augment: see `StitchData`.
 
     Raises:
@@ -125,21 +122,14 @@ def read_data(
 
 
 def _check_samples(name: str, samples: object) -> None:
-    if (
-        not isinstance(samples, tuple)
-        or len(samples) != 2
-        or not all(isinstance(part, Tensor) for part in samples)
-    ):
+    is_pair = isinstance(samples, tuple) and len(samples) == 2
+    if not is_pair or not all(isinstance(part, Tensor) for part in samples):
         raise InputTypeError(
             f"{name} must be a pair of tensors (inputs, labels). Use read_data for loaders."
         )
     inputs, labels = samples
-    if (
-        labels.ndim != 1
-        or labels.is_floating_point()
-        or len(labels) != len(inputs)
-        or not len(labels)
-    ):
+    is_paired = labels.ndim == 1 and len(labels) == len(inputs) > 0
+    if not is_paired or labels.is_floating_point():
         raise InputError(
             f"{name} must be inputs (n, …) and whole-number labels (n,) with n >= 1, got inputs "
             f"{tuple(inputs.shape)} and labels {tuple(labels.shape)} of {labels.dtype}."
@@ -147,8 +137,10 @@ def _check_samples(name: str, samples: object) -> None:
 
 
 def _read(name: str, batches: Any) -> Samples:
-    if isinstance(batches, (tuple, list)) and len(batches) == 2 and _are_labels(batches[1]):
-        batches = [batches]
+    if isinstance(batches, (tuple, list)) and len(batches) == 2:
+        labels = batches[1]
+        if isinstance(labels, (Tensor, np.ndarray)) and labels.ndim == 1:
+            batches = [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
         raise InputTypeError(
             f"{name} must be a loader or a list of batches (inputs, labels), got a "
@@ -165,7 +157,3 @@ def _read(name: str, batches: Any) -> Samples:
         raise InputError(f"{name} is empty. Pass at least one batch.")
     inputs, labels = (torch.cat(side) for side in zip(*parts, strict=True))
     return inputs, labels if labels.is_floating_point() else labels.long()
-
-
-def _are_labels(value: object) -> bool:
-    return isinstance(value, (Tensor, np.ndarray)) and value.ndim == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from sigmascope.errors import InputError
 from sigmascope.training.data import AUGMENTATIONS, Samples, StitchData
 
 __all__ = ["Batch", "Feed", "Feeds", "feeds_of", "split_samples"]
+
+
+Place: TypeAlias = tuple[torch.device, torch.dtype | None]
 
 
 class Batch(NamedTuple):
@@ -23,14 +26,9 @@ class Batch(NamedTuple):
 
 
 class Feed:
-    """Samples on a device, in batches.
+    """Samples on a device, prepared and augmented as `data` says, in batches.
 
-    Args:
-        samples: inputs and labels; they are moved to the device.
-        data: how they are prepared and augmented.
-        device: of the batches.
-        dtype: of the prepared inputs; None keeps theirs.
-        chosen: the places of the samples to use; all by default.
+    `dtype` is that of the prepared inputs, `chosen` the places of the samples to use; all if None.
     """
 
     def __init__(
@@ -54,13 +52,7 @@ class Feed:
             yield Batch(places, self._prepared(places), self.labels[places])
 
     def shuffled(self, size: int, seed: int, *, limit: int | None = None) -> Iterator[Batch]:
-        """Yield full batches, shuffled and augmented; the rest is dropped unless it is everything.
-
-        Args:
-            size: of a batch.
-            seed: of the order and the augmentation.
-            limit: the largest number of batches.
-        """
+        """Yield full batches, at most `limit`, shuffled and augmented; drop an incomplete one."""
         device = self.chosen.device
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
         shuffled = self.chosen[order.to(device)]
@@ -91,7 +83,7 @@ class Feeds(NamedTuple):
         train: those to train on.
         chosen: those on which the best epoch is selected: held out, or the test samples.
         test: those to test on.
-        everything: all training samples, with those that are held out.
+        everything: all training samples, held out or not.
     """
 
     train: Feed
@@ -105,46 +97,19 @@ class Feeds(NamedTuple):
         return len(self.train), len(self.chosen), len(self.test)
 
 
-class _Selection(Protocol):
-    @property
-    def select_on(self) -> str: ...
-    @property
-    def validation(self) -> float: ...
-
-
-def feeds_of(
-    data: StitchData,
-    settings: _Selection,
-    seed: int,
-    device: torch.device,
-    dtype: torch.dtype | None,
-) -> Feeds:
-    """Return the samples of a training, on its device.
-
-    Args:
-        data: the samples.
-        settings: `select_on` "validation" holds out the share `validation` of the training samples.
-        seed: of the split.
-        device: see `Feed`.
-        dtype: see `Feed`.
-    """
-    train = data.train[0].to(device), data.train[1].to(device)
-    everything = Feed(train, data, device, dtype)
-    test = Feed(data.test, data, device, dtype)
+def feeds_of(data: StitchData, settings: Any, seed: int, place: Place) -> Feeds:
+    """Return the samples of a training, split as `settings.select_on` and `.validation` say."""
+    train = data.train[0].to(place[0]), data.train[1].to(place[0])
+    everything, test = Feed(train, data, *place), Feed(data.test, data, *place)
     if settings.select_on == "test":
         return Feeds(everything, test, test, everything)
     kept, held_out = split_samples(len(everything), settings.validation, seed)
-    train_feed = Feed(train, data, device, dtype, kept)
-    return Feeds(train_feed, Feed(train, data, device, dtype, held_out), test, everything)
+    chosen = Feed(train, data, *place, held_out)
+    return Feeds(Feed(train, data, *place, kept), chosen, test, everything)
 
 
 def split_samples(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the places of the samples to train on and of the held-out ones, drawn at random.
-
-    Args:
-        count: number of samples.
-        share: of them to hold out.
-        seed: of the draw.
+    """Return the places of the samples to train on, and of a random share to hold out.
 
     Raises:
         InputError: too few samples for both parts.

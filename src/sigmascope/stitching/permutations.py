@@ -1,9 +1,13 @@
-r"""Permutations through the Birkhoff polytope: matrices $P \ge 0$ whose rows and columns sum to 1.
+r"""Permutations that can be trained (Godfrey et al., NeurIPS 2022, arXiv:2205.14258).
 
-A permutation is trained as such a matrix (Godfrey et al., NeurIPS 2022, arXiv:2205.14258). After
-every step Sinkhorn iterations bring it back to the polytope. A term $-\alpha\|P\|_F$ pulls it
-toward the corners, which are the permutations and have the largest norm, $\sqrt{c}$. In the end it
-is rounded to a corner.
+In the Birkhoff polytope, the matrices $P \ge 0$ whose rows and columns sum to 1: Sinkhorn
+iterations bring P back to it after every step. A term $-\alpha\|P\|_F$ pulls it toward the corners,
+which are the permutations and have the largest norm, $\sqrt{c}$. In the end it is rounded to one.
+
+By SoftSort (Prillo and Eisenschlos, ICML 2020), as the order of scores s, sorted descending:
+$$P = \mathrm{softmax}_{\mathrm{rows}}\left(-\tfrac{1}{\tau}\,|\mathrm{sort}(s)\,1^T -
+1\,s^T|\right)$$
+The formula in Godfrey et al. lacks the absolute value, which is needed.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from sigmascope.checks import check_choice, check_whole
-from sigmascope.choices import Rounding
+from sigmascope.checks import check_choice, check_number, check_whole
+from sigmascope.choices import Rounding, Weighing
 from sigmascope.errors import InputError
 
 __all__ = [
@@ -26,6 +30,8 @@ __all__ = [
     "projected_gradient",
     "round_permutation",
     "sinkhorn",
+    "softsort",
+    "sort_permutation",
     "sums_term",
 ]
 
@@ -43,13 +49,6 @@ def sinkhorn(matrix: Tensor, iterations: int = ITERATIONS) -> Tensor:
     """Return a matrix after dividing rows, then columns, by their sums; a sum of 0 counts as 1.
 
     Columns of the result sum to 1; rows do in the limit, if no row or column is zero.
-
-    Args:
-        matrix: (c, c), not negative.
-        iterations: how often, >= 0.
-
-    Raises:
-        InputError: not a square matrix of finite numbers >= 0.
 
     >>> sinkhorn(torch.tensor([[1.0, 3.0], [1.0, 1.0]]), 50).sum(dim=1).round(decimals=4)
     tensor([1., 1.])
@@ -93,11 +92,7 @@ def projected_gradient(
 ) -> Tensor:
     """Return the direction of a projected step, with the length of the gradient.
 
-    Args:
-        value: a matrix of the polytope, or scales >= 0.
-        gradient: of the same shape.
-        doubly_stochastic: whether it is the former.
-        step: the length of the trial step.
+    The value is a matrix of the polytope (`doubly_stochastic`), or scales >= 0.
     """
     trial = (value - step * gradient).clamp_min(0)
     direction = (value - (_balanced(trial, ITERATIONS) if doubly_stochastic else trial)) / step
@@ -131,12 +126,6 @@ def round_permutation(
             "monotone": the order into which P brings increasing `weights`.
         weights: (c,), increasing; for "monotone" only.
 
-    Returns:
-        (c, c) of zeros and ones, of the dtype and on the device of the matrix.
-
-    Raises:
-        InputError: not a square matrix of finite numbers.
-
     >>> round_permutation(torch.tensor([[0.4, 0.6], [0.6, 0.4]]))
     tensor([[0., 1.],
             [1., 0.]])
@@ -154,3 +143,34 @@ def round_permutation(
         order = (values @ weights.double().cpu()).argsort(stable=True)
         rounded[order, torch.arange(len(values))] = 1
     return rounded.to(matrix)
+
+
+def softsort(scores: Tensor, temperature: float = 1.0, weighing: str = "softmax") -> Tensor:
+    """Return the relaxed permutation (c, c) that sorts scores in descending order; rows sum to 1.
+
+    Args:
+        scores: (c,).
+        temperature: τ > 0; about 1/c for c scores between -1 and 1.
+        weighing: of the distances: "softmax", or "inverse" for weights 1 / (1 + distance / τ).
+
+    >>> softsort(torch.tensor([0.0, 1.0]), 0.01).round(decimals=4)
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    check_choice("weighing", weighing, Weighing)
+    check_number("temperature", temperature, strict=True)
+    if scores.ndim != 1:
+        raise InputError(f"scores must be a vector (c,), got the shape {tuple(scores.shape)}.")
+    distances = (scores.sort(descending=True).values[:, None] - scores).abs() / temperature
+    if weighing == "softmax":
+        return torch.softmax(-distances, dim=1)
+    weights = 1 / (1 + distances)
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def sort_permutation(scores: Tensor) -> Tensor:
+    """Return the permutation matrix (c, c) that sorts scores in descending order, stably."""
+    order = scores.detach().argsort(descending=True, stable=True)
+    matrix = torch.zeros(len(scores), len(scores), dtype=scores.dtype, device=scores.device)
+    matrix[torch.arange(len(scores), device=scores.device), order] = 1
+    return matrix
