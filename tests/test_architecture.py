@@ -25,6 +25,7 @@ LAYERS = (
     "errors",
     "choices",
     "checks",
+    "tables",
     "store",
     "maths",
     "capture",
@@ -43,7 +44,14 @@ LAYERS = (
 )
 # Results that draw themselves: these modules may import figures, but only inside a function or for
 # types.
-DRAW_THEMSELVES = ("symmetry.layer_similarity",)
+DRAW_THEMSELVES = (
+    "compare.accuracy",
+    "compare.correlation",
+    "compare.density",
+    "compare.distances",
+    "compare.statistics",
+    "symmetry.layer_similarity",
+)
 # the others would reach every layer through the package's own __init__
 FACADE_USERS = ("cli", "__main__")
 OPTIONAL = {
@@ -53,7 +61,7 @@ OPTIONAL = {
     "onnx2torch": ("catalog",),
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
-    "pandas": ("compare", "measure.signature"),
+    "pandas": ("tables", "compare", "measure.signature"),
     "dtaidistance": ("compare",),
 }
 FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve")

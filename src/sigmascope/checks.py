@@ -1,4 +1,4 @@
-"""Checks of options: one function for a choice, a whole number, a number, a share and a seed.
+"""Checks of arguments: one function for a choice, a whole number, a share, a seed, a type.
 
 Every message says what was expected, what was given, and what to pass instead.
 """
@@ -8,16 +8,18 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sigmascope.choices import OLD_VALUES, values_of
-from sigmascope.errors import OptionError
+from sigmascope.errors import InputTypeError, OptionError
 
 __all__ = [
     "OLD_NAMES",
     "check_choice",
+    "check_kind",
+    "check_mapping",
     "check_number",
     "check_seed",
     "check_share",
@@ -49,7 +51,7 @@ def check_choice(name: str, value: object, choices: Any) -> str:
     >>> check_choice("coupling", "optimal", ["optimal", "paired"])
     'optimal'
     """
-    allowed = list(choices) if isinstance(choices, Iterable) else list(values_of(choices))
+    allowed = list(values_of(choices) or choices)
     if isinstance(value, str):
         if value in allowed:
             return value
@@ -120,6 +122,41 @@ def check_seed(value: object, name: str = "seed") -> int:
         OptionError: anything else.
     """
     return check_whole(name, value, 0, LARGEST_SEED)
+
+
+def check_kind(name: str, value: object, kind: type, source: str) -> None:
+    """Raise unless an argument is of a type.
+
+    Args:
+        name: the argument, for the message.
+        value: what was given.
+        kind: what it must be.
+        source: the call that returns one.
+
+    Raises:
+        InputTypeError: another type.
+
+    >>> check_kind("x", 3, list, "f()")
+    Traceback (most recent call last):
+    sigmascope.errors.InputTypeError: x must be of type list, got int. Pass the result of f().
+    """
+    if not isinstance(value, kind):
+        raise InputTypeError(
+            f"{name} must be of type {kind.__name__}, got {type(value).__name__}. "
+            f"Pass the result of {source}."
+        )
+
+
+def check_mapping(name: str, value: object, example: str) -> None:
+    """Raise unless an argument is a mapping.
+
+    Raises:
+        InputTypeError: anything else; the message shows the example.
+    """
+    if not isinstance(value, Mapping):
+        raise InputTypeError(
+            f"{name} must be a mapping such as {example}, got {type(value).__name__}."
+        )
 
 
 def options_from(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sigmascope.capture.pooling import POOLS, SAMPLES
+from sigmascope.choices import Linkage, values_of
 from sigmascope.cli import choices, output
-from sigmascope.compare.distances import LINKAGES
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.warping import NORMALIZE
 from sigmascope.measure.companions import METRICS
@@ -80,5 +80,5 @@ def test_long_lines_are_not_broken(tmp_path: Path) -> None:
 
 
 def test_the_choices_are_those_of_the_library() -> None:
-    library = [tuple(ESTIMATORS), LINKAGES, ("all", *METRICS), NORMALIZE, tuple(POOLS), SAMPLES]
+    library = [tuple(ESTIMATORS), values_of(Linkage), ("all", *METRICS), NORMALIZE, tuple(POOLS), SAMPLES]
     assert [getattr(choices, name) for name in choices.__all__] == library

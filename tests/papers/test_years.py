@@ -10,7 +10,7 @@ import pytest
 
 from sigmascope.compare.statistics import statistics
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.figures import draw_years
+from sigmascope_papers.figures.years import draw_years
 from tests.compare.made import made, many
 
 FOUND = statistics(

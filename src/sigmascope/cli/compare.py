@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sigmascope.choices import Linkage, Normalize
 from sigmascope.cli.choices import LINKAGES, NORMALIZE
 from sigmascope.cli.output import emit, inform, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
@@ -50,8 +51,8 @@ FACTS = ("accuracy", "parameters", "flops", "depth")
 @json_option
 def compare(
     runs: tuple[str, ...],
-    normalize: str | None,
-    linkage: str,
+    normalize: Normalize | None,
+    linkage: Linkage,
     groups: int | None,
     figures: str | None,
     as_json: bool,
@@ -86,7 +87,7 @@ def _check_groups(groups: int | None, networks: int) -> None:
 
 
 def _tables(
-    runs: list[Run], normalize: str | None, linkage: str
+    runs: list[Run], normalize: Normalize | None, linkage: Linkage
 ) -> tuple[Any, Distances, Clustering | None]:
     from sigmascope.compare.distances import distances
     from sigmascope.compare.statistics import statistics
@@ -114,7 +115,7 @@ def _print(
     say("\n".join(["Nearest neighbors", "", *_neighbor_lines(found)]))
 
 
-def _draw(runs: list[Run], found: Distances, linkage: str, folder: Path) -> list[Path]:
+def _draw(runs: list[Run], found: Distances, linkage: Linkage, folder: Path) -> list[Path]:
     """Draw signatures and densities, and distances where there are any; return the files."""
     from sigmascope import figures
 
@@ -139,7 +140,7 @@ def _draw(runs: list[Run], found: Distances, linkage: str, folder: Path) -> list
 
 def _known(runs: list[Run], names: tuple[str, ...]) -> list[str]:
     """Lay out the facts that lie beside the signatures, as far as there are any."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     if not any(run.facts for run in runs):
         return []
@@ -174,7 +175,7 @@ def _neighbors(found: Distances) -> list[list[tuple[str, float]]]:
 
 
 def _neighbor_lines(found: Distances) -> list[str]:
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     every = _neighbors(found)
     columns: dict[str, list[Any]] = {"network": list(found.names)}

@@ -219,7 +219,7 @@ def _print(outcomes: list[Outcome], out: str | None) -> None:
 
 def _summary(outcomes: list[Outcome]) -> list[str]:
     """Lay out one line per network that has a signature."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     found = [outcome.signature for outcome in outcomes if outcome.signature]
     columns: dict[str, list[Any]] = {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sigmascope.compare.table import as_frame, as_lines
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.tables import as_frame, as_lines
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from sigmascope.checks import check_mapping
 from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_mapping
 from sigmascope.figures.style import (
     COLUMN,
     PAGE,

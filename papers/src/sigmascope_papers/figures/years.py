@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from sigmascope.checks import check_kind, check_mapping
 from sigmascope.compare.statistics import Statistics
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_kind, check_mapping
 from sigmascope.figures.style import (
     COLUMN,
     PAGE,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sigmascope.choices import Embedded
 from sigmascope.compare.distances import Embedding
 from sigmascope.figures import Drawn, draw_embedding
 from sigmascope_papers.chance import group_gap, numbered, p_value, silhouette
@@ -21,7 +22,7 @@ from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEM", "Plane"]
 
-READINGS = {"distances": "distances", "cophenetic": "heights of the tree"}
+READINGS: dict[Embedded, str] = {"distances": "distances", "cophenetic": "heights of the tree"}
 # By Rousseeuw's words a silhouette of up to 0.25 shows no substantial groups; by Kruskal's a stress
 # of 0.1 is fair, 0.2 poor.
 GROUPS, FAIR, POOR = 0.25, 0.1, 0.2

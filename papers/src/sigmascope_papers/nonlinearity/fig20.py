@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sigmascope.choices import Normalize
 from sigmascope.compare.distances import distances
 from sigmascope.figures import Drawn, draw_distances
 from sigmascope_papers.chance import neighbor_share, numbered, p_value
@@ -49,7 +50,7 @@ def judge(found: Trainings) -> list[Check]:
     ]
 
 
-def _nearer(found: Trainings, normalize: str | None, claim: str) -> Check:
+def _nearer(found: Trainings, normalize: Normalize | None, claim: str) -> Check:
     expected = f"smaller in {NEARLY_ALL:.0%} of pairs"
     if not found.others:
         return untried(claim, expected, "there is no network of another group")
