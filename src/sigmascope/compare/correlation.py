@@ -66,7 +66,7 @@ class Correlations(Tabular):
         from sigmascope.figures.correlations import draw_correlations
 
         rows = dict(zip(self.names, self.values.tolist(), strict=True))
-        return draw_correlations({"affinity score and …": rows}, self.metrics)
+        return draw_correlations({"with the affinity score": rows}, self.metrics)
 
     def _tables(self) -> list[Table]:
         missing = [
@@ -104,7 +104,7 @@ class FamilyCorrelations(Tabular):
         from sigmascope.figures.correlations import draw_correlations
 
         rows = dict(zip(self.families, self.mean.tolist(), strict=True))
-        return draw_correlations({"mean of the networks": rows}, self.metrics)
+        return draw_correlations({"mean over the networks": rows}, self.metrics)
 
     def _tables(self) -> list[Table]:
         return [self._table()]

@@ -52,7 +52,7 @@ def judge(found: Plane) -> list[Check]:
     return [check for of in READINGS for check in _checks(of, found)]
 
 
-def _checks(of: str, found: Plane) -> list[Check]:
+def _checks(of: Embedded, found: Plane) -> list[Check]:
     reading = READINGS[of]
     claim, expected = (
         f"groups separate in the plane, by {reading}",
