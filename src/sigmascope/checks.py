@@ -8,7 +8,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+from os.path import commonprefix
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -25,6 +28,7 @@ __all__ = [
     "check_share",
     "check_whole",
     "options_from",
+    "suggestion",
 ]
 
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
@@ -57,10 +61,35 @@ def check_choice(name: str, value: object, choices: Any) -> str:
             return value
         if OLD_VALUES.get(value) in allowed:
             return OLD_VALUES[value]
-    near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+    guess = suggestion(value, allowed) if isinstance(value, str) else ""
     listing = ", ".join(repr(choice) for choice in allowed)
     raise OptionError(f"{name}={value!r:.80} is not a valid choice.{guess} Choose from {listing}.")
+
+
+def suggestion(value: str, known: Iterable[str], *, most: int = 1, before: str = "") -> str:
+    """Return a question with the nearest known names, or an empty text.
+
+    Args:
+        value: what was given.
+        known: the names to choose from.
+        most: how many to suggest at most.
+        before: put before each suggested name.
+
+    >>> suggestion("resnet21", ["resnet18", "resnet20", "resnet32"], most=2)
+    " Did you mean 'resnet20' or 'resnet18'?"
+    """
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(value, names, n=len(names) or 1)
+    nearest = sorted(near, key=lambda name: _remoteness(name, value))[:most]
+    return f" Did you mean {' or '.join(repr(before + name) for name in nearest)}?" * bool(near)
+
+
+def _remoteness(name: str, value: str) -> tuple[float, int, int]:
+    """Return what sorts names: unlike letters, a short common beginning, numbers far apart."""
+    ratio = difflib.SequenceMatcher(None, name, value).ratio()
+    numbers = zip_longest(*(map(int, re.findall(r"[0-9]+", text)) for text in (name, value)))
+    apart = sum(abs((one or 0) - (other or 0)) for one, other in numbers)
+    return -ratio, -len(commonprefix([name, value])), apart
 
 
 def check_whole(name: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
