@@ -80,5 +80,12 @@ def test_long_lines_are_not_broken(tmp_path: Path) -> None:
 
 
 def test_the_choices_are_those_of_the_library() -> None:
-    library = [tuple(ESTIMATORS), values_of(Linkage), ("all", *METRICS), NORMALIZE, tuple(POOLS), SAMPLES]
+    library = [
+        tuple(ESTIMATORS),
+        values_of(Linkage),
+        ("all", *METRICS),
+        NORMALIZE,
+        tuple(POOLS),
+        SAMPLES,
+    ]
     assert [getattr(choices, name) for name in choices.__all__] == library

@@ -52,7 +52,6 @@ def demo(out: str, as_json: bool) -> None:
         for name, found in zip(("with residual connections", "without"), findings, strict=True):
             say(
                 f"{name:>25}: inside a block {found.inside:.3f}, at its end {found.after:.3f}; "
-                f"modes {found.modes[0]:.2f} and {found.modes[1]:.2f}; "
                 f"the end scores higher in {100 * found.separation:.0f} % of pairs"
             )
         say(MORAL)
