@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sigmascope.errors import InputTypeError
-from sigmascope.figures.similarity import draw_similarity
+from sigmascope.figures.similarity_map import draw_similarity
 from sigmascope.figures.style import PAGE, new_figure
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 

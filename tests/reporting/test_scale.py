@@ -1,8 +1,7 @@
-"""Sixty networks of 50 to 260 sites: quick to compare, small to send, smooth to use."""
+"""Sixty networks of 50 to 260 sites: small to send, and nothing is redrawn needlessly."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -12,48 +11,35 @@ from tests.reporting.conftest import Open
 from tests.reporting.examples import example, residual_paths, survey
 
 SIXTY = survey()
-# Moves over the chart in steps that a hand makes. What it takes to answer and lay the answer out,
-# and until it is painted.
-HOVER = """async (selector) => {
-  const stage = document.querySelector(selector), svg = stage.querySelector("svg"), box = svg.getBoundingClientRect();
-  const painted = () => new Promise((done) => requestAnimationFrame(() => {
-    const channel = new MessageChannel();
-    channel.port1.onmessage = done;
-    channel.port2.postMessage(null);
-  }));
-  const answered = [], seen = [];
+# Moves over the chart in steps that a hand makes: how often a note was shown, and how often the
+# chart itself, with its thousands of points, was changed.
+HOVER = """(selector) => {
+  const stage = document.querySelector(selector);
+  const svg = stage.querySelector("svg.plot");
+  const box = svg.getBoundingClientRect();
+  const observer = new MutationObserver(() => {});
+  observer.observe(svg, { subtree: true, childList: true, attributes: true });
   let shown = 0;
   for (let step = 0; step < 120; step += 1) {
     const clientX = box.left + 60 + ((step * 37) % (box.width - 90));
     const clientY = box.top + 60 + ((step * 23) % (box.height - 130));
-    const begun = performance.now();
-    svg.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY, bubbles: true, pointerType: "mouse" }));
-    stage.querySelector(".tip").getBoundingClientRect();
-    answered.push(performance.now() - begun);
+    svg.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY, bubbles: true }));
     shown += stage.querySelectorAll(".tip.shown").length;
-    await painted();
-    seen.push(performance.now() - begun);
   }
-  for (const times of [answered, seen]) times.sort((a, b) => a - b);
-  return [answered[114], seen[60], shown];
+  return [shown, observer.takeRecords().length];
 }"""
+# Sorts the table and chooses one more network: how many rows are new.
 CLICKS = """() => {
-  const time = (part) => {
-    const begun = performance.now();
-    part.click();
-    document.body.getBoundingClientRect();
-    return performance.now() - begun;
-  };
-  const sort = document.querySelectorAll("#network-table button")[3];
-  return [time(document.querySelector(".pick input:not(:checked)")), time(sort)];
+  const rows = new Set(document.querySelectorAll("#network-table tr"));
+  document.querySelectorAll("#network-table button")[3].click();
+  document.querySelector(".pick input:not(:checked)").click();
+  return [...document.querySelectorAll("#network-table tr")].filter((row) => !rows.has(row)).length;
 }"""
 
 
-def test_page_is_small_and_soon_written(tmp_path: Path) -> None:
+def test_page_is_small(tmp_path: Path) -> None:
     assert min(map(len, SIXTY)) >= 50
-    start = time.perf_counter()
     path = report(SIXTY, tmp_path / "report.html")
-    assert time.perf_counter() - start < 10
     assert path.stat().st_size < LARGEST
     assert b'"companionsLeftOut":false' in path.read_bytes()
 
@@ -67,18 +53,16 @@ def test_companion_metrics_go_first_when_room_is_scarce(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chart", ["#signature-chart", "#distance-chart .stage", "#density-chart"])
-def test_hover_answers_at_once(chart: str, open_report: Open) -> None:
+def test_hover_does_not_redraw_the_chart(chart: str, open_report: Open) -> None:
     page = open_report(SIXTY)
     page.locator(chart).scroll_into_view_if_needed()
-    nearly_all_answered, half_painted, shown = page.evaluate(HOVER, chart)
+    shown, redrawn = page.evaluate(HOVER, chart)
     assert shown > 20
-    assert nearly_all_answered < 50  # milliseconds
-    assert half_painted < 50
+    assert redrawn == 0
 
 
-def test_everything_else_answers_soon(open_report: Open) -> None:
+def test_sorting_and_choosing_keep_the_rows(open_report: Open) -> None:
     page = open_report(SIXTY)
-    took = page.evaluate(CLICKS)
-    assert max(took) < 1000
+    assert page.evaluate(CLICKS) == 0
     assert page.locator("#signature-chart [data-mark=dot]").count() == 4
     assert page.locator("#distance-chart [data-mark=cell] rect").count() == 3600

@@ -17,7 +17,7 @@ from sigmascope.figures.distances import draw_distances
 from sigmascope.figures.drawn import Drawn, save
 from sigmascope.figures.embedding import draw_embedding
 from sigmascope.figures.signature import draw_signature, draw_signatures
-from sigmascope.figures.similarity import draw_similarity
+from sigmascope.figures.similarity_map import draw_similarity
 from sigmascope.figures.statistics import draw_statistics
 from sigmascope.figures.style import new_figure, styled
 from sigmascope.figures.tree import draw_tree

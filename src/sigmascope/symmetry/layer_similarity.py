@@ -105,7 +105,7 @@ class LayerSimilarity:
     def plot(self) -> Drawn:
         """Draw the matrix; see `sigmascope.figures.draw_similarity`."""
         # results know how they are drawn, and only when asked
-        from sigmascope.figures.similarity import draw_similarity
+        from sigmascope.figures import draw_similarity
 
         return draw_similarity(self)
 
