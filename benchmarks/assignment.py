@@ -70,7 +70,7 @@ def hard_cost(n: int, rank: int, noise: float, threshold: float, *, seed: int = 
 
 
 def measure(n: int, family: str) -> Row:
-    """Time the three on the same matrix, taking turns, so that a busy machine is busy for all of them."""
+    """Time the three on the same matrix in turns, so that load affects all of them alike."""
     cost = hard_cost(n, *FAMILIES[family])
     solved = np.ones((n, n))
     solved[np.arange(n), np.random.default_rng(0).permutation(n)] = 0

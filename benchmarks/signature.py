@@ -71,7 +71,7 @@ def small_network() -> nn.Module:
 
 
 def peak(task: str) -> float:
-    """Run a task of `TASKS` in a process of its own and return the growth of its peak memory, in MiB."""
+    """Run a task of `TASKS` in its own process and return its peak memory growth in MiB."""
     found = subprocess.run(
         [sys.executable, __file__, "task", task], check=True, capture_output=True, text=True
     )

@@ -25,7 +25,7 @@ from workload import photographs
 
 import sigmascope as sg
 from sigmascope.maths.kernels import PRODUCT, TILE
-from sigmascope.symmetry.streaming import Kernel
+from sigmascope.symmetry.cka_similarity import Kernel
 
 NETWORKS = ("sigmascope/myrtle:1", "sigmascope/myrtle:2")
 # Name -> the layer of the Myrtle CNN; the channels of both networks side by side where one has too
@@ -76,7 +76,7 @@ def textbook_row(x: Tensor, row: int) -> Tensor:
 
 
 def bare_products(x: Tensor) -> None:
-    """Multiply all tiles that a kernel needs, with the same sizes, and do nothing with the results."""
+    """Multiply all tiles that a kernel needs and discard the results."""
     place = "cuda" if x.is_cuda else "cpu"
     n, channels = x.shape[:2]
     tile = min(TILE[place], n)

@@ -26,7 +26,7 @@ DTYPES = ("float32", "float64")
 
 
 def task(dtype: str, samples: int, channels: int) -> Callable[[], object]:
-    """Compare features (n, c, 32, 32) with others, made of noise, since only their size matters here."""
+    """Compare random features (n, c, 32, 32); only their size matters here."""
     generator = torch.Generator().manual_seed(0)
     kind = getattr(torch, dtype)
     x, y = (

@@ -36,7 +36,7 @@ PHOTOGRAPHS = replace(
 
 @dataclass(frozen=True)
 class Record:
-    """The signature of a trained network, and those of the same network with other random weights."""
+    """Signatures of a trained network and of the same network with random weights."""
 
     network: Trained
     after: sg.Signature

@@ -165,52 +165,52 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "covariance, near": (
         score(covariance="ledoit_wolf"),
         OptionError,
-        "Did you mean 'ledoit-wolf'.*Choose one of",
+        "Did you mean 'ledoit-wolf'.*Choose from",
     ),
     "covariance, case": (
         score(covariance="Unbiased"),
         OptionError,
-        "Did you mean 'unbiased'.*Choose one of",
+        "Did you mean 'unbiased'.*Choose from",
     ),
     "covariance, far": (
         score(covariance="oas"),
         OptionError,
-        "^covariance='oas' is not known. Choose one of 'ledoit-wolf', 'un",
+        "^covariance='oas' is not a valid choice. Choose from 'ledoit-wolf', 'un",
     ),
     "covariance, list": (
         score(covariance=["unbiased"]),
         OptionError,
-        r"covariance=\['unbiased'\] is not known. Choose",
+        r"covariance=\['unbiased'\] is not a valid choice. Choose",
     ),
     "covariance, none": (
         score(covariance=None),
         OptionError,
-        "covariance=None is not known. Choose",
+        "covariance=None is not a valid choice. Choose",
     ),
     "covariance, map": (
         lambda: sg.affine_map(GOOD, GOOD, covariance="plain"),
         OptionError,
-        "='plain' is not known.*Choose",
+        "='plain' is not a valid choice.*Choose",
     ),
     "degenerate, near": (
-        score(degenerate="release"),
+        score(degenerate="publish"),
         OptionError,
-        "Did you mean 'released'.*Choose one of 'nan', 'released'",
+        "Did you mean 'published'.*Choose from 'nan', 'published'",
     ),
     "degenerate, float": (
         score(degenerate=math.nan),
         OptionError,
-        "degenerate=nan is not known. Choose one of 'nan'",
+        "degenerate=nan is not a valid choice. Choose from 'nan'",
     ),
     "coupling, near": (
         score(coupling="pair"),
         OptionError,
-        "Did you mean 'paired'.*Choose one of 'optimal', 'paired'",
+        "Did you mean 'paired'.*Choose from 'optimal', 'paired'",
     ),
     "coupling, true": (
         score(coupling=True),
         OptionError,
-        "coupling=True is not known. Choose one of 'optimal'",
+        "coupling=True is not a valid choice. Choose from 'optimal'",
     ),
     "option of many": (
         lambda: sg.affinities([], coupling="optimum"),
@@ -369,8 +369,8 @@ def test_output_without_variance(case: str, kind: Callable[[np.ndarray], Any]) -
             r"the output hardly varies: its mean variance \S+ is not above eps \S+", result.reason
         )
         assert result.reason in repr(result)
-        released = sg.affinity(
-            kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="released"
+        published = sg.affinity(
+            kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="published"
         )
-        assert (released.degenerate, released.reason) == (True, "")
-        assert float(released) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(released) < 1
+        assert (published.degenerate, published.reason) == (True, "")
+        assert float(published) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(published) < 1

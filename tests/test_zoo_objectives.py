@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
@@ -207,7 +208,6 @@ def test_views_are_images_and_differ(objectives: ModuleType) -> None:
 
 
 def test_a_probe_is_logistic_regression(objectives: ModuleType) -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
     images, labels = pictures(2000)
     images += torch.randn(images.shape, generator=torch.Generator().manual_seed(2))
     torch.manual_seed(0)
@@ -227,7 +227,7 @@ def test_a_probe_is_logistic_regression(objectives: ModuleType) -> None:
             (model(images).argmax(1) == labels)[1500:].double().mean(),
         )
     scaled = ((x - x[:1500].mean(0)) / x[:1500].std(0).clamp_min(1e-6)).double().numpy()
-    reference = linear.LogisticRegression(C=1e5 / 3000, max_iter=2000, tol=1e-6).fit(
+    reference = LogisticRegression(C=1e5 / 3000, max_iter=2000, tol=1e-6).fit(
         scaled[:1500], labels[:1500].numpy()
     )
     assert float(right) == pytest.approx(

@@ -65,7 +65,7 @@ def augmented(images: Tensor, recipe: Recipe) -> Tensor:
 
 
 def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Return (1, 3, 1, 1), filled on the device: nothing is copied to it while a step is captured."""
+    """Return (1, 3, 1, 1), filled on the device, so that a captured step copies nothing."""
     return torch.stack([torch.full((), value, device=device) for value in values]).view(1, 3, 1, 1)
 
 
@@ -80,7 +80,7 @@ def _factors(n: int, channels: int, spread: float, device: torch.device) -> Tens
 
 
 def recolored(images: Tensor) -> Tensor:
-    """Change brightness, contrast and the channels of every image at random; one in five becomes gray."""
+    """Jitter brightness, contrast and channels of every image; one in five becomes gray."""
     (black, white), n, device = _range(images), len(images), images.device
     pixels = (images - black) * _factors(n, 1, 0.4, device) * _factors(n, 3, 0.3, device)
     middle = pixels.mean(dim=(1, 2, 3), keepdim=True)

@@ -45,7 +45,7 @@ def halved(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pack(recipe: Path, data: dict[str, Tensor]) -> dict[str, dict[str, object]]:
-    """Pack the weights of one run, at the end and at the start, and return their entries of the index."""
+    """Pack the final and initial weights of one run and return their index entries."""
     entry = json.loads(recipe.read_text())
     entries = {}
     for suffix in ("", "-init", *(f"-e{epoch}" for epoch in (1, 3, 10, 30))):
@@ -111,7 +111,7 @@ def embed(folder: Path) -> None:
 
 
 def table() -> str:
-    """Return the networks of the index as a table, with the accuracies of their seeds after training."""
+    """Return the networks of the index as a table, with the accuracy of each seed."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for entry in json.loads(INDEX.read_text()).values():
         if entry["checkpoint"] == "end":

@@ -1,4 +1,4 @@
-"""How the networks of the zoo are trained: one row for each network that needs a recipe of its own."""
+"""How the networks of the zoo are trained: one row per network with its own recipe."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Job:
 
 
 def planned(text: str, epochs: int | None = None) -> Job:
-    """Return the job that `NAME` or `NAME:SEED` asks for, with its recipe, or with other `epochs`."""
+    """Return the job for `NAME` or `NAME:SEED`, with its recipe or with other `epochs`."""
     name, _, seed = text.partition(":")
     if name not in NETWORKS:
         raise SystemExit(f"{text}: there is no network {name!r}; choose from {', '.join(NETWORKS)}")

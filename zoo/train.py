@@ -103,7 +103,7 @@ class Progress:
         return round(self.seconds_before + time.monotonic() - self.started, 1)
 
     def save(self) -> None:
-        """Write the partial file: under another name first, so that it is whole whenever it is there."""
+        """Write the partial file under a temporary name first, so that it is always complete."""
         held = {"epoch": self.epoch, "seconds": self.seconds, "log": self.log}
         new = self.partial.with_name(f"{self.partial.name}.new")
         torch.save({"run": self.run, "state": self.trainer.state(), **held}, new)
@@ -111,7 +111,7 @@ class Progress:
         self.saved = time.monotonic()
 
     def add(self, loss: float, accuracy: float) -> None:
-        """Add a line to the log; lines that an interrupted run wrote after its last partial file go."""
+        """Add a line to the log and drop lines written after the last partial file."""
         self.log.append(
             {"epoch": self.epoch, "loss": loss, "accuracy": accuracy, "seconds": self.seconds}
         )

@@ -83,7 +83,7 @@ class Trainer:
                     held[key] = wanted[key].to(self.device, copy=True)
                 elif key in wanted:
                     held[key].copy_(wanted[key])
-                else:  # the state of an optimizer that has made no step: all its tensors begin at zero
+                else:  # an optimizer before its first step: all its tensors are zero
                     held[key].zero_()
         for name, generator in self.generators.items():
             generator.set_state(state["generators"][name])
@@ -113,7 +113,7 @@ class Trainer:
         return float(self.loss) / self.steps_per_epoch
 
     def finish(self) -> None:
-        """Make the network, after its last epoch, one that names classes, if its objective was another."""
+        """Turn the network into a classifier after its last epoch, if its objective was another."""
         self.objective.finish(self.model, self.images, self.labels)
 
     def step(self) -> None:

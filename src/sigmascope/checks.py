@@ -10,8 +10,8 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
-from os.path import commonprefix
+from itertools import takewhile, zip_longest
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -32,7 +32,12 @@ __all__ = [
 ]
 
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
-    {"normalise": "normalize", "normaliser": "normalizer", "regulariser": "regularizer"}
+    {
+        "at": "site",
+        "normalise": "normalize",
+        "normaliser": "normalizer",
+        "regulariser": "regularizer",
+    }
 )
 """Options of earlier versions and of stored files -> what they are called now."""
 
@@ -89,7 +94,8 @@ def _remoteness(name: str, value: str) -> tuple[float, int, int]:
     ratio = difflib.SequenceMatcher(None, name, value).ratio()
     numbers = zip_longest(*(map(int, re.findall(r"[0-9]+", text)) for text in (name, value)))
     apart = sum(abs((one or 0) - (other or 0)) for one, other in numbers)
-    return -ratio, -len(commonprefix([name, value])), apart
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(name, value, strict=False))
+    return -ratio, -len(list(alike)), apart
 
 
 def check_whole(name: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
@@ -120,14 +126,13 @@ def check_number(
     >>> check_number("rate", 0.1)
     0.1
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         number = float(value)
         if (number > minimum if strict else number >= minimum) and number < below:
             return number
+    lower = f" {'>' if strict else '>='} {minimum:g}" if minimum > -math.inf else " that is finite"
     upper = "" if below == math.inf else f" and < {below:g}"
-    raise OptionError(
-        f"{name} must be a number {'>' if strict else '>='} {minimum:g}{upper}, got {value!r:.80}."
-    )
+    raise OptionError(f"{name} must be a number{lower}{upper}, got {value!r:.80}.")
 
 
 def check_share(name: str, value: object) -> float:

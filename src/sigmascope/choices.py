@@ -68,6 +68,9 @@ FrontMode = Literal["train", "eval"]
 Averaging = Literal["exponential", "cumulative"]
 Selection = Literal["validation", "test"]
 
+# Dissection
+Side = Literal["output", "input"]
+
 OLD_VALUES: Mapping[str, str] = MappingProxyType({"released": "published"})
 """Values of earlier versions and of stored files -> what they are called now."""
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was, plain_path, randomness_kept, unwrapped
+from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
 from sigmascope.errors import InputTypeError, NetworkError
 
 
@@ -105,6 +105,7 @@ def test_a_plain_network_is_itself() -> None:
     assert unwrapped(model) is model
 
 
+@pytest.mark.slow
 def test_a_compiled_network_is_its_original() -> None:
     model = network()
     assert unwrapped(torch.compile(model, backend="eager")) is model
@@ -181,7 +182,7 @@ def test_a_network_in_training_is_left_as_it_was(fail: type[BaseException] | Non
     buffers = dict(model.named_buffers())
     before, rng = state(model), random_state()
     try:
-        with left_as_it_was(model, mode="as-is"):
+        with preserve_state(model, mode="as-is"):
             assert model.training
             assert not model.frozen.training
             assert not torch.is_grad_enabled()
@@ -211,7 +212,7 @@ def test_evaluation_mode(fail: type[BaseException] | None) -> None:
     x = torch.randn(8, 4)
     before, rng = state(model), random_state()
     try:
-        with left_as_it_was(model, mode="eval"):
+        with preserve_state(model, mode="eval"):
             assert not any(module.training for module in model.modules())
             assert torch.equal(model(x), model(x))
             if fail:
@@ -227,14 +228,14 @@ def test_methods_that_switch_modes_are_not_called() -> None:
     model = Stubborn()
     with pytest.raises(AssertionError, match="train was called"):
         model.eval()  # the control
-    with left_as_it_was(model, mode="eval"):
+    with preserve_state(model, mode="eval"):
         assert not model.training
 
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_switch_for_gradients_is_put_back(enabled: bool) -> None:
     with torch.set_grad_enabled(enabled):
-        with left_as_it_was(network(), mode="eval"):
+        with preserve_state(network(), mode="eval"):
             assert not torch.is_grad_enabled()
         assert torch.is_grad_enabled() is enabled
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture import activations
 from sigmascope.capture.activations import register_activation
-from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.record import Call, recording
 
 Site = tuple[str, int, str]
@@ -684,7 +684,7 @@ def test_compiled_networks_are_seen_through_their_originals(
     model = build()
     network, x = unwrapped(model), torch.randn(3, 4)
     before = hooks(network)
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         seen, output = watched(network, x)
     assert seen.sites == sites
     assert hooks(network) == before

@@ -66,7 +66,7 @@ def test_sizes_and_signatures(name: str) -> None:
     assert sum(parameter.numel() for parameter in network.parameters()) == parameters
     coverage = sg.signature(network, images()).coverage
     assert (coverage.seen, coverage.scored, coverage.failed) == (activations, activations, 0)
-    assert (coverage.skipped, coverage.silent) == ((), ())
+    assert (coverage.skipped, coverage.never_called) == ((), ())
     assert f"sigmascope/{name}" in model_names()["sigmascope"]
 
 

@@ -281,8 +281,7 @@ def test_a_name_without_an_owner_is_a_type(
 
     monkeypatch.setattr(module, "unreachable", asked)
     with pytest.raises(
-        sg.OptionError,
-        match=r"hf/brt is neither a type .* Did you mean 'hf/bert'.*hf/OWNER/NAME",
+        sg.OptionError, match=r"hf/brt is neither a type .* Did you mean 'hf/bert'.*hf/OWNER/NAME"
     ):
         model("hf/brt", weights=weights)
 

@@ -73,11 +73,10 @@ def test_without_a_connection_the_answer_comes_at_once(
     session = Session(ConnectionError("no route"))
     monkeypatch.setattr(module._library().utils, "get_session", lambda: session)
     optional("timm")
-    start = time.perf_counter()
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits to try again"))
     with pytest.raises(sg.InputError, match=match) as caught:
         model(name)
     assert str(hub_cache()) in str(caught.value)
-    assert time.perf_counter() - start < 10
     assert len(session.asked) == 1
 
 

@@ -152,7 +152,7 @@ def test_what_has_no_score_is_left_out_and_told(folder: Path) -> None:
 def test_more_groups_than_networks(folder: Path) -> None:
     result = run("compare", folder, "--groups", "4")
     assert result.exit_code == 2
-    assert "--groups 4 is more than there are networks: 3." in result.stderr
+    assert "--groups 4 exceeds the number of networks, 3." in result.stderr
 
 
 def test_files_of_others_are_told(folder: Path) -> None:
@@ -190,8 +190,8 @@ def test_report_replaces_nothing_but_pages(folder: Path, content: bytes) -> None
     result = run("report", folder, "-o", folder / "page.html")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {folder}/page.html is there and is no page of sigmascope. Give another name "
-        "with -o, or remove it first.\n"
+        f"Error: {folder}/page.html exists and is not a report. Pass another name with -o, or "
+        "remove it first.\n"
     )
     assert (folder / "page.html").read_bytes() == content
 
@@ -201,7 +201,7 @@ def test_report_never_replaces_its_input(folder: Path, signatures: list[Signatur
     for target in (folder / "alpha.json", folder / "manifest.json", folder / "new.JSON"):
         result = run("report", folder, "-o", target)
         assert result.exit_code == 2
-        assert f"{target} ends like a signature" in result.stderr
+        assert f"{target} is the name of a signature file" in result.stderr
     odd = signatures[0].save(folder / "alpha.signature")
     assert run("report", odd, "-o", odd).exit_code == 1
     odd.unlink()
@@ -258,7 +258,7 @@ def test_report_keeps_the_facts_of_namesakes_apart(tmp_path: Path) -> None:
 def test_report_cannot_replace_a_folder(folder: Path) -> None:
     result = run("report", folder, "-o", folder)
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {folder} is a folder. Give the name of a file in it.\n"
+    assert result.stderr == f"Error: {folder} is a directory. Pass the name of a file in it.\n"
 
 
 def test_a_damaged_file_is_named(folder: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import sigmascope as sg
-from sigmascope.runs.folder import claimed, place_of
-from sigmascope.store import encode
+from sigmascope.runs.folder import files_of
+from sigmascope.store import claim, encode
 from tests.cli.running import document, run
 from tests.runs.tiny import names_in
 
@@ -39,11 +39,11 @@ def test_a_file_has_its_facts_beside_it_and_replaces_no_other(tmp_path: Path) ->
     result = run("measure", names[0], *DATA, "-o", tmp_path / "mine.json")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}/mine.json is there and holds no signature of sigmascope. Choose "
-        "another name, or remove it first.\n"
+        f"Error: {tmp_path}/mine.json exists and is not a signature file. Choose another name, or "
+        "remove it first.\n"
     )
     assert (tmp_path / "mine.json").read_text() == "{}"
-    assert "measured anew" in run("measure", "--help").stdout
+    assert "is measured again" in " ".join(run("measure", "--help").stdout.split())
 
 
 def test_options_reach_the_library(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_another_request_is_refused(tmp_path: Path) -> None:
     result = run("measure", *names, *DATA, "--seed", "1", "-o", tmp_path / "runs")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}/runs belongs to another request: options.seed is 0 there and 1 here. "
-        "Ask for the same, or choose another folder.\n"
+        f"Error: {tmp_path}/runs belongs to another run: options.seed is 0 there and 1 here. "
+        "Use the same settings, choose another path, or remove it first.\n"
     )
 
 
@@ -160,12 +160,12 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     result = run("measure", name, *DATA, "-o", tmp_path)
     assert result.exit_code == 1
-    assert "holds other things, such as networks.py" in result.stderr
+    assert "contains other files, such as networks.py" in result.stderr
     assert [path for path in sorted(tmp_path.iterdir()) if not path.name.startswith(".")] == before
 
 
 def test_shards(tmp_path: Path) -> None:
-    names = names_in(tmp_path, "conv", "wide", "slow")
+    names = names_in(tmp_path, "conv", "wide", "held")
     for index, found in ((1, 2), (2, 1), (3, 0)):
         shard = f"{index}/{3 if index == 3 else 2}"
         result = run("measure", *names, *DATA, "-o", tmp_path / "runs", "--shard", shard)
@@ -176,7 +176,7 @@ def test_shards(tmp_path: Path) -> None:
 
 def test_a_network_in_other_hands_is_told(tmp_path: Path) -> None:
     names = names_in(tmp_path, "conv", "wide")
-    with claimed(place_of(tmp_path / "runs", names[0]).lock):
+    with claim(files_of(tmp_path / "runs", names[0]).lock):
         result = run("measure", *names, *DATA, "-o", tmp_path / "runs")
     assert result.exit_code == 3
     assert f"Note: another process is measuring {names[0]}." in result.stderr

@@ -1,6 +1,4 @@
-"""What reaches a terminal: colors only there, never against NO_COLOR, and nothing that a stranger
-wrote.
-"""
+"""What reaches a terminal: colors only there, never with NO_COLOR, no control characters."""
 
 from __future__ import annotations
 
@@ -10,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.capture.pooling import POOLS, SAMPLES
-from sigmascope.choices import Linkage, values_of
-from sigmascope.cli import choices, output
-from sigmascope.maths.covariance import ESTIMATORS
-from sigmascope.maths.warping import NORMALIZE
-from sigmascope.measure.companions import METRICS
+from sigmascope.cli import output
 from tests.cli.running import document, run
 from tests.compare.made import made
 
@@ -26,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 def on_terminal(patch: pytest.MonkeyPatch) -> Terminal:
-    """Make standard error a terminal; within the test, since pytest sets it anew after the fixtures."""
+    """Make standard error a terminal; in the test, since pytest replaces it after the fixtures."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
         patch.delenv(name, raising=False)
     patch.setenv("TERM", "xterm-256color")
@@ -77,15 +70,3 @@ def test_names_of_strangers_cannot_steer_a_terminal(tmp_path: Path) -> None:
 def test_long_lines_are_not_broken(tmp_path: Path) -> None:
     path = made("n" * 300, [0.5]).save(tmp_path / "made.json")
     assert "n" * 300 in run("show", path, COLUMNS="20").stdout
-
-
-def test_the_choices_are_those_of_the_library() -> None:
-    library = [
-        tuple(ESTIMATORS),
-        values_of(Linkage),
-        ("all", *METRICS),
-        NORMALIZE,
-        tuple(POOLS),
-        SAMPLES,
-    ]
-    assert [getattr(choices, name) for name in choices.__all__] == library

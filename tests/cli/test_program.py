@@ -61,17 +61,17 @@ def test_version() -> None:
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = (
         "print({'torch', 'numpy', 'scipy', 'matplotlib', 'rich'} & set(sys.modules), "
-        "time.process_time())"
+        "len(sys.modules))"
     )
     code = (
-        "import sys, time\nfrom sigmascope.cli import main\ntry:\n    "
+        "import sys\nfrom sigmascope.cli import main\ntry:\n    "
         f"main({arguments})\nfinally:\n    {heavy}"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.startswith("Usage:")
-    loaded, seconds = done.stdout.splitlines()[-1].split()
+    loaded, count = done.stdout.splitlines()[-1].split()
     assert loaded == "set()"
-    assert float(seconds) < 0.6  # 0.07 on an idle machine
+    assert int(count) < 400
 
 
 def test_the_package_runs_as_a_module() -> None:
@@ -105,14 +105,17 @@ def test_the_package_runs_as_a_module() -> None:
         (["measure", "a/b", "--data", "embedded", "--batch-size", "0"], "0 is not in the range"),
         (
             ["measure", "a/b", "--data", "embedded", "--shard", "3/2", "-o", "r"],
-            "'3/2' is no shard. Write I/N",
+            "'3/2' is not a shard. Write I/N",
         ),
-        (["measure", "a/b", "--data", "embedded", "--shard", "1", "-o", "r"], "'1' is no shard"),
-        (["measure", "a/b", "--data", "embedded", "--shard", "1/2"], "--shard needs a folder"),
-        (["measure", "a/b", "a/b", "--data", "embedded"], "a/b is named twice"),
+        (["measure", "a/b", "--data", "embedded", "--shard", "1", "-o", "r"], "'1' is not a shard"),
+        (
+            ["measure", "a/b", "--data", "embedded", "--shard", "1/2"],
+            "--shard needs a shared directory",
+        ),
+        (["measure", "a/b", "a/b", "--data", "embedded"], "a/b is listed twice"),
         (
             ["measure", "a/b", "a/c", "--data", "embedded", "-o", "x.json"],
-            "there are 2 networks. Give a folder",
+            "there are 2 networks. Pass a directory",
         ),
         (
             ["measure", "a/b", "a/c", "--data", "embedded", "--weights", "w.pt"],
@@ -146,7 +149,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
         ),
         (
             ["measure", "sigmascope/resnet20", "--data", "embedded", "--weights", "w.pt"],
-            "weights='w.pt' is no file",
+            "weights='w.pt' does not exist",
         ),
     ],
 )
@@ -197,7 +200,7 @@ def test_a_reader_may_go_away(
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    code = process.wait(60)
+    code = process.wait(600)
     assert process.stderr.read() == ""
     process.stderr.close()
     assert code == 141
@@ -212,7 +215,7 @@ def test_a_reader_may_have_enough(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stdout.readline().startswith("network")
     process.stdout.close()
-    assert process.wait(60) == 141
+    assert process.wait(600) == 141
     assert process.stderr.read() == ""
     process.stderr.close()
 

@@ -1,6 +1,4 @@
-"""`sigmascope stitch -o`: the same command shows a finished stitch again, and no other one replaces
-it.
-"""
+"""`sigmascope stitch -o`: the same command shows a finished stitch again; no other replaces it."""
 
 from __future__ import annotations
 
@@ -11,7 +9,9 @@ import pytest
 import torch
 
 import sigmascope as sg
+from sigmascope.cli.stitch_file import files_for
 from sigmascope.errors import ResumeError
+from sigmascope.store import claim, read_features, write_features
 from tests.cli.running import document, run
 from tests.cli.stitchable import NETWORKS, SHORT, SOURCE
 
@@ -63,7 +63,8 @@ def test_the_same_run_is_shown_again(
         (("--data", "cifar100"), "data is 'cifar10' there and 'cifar100' here"),
         (("--data-root", "data"), "data_root is None there and 'data' here"),
         (("--augment", "none"), "augment is 'flip-shift' there and 'none' here"),
-        (("--at", "2"), "at is '3' there and '2' here"),
+        (("--at", "2"), "site is '3' there and '2' here"),
+        (("--site", "2"), "site is '3' there and '2' here"),
         (("--style", "conv"), "style is 'auto' there and 'conv' here"),
     ],
 )
@@ -74,7 +75,9 @@ def test_another_run_is_refused(
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("Error: kept.json belongs to another run: ")
     assert told in result.stderr
-    assert result.stderr.endswith(". Ask for the same, choose another name, or remove it first.\n")
+    assert result.stderr.endswith(
+        ". Use the same settings, choose another path, or remove it first.\n"
+    )
     assert contents(files) == finished
     assert run(*COMMAND, *more, "--json", "-o", "other.json").exit_code == (
         told.startswith("data is")
@@ -117,7 +120,7 @@ def test_tensors_alone_are_not_replaced_by_another_run(
     result = run(*COMMAND, "--seed", "1")
     assert result.exit_code == 1
     assert result.stderr.startswith(
-        "Error: kept.safetensors belongs to another run: seed is 0 there and 1 here. Ask"
+        "Error: kept.safetensors belongs to another run: seed is 0 there and 1 here. Use"
     )
     assert contents(files) == {"kept.safetensors": finished["kept.safetensors"]}
     (files / "kept.safetensors").unlink()
@@ -133,7 +136,7 @@ def test_tensors_of_unknown_origin_are_not_replaced(
     before = contents(files)
     result = run(*COMMAND)
     assert result.exit_code == 1
-    assert "kept.safetensors holds a stitch that does not say which run it is of" in result.stderr
+    assert "kept.safetensors does not say which run its stitch belongs to" in result.stderr
     assert contents(files) == before
 
 
@@ -142,7 +145,7 @@ def test_another_kind_of_device_is_another_run(
 ) -> None:
     """Random numbers differ between them; which of several GPUs it is does not matter."""
     monkeypatch.setattr(
-        "sigmascope.runs.survey.checked_device", lambda name: torch.device("cuda", 1)
+        "sigmascope.runs.measuring.checked_device", lambda name: torch.device("cuda", 1)
     )
     result = run(*COMMAND)
     assert result.exit_code == 1
@@ -160,8 +163,8 @@ def test_a_stitch_of_unknown_origin_is_not_replaced(
     result = run(*COMMAND)
     assert result.exit_code == 1
     assert (
-        "holds a stitch that does not say which run it is of. Choose another name, or remove "
-        "it first." in result.stderr
+        "does not say which run its stitch belongs to. Choose another name, or remove it first."
+        in result.stderr
     )
     assert contents(files) == before
 
@@ -184,9 +187,29 @@ def test_what_a_stop_has_left_is_removed(files: Path, finished: dict[str, bytes]
 
 
 def test_the_error_has_a_name(files: Path, finished: dict[str, bytes]) -> None:
-    from sigmascope.cli.stitch_file import finished_stitch
-
     with pytest.raises(
-        ResumeError, match=r"kept\.json belongs to another run: .*at is '3' there and None here"
+        ResumeError, match=r"kept\.json belongs to another run: .*site is '3' there and absent here"
     ):
-        finished_stitch(files / "kept.json", {})
+        files_for("kept.json").load({})
+
+
+def test_a_stitch_in_other_hands_is_left_alone(files: Path, finished: dict[str, bytes]) -> None:
+    with claim(files / ".kept.lock"):
+        result = run(*COMMAND)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: another process is writing kept.json. Wait for it to end.\n"
+    assert contents(files) == finished
+
+
+def test_a_stitch_of_an_earlier_version_is_shown_again(
+    files: Path, finished: dict[str, bytes]
+) -> None:
+    """Its identity has the site under its old name."""
+    kept = files_for("kept.json")
+    tensors, about = read_features(kept.tensors)
+    identity = about["request"]
+    assert isinstance(identity, dict)
+    identity["at"] = identity.pop("site")
+    write_features(kept.tensors, tensors, about)
+    again = run(*COMMAND)
+    assert (again.exit_code, again.stderr) == (0, "kept.json: already there\n")

@@ -45,7 +45,7 @@ def test_other_endings_are_refused(name: str, tmp_path: Path) -> None:
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.png").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         save(new_figure(1, 1), tmp_path / "a.png")
 
 

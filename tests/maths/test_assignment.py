@@ -105,7 +105,7 @@ def total(cost, columns):
     return cost[np.arange(len(cost)), columns].sum()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(1, 6).flatmap(
         lambda n: arrays(np.float64, (n, n), elements=st.integers(-3, 3).map(float))
@@ -120,7 +120,7 @@ def test_small_integers_against_all_permutations(cost):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, n), elements=st.floats(-1e6, 1e6)))
 )
@@ -164,7 +164,7 @@ def test_agrees_with_an_independent_solver(family):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(FAMILIES), st.integers(1, 90), st.integers(0, 10**6))
 def test_any_size_and_seed(family, n, seed):
     cost = family(max(n, 4), seed)

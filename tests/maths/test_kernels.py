@@ -58,6 +58,15 @@ def test_equals_the_whole_tensor(
     assert torch.equal(kernel, kernel.T)
 
 
+@pytest.mark.parametrize("tile", [1, 4, 11, 20])
+def test_symmetric_whatever_the_matrix_product_rounds(tile: int) -> None:
+    """Not every processor computes (m, n) and (n, m) alike, even in a product of x with itself."""
+    kernel = features(11, 11, 1, 1)[:, :, 0, 0]
+    above = kernel.triu(1)
+    kernels._mirror(kernel, tile)
+    assert torch.equal(kernel, above + above.T)
+
+
 @pytest.mark.parametrize("reduction", ["max", "sum"])
 def test_how_work_is_cut_up_changes_nothing(
     reduction: str, monkeypatch: pytest.MonkeyPatch
@@ -92,7 +101,7 @@ def test_max_kernel_is_not_positive_semi_definite() -> None:
 
 def test_scaling_centres_and_normalises() -> None:
     x = features(50, 4, 3, 3) * torch.tensor([1.0, 1e-3, 50.0, 2.0])[:, None, None].double() + 7
-    scaling = scaling_of(x, centered=True, normalise="channels")
+    scaling = scaling_of(x, centered=True, normalize="channels")
     scaled = (x - scaling.shift[:, None, None]) * scaling.factor[:, None, None]
     torch.testing.assert_close(
         scaled.sum(dim=(0, 2, 3)), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-9
@@ -100,7 +109,7 @@ def test_scaling_centres_and_normalises() -> None:
     torch.testing.assert_close(
         scaled.square().sum(dim=(0, 2, 3)), torch.ones(4, dtype=torch.float64)
     )
-    plain = scaling_of(x, centered=False, normalise="none")
+    plain = scaling_of(x, centered=False, normalize="none")
     assert torch.equal(plain.shift, torch.zeros(4).double())
     assert torch.equal(plain.factor, torch.ones(4).double())
 
@@ -109,17 +118,17 @@ def test_constant_channels_are_not_alive_though_their_mean_is_rounded() -> None:
     x = features(33, 3, 1, 1)
     x[:, 1] = 0.1
     x[:, 2] = 0.0
-    assert scaling_of(x, centered=True, normalise="channels").live.tolist() == [True, False, False]
-    assert scaling_of(x, centered=False, normalise="channels").live.tolist() == [True, True, False]
+    assert scaling_of(x, centered=True, normalize="channels").live.tolist() == [True, False, False]
+    assert scaling_of(x, centered=False, normalize="channels").live.tolist() == [True, True, False]
     x[0, 1] += 1e-12  # varies, if only a little
-    assert scaling_of(x, centered=True, normalise="channels").live.tolist() == [True, True, False]
+    assert scaling_of(x, centered=True, normalize="channels").live.tolist() == [True, True, False]
 
 
 def test_scaling_refuses_nan() -> None:
     x = features(5, 2, 1, 1)
     x[0, 0] = math.nan
     with pytest.raises(InputError, match="NaN or infinite"):
-        scaling_of(x, centered=True, normalise="channels")
+        scaling_of(x, centered=True, normalize="channels")
 
 
 def kernel_of(seed: int, n: int = 12) -> Tensor:
@@ -180,7 +189,7 @@ def test_a_mean_far_from_zero_is_taken_off_before_rounding() -> None:
         accumulate_kernel(
             kernel,
             shifted,
-            scaling_of(shifted, centered=True, normalise="channels"),
+            scaling_of(shifted, centered=True, normalize="channels"),
             reduction="max",
         )
         found.append(kernel)

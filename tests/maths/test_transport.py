@@ -79,7 +79,7 @@ triples = st.tuples(st.integers(2, 6), st.integers(1, 4)).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(triples)
 def test_metric_axioms(triple: tuple[Array, Array, Array]) -> None:
     x, y, z = triple
@@ -101,7 +101,7 @@ few_values = hnp.arrays(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     few_values.flatmap(
         lambda x: st.tuples(st.just(x), hnp.arrays(np.int64, x.shape, elements=st.integers(0, 1)))
@@ -116,7 +116,7 @@ def test_distance_is_zero_only_between_equal_samples(pair: tuple[Array, Array]) 
         assert distance > 0.5  # at least one row moves by at least one
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(triples, st.floats(-50, 50), st.floats(0.01, 100), st.randoms(use_true_random=False))
 def test_moves_of_the_space(
     triple: tuple[Array, Array, Array], shift: float, scale: float, random: object

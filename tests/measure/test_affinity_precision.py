@@ -1,6 +1,4 @@
-"""How many digits of the score are right: against 60 digits of mpmath, and on a GPU against the
-CPU.
-"""
+"""How many digits of the score are right: against 60 digits of mpmath."""
 
 from __future__ import annotations
 
@@ -11,7 +9,6 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import linear_sum_assignment
 
 import sigmascope as sg
@@ -185,73 +182,3 @@ def test_outputs_too_small_for_float64_say_so() -> None:
         result = sg.affinity(x, scale * x, eps=0)
         assert math.isnan(result.score)
         assert "hardly varies" in result.reason
-
-
-@pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here"
-)
-class TestCuda:
-    """A GPU gives the CPU's float64 result, whatever the type of its input."""
-
-    WIDTHS = (64, 128, 256, 512, 1024, 2048)
-
-    @staticmethod
-    def pair(d: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-        x = torch.randn(512, d, generator=torch.Generator().manual_seed(seed))
-        return x, torch.relu(x)
-
-    @pytest.mark.parametrize("estimator", ["ledoit-wolf", "unbiased"])
-    @pytest.mark.parametrize("d", WIDTHS)
-    def test_one_pair(self, d: int, estimator: str) -> None:
-        x, y = self.pair(d)
-        result = sg.affinity(x.cuda(), y.cuda(), covariance=estimator)
-        expected = sg.affinity(x.double().numpy(), y.double().numpy(), covariance=estimator)
-        assert (result.score.device.type, result.score.dtype) == ("cuda", torch.float64)
-        assert float(result) == pytest.approx(expected.score, abs=1e-6)
-        assert float(result.w2) == pytest.approx(expected.w2, rel=1e-5)
-
-    @pytest.mark.parametrize("estimator", ["ledoit-wolf", "unbiased"])
-    def test_many_pairs_of_mixed_widths(self, estimator: str) -> None:
-        pairs = [
-            self.pair(d, seed)
-            for seed, d in enumerate((*self.WIDTHS, *reversed(self.WIDTHS), 1, 3, 1))
-        ]
-        pairs.append((pairs[0][0], torch.zeros_like(pairs[0][0])))
-        pairs.append(
-            (
-                pairs[0][0],
-                pairs[0][1][torch.randperm(512, generator=torch.Generator().manual_seed(0))],
-            )
-        )
-        on_gpu = sg.affinities([(x.cuda(), y.cuda()) for x, y in pairs], covariance=estimator)
-        on_cpu = sg.affinities(pairs, covariance=estimator)
-        for result, expected in zip(on_gpu, on_cpu, strict=True):
-            assert float(result) == pytest.approx(float(expected), abs=1e-6, nan_ok=True)
-            assert (result.degenerate, result.reason) == (expected.degenerate, expected.reason)
-            assert result.certified != "no"
-
-    @pytest.mark.parametrize("d", [3, 64, 1500])
-    def test_gradients(self, d: int) -> None:
-        gradients = {}
-        for device in ("cpu", "cuda"):
-            x, y = (sample.to(device).requires_grad_() for sample in self.pair(d))
-            sg.affinity(x, y).score.backward()
-            gradients[device] = torch.cat([x.grad, y.grad]).cpu()
-        largest = gradients["cpu"].abs().max()
-        torch.testing.assert_close(
-            gradients["cuda"], gradients["cpu"], atol=1e-5 * float(largest), rtol=1e-4
-        )
-
-    def test_devices_are_not_mixed(self) -> None:
-        x, y = self.pair(3)
-        with pytest.raises(
-            sg.InputTypeError, match=r"x is on cuda:0 and y on cpu\. Move one with \.to"
-        ):
-            sg.affinity(x.cuda(), y)
-
-    def test_together_and_one_by_one(self) -> None:
-        pairs = [self.pair(d, seed) for seed, d in enumerate((*self.WIDTHS, 3, 16, 3, 700))]
-        pairs += [(x[:300], y[:300]) for x, y in pairs]
-        on_gpu = [(x.cuda(), y.cuda()) for x, y in pairs]
-        for result, (x, y) in zip(sg.affinities(on_gpu), on_gpu, strict=True):
-            assert float(result) == pytest.approx(float(sg.affinity(x, y)), abs=1e-12)

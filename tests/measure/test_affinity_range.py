@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 
 import sigmascope as sg
 
@@ -114,7 +115,14 @@ def test_shrinkage_does_not_commute_with_linear_maps() -> None:
 
 
 # Slope of a linear map -> the score that the published code gives its tiny output, with eps = 1e-6.
-TINY = {1e-4: 0.932, 1e-3: 0.509, 1.2e-3: 0.828, 3e-3: 0.961, 1e-2: 0.996}
+# The published code was run with a slope of 1e-3, whose variance is eps up to rounding.
+TINY = {1e-4: 0.932, 0.999e-3: 0.509, 1.2e-3: 0.828, 3e-3: 0.961, 1e-2: 0.996}
+
+
+def score_of_white(slope: float, eps: float, *, degenerate: bool) -> float:
+    """White data make it a computation with three numbers: the variance of y, that of x, and eps."""
+    reached = 0 if degenerate else math.sqrt((slope**2 + eps) / (1 + eps))
+    return 1 - abs(reached - slope) / math.sqrt(2 * (slope**2 + eps))
 
 
 @pytest.mark.parametrize("slope", TINY)
@@ -122,22 +130,33 @@ def test_tiny_linear_outputs(slope: float) -> None:
     x = gaussian(64, 8)
     # exactly white
     x = (x - x.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T, bias=True))).T
-    result = sg.affinity(x, slope * x, covariance="biased", degenerate="released")
+    result = sg.affinity(x, slope * x, covariance="biased", degenerate="published")
     assert result.score == pytest.approx(TINY[slope], abs=0.02)
-    assert result.degenerate == (slope <= 1e-3)
-    # White data make it a computation with three numbers: the variance of y, that of x, and eps.
-    variance, eps = slope**2, 1e-6
-    reached = 0 if result.degenerate else math.sqrt((variance + eps) / (1 + eps))
-    assert result.score == pytest.approx(
-        1 - abs(reached - slope) / math.sqrt(2 * (variance + eps)), abs=1e-9
-    )
+    assert result.degenerate == (slope < 1e-3)
+    expected = score_of_white(slope, 1e-6, degenerate=result.degenerate)
+    assert result.score == pytest.approx(expected, abs=1e-9)
     refused = sg.affinity(x, slope * x, covariance="biased")
     assert math.isnan(refused.score) == result.degenerate
 
 
+@pytest.mark.parametrize(
+    ("ratio", "degenerate"), [(1 - 2**-30, False), (1, True), (1 + 2**-30, True)]
+)
+def test_variance_at_the_threshold(ratio: float, degenerate: bool) -> None:
+    """Signs and powers of two: every sum is exact, in whatever order a processor adds them up."""
+    x = hadamard(16)[:, 1:9].astype(float)
+    slope, eps = 2.0**-10, 2.0**-20 * ratio
+    result = sg.affinity(x, slope * x, covariance="biased", eps=eps, degenerate="published")
+    assert result.degenerate == degenerate
+    expected = score_of_white(slope, eps, degenerate=degenerate)
+    assert result.score == pytest.approx(expected, abs=1e-12)
+    refused = sg.affinity(x, slope * x, covariance="biased", eps=eps)
+    assert math.isnan(refused.score) == degenerate
+
+
 def test_dead_output_is_one_only_where_that_is_asked_for() -> None:
     x = gaussian(3, 1)
-    assert sg.affinity(x, np.zeros_like(x), degenerate="released").score == 1
+    assert sg.affinity(x, np.zeros_like(x), degenerate="published").score == 1
     assert math.isnan(sg.affinity(x, np.zeros_like(x)).score)
 
 

@@ -314,34 +314,3 @@ def test_the_fingerprint_of_the_network() -> None:
     ]
     assert len({sg.signature(network, X).model for network in networks}) == 4
     assert sg.signature(perceptron(), X).model == sg.signature(perceptron(), X).model
-
-
-@pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="no CUDA device: the GPU is not tested here"
-)
-class TestCuda:
-    """A GPU gives the CPU's scores, and the batches follow the network there."""
-
-    @pytest.mark.parametrize("covariance", ["ledoit-wolf", "unbiased"])
-    def test_the_same_scores(self, covariance: str) -> None:
-        # In float64, so that the two forward passes agree.
-        network = nn.Sequential(
-            nn.Conv2d(3, 16, 3), nn.ReLU(inplace=True), nn.Conv2d(16, 24, 3), nn.GELU()
-        ).double()
-        batches = [
-            torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
-            for seed in range(3)
-        ]
-        on_cpu = sg.signature(network, batches, covariance=covariance, metrics="all")
-        on_gpu = sg.signature(network.cuda(), batches, covariance=covariance, metrics="all")
-        assert on_gpu.scores == pytest.approx(on_cpu.scores, abs=1e-5)
-        for one, other in zip(on_gpu.sites, on_cpu.sites, strict=True):
-            assert one.metrics == pytest.approx(other.metrics, abs=1e-4, nan_ok=True)
-        assert on_gpu.device != on_cpu.device == "cpu"
-
-    def test_the_random_state_of_the_gpu(self) -> None:
-        network = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Dropout()).cuda()
-        before = torch.cuda.get_rng_state()
-        first = sg.signature(network, X, mode="as-is")
-        assert torch.equal(before, torch.cuda.get_rng_state())
-        assert rows(first) == rows(sg.signature(network, X, mode="as-is"))

@@ -41,12 +41,10 @@ def missing(reason: str) -> Any:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed: pip install 'sigmascope[test]'")
+    from playwright.sync_api import sync_playwright
+
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         missing(f"there is no Chromium: none of {', '.join(NAMES)} is on the path")
@@ -79,7 +77,7 @@ def open_file(browser: Any) -> Iterator[Callable[..., Opened]]:
     def opened(path: Path, *, width: int = 1280, height: int = 900, **options: Any) -> Opened:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(120_000)  # against a page that hangs
         context.add_init_script(WATCH)
         found = Opened(context.new_page())
         found.page.on(
@@ -130,7 +128,9 @@ def axe() -> Callable[[Any], list[str]]:
 
     def asked(page: Any) -> list[str]:
         page.evaluate(source)
-        found = page.evaluate("async () => (await axe.run()).violations")
+        found = page.evaluate(
+            "async () => (await axe.run({resultTypes: ['violations']})).violations"
+        )
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
             for one in found

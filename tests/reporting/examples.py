@@ -170,7 +170,9 @@ def hostile() -> list[Signature]:
             for site in base.sites
         )
         coverage = Coverage(4, 3, 0, (Skipped(text, 0, text, text),), (text,), (text,))
-        options = replace(base.options, pool=text, channel_axis={text: 1}, activations=(text,))
+        options = replace(
+            base.options, pool=f"function {text}", channel_axis={text: 1}, activations=(text,)
+        )
         versions = base.versions | {text: text}
         found.append(
             replace(

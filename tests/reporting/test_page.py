@@ -48,7 +48,7 @@ def test_the_same_signatures_give_the_same_page(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         report(PAIR, tmp_path)
 
 

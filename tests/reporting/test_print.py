@@ -57,6 +57,14 @@ LEFT_BEHIND = """([heading, chart]) => {
 }"""
 
 
+# What observes sizes asks for a frame to draw in, after the frame in which it is told.
+REDRAWN = """() => new Promise((done) => {
+  let left = 4;
+  const next = () => (left-- ? requestAnimationFrame(next) : done());
+  next();
+})"""
+
+
 def printed(page: Any) -> Any:
     page.emulate_media(media="print")
     page.set_viewport_size({"width": SHEET, "height": 960})

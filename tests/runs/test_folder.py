@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sigmascope as sg
-from sigmascope.runs.folder import MANIFEST, _stem, claimed, open_folder, place_of, read_manifest
+from sigmascope.runs.folder import MANIFEST, _stem, files_of, open_folder, read_manifest
 from tests.runs.tiny import asked
 
 REQUEST = asked(["a/1", "a/2"])
@@ -41,7 +40,7 @@ def test_another_request_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     before = (tmp_path / MANIFEST).read_bytes()
     with pytest.raises(
         sg.ResumeError,
-        match=r"a/2 only there; weights is 'default' there and 'none' here\. Ask for the same",
+        match=r"a/2 only there; weights is 'default' there and 'none' here\. Use the same settings",
     ):
         open_folder(tmp_path, asked(["a/1"], weights="none"))
     assert (tmp_path / MANIFEST).read_bytes() == before
@@ -71,7 +70,7 @@ def test_of_two_requests_at_once_one_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(sg.InputError, match=r"other things, such as thesis\.tex"):
+    with pytest.raises(sg.InputError, match=r"other files, such as thesis\.tex"):
         open_folder(tmp_path, REQUEST)
     assert not (tmp_path / MANIFEST).exists()
 
@@ -84,7 +83,7 @@ def test_hidden_files_do_not_matter(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
-    with pytest.raises(sg.InputError, match="is a file"):
+    with pytest.raises(sg.InputError, match="is not a directory"):
         open_folder(tmp_path / "runs", REQUEST)
 
 
@@ -121,23 +120,8 @@ def test_a_hostile_manifest_is_refused_by_name(
 
 def test_a_manifest_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).mkdir()
-    with pytest.raises(sg.FileFormatError, match="is a folder, a device or a pipe"):
+    with pytest.raises(sg.FileFormatError, match="is a directory, a device or a pipe"):
         open_folder(tmp_path, REQUEST)
-
-
-def test_a_claim_is_for_one(tmp_path: Path) -> None:
-    lock = tmp_path / "a.lock"
-    with claimed(lock) as first, claimed(lock) as second:
-        assert (first, second) == (True, False)
-    with claimed(lock) as again, claimed(tmp_path / "b.lock") as other, claimed(None) as nothing:
-        assert (again, other, nothing) == (True, True, True)
-
-
-def test_a_claim_does_not_follow_links(tmp_path: Path) -> None:
-    os.symlink(tmp_path / "elsewhere", tmp_path / "a.lock")
-    with pytest.raises(OSError, match=r"a\.lock"), claimed(tmp_path / "a.lock"):
-        pass
-    assert not (tmp_path / "elsewhere").exists()
 
 
 HOSTILE = [
@@ -158,13 +142,13 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_files_stay_in_the_folder_whatever_the_name(tmp_path: Path, name: str) -> None:
-    place = place_of(tmp_path, name)
-    assert place.signature.parent == tmp_path
-    assert len(place.signature.name) < 120
-    assert not place.signature.name.startswith((".", "-"))
-    assert place.signature.name.isascii()
-    place.signature.touch()
-    assert [path.name for path in tmp_path.iterdir()] == [place.signature.name]
+    files = files_of(tmp_path, name)
+    assert files.finished.parent == tmp_path
+    assert len(files.finished.name) < 120
+    assert not files.finished.name.startswith((".", "-"))
+    assert files.finished.name.isascii()
+    files.finished.touch()
+    assert [path.name for path in tmp_path.iterdir()] == [files.finished.name]
 
 
 names = st.one_of(
@@ -176,7 +160,7 @@ names = st.one_of(
 @given(st.lists(names, unique=True, max_size=30))
 def test_different_networks_have_different_files_in_any_case(found: list[str]) -> None:
     folder = Path("runs")
-    files = [str(path).lower() for name in found for path in vars(place_of(folder, name)).values()]
+    files = [str(path).lower() for name in found for path in vars(files_of(folder, name)).values()]
     assert len(set(files)) == len(files)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import sigmascope as sg
 from sigmascope.runs import load_runs, measure_runs, read_runs
-from sigmascope.runs.folder import place_of
+from sigmascope.runs.folder import files_of
 from sigmascope.store import encode, write_json
 from tests.compare.made import made
 from tests.runs.tiny import asked, names_in
@@ -45,16 +45,16 @@ def test_what_is_named_twice_is_read_once(runs: Path) -> None:
 
 
 def test_folders_in_a_folder(tmp_path: Path, runs: Path) -> None:
-    request = asked(names_in(tmp_path, "slow"))
+    request = asked(names_in(tmp_path, "held"))
     list(measure_runs(request, tmp_path / "other"))
     made("alone", [0.5]).save(tmp_path / "alone.json")
-    assert names([tmp_path]) == ["alone", "slow", "wide", "conv"]
+    assert names([tmp_path]) == ["alone", "held", "wide", "conv"]
 
 
 def test_what_a_folder_lacks_is_noted(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv", "broken", "wide"))
     list(measure_runs(request, tmp_path / "runs"))
-    place_of(tmp_path / "runs", request.names[2]).signature.unlink()
+    files_of(tmp_path / "runs", request.names[2]).finished.unlink()
     found = read_runs([tmp_path / "runs"])
     assert len(found.runs) == 1
     assert [note.rpartition(":")[2] for note in found.notes] == [
@@ -63,7 +63,7 @@ def test_what_a_folder_lacks_is_noted(tmp_path: Path) -> None:
     ]
     reasons = ["RuntimeError: the first line and the second", "it is not finished"]
     assert found.missing == dict(zip(request.names[1:], reasons, strict=True))
-    failure = place_of(tmp_path / "runs", request.names[1]).failure
+    failure = files_of(tmp_path / "runs", request.names[1]).failure
     assert failure is not None
     failure.write_bytes(failure.read_bytes()[:-9])
     assert read_runs([tmp_path / "runs"]).missing[request.names[1]] == "it failed"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, strategies as st
 
 import sigmascope as sg
 from sigmascope.runs import Request, Selection, Shard, request_for
-from sigmascope.runs.request import differences
-from sigmascope.store import decode, encode
+from sigmascope.store import decode, differences, encode
 from tests.runs.tiny import DATA, asked, names_in, network_file
+
+
+def named(there: Request, here: Request) -> list[str]:
+    old, new = (cast(dict[str, Any], encode(request)) for request in (there, here))
+    return differences(old, new)
 
 
 def test_the_options_are_those_of_a_signature() -> None:
@@ -36,9 +40,9 @@ def test_a_change_in_a_file_makes_another_request(tmp_path: Path) -> None:
     before = asked(names)
     path = network_file(tmp_path)
     path.write_text(path.read_text() + "\n# changed\n")
-    [told] = differences(before, asked(names))
+    [told] = named(before, asked(names))
     assert told.startswith(f"files.{path} is '")
-    assert differences(before, before) == []
+    assert named(before, before) == []
 
 
 def test_weights_of_a_file_are_part_of_it(tmp_path: Path) -> None:
@@ -53,9 +57,9 @@ def test_weights_of_a_file_are_part_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"names": ("a/1", "a/3")}, ["a/2 only there", "a/3 only here"]),
-        ({"names": ("a/1",)}, ["a/2 only there"]),
-        ({"names": ("a/2", "a/1")}, ["the networks come in another order"]),
+        ({"names": ("a/1", "a/3")}, ["names: a/2 only there", "names: a/3 only here"]),
+        ({"names": ("a/1",)}, ["names: a/2 only there"]),
+        ({"names": ("a/2", "a/1")}, ["names: in another order"]),
         ({"weights": "none"}, ["weights is 'default' there and 'none' here"]),
         ({"data": replace(DATA, batch_size=8)}, ["data.batch_size is 16 there and 8 here"]),
         (
@@ -70,17 +74,17 @@ def test_weights_of_a_file_are_part_of_it(tmp_path: Path) -> None:
 )
 def test_differences_are_named(change: dict[str, Any], told: list[str]) -> None:
     request = asked(["a/1", "a/2"])
-    assert differences(request, replace(request, **change)) == told
+    assert named(request, replace(request, **change)) == told
 
 
 @pytest.mark.parametrize(
     ("names", "more", "error", "message"),
     [
-        ([], {}, sg.InputError, "there are no names"),
-        ("sigmascope/resnet20", {}, sg.InputTypeError, "names is no list"),
-        ([3], {}, sg.InputTypeError, "names is no list"),
-        (["a/1", "a/2", "a/1"], {}, sg.InputError, "a/1 is named 2 times"),
-        (["a/1"], {"weights": "missing.pt"}, sg.InputError, "'missing.pt' is no file"),
+        ([], {}, sg.InputError, "names is empty"),
+        ("sigmascope/resnet20", {}, sg.InputTypeError, "names must be a list"),
+        ([3], {}, sg.InputTypeError, "names must be a list"),
+        (["a/1", "a/2", "a/1"], {}, sg.InputError, "a/1 is listed 2 times"),
+        (["a/1"], {"weights": "missing.pt"}, sg.InputError, "'missing.pt' does not exist"),
         (["a/1", "a/2"], {"weights": "w.pt"}, sg.InputError, "cannot fit 2 networks"),
         (
             ["a/1"],
@@ -108,5 +112,7 @@ def test_shards_share_everything_and_nothing_twice(items: list[int], count: int)
 
 @pytest.mark.parametrize(("index", "count"), [(0, 1), (2, 1), (1, 0), (-1, 3)])
 def test_no_such_shard(index: int, count: int) -> None:
-    with pytest.raises(sg.InputError, match=f"no shard {index} of {count}"):
+    with pytest.raises(
+        sg.InputError, match=f"must be from 1 to the number of shards, got {index} of {count}"
+    ):
         Shard(index, count)

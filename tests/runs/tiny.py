@@ -4,22 +4,37 @@ for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sigmascope.runs import Request, Selection, request_for
 
-SOURCE = """
+SOURCE = '''
 import time, torch
+from pathlib import Path
 from torch import nn
 
 inputs = torch.zeros(1, 3, 8, 8)
 accuracy = 75.5
 
-class Pause(nn.Module):
+HOLD, HELD = (Path(__file__).with_suffix(suffix) for suffix in (".hold", ".held"))
+
+class Gate(nn.Module):
+    """Holds the run at the batch that a file names, until that file is gone."""
+
+    batches = 0
+
     def forward(self, x):
-        time.sleep(0.05 * (len(x) > 1))
+        self.batches += len(x) > 1  # one sample is the example that shapes are read from
+        try:
+            last = int(HOLD.read_text())
+        except FileNotFoundError:
+            return x
+        while self.batches > last and HOLD.exists():
+            HELD.touch()
+            time.sleep(0.005)
         return x
 
 def conv():
@@ -28,8 +43,8 @@ def conv():
 def wide():
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.GELU(), nn.Flatten(), nn.Linear(288, 6), nn.ReLU())
 
-def slow():
-    return nn.Sequential(Pause(), *conv())
+def held():
+    return nn.Sequential(Gate(), *conv())
 
 def silent():
     class Constant(nn.Module):
@@ -45,7 +60,7 @@ def broken():
 
 def leaves():
     raise SystemExit("enough")
-"""
+'''
 DATA = Selection("random:8", limit=64, batch_size=16)
 
 
@@ -60,6 +75,27 @@ def names_in(folder: Path, *functions: str) -> list[str]:
     """Write the file of networks and name some of them."""
     path = network_file(folder)
     return [f"py:{path}:{function}" for function in functions]
+
+
+def hold(folder: Path, after: int) -> None:
+    """Make runs of "held" stop, and stay, once that many batches went through it."""
+    part = folder / "networks.part"
+    part.write_text(str(after))
+    part.replace(folder / "networks.hold")  # all at once: a run may be reading it
+
+
+def wait_until_held(folder: Path) -> None:
+    """Wait until a run is held."""
+    for _ in range(60_000):  # ten minutes: against a run that hangs
+        if (folder / "networks.held").exists():
+            return
+        time.sleep(0.01)
+    raise AssertionError("no run came as far as it is to be held")
+
+
+def let_go(folder: Path) -> None:
+    """Let runs of "held" go on."""
+    (folder / "networks.hold").unlink()
 
 
 def asked(names: Sequence[str], data: Selection = DATA, **more: Any) -> Request:

@@ -4,15 +4,17 @@ rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.stitching.replay import Step
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings
-from tests.stitching.small import data, trained
+from sigmascope.stitching.setup import Task
+from sigmascope.training.replay import Step
+from tests.stitching.small import data, stitch_many, trained
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -114,6 +116,41 @@ def test_capturing_draws_no_random_numbers() -> None:
         torch.manual_seed(0)
         expected = [float(torch.rand((), device="cuda")) for _ in range(steps)]
         assert drawn[-1] == pytest.approx(expected[-1])
+
+
+def waits(x: Tensor) -> None:
+    if float(x) < 0:
+        raise AssertionError
+
+
+def breaks_off(x: Tensor) -> None:
+    """Torch does not see that this waits, so that the capture itself fails."""
+    torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("run", [waits, breaks_off])
+def test_numbers_are_drawn_after_a_capture_that_failed(run: Callable[[Tensor], None]) -> None:
+    total = torch.zeros((), device="cuda")
+    zero = torch.zeros((), device="cuda")
+    earlier = Step(lambda x: total.copy_(torch.rand((), device="cuda") + x), lambda: [total])
+    earlier(zero)
+    failed = Step(run, lambda: [])
+    failed(zero)
+    assert failed._graph is None
+    torch.manual_seed(0)
+    expected = [float(torch.rand((), device="cuda")) for _ in range(2)]
+    torch.manual_seed(0)
+    earlier(zero)
+    assert float(total) == pytest.approx(expected[0])
+    assert float(torch.rand((), device="cuda")) == pytest.approx(expected[1])
+
+
+def test_what_waits_for_nothing_is_captured() -> None:
+    total = torch.zeros((), device="cuda")
+    step = Step(lambda x: total.add_(x), lambda: [total])
+    step(torch.ones((), device="cuda"))
+    assert step._graph is not None
+    assert torch.cuda.get_sync_debug_mode() == 0
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -65,6 +65,7 @@ def test_order_of_the_header_does_not_matter(tmp_path: Path) -> None:
         assert journal.records == RECORDS
 
 
+@pytest.mark.slow
 def test_truncation_at_every_byte_keeps_the_complete_records(tmp_path: Path) -> None:
     path = tmp_path / "run"
     data = started(path)
@@ -126,7 +127,7 @@ def test_other_run_is_named_and_kept(tmp_path: Path) -> None:
     assert "options.eps is 1e-06 there and 0.001 here" in message
     assert "seed is 0 there and absent here" in message
     assert "kind" not in message
-    assert message.endswith("Use the same settings, or choose another file.")
+    assert message.endswith("Use the same settings, choose another path, or remove it first.")
     assert len(message) < 500
     assert path.read_bytes() == data
 
@@ -170,7 +171,7 @@ def test_bad_input_changes_nothing(tmp_path: Path) -> None:
         Journal.open(path, {"eps": math.nan})
     with pytest.raises(InputTypeError, match="The header is a list"):
         Journal.open(path, [])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         Journal.open(tmp_path, HEADER)
     assert os.listdir(tmp_path) == []
     data = started(path)
@@ -221,11 +222,11 @@ def test_only_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ResumeError, match=r"run is open in another run\. Wait"):
             Journal.open(path, {})
         run = subprocess.run(
-            [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=600
         )
         assert "ResumeError" in run.stderr
         journal.append({"still": "mine"})
-    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=600)
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -245,6 +246,7 @@ with Journal.open(sys.argv[1], {"run": 1}) as journal:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_runs_keep_what_they_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "run"

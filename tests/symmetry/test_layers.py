@@ -5,6 +5,7 @@ left as it was.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from sigmascope.errors import (
     NoActivationError,
     OptionError,
 )
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.passes import Copies
-from sigmascope.symmetry.similarity import cka, procrustes
+from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_options import ProcrustesOptions
 
 
 def network(
@@ -297,16 +301,16 @@ def test_refuses_what_cannot_be_run() -> None:
         {"group": "tanh"},
         {"pairs": "some"},
         {"dtype": "half"},
-        {"normaliser": "all"},
+        {"normalizer": "all"},
     ):
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), **options)  # type: ignore[arg-type]
-    for options in ({"kernel": "sum"}, {"normalise": "all"}, {"dtype": "half"}):
+    for options in ({"kernel": "sum"}, {"normalize": "all"}, {"dtype": "half"}):
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), measure="cka", **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="memory=0 is not a positive number"):
+    with pytest.raises(OptionError, match="memory must be a number > 0, got 0"):
         compare(one, one, images(), measure="cka", memory=0)
     with pytest.raises(NoActivationError, match="Linear has no features to compare"):
         compare(one, nn.Linear(8, 2), images())
@@ -326,8 +330,12 @@ def test_refuses_what_cannot_be_run() -> None:
             {"kernel": "median"},
             "kernel belongs to measure='cka', not to 'procrustes'",
         ),
-        ("cka", {"normaliser": "live"}, "normaliser belongs to measure='procrustes', not to 'cka'"),
-        ("cka", {"max_batch": 3}, "option='max_batch' is not known. Did you mean 'max_batches'"),
+        ("cka", {"normalizer": "live"}, "normalizer belongs to measure='procrustes', not to 'cka'"),
+        (
+            "cka",
+            {"max_batch": 3},
+            "option='max_batch' is not a valid choice. Did you mean 'max_batches'",
+        ),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(
@@ -340,35 +348,63 @@ def test_an_option_that_would_do_nothing_is_refused(
 def test_options_reach_the_measure_and_the_run() -> None:
     one, other = network(0), network(1)
     with torch.no_grad():
-        other[3].bias[:4] = -100  # dead channels, which the two normalisers count differently
+        other[3].bias[:4] = -100  # dead channels, which the two normalizers count differently
     batches = torch.split(images(), 16)
     found = compare(
         one,
         other,
         batches,
-        normaliser="live",
+        normalizer="live",
         max_batches=2,
         activations=["relu"],
         channel_axis=None,
     )
     expected = procrustes(
-        outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normaliser="live"
+        outputs(one, images()[:32])[1], outputs(other, images()[:32])[1], normalizer="live"
     )
     assert found.similarity[1, 1] == pytest.approx(expected.similarity, abs=1e-5)
     assert found.samples == 32
-    assert found.settings == {"normaliser": "live", "dtype": "float32"}
-    options: dict[str, Any] = {"kernel": "median", "normalise": "none", "centered": False}
+    assert found.settings == {"normalizer": "live", "dtype": "float32"}
+    options: dict[str, Any] = {"kernel": "median", "normalize": "none", "centered": False}
     found = compare(one, other, batches, measure="cka", **options)
     expected_cka = cka(outputs(one, images())[0], outputs(other, images())[0], **options)
     assert found.similarity[0, 0] == pytest.approx(expected_cka.similarity, abs=1e-5)
     assert found.settings == {
         "kernel": "median",
-        "normalise": "none",
+        "normalize": "none",
         "centered": "False",
         "dtype": "float32",
     }
     linear = compare(one, other, batches, measure="cka", group="orthogonal")
     assert linear.settings["kernel"] == "sum"
+
+
+def test_older_names_and_options_as_one_object() -> None:
+    one, other = network(0), network(1)
+    expected = compare(one, other, images(), normalizer="live", seed=3)
+    assert compare(one, other, images(), normaliser="live", seed=3) == expected
+    options = ProcrustesOptions(normalizer="live", seed=7)
+    assert compare(one, other, images(), options=options, seed=3) == expected
+    assert replace(options, seed=torch.Generator().manual_seed(5)).seed >= 0
+    kernels = compare(one, other, images(), measure="cka", normalize="none")
+    assert compare(one, other, images(), measure="cka", normalise="none") == kernels
+    with pytest.raises(OptionError, match="options must be a CkaOptions"):
+        compare(one, other, images(), measure="cka", options=options)
+
+
+def test_a_flat_dict_of_the_compared_pairs() -> None:
+    found = compare(network(0), network(1), images())
+    assert found.to_dict("sim/")["sim/4/8"] == found.similarity[1, 2]
+    assert len(found.to_dict()) == 9
+    diagonal = compare(network(0), network(1), images(), pairs="diagonal")
+    assert list(diagonal.to_dict()) == ["1/1", "4/4", "8/8"]
+
+
+def test_files_with_older_names_are_read(tmp_path: Path) -> None:
+    found = compare(network(0), network(1), images(), measure="cka")
+    path = found.save(tmp_path / "similar.json")
+    path.write_text(path.read_text().replace('"normalize"', '"normalise"'))
+    assert LayerSimilarity.load(path) == found
 
 
 def test_saved_and_read_back(tmp_path: Path) -> None:
@@ -404,7 +440,7 @@ def test_many_layers_are_listed_with_the_most_alike() -> None:
     torch.manual_seed(0)
     deep = nn.Sequential(*(part for _ in range(13) for part in (nn.Linear(4, 4), nn.ReLU())))
     shown = repr(compare(deep, deep, torch.randn(30, 4)))
-    assert "most alike" in shown
+    assert "most similar" in shown
     assert len(shown.splitlines()[3].split()) == 5
 
 

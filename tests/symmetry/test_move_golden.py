@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.catalog.cifar_convnets import BasicBlock, MyrtleCNN
-from sigmascope.symmetry.action import check_equivalence, move, spaces
+from sigmascope.symmetry import check_equivalence, move, spaces
 from sigmascope.symmetry.monomial import Monomial
 from tests.symmetry.lively import changed
 
@@ -146,7 +146,7 @@ def test_batch_norm_perceptron() -> None:
 
 
 class Headed(nn.Module):
-    """A block between a convolution and a linear layer, so that its input and its output may move."""
+    """A block between a convolution and a linear layer: its input and its output may move."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Layers with parameters: shared, grouped, transposed, gated, tied; and what a move leaves alone."""
+"""Layers with parameters: shared, grouped, transposed, gated, tied; what a move preserves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
-from sigmascope.errors import InputError, InputTypeError
-from sigmascope.symmetry.action import UnmovableError, check_equivalence, move, spaces
+from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.symmetry import UnmovableError, check_equivalence, move, spaces
 from tests.symmetry.lively import changed, images, lively
 
 
@@ -171,10 +171,10 @@ def test_computed_weights_are_refused(wrap: Callable[[nn.Module], nn.Module], la
 
 def test_layers_that_mix_other_axes_are_refused() -> None:
     with pytest.raises(
-        UnmovableError, match="it mixes the last axis, and the channels of its input are on axis 1"
+        UnmovableError, match="it mixes the last axis; its input has channels on axis 1"
     ):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.Linear(32, 2)))
-    with pytest.raises(UnmovableError, match="does not normalise over the axis of the channels"):
+    with pytest.raises(UnmovableError, match="does not normalize over the axis of the channels"):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.LayerNorm([4, 32])))
     with pytest.raises(UnmovableError, match="transposed convolutions in groups"):
         move(nn.Sequential(nn.Conv2d(3, 8, 1), nn.ConvTranspose2d(8, 8, 2, groups=4)))
@@ -294,5 +294,5 @@ def test_inputs() -> None:
         move(nn.Linear(2, 2), example_input=torch.zeros(2, 3))
     with pytest.raises(InputError, match="no input could be made up"):
         move(nn.ReLU())
-    with pytest.raises(InputError, match="log_std=-1 is no standard deviation"):
+    with pytest.raises(OptionError, match="log_std must be a number >= 0, got -1"):
         move(nn.Linear(2, 2), log_std=-1)

@@ -13,7 +13,7 @@ from torch import nn
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.embedded import EMBEDDED, embedded_images, embedded_weights
 from sigmascope.catalog.optional import optional
-from sigmascope.symmetry.action import UnmovableError, check_equivalence, move, spaces
+from sigmascope.symmetry import UnmovableError, check_equivalence, move, spaces
 from tests.symmetry.lively import changed, images, lively
 
 ZOO = [

@@ -11,13 +11,12 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.symmetry import (
     Monomial,
     group,
     infer_scalars,
     is_intertwiner,
-    ray_orbit_size,
     sigma_identity_invertible,
 )
 from sigmascope.symmetry.numeric import numeric_phi
@@ -30,7 +29,7 @@ def step(zero: float, one: float) -> Sigma:
     return lambda x: zero + (one - zero) * x
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(zero=st.integers(-4, 4), one=st.integers(-4, 4), n=st.integers(1, 6))
 def test_eigenvalues_of_the_identity(zero: int, one: int, n: int) -> None:
     """Lemma E.7 against the eigenvalues of the matrix; small whole numbers, so that every case of
@@ -70,7 +69,7 @@ def test_lemma_fails_where_it_must() -> None:
     assert sigma_identity_invertible(step(1.0, 1.0 + 1e-14), 3, tol=0)
     # small, but not cancelled
     assert sigma_identity_invertible(lambda x: 1e-200 * torch.relu(x), 3)
-    with pytest.raises(InputError, match="n=0"):
+    with pytest.raises(OptionError, match="n must be a whole number >= 1, got 0"):
         sigma_identity_invertible(torch.relu, 0)
 
 
@@ -209,51 +208,10 @@ def test_refuses_activations() -> None:
         infer_scalars(torch.log)
     with pytest.raises(InputError, match=r"σ\(0\) is -inf"):
         sigma_identity_invertible(torch.log, 2)
-    with pytest.raises(InputTypeError, match=r"shape \(\) of a tensor"):
+    with pytest.raises(InputTypeError, match=r"shape \(\) for a tensor"):
         infer_scalars(torch.sum)
-    with pytest.raises(InputTypeError, match="makes float of a tensor"):
+    with pytest.raises(InputTypeError, match="returns a float for a tensor"):
         infer_scalars(lambda x: 1.0)  # type: ignore[arg-type,return-value]
     for lambdas in [(1.0,), (2.0, 3.0), (1.0, -2.0), (1.0, 0.0), (1.0, math.inf)]:
-        with pytest.raises(InputError, match="pass positive numbers"):
+        with pytest.raises(InputError, match="lambdas must be positive numbers"):
             infer_scalars(torch.relu, lambdas=lambdas)
-
-
-def rays(v: torch.Tensor, draws: int) -> int:
-    """How many different rays random elements of the group of ReLU make of one."""
-    generator = torch.Generator().manual_seed(0)
-    images = [group("relu").draw(len(v), generator).apply(v) for _ in range(draws)]
-    return len(
-        {tuple(torch.round(image / image.abs().max(), decimals=9).tolist()) for image in images}
-    )
-
-
-@pytest.mark.parametrize("v", [[0, 0, 2.0, 0], [-1.0, 0, 0, 0], [5.0]], ids=str)
-def test_coordinate_rays_have_finite_orbits(v: list[float]) -> None:
-    assert ray_orbit_size(v) == len(v)
-    assert rays(torch.tensor(v, dtype=torch.float64), 200) == len(v)
-
-
-@pytest.mark.parametrize("v", [[0, 1.0, 2.0, 0], [1.0, 1.0, 1.0, 1.0], [1.0, -1.0]], ids=str)
-def test_other_rays_have_infinite_orbits(v: list[float]) -> None:
-    assert ray_orbit_size(v) == math.inf
-    vector = torch.tensor(v, dtype=torch.float64)
-    # every element makes another one
-    assert [rays(vector, draws) for draws in (50, 200)] == [50, 200]
-
-
-def test_coordinate_rays_stay_among_themselves() -> None:
-    axes = torch.eye(4, dtype=torch.float64)
-    for seed in range(20):
-        moved = group("relu").draw(4, seed).apply(axes)
-        assert bool(((moved > 0).sum(dim=0) == 1).all())
-        assert bool(((moved > 0).sum(dim=1) == 1).all())
-        assert bool((moved >= 0).all())
-
-
-def test_refuses_rays() -> None:
-    with pytest.raises(InputError, match="spans no ray"):
-        ray_orbit_size([0.0, 0.0])
-    with pytest.raises(InputError, match="finite numbers"):
-        ray_orbit_size([math.nan, 1.0])
-    with pytest.raises(InputError, match="real vector"):
-        ray_orbit_size(torch.eye(2))

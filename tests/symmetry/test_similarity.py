@@ -14,8 +14,9 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from sigmascope.maths.kernels import accumulate_kernel, empty_kernel, scaling_of
-from sigmascope.symmetry.features import as_features
-from sigmascope.symmetry.similarity import cka, procrustes
+from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.feature_maps import as_features
+from sigmascope.symmetry.procrustes_similarity import procrustes
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_similarity.npz"))
 PROCRUSTES = sorted({key.partition("__")[0] for key in GOLDEN if key.startswith("proc_")})
@@ -80,7 +81,7 @@ def test_golden_kernels_and_hsic(reduction: str, key: str, group: str) -> None:
         x = as_features(GOLDEN[f"cka_equal__{side}"], "x")
         kernel = empty_kernel(len(x), reduction, torch.float64)
         accumulate_kernel(
-            kernel, x, scaling_of(x, centered=True, normalise="channels"), reduction=reduction
+            kernel, x, scaling_of(x, centered=True, normalize="channels"), reduction=reduction
         )
         np.testing.assert_allclose(
             kernel, GOLDEN[f"cka_equal__{name}_{key}"], rtol=0, atol=TOLERANCE["kernel"]
@@ -135,7 +136,7 @@ def relu_features(generator: np.random.Generator, *shape: int) -> np.ndarray:
 SIDES = st.sampled_from([(2, 2), (2, 4), (6, 2), (3, 3), (1, 5)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     widths=st.tuples(st.integers(1, 7), st.integers(1, 7)),
@@ -165,7 +166,7 @@ def moved(generator: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return (x * scales[:, None, None])[:, generator.permutation(x.shape[1])]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.integers(2, 9))
 def test_both_measures_do_not_see_the_relu_group(seed: int, channels: int) -> None:
     generator = np.random.default_rng(seed)
@@ -186,7 +187,7 @@ def rotated(seed: int, x: np.ndarray) -> np.ndarray:
     return np.einsum("oc,nchw->nohw", turn, x)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), channels=st.tuples(st.integers(2, 7), st.integers(2, 7)))
 def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(
     seed: int, channels: tuple[int, int]
@@ -194,7 +195,7 @@ def test_the_orthogonal_versions_do_not_see_rotations_of_either_side(
     generator = np.random.default_rng(seed)
     x, y = (relu_features(generator, 16, width, 3, 3) for width in channels)
     turned = rotated(seed + 1, x), rotated(seed + 2, y)
-    for measure, options in ((procrustes, {}), (cka, {"normalise": "none"})):
+    for measure, options in ((procrustes, {}), (cka, {"normalize": "none"})):
         expected = measure(x, y, group="orthogonal", **options).similarity
         assert measure(*turned, group="orthogonal", **options).similarity == pytest.approx(
             expected, abs=1e-9
@@ -209,7 +210,7 @@ def test_who_sees_rotations() -> None:
     x = relu_features(generator, 60, 8, 3, 3) * np.exp(generator.standard_normal(8))[:, None, None]
     y = rotated(1, x)
     assert procrustes(x, 2.5 * y, group="orthogonal").similarity == pytest.approx(1, abs=1e-7)
-    assert cka(x, y, group="orthogonal", normalise="none").similarity == pytest.approx(1, abs=1e-9)
+    assert cka(x, y, group="orthogonal", normalize="none").similarity == pytest.approx(1, abs=1e-9)
     # As published, linear CKA divides each channel by its norm, and then sees them.
     assert cka(x, y, group="orthogonal").similarity < 0.95
     assert procrustes(x, y).similarity < 0.9
@@ -223,7 +224,7 @@ def test_sign_flips_are_seen_by_procrustes_only() -> None:
     assert cka(x, flipped).similarity == pytest.approx(1, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(4, 12), channels=st.integers(1, 4))
 def test_cka_stays_between_its_bounds(seed: int, n: int, channels: int) -> None:
     x, y = np.random.default_rng(seed).standard_normal((2, n, channels))
@@ -245,7 +246,7 @@ def test_standard_linear_cka_is_its_definition() -> None:
         np.fill_diagonal(u, 0)
         centring.append(u.ravel())
     expected = np.dot(*centring) / np.linalg.norm(centring[0]) / np.linalg.norm(centring[1])
-    assert cka(x, y, group="orthogonal", normalise="none").similarity == pytest.approx(
+    assert cka(x, y, group="orthogonal", normalize="none").similarity == pytest.approx(
         expected, abs=1e-12
     )
 
@@ -264,17 +265,17 @@ def test_identical_features_are_exactly_one(group: str, dtype: str) -> None:
             assert found.live == (6, 6)
 
 
-def test_dead_channels_inflate_only_the_published_normaliser() -> None:
+def test_dead_channels_inflate_only_the_published_normalizer() -> None:
     generator = np.random.default_rng(0)
     x, y = (relu_features(generator, 200, 16) for _ in range(2))
     dead = np.zeros((200, 496))
     more = np.concatenate([x, dead], axis=1), np.concatenate([y, dead], axis=1)
     plain = procrustes(x, y)
-    assert procrustes(x, y, normaliser="live").similarity == pytest.approx(
+    assert procrustes(x, y, normalizer="live").similarity == pytest.approx(
         plain.similarity, abs=1e-12
     )
     assert procrustes(*more).similarity > plain.similarity + 0.3
-    assert procrustes(*more, normaliser="live").similarity == pytest.approx(
+    assert procrustes(*more, normalizer="live").similarity == pytest.approx(
         plain.similarity, abs=1e-12
     )
     assert procrustes(*more).live == (16, 16)

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.symmetry.features import cells_summed, ratios
-from sigmascope.symmetry.results import CkaSimilarity, ProcrustesSimilarity
-from sigmascope.symmetry.similarity import cka, procrustes
+from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.feature_maps import cells_summed, ratios
+from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimilarity
 
 MEASURES: list[Callable[..., ProcrustesSimilarity | CkaSimilarity]] = [procrustes, cka]
 
@@ -78,7 +79,13 @@ def test_any_stride_byte_order_and_permission(measure: Callable[..., Any]) -> No
     [
         ([[1.0]], features(5, 2), {}, InputTypeError, "x is a list"),
         (features(5, 2), np.ones((5, 2), dtype=int), {}, InputTypeError, "y is an array of int64"),
-        (torch.ones(5, 2, dtype=torch.int64), features(5, 2), {}, InputTypeError, "dtype int64"),
+        (
+            torch.ones(5, 2, dtype=torch.int64),
+            features(5, 2),
+            {},
+            InputTypeError,
+            "x is a tensor of int64",
+        ),
         (features(5), features(5, 2), {}, InputError, r"x has shape \(5,\)"),
         (features(5, 0), features(5, 2), {}, InputError, "not empty"),
         (features(5, 2), features(6, 2), {}, InputError, "x has 5 samples and y 6"),
@@ -120,14 +127,28 @@ def test_refuses(
         measure(x, y, **options)
 
 
+def test_older_names_of_options() -> None:
+    x, y = features(9, 3), features(9, 3, seed=1)
+    assert repr(procrustes(x, y, normaliser="live")) == repr(procrustes(x, y, normalizer="live"))
+    assert repr(cka(x, y, normalise="none")) == repr(cka(x, y, normalize="none"))
+
+
+def test_a_flat_dict() -> None:
+    found = procrustes(features(9, 3), features(9, 3, seed=1))
+    assert found.to_dict("relu/") == {
+        "relu/similarity": found.similarity,
+        "relu/distance": found.distance,
+    }
+
+
 def test_refuses_options_of_its_own() -> None:
     x = features(5, 2)
-    with pytest.raises(OptionError, match="normaliser='all'"):
-        procrustes(x, x, normaliser="all")
+    with pytest.raises(OptionError, match="normalizer='all'"):
+        procrustes(x, x, normalizer="all")
     for options, match in (
         ({"kernel": "mean"}, "kernel='mean'"),
         ({"kernel": "sum"}, "kernel='sum'"),
-        ({"normalise": "all"}, "normalise='all'"),
+        ({"normalize": "all"}, "normalize='all'"),
     ):
         with pytest.raises(OptionError, match=match):
             cka(x, x, **options)  # type: ignore[arg-type]
@@ -187,6 +208,6 @@ def test_results_say_which_number_is_which() -> None:
     assert "live channels 4/4 and 3/4" in shown
     assert shown.endswith("Note: 1 of 4 channels of y are zero everywhere.")
     assert repr(cka(x, y)).startswith("CKA similarity ")
-    assert "kernel=max, normalise=channels, centered=True" in repr(cka(x, y))
+    assert "kernel=max, normalize=channels, centered=True" in repr(cka(x, y))
     assert repr(cka(0 * x, y)).endswith("samples.")
     assert "No similarity: 4 of 4 channels of x are constant" in repr(cka(0 * x, y))

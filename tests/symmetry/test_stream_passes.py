@@ -16,11 +16,11 @@ from torch.nn import functional as F
 
 from sigmascope.capture.record import recording
 from sigmascope.symmetry import passes
-from sigmascope.symmetry.grams import CrossGrams, PairedGrams
+from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
 from sigmascope.symmetry.layers import compare
-from sigmascope.symmetry.options import Watching
 from sigmascope.symmetry.passes import tapped
-from sigmascope.symmetry.similarity import procrustes
+from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_options import RunOptions
 
 
 class Modules(nn.Module):
@@ -86,7 +86,7 @@ def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 
 def test_hooks_show_what_the_recorder_shows(recordings: list[object]) -> None:
     first, second = images(), images(seed=1)
-    with tapped(Modules(), Watching()) as tap, tapped(Modules(), Watching()) as fresh:
+    with tapped(Modules(), RunOptions()) as tap, tapped(Modules(), RunOptions()) as fresh:
         recorded = shown(tap, first)
         assert {site: tuple(one.shape) for site, one in recorded.items()} == {
             "relu": (6, 4, 4, 4),
@@ -100,11 +100,11 @@ def test_hooks_show_what_the_recorder_shows(recordings: list[object]) -> None:
 
 
 def test_other_inputs_and_functions_are_recorded_again(recordings: list[object]) -> None:
-    with tapped(Modules(), Watching()) as tap:
+    with tapped(Modules(), RunOptions()) as tap:
         for item in (images(), images(5), images(5), images(5).double()):
             shown(tap, item)
     assert len(recordings) == 2  # doubles become floats, as the network is
-    with tapped(Functions(), Watching()) as tap:
+    with tapped(Functions(), RunOptions()) as tap:
         assert_equal(shown(tap, images()), shown(tap, images()))
     assert len(recordings) == 4
 
@@ -114,7 +114,7 @@ def test_hooks_on_all_modules_are_met_alike_in_every_batch(recordings: list[obje
         lambda module, _, output: output + 1 if isinstance(module, nn.ReLU) else None
     )
     try:
-        with tapped(Modules(), Watching()) as tap:
+        with tapped(Modules(), RunOptions()) as tap:
             assert_equal(shown(tap, images()), shown(tap, images()))
     finally:
         handle.remove()
@@ -124,7 +124,7 @@ def test_hooks_on_all_modules_are_met_alike_in_every_batch(recordings: list[obje
 def test_what_hooks_of_others_do_happens_outside() -> None:
     network = Modules()
     network.relu.register_forward_hook(lambda _, __, output: output + 1)
-    with tapped(network, Watching()) as tap:
+    with tapped(network, RunOptions()) as tap:
         recorded = shown(tap, images())
         assert float(recorded["relu"].min()) == 0
         assert_equal(shown(tap, images()), recorded)
@@ -137,7 +137,7 @@ def test_no_hook_outlives_a_network_that_fails() -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("no more")
 
-    with tapped(network, Watching()) as tap:
+    with tapped(network, RunOptions()) as tap:
         shown(tap, images())
         handle = network.linear.register_forward_hook(fail)
         with pytest.raises(RuntimeError, match="no more"):
@@ -238,6 +238,6 @@ def test_float32_products_stay_within_their_bound(shape: tuple[int, ...]) -> Non
     error = (rounded._gram(0, 0) - exact._gram(0, 0)).abs() / norms
     assert float(error.max()) <= terms * torch.finfo(torch.float32).eps
     assert float(error.max()) <= 1e-6
-    found = rounded.result(0, 0, group="relu", normaliser="authors")
+    found = rounded.result(0, 0, group="relu", normalizer="authors")
     assert not isinstance(found, str)
     assert found.similarity == pytest.approx(procrustes(x, y, channel_axis=1).similarity, abs=1e-6)

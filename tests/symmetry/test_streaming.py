@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.errors import InputError, OptionError
 from sigmascope.maths import kernels
-from sigmascope.symmetry import streaming
-from sigmascope.symmetry.grams import CrossGrams, PairedGrams
-from sigmascope.symmetry.similarity import cka, procrustes
-from sigmascope.symmetry.streaming import CrossGram, Kernel, Procrustes
+from sigmascope.symmetry import procrustes_similarity
+from sigmascope.symmetry.cka_similarity import Kernel, cka
+from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
+from sigmascope.symmetry.procrustes_similarity import CrossGram, Procrustes, procrustes
 
 
 def features(*shape: int, seed: int = 0) -> Tensor:
@@ -27,7 +27,7 @@ def features(*shape: int, seed: int = 0) -> Tensor:
     ).relu()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     cuts=st.lists(st.integers(1, 39), max_size=6, unique=True),
     group=st.sampled_from(["relu", "orthogonal"]),
@@ -46,7 +46,7 @@ def test_batches_of_any_size_give_what_all_samples_give(cuts: list[int], group: 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = features(40, 5, 4, 4), features(40, 7, 2, 2, seed=1)
     whole = procrustes(x, y).similarity
-    monkeypatch.setattr(streaming, "CHUNK", 3 * 80)
+    monkeypatch.setattr(procrustes_similarity, "CHUNK", 3 * 80)
     assert procrustes(x, y).similarity == pytest.approx(whole, abs=1e-12)
 
 
@@ -120,7 +120,7 @@ def test_kernels_refuse_what_cannot_be_added() -> None:
         kernel.similarity(other)
 
 
-@pytest.mark.parametrize("other", [{"kernel": "sum"}, {"normalise": "none"}, {"centered": False}])
+@pytest.mark.parametrize("other", [{"kernel": "sum"}, {"normalize": "none"}, {"centered": False}])
 def test_kernels_of_other_settings_are_not_compared(other: dict[str, Any]) -> None:
     one, two = Kernel(), Kernel(**other)
     for kernel in (one, two):
@@ -146,7 +146,7 @@ def test_features_whose_squares_are_out_of_range(kernel: str, size: float) -> No
     x, y = features(30, 4, 2, 2), features(30, 3, 2, 2, seed=1)
     found = []
     for scale in (1.0, size):
-        kernels = Kernel(kernel, normalise="none"), Kernel(kernel, normalise="none")
+        kernels = Kernel(kernel, normalize="none"), Kernel(kernel, normalize="none")
         kernels[0].add(x * scale)
         kernels[1].add(y)
         found.append(kernels[0].similarity(kernels[1]))
@@ -155,8 +155,8 @@ def test_features_whose_squares_are_out_of_range(kernel: str, size: float) -> No
 
 
 def test_products_that_overflow_are_refused() -> None:
-    with pytest.raises(InputError, match=r"overflow in float32\. Start anew"):
-        Kernel(normalise="none", dtype="float32").add(features(6, 2) * 1e30)
+    with pytest.raises(InputError, match=r"overflow in float32\. Start a new kernel"):
+        Kernel(normalize="none", dtype="float32").add(features(6, 2) * 1e30)
 
 
 class Large(TorchDispatchMode):
@@ -220,13 +220,13 @@ def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
         for sums in (everything, paired):
             sums.add([x[start:stop] for x in xs], [y[start:stop] for y in ys])
     for i, j in np.ndindex(5, 5):
-        found = everything.result(i, j, group=group, normaliser="live")
-        diagonal = paired.result(i, i, group=group, normaliser="live") if i == j else None
+        found = everything.result(i, j, group=group, normalizer="live")
+        diagonal = paired.result(i, i, group=group, normalizer="live") if i == j else None
         if j == 4 and i != 4:
             assert isinstance(found, str)
             assert "one must be the other times whole numbers" in found
             continue
-        expected = procrustes(xs[i], ys[j], group=group, normaliser="live", channel_axis=1)
+        expected = procrustes(xs[i], ys[j], group=group, normalizer="live", channel_axis=1)
         assert not isinstance(found, str)
         assert found.similarity == pytest.approx(expected.similarity, abs=tolerance)
         assert (found.live, found.samples) == (expected.live, 20)
@@ -244,16 +244,16 @@ def test_layers_that_do_not_fit_or_change_their_ratio_have_a_reason() -> None:
     sums = CrossGrams([2], [2], dtype="float64")
     sums.add([features(5, 2, 4, 4)], [features(5, 2, 2, 2)])
     sums.add([features(5, 2, 4, 4)], [features(5, 2, 4, 4)])
-    found = sums.result(0, 0, group="relu", normaliser="authors")
+    found = sums.result(0, 0, group="relu", normalizer="authors")
     assert found == "the ratio of the numbers of positions changes from batch to batch"
     paired = PairedGrams([2], [2], dtype="float64")
     paired.add([features(5, 2, 3, 3)], [features(5, 2, 2, 2)])
-    apart = paired.result(0, 0, group="relu", normaliser="authors")
+    apart = paired.result(0, 0, group="relu", normalizer="authors")
     assert isinstance(apart, str)
     assert "3 × 3 and 2 × 2" in apart
     assert paired.live() == ((2,), (2,))
     broken = CrossGrams([2], [2], dtype="float64")
     broken.add([features(5, 2, 2, 2)], [features(5, 2, 2, 2) * math.nan])
-    bad = broken.result(0, 0, group="relu", normaliser="authors")
+    bad = broken.result(0, 0, group="relu", normalizer="authors")
     assert isinstance(bad, str)
     assert "NaN or infinite" in bad

@@ -1,6 +1,4 @@
-"""What chance would give: permutation tests, for the claims that groups or correlations are more
-than that.
-"""
+"""What chance would give: permutation tests of groups, correlations and trends."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
-
 __all__ = [
+    "SAME",
+    "Array",
     "Labels",
     "adjusted_rand",
     "correlation_p",
@@ -26,11 +24,10 @@ __all__ = [
     "trend",
 ]
 
+Array = np.ndarray[Any, np.dtype[np.float64]]
 Labels = np.ndarray[Any, np.dtype[np.int64]]
-
 DRAWS = 10_000
-# Statistics of two orders that are equal but for the rounding of their sums are equal.
-SAME = 1e-12
+SAME = 1e-12  # statistics that differ by the rounding of their sums are equal
 
 
 def numbered(names: Sequence[str]) -> Labels:
@@ -44,16 +41,16 @@ def numbered(names: Sequence[str]) -> Labels:
 
 
 def shuffles(count: int, *, draws: int = DRAWS, seed: int = 0) -> Labels:
-    """Return orders of so many things (p, count): all there are, if at most `draws`, else random
-    ones; the first is their own.
+    """Return all orders of so many things (p, count), or random ones if more than `draws`.
+
+    The first is the identity.
 
     >>> shuffles(2).tolist(), shuffles(9, draws=5).shape
     ([[0, 1], [1, 0]], (6, 9))
     """
     if math.factorial(count) <= draws:
-        return np.array(list(itertools.permutations(range(count))), dtype=np.int64).reshape(
-            -1, count
-        )
+        orders = list(itertools.permutations(range(count)))
+        return np.array(orders, dtype=np.int64).reshape(-1, count)
     random = np.random.default_rng(seed).permuted(np.tile(np.arange(count), (draws, 1)), axis=1)
     return np.vstack([np.arange(count), random])
 
@@ -61,35 +58,23 @@ def shuffles(count: int, *, draws: int = DRAWS, seed: int = 0) -> Labels:
 def p_value(
     statistic: Callable[[Labels], float], labels: Labels, *, draws: int = DRAWS, seed: int = 0
 ) -> float:
-    """Return the share of orders of the labels whose statistic is at least as large; their own
-    order counts.
+    """Return the share of orders of the labels (k,) whose statistic is at least as large.
 
-    Args:
-        statistic: large where the labels mean something.
-        labels: (k,), of the things.
-        draws: how many random orders, where there are more of them.
-        seed: of these.
+    The own order counts; `draws` and `seed` are of random orders, if there are too many.
     """
-    found = np.array(
-        [statistic(labels[order]) for order in shuffles(len(labels), draws=draws, seed=seed)]
-    )
+    orders = shuffles(len(labels), draws=draws, seed=seed)
+    found = np.array([statistic(labels[order]) for order in orders])
     return float((found >= found[0] - SAME).mean())
 
 
 def correlation_p(
     predictors: Array, target: Array, *, draws: int = DRAWS, seed: int = 0
 ) -> tuple[Array, float]:
-    """Correlate each of several predictors with a target, and judge the best of them.
-
-    Args:
-        predictors: (k, n), each of them not constant.
-        target: (n,), not constant.
-        draws: how many random orders, where there are more of them.
-        seed: of these.
+    """Correlate each of several predictors (k, n) with a target (n,), and judge the best of them.
 
     Returns:
         Pearson's r of each (k,), and the share of orders of the target in which the largest |r| is
-        at least as large, so that the choice of the best is paid for.
+        at least as large, which accounts for the choice of the best.
     """
     known = predictors - predictors.mean(axis=1, keepdims=True)
     known = known / np.linalg.norm(known, axis=1, keepdims=True)
@@ -100,9 +85,7 @@ def correlation_p(
 
 
 def group_gap(matrix: Array, labels: Labels) -> float:
-    """Return the mean distance between things of different groups less that within groups; NaN
-    where there is no such pair.
-    """
+    """Return the mean distance between groups less that within; NaN if there is no such pair."""
     same = labels[:, None] == labels
     within, between = same & ~np.eye(len(labels), dtype=bool), ~same
     if not within.any() or not between.any():
@@ -111,53 +94,39 @@ def group_gap(matrix: Array, labels: Labels) -> float:
 
 
 def neighbor_share(matrix: Array, labels: Labels) -> float:
-    """Return the share of things, of those whose group has others, whose nearest neighbor is in
-    their group.
-    """
+    """Return the share of things, if their group has others, whose nearest neighbor is in it."""
     nearest = np.where(np.eye(len(labels), dtype=bool), np.inf, matrix).argmin(axis=1)
     several = np.bincount(labels)[labels] > 1
     return float((labels[nearest] == labels)[several].mean()) if several.any() else math.nan
 
 
 def silhouette(matrix: Array, labels: Labels) -> float:
-    """Return how much nearer things are to their own group than to the next one, averaged; 1 at
-    best, 0 for a group of one.
-    """
+    """Return the mean silhouette: 1 at best, 0 for a group of one."""
     member = np.eye(int(labels.max()) + 1)[labels]
     sums, counts = matrix @ member, member.sum(axis=0)
     own = counts[labels]
     inside = sums[np.arange(len(labels)), labels] / np.maximum(own - 1, 1)
-    means = np.where(member > 0, np.inf, sums / counts)
-    outside = means.min(axis=1)
-    return float(
-        np.where(
-            own > 1, (outside - inside) / np.maximum(np.maximum(inside, outside), SAME), 0
-        ).mean()
-    )
+    outside = np.where(member > 0, np.inf, sums / counts).min(axis=1)
+    nearer = (outside - inside) / np.maximum(np.maximum(inside, outside), SAME)
+    return float(np.where(own > 1, nearer, 0).mean())
 
 
 def adjusted_rand(one: Labels, other: Labels) -> float:
-    """Return how far two groupings agree (Hubert and Arabie): 1 if they are the same, 0 on average
-    by chance.
+    """Return the agreement of two groupings (Hubert and Arabie): 1 if equal, 0 by chance.
 
     >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
     """
-
-    def pairs(counts: Array) -> float:
-        return float((counts * (counts - 1) / 2).sum())
-
     table = np.zeros((int(one.max()) + 1, int(other.max()) + 1))
     np.add.at(table, (one, other), 1)
-    both, first, second = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
-    expected = first * second / pairs(np.array([float(len(one))]))
-    largest = (first + second) / 2
+    counts = table, table.sum(axis=1), table.sum(axis=0), np.array([float(len(one))])
+    both, first, second, all_pairs = (float((n * (n - 1) / 2).sum()) for n in counts)
+    expected, largest = first * second / all_pairs, (first + second) / 2
     return 1.0 if largest == expected else (both - expected) / (largest - expected)
 
 
 def trend(places: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Return Kendall's tau-b of values with places, and the share of all orders of the values that
-    rise as much or more.
+    """Return Kendall's tau-b with places, and the share of all orders that rise as much or more.
 
     >>> trend([2012, 2014, 2014, 2015], [0.1, 0.3, 0.2, 0.4])[0]
     0.9128709291752769
@@ -165,8 +134,7 @@ def trend(places: Sequence[float], values: Sequence[float]) -> tuple[float, floa
     x, y = np.array(places, dtype=np.float64), np.array(values, dtype=np.float64)
     one, other = np.triu_indices(len(x), 1)
     steps = np.sign(x[other] - x[one])
-    # the first is the one that we have
-    orders = np.array(list(itertools.permutations(range(len(x)))))
+    orders = np.array(list(itertools.permutations(range(len(x)))))  # the identity first
     sums = np.sign(y[orders[:, other]] - y[orders[:, one]]) @ steps
     pairs = np.sqrt(np.count_nonzero(steps) * np.count_nonzero(y[other] - y[one]))
     return float(sums[0] / pairs) if pairs else 0.0, float((sums >= sums[0]).mean())

@@ -1,7 +1,8 @@
-"""What a figure or a table of a paper is here: a measurement, a rule that judges it, and a drawing."""
+"""A figure or table of a paper: a measurement, a rule that judges it, and a drawing."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,27 +13,34 @@ if TYPE_CHECKING:
     from sigmascope_papers.setting import Setting
 
 __all__ = [
-    "DIRECTION",
     "FAILS",
     "HOLDS",
     "OURS",
-    "UNTRIED",
+    "UNTESTED",
     "VERDICTS",
+    "WEAKLY",
     "Check",
+    "Finding",
     "Item",
     "agrees",
+    "claim",
+    "conclude",
+    "judge_by",
     "overall",
     "relation",
     "tally",
     "untried",
 ]
 
-HOLDS, DIRECTION, FAILS, UNTRIED = VERDICTS = (
+HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS = (
     "holds",
-    "holds in direction",
+    "weakly holds",
     "does not hold",
-    "cannot be tried here",
+    "not testable here",
 )
+DIRECTION, UNTRIED = WEAKLY, UNTESTED
+PLURALS = ("hold", "weakly hold", "do not hold", "not testable here")
+OLD_WORDS = {"holds in direction": WEAKLY, "cannot be tried here": UNTESTED}
 OURS = "ours:"
 """How a claim begins that we added to those of the paper."""
 
@@ -53,15 +61,18 @@ class Check:
     obtained: str
     verdict: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", OLD_WORDS.get(self.verdict, self.verdict))
+
 
 @dataclass(frozen=True)
 class Item:
-    """How a figure or a table is reproduced; what is said of it is in the Markdown file beside it.
+    """How a figure or table is reproduced; the Markdown file beside it describes it.
 
     Attributes:
         measure: does the work; what it returns is all that the other two need.
         judge: the rule, fixed before the run: results in, one `Check` for each claim out.
-        draw: results in, figures by the ending of their file names out ("" for the only one).
+        draw: results in, figures by the suffix of their file names out ("" for the only one).
     """
 
     measure: Callable[[Setting], Any]
@@ -79,42 +90,80 @@ def agrees(
     )
 
 
-def relation(claim: str, expected: str, obtained: str, *, true: bool, clear: bool = True) -> Check:
-    """Judge a relation: it holds where it is true and clear, in direction where it is true but not
-    clear.
-    """
-    return Check(claim, expected, obtained, (HOLDS if clear else DIRECTION) if true else FAILS)
+def relation(
+    claim: str, expected: str, obtained: str, *, true: object, clear: object = True
+) -> Check:
+    """Judge a relation: it holds if true and clear, and weakly holds if true but not clear."""
+    return Check(claim, expected, obtained, (HOLDS if clear else WEAKLY) if true else FAILS)
 
 
 def untried(claim: str, expected: str, reason: str) -> Check:
-    """Say of a claim that it cannot be tried, and why."""
-    return Check(claim, expected, reason, UNTRIED)
+    """Return a claim that is not testable here, with the reason."""
+    return Check(claim, expected, reason, UNTESTED)
+
+
+Finding = str | tuple[str, Any] | tuple[str, Any, Any]
+"""What came out, whether the claim is true, and clearly so; or only why it is not testable here."""
+
+
+def conclude(claim: str, expected: str, finding: Finding) -> Check:
+    """Judge a claim by a finding."""
+    if isinstance(finding, str):
+        return untried(claim, expected, finding)
+    obtained, *truth = finding
+    return relation(claim, expected, obtained, true=bool(truth[0]), clear=bool(truth[-1]))
+
+
+def claim(
+    text: str, expected: str, *needs: str
+) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
+    """Return a decorator that makes a rule, from results to a finding, the judge of a claim.
+
+    Args:
+        text: the claim.
+        expected: the number, or the relation, as the paper has it.
+        needs: groups without which it is not testable; `lacks` of the results says why.
+    """
+
+    def decorate(rule: Callable[[Any], Finding]) -> Callable[[Any], Check]:
+        def judged(results: Any) -> Check:
+            reason = results.lacks(*needs) if needs else ""
+            return conclude(text, expected, reason or rule(results))
+
+        return functools.wraps(rule)(judged)
+
+    return decorate
+
+
+def judge_by(*rules: Callable[[Any], Check]) -> Callable[[Any], list[Check]]:
+    """Return the judge of an item that applies some rules in turn."""
+
+    def judge(results: Any) -> list[Check]:
+        return [rule(results) for rule in rules]
+
+    documented = (getattr(rule, "func", rule) for rule in rules)  # also of a partial
+    judge.__doc__ = "\n".join(rule.__doc__ or "" for rule in documented)
+    return judge
 
 
 def overall(checks: Sequence[Check]) -> str:
-    """Return the verdict on an item: the worst of the paper's claims that could be tried, whatever
-    became of ours.
+    """Return the verdict on an item: the worst one on the paper's testable claims, ours aside.
 
-    >>> overall([Check("", "", "", HOLDS), Check("", "", "", DIRECTION), Check("ours: more", "", "", FAILS)])
-    'holds in direction'
+    >>> overall([Check("", "", "", verdict) for verdict in (HOLDS, WEAKLY, UNTESTED)])
+    'weakly holds'
     """
-    order = {FAILS: 0, DIRECTION: 1, HOLDS: 2, UNTRIED: math.inf}
+    order = {FAILS: 0, WEAKLY: 1, HOLDS: 2, UNTESTED: math.inf}
     of_paper = [check.verdict for check in checks if not check.claim.startswith(OURS)]
-    return min(of_paper, key=order.__getitem__, default=UNTRIED)
+    return min(of_paper, key=order.__getitem__, default=UNTESTED)
 
 
-def tally(checks: Sequence[Check]) -> str:
-    """Count the verdicts on the claims of an item.
+def tally(verdicts: Sequence[str]) -> str:
+    """Count verdicts.
 
-    >>> tally([Check("", "", "", HOLDS), Check("", "", "", FAILS), Check("", "", "", HOLDS)])
+    >>> tally([HOLDS, FAILS, HOLDS])
     '2 hold, 1 does not hold'
     """
-    words = {HOLDS: ("holds", "hold"), DIRECTION: ("holds in direction", "hold in direction")}
-    words |= {
-        FAILS: ("does not hold", "do not hold"),
-        UNTRIED: ("cannot be tried here", "cannot be tried here"),
-    }
-    counts = {verdict: sum(check.verdict == verdict for check in checks) for verdict in VERDICTS}
+    counts = [(verdicts.count(verdict), place) for place, verdict in enumerate(VERDICTS)]
     return ", ".join(
-        f"{count} {words[verdict][count != 1]}" for verdict, count in counts.items() if count
+        f"{count} {(VERDICTS, PLURALS)[count != 1][place]}" for count, place in counts if count
     )

@@ -1,4 +1,4 @@
-"""Where an item takes its signatures from: the folder of stored ones, or a measurement."""
+"""Where an item takes its signatures from: those stored in the package, or a measurement."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sigmascope.checks import check_choice
+from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.measure.signature import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
-from sigmascope.runs.folder import finished, place_of
+from sigmascope.runs.folder import files_of, finished
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 
-__all__ = ["BATCH", "DATA", "IMAGES", "TINY", "WEIGHTS", "Setting", "facts_of", "signatures_of"]
+__all__ = ["BATCH", "DATA", "IMAGES", "PUBLISHED", "RESULTS", "TINY", "WEIGHTS", "Setting"]
+__all__ += ["facts_of", "signatures_of"]
 
+PUBLISHED: Final = "published"  # the option value for what the published code does
 RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
@@ -26,12 +29,12 @@ DATA, IMAGES, BATCH = "cifar10", 2560, 512
 OPTIONS: Mapping[str, Any] = {"metrics": "all"}
 _SHOWN = {"default": "published", "none": "random"}
 TINY = "a tiny size, which shows that everything runs and says nothing about the paper"
-NOWHERE = Path(os.devnull)  # nothing lies in it
+NOWHERE = Path(os.devnull)  # a directory without files
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How items are to be run.
+    """How items are run.
 
     Attributes:
         results: the directory with the stored results; signatures are in `signatures/`.
@@ -39,13 +42,13 @@ class Setting:
         weights: "zoo" for our networks; "default", or "none" for random ones, for the paper's own
             networks of torchvision.
         data: on which the paper's own networks run; ours run on CIFAR-10, and None means that.
-        data_root: the folder with the data sets, for measurements.
+        data_root: the directory with the data sets, for measurements.
         limit: how many images the paper's own networks see; by default all.
         networks: the names of those to take from the cast; by default all.
-        keep: a folder for what is measured, in folders like those of the zoo, from which it is also
-            read again; None keeps nothing.
-        smoke: try the machinery, in a tiny size on the images that the package carries; nothing is
-            stored, read or judged.
+        keep: a directory for what is measured, laid out as `results`, from which it is read again;
+            None keeps nothing.
+        smoke: run in a tiny size on the images that the package contains; nothing is stored, read
+            or judged.
         progress: whether to show progress bars, on a terminal.
     """
 
@@ -65,16 +68,13 @@ class Setting:
             object.__setattr__(self, "from_scratch", True)
             object.__setattr__(self, "keep", None)
         check_choice("weights", self.weights, WEIGHTS)
+        own = "the paper's own networks"
         if self.ours and (self.data or self.limit):
-            raise OptionError(
-                "data and limit are for the paper's own networks. Pass --weights default "
-                "too, or leave them out."
-            )
+            told = f"data and limit are for {own}."
+            raise OptionError(f"{told} Pass --weights default too, or leave them out.")
         if not self.ours and self.data is None:
-            raise OptionError(
-                "the paper's own networks have no data here. Pass --data imagefolder:DIR, "
-                "images of ImageNet."
-            )
+            told = f"{own} need data."
+            raise OptionError(f"{told} Pass --data imagefolder:DIR with images of ImageNet.")
 
     @property
     def ours(self) -> bool:
@@ -83,27 +83,21 @@ class Setting:
 
     @property
     def cast(self) -> Cast:
-        """The networks that stand in the figures."""
+        """The networks in the figures."""
         full = ZOO if self.ours else PAPER
         return full.only(self.networks) if self.networks else full
 
     @property
     def told(self) -> str:
-        """What differs from our networks and the data that budgets and reasons are about; empty
-        where nothing does.
-        """
-        parts = (
-            []
-            if self.ours
-            else [
-                f"the paper's networks with {_SHOWN[self.weights]} weights on {self.data}, not ours"
-            ]
-        )
+        """What differs from our networks, data and size; empty if nothing does."""
+        parts = []
+        if not self.ours:
+            weights = f"{_SHOWN[self.weights]} weights on {self.data}"
+            parts.append(f"the paper's networks with {weights}, not ours")
         parts += [] if self.limit is None else [f"{self.limit} images"]
         parts += [TINY] if self.smoke else []
-        return "; ".join(
-            parts + ([f"only {', '.join(self.networks)} of the cast"] if self.networks else [])
-        )
+        parts += [f"only {', '.join(self.networks)} of the cast"] if self.networks else []
+        return "; ".join(parts)
 
     @property
     def _measures(self) -> bool:
@@ -121,23 +115,23 @@ class Setting:
         """Return the signatures of networks, with facts, in this order.
 
         Args:
-            names: as the catalog has them; those of the zoo also without `sigmascope/`:
-                `resnet20:0`, `vit:0-init`.
+            names: of the catalog; those of the zoo also without `sigmascope/`: `vit:0-init`.
             data: the name of a data set; by default that of the setting.
             images: how many our networks see.
             batch: how many images make a batch.
-            options: of `sigmascope.signature`, where they differ from all metrics and the defaults.
+            options: of `sigmascope.signature`, if not all metrics and the defaults.
 
         Raises:
             InputError: they are not stored, or cannot be measured; the message says what to do.
         """
         wanted = [name if "/" in name else f"sigmascope/{name}" for name in names]
-        self._check_cast(wanted)
+        if not self.ours and any(name.startswith("sigmascope/") for name in wanted):
+            told = "this item is about networks of the zoo only."
+            raise InputError(f"{told} Leave out --weights and --data.")
         limit = images if self.ours else self.limit
         chosen = Selection(data or self.data or DATA, self.data_root, limit=limit, batch_size=batch)
         folder = self._folder(chosen, options)
-        if not self._measures:
-            self._check_stored(folder, wanted)
+        self._check_stored(folder, wanted)
         return [self._run(self._request(name, chosen, options), folder) for name in wanted]
 
     def signature(self, name: str, kind: str, measure: Callable[[], Signature]) -> Signature:
@@ -145,42 +139,43 @@ class Setting:
 
         Args:
             name: of the network, for the file.
-            kind: what is peculiar about it, for the folder.
-            measure: does the work, where it is to be done.
+            kind: what is special about it, for the directory.
+            measure: does the work, if it is to be done.
         """
         folder = self._home / _folder_name([kind])
-        place = place_of(folder, name)
-        if not self._measures:
-            self._check_stored(folder, [name])
-        if place.signature.exists():
-            kept = load(place.signature)
+        place = files_of(folder, name).finished
+        self._check_stored(folder, [name])
+        if place.exists():
+            kept = load(place)
             if kept.name != name:
-                raise FileFormatError(
-                    f"{place.signature} is a signature of {kept.name}. Remove it, or choose "
-                    "another folder."
-                )
+                told = f"{place} is a signature of {kept.name}."
+                raise FileFormatError(f"{told} Remove it, or choose another directory.")
             return kept
         found = measure()
         if self.keep is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            found.save(place.signature)
+            found.save(place)
         return found
 
     @property
     def _home(self) -> Path:
-        """The folder of the signatures: those stored in the zoo, or those measured."""
+        """The directory of the signatures: those stored, or those measured."""
         if not self._measures:
             return self.results / "signatures"
         return self.keep / "signatures" if self.keep else NOWHERE
 
     def _folder(self, chosen: Selection, options: Mapping[str, Any]) -> Path:
-        """Return the folder of signatures of one kind; what differs from the usual stands in its name."""
-        images = IMAGES if self.ours else None
-        unusual: dict[str, Any] = {"images": chosen.limit} if chosen.limit != images else {}
-        unusual |= {"batch": chosen.batch_size} if chosen.batch_size != BATCH else {}
-        unusual |= {} if self.ours else {"weights": self.weights}
-        words = [chosen.name, *(f"{key}-{value}" for key, value in {**unusual, **options}.items())]
-        return self._home / _folder_name(words)
+        """Return the directory of signatures of one kind; its name says what is unusual."""
+        unusual: dict[str, Any] = {}
+        if chosen.limit != (IMAGES if self.ours else None):
+            unusual["images"] = chosen.limit
+        if chosen.batch_size != BATCH:
+            unusual["batch"] = chosen.batch_size
+        if not self.ours:
+            unusual["weights"] = self.weights
+        words = {**unusual, **options}.items()
+        told = [f"{key}-{OLD_VALUES.get(str(value), value)}" for key, value in words]
+        return self._home / _folder_name([chosen.name, *told])
 
     def _request(self, name: str, chosen: Selection, options: Mapping[str, Any]) -> Request:
         weights = "none" if self.weights == "none" else "default"
@@ -189,51 +184,39 @@ class Setting:
     def _run(self, request: Request, folder: Path) -> Run:
         """Read a signature, or measure it."""
         (name,) = request.names
-        place = place_of(folder, name)
-        if finished(place, request, name) is None:
-            (outcome,) = measure_runs(
-                request, place.signature if self.keep else None, progress=self.progress
-            )
-            if outcome.signature is None:
-                reason = outcome.failure.message if outcome.failure else outcome.state
-                raise InputError(f"{name} could not be measured: {reason}")
-            return Run(outcome.signature, Path(name), outcome.facts)
-        (found,) = read_runs([place.signature]).runs
-        return found
-
-    def _check_cast(self, names: Sequence[str]) -> None:
-        if not self.ours and any(name.startswith("sigmascope/") for name in names):
-            raise InputError(
-                "this item is about networks of the zoo only. Leave out --weights and --data."
-            )
+        place = files_of(folder, name)
+        if finished(place, request, name) is not None:
+            (found,) = read_runs([place.finished]).runs
+            return found
+        target = place.finished if self.keep else None
+        (outcome,) = measure_runs(request, target, progress=self.progress)
+        if outcome.signature is None:
+            reason = outcome.failure.message if outcome.failure else outcome.state
+            raise InputError(f"{name} could not be measured: {reason}")
+        return Run(outcome.signature, Path(name), outcome.facts)
 
     def _check_stored(self, folder: Path, names: Sequence[str]) -> None:
-        missing = [name for name in names if not place_of(folder, name).signature.is_file()]
-        if missing:
-            raise InputError(
-                f"{folder} has no signature of {', '.join(missing)}. Measure it again with "
-                "--from-scratch."
-            )
+        missing = [name for name in names if not files_of(folder, name).finished.is_file()]
+        if missing and not self._measures:
+            told = f"{folder} has no signature of {', '.join(missing)}."
+            raise InputError(f"{told} Measure it again with --from-scratch.")
 
 
 def _folder_name(words: Sequence[str]) -> str:
-    """Return a name that any file system takes; where a path is among the words, a digest tells it
-    from others.
+    """Return a name that any file system accepts; a digest replaces the colon of a path.
 
     >>> _folder_name(["cifar10", "batch-128"]), _folder_name(["imagefolder:/data/val"])
     ('cifar10-batch-128', 'imagefolder-data-val-992559cb')
     """
     text = "-".join(words)
     name = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
-    return (
-        f"{name[-60:].strip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-        if ":" in text
-        else name
-    )
+    if ":" not in text:
+        return name
+    return f"{name[-60:].strip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def signatures_of(runs: Sequence[Run]) -> dict[str, Signature]:
-    """Return the signatures by the names of their networks, those of the zoo without `sigmascope/`."""
+    """Return the signatures by the names of their networks, without `sigmascope/`."""
     return {run.signature.name.removeprefix("sigmascope/"): run.signature for run in runs}
 
 

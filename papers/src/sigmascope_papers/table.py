@@ -1,4 +1,4 @@
-"""The names of all items, with what they show; their files are imported when they are run."""
+"""The names of all items; their modules are imported when they are run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sigmascope.checks import check_choice
 from sigmascope_papers.item import Item
 from sigmascope_papers.prose import Prose, prose_of
 
-__all__ = ["ITEMS", "PAPERS", "check_names", "file_of", "item", "prose"]
+__all__ = ["ITEMS", "PAPERS", "check_names", "file_of", "item", "module_of", "prose"]
 
 NONLINEARITY = tuple(
     """
@@ -25,11 +25,31 @@ SYMMETRY = tuple(
     sym-fig18 sym-fig19 sym-table2 sym-table3 sym-table4 sym-orderings sym-capacity
     """.split()
 )
-
 PAPERS: dict[str, tuple[str, ...]] = {"nonlinearity": NONLINEARITY, "symmetry": SYMMETRY}
 """Folder -> the names of its items."""
 PREFIXES = {"symmetry": "sym-"}
-"""Folder -> what the names of its items begin with; both papers have a Figure 2."""
+"""Folder -> prefix of the names of its items; both papers have a Figure 2."""
+SHARED: dict[str, str] = {
+    "nonlinearity.functions": "fig2a fig2b fig2c",
+    "nonlinearity.redshift": "fig4a fig4b",
+    "nonlinearity.vgg16": "fig10 fig11",
+    "nonlinearity.sizes": "fig13 fig14 fig15",
+    "nonlinearity.grouping": "fig16 fig17",
+    "nonlinearity.trainings": "fig19 fig20 table3",
+    "nonlinearity.correlated": "table1 table2",
+    "symmetry.similarity_items": """
+    sym-fig2 sym-fig5 sym-fig9 sym-fig10 sym-fig11 sym-fig16 sym-table2 sym-table4
+    """,
+    "symmetry.stitching_items": "sym-fig1 sym-fig6 sym-fig7 sym-fig12",
+    "symmetry.leaky": "sym-fig8 sym-table3",
+    "symmetry.alphas": "sym-fig13 sym-fig14",
+    "symmetry.sparse": "sym-fig15",
+    "symmetry.units": "sym-fig3 sym-fig18 sym-fig19",
+    "symmetry.rotations": "sym-fig4",
+    "symmetry.arithmetic": "sym-fig17 sym-capacity",
+}
+"""Module -> the items in its table `ITEMS`; any other item is the `ITEM` of a module of its own."""
+MODULES = {name: module for module, names in SHARED.items() for name in names.split()}
 
 ITEMS: tuple[str, ...] = NONLINEARITY + SYMMETRY
 """The names of all items."""
@@ -53,18 +73,23 @@ def item(name: str) -> Item:
         OptionError: there is none; the names are listed.
     """
     check_names([name])
-    found: Item = importlib.import_module(f"sigmascope_papers.{file_of(name)}").ITEM
+    module = importlib.import_module(f"sigmascope_papers.{module_of(name)}")
+    found: Item = module.ITEMS[name] if name in MODULES else module.ITEM
     return found
 
 
 def prose(name: str) -> Prose:
-    """Return what is said of an item."""
+    """Return the description of an item, from its Markdown file."""
     return prose_of(file_of(name))
 
 
+def module_of(name: str) -> str:
+    """Return the module of an item inside this package, which may hold several."""
+    return MODULES.get(name, file_of(name))
+
+
 def file_of(name: str) -> str:
-    """Return the module of an item inside this package: its name without the prefix, with
-    underscores for dashes.
+    """Return where the Markdown file of an item is: its name without prefix, with underscores.
 
     >>> file_of("fig7"), file_of("sym-fig2"), file_of("beyond-axes")
     ('nonlinearity.fig7', 'symmetry.fig2', 'nonlinearity.beyond_axes')

@@ -20,6 +20,7 @@ NOISY = ("huggingface_hub", "timm", "transformers")
 
 
 def _library() -> Any:
+    importlib.import_module("huggingface_hub.utils")  # not an attribute of the package before
     return importlib.import_module("huggingface_hub")  # a dependency of transformers and timm
 
 

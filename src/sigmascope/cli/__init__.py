@@ -1,9 +1,8 @@
-"""The command line: parse, make one library call, print. torch is imported only by the commands
-that need it.
+"""The command line: each command parses its options, makes one library call, and prints.
 
-Data goes to standard output, everything else to standard error. Exit codes: 0; 1 error; 2 wrong
-usage; 3 partial: some of what was asked for is done; 130 and 143 where a signal ended it; 141 where
-its reader went away. A command is a file of its own, and a row of the table below.
+Results go to standard output, everything else to standard error. Exit codes: 0; 1 error; 2 wrong
+usage; 3 partial, if only some of the work could be done; 130 and 143 if a signal ended it; 141 if
+the reader of its output went away. Only commands that need torch import it.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from sigmascope.cli.compare import compare
 from sigmascope.cli.demo import demo
 from sigmascope.cli.listing import listing
 from sigmascope.cli.measure import measure
+from sigmascope.cli.options import current_name
 from sigmascope.cli.plugins import reproduce
 from sigmascope.cli.program import Program
 from sigmascope.cli.report import report
@@ -25,9 +25,10 @@ from sigmascope.cli.stitch import stitch
 __all__ = ["main"]
 
 COMMANDS = (measure, compare, report, show, similarity, stitch, reproduce, listing, demo)
+SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings=SETTINGS)
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.version_option(__version__, package_name="sigmascope", message="%(prog)s %(version)s")
 def main(debug: bool) -> None:

@@ -1,4 +1,4 @@
-"""`sigmascope list`: the names that are known."""
+"""`sigmascope list`: the names of models, data and activations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ __all__ = ["listing"]
 @click.argument("pattern", required=False)
 @json_option
 def listing(what: str, pattern: str | None, as_json: bool) -> None:
-    """Print the names that are known; with a PATTERN, those that contain it or, with *, ? and [],
-    match it.
-    """
+    """Print all names; with a PATTERN, those that contain it or, with *, ? and [], match it."""
     groups = {
         group: [name for name in names if _matches(name, pattern)]
         for group, names in _names(what).items()
@@ -36,7 +34,7 @@ def listing(what: str, pattern: str | None, as_json: bool) -> None:
 
 
 def _names(what: str) -> dict[str, list[str]]:
-    """Return the names in groups: libraries, or families."""
+    """Return the names by library or family."""
     if what == "activations":
         from sigmascope.capture.activations import known_activations
 

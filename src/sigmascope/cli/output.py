@@ -1,12 +1,12 @@
-"""What the commands print: text and JSON to standard output, notes and errors to standard error."""
+"""What the commands print: results to standard output, notes and errors to standard error."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -15,65 +15,60 @@ if TYPE_CHECKING:
 
     from sigmascope.runs import Runs
 
-__all__ = ["complain", "emit", "inform", "json_option", "read", "say", "written"]
+__all__ = ["complain", "counted", "emit", "inform", "json_option", "read", "say", "written"]
 
 VERSION = 1
 OPTIONS = {
     "root=FOLDER": "--data-root FOLDER",
+    "root=DIR": "--data-root DIR",
     "weights=FILE": "--weights FILE",
     "weights=None": "--weights none",
 }
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def json_option(command: Function) -> Function:
-    """Add `--json`, which every command has that prints data."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(
-        command
-    )
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 def say(text: str) -> None:
-    """Print data."""
+    """Print a result to standard output."""
     _print(sys.stdout, [(text, "")])
 
 
 def inform(text: str) -> None:
-    """Print a line about the work to standard error."""
+    """Print a note to standard error."""
     _print(sys.stderr, [(_line(text), "dim")])
 
 
 def complain(text: str, *, label: str = "Error: ") -> None:
-    """Print a line about what is wrong to standard error. A remedy that is a keyword of the library
-    becomes an option.
-    """
+    """Print an error to standard error; remedies that are keywords become options."""
     for keyword, option in OPTIONS.items():
         text = text.replace(keyword, option)
     _print(sys.stderr, [(label, "bold red"), (_line(text), "")])
 
 
 def emit(kind: str, content: object) -> None:
-    """Print data as one JSON document that says what it is, like the files of sigmascope; None
-    stands for NaN.
-    """
+    """Print a result as a JSON document in the format of sigmascope files; NaN becomes None."""
     import json
 
     from sigmascope.store import encode
     from sigmascope.store.documents import wrap
 
-    # In ASCII, so that nothing in it can steer a terminal.
+    # in ASCII, so that nothing in it can control a terminal
     click.echo(json.dumps(wrap(kind, VERSION, encode(content)), indent=1, allow_nan=False))
 
 
 def written(paths: Iterable[Path | str]) -> None:
-    """Say which files there are now."""
+    """Print which files were written."""
     say("Written: " + ", ".join(map(str, paths)))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 network`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def read(paths: Iterable[str]) -> Runs:
-    """Read signatures, and tell what was ignored."""
+    """Return the stored signatures; note what was ignored."""
     from sigmascope.runs import read_runs
 
     found = read_runs(list(paths))
@@ -83,7 +78,7 @@ def read(paths: Iterable[str]) -> Runs:
 
 
 def _print(stream: IO[str], parts: list[tuple[str, str]]) -> None:
-    """Print text whose styles show only on a terminal, and not where NO_COLOR is set."""
+    """Print text with styles on a terminal, without where NO_COLOR is set."""
     from rich.text import Text
 
     text = Text.assemble(*((_inert(part), style) for part, style in parts))
@@ -98,10 +93,8 @@ def _console(stream: IO[str]) -> Console:
 
 
 def _inert(text: str) -> str:
-    """Replace what could steer a terminal: names in files may come from anybody."""
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else REPLACEMENT for letter in text
-    )
+    """Replace what could control a terminal: names in files may come from anybody."""
+    return "".join(char if char.isprintable() or char == "\n" else REPLACEMENT for char in text)
 
 
 def _line(text: str) -> str:

@@ -8,13 +8,13 @@ import click
 
 from sigmascope.errors import MissingExtraError
 
-__all__ = ["reproduce"]
+__all__ = ["plugin", "reproduce"]
 
 GROUP = "sigmascope.commands"
 
 
-def _load(name: str, distribution: str, short_help: str) -> click.Command:
-    """Return an installed command, or one that names the `pip install` that brings it."""
+def plugin(name: str, distribution: str, short_help: str) -> click.Command:
+    """Return the command that a distribution adds, or one that says how to install it."""
     for found in entry_points(group=GROUP, name=name):
         command: click.Command = found.load()
         return command
@@ -22,6 +22,7 @@ def _load(name: str, distribution: str, short_help: str) -> click.Command:
     @click.command(
         name,
         short_help=short_help,
+        add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
     def missing() -> None:
@@ -33,4 +34,4 @@ def _load(name: str, distribution: str, short_help: str) -> click.Command:
     return missing
 
 
-reproduce = _load("reproduce", "sigmascope-papers", "Reproduce figures and tables of the papers.")
+reproduce = plugin("reproduce", "sigmascope-papers", "Reproduce figures and tables of the papers.")

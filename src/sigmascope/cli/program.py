@@ -1,4 +1,4 @@
-"""How the program ends: exit codes, errors on one line, signals, and readers that go away."""
+"""How the program ends: exit codes, one-line errors, signals, and readers that go away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import click
 from sigmascope.cli.output import complain
 from sigmascope.errors import SigmascopeError
 
-__all__ = ["DONE", "FAILED", "PARTIAL", "Program", "Stopped", "is_debugging"]
+__all__ = ["DONE", "FAILED", "PARTIAL", "Program", "is_debugging", "keeping"]
 
 DONE, FAILED, PARTIAL = 0, 1, 3
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -30,7 +30,7 @@ class Stopped(BaseException):
     """A signal asks the program to end.
 
     Attributes:
-        number: of the signal.
+        number: the signal.
         remedy: what to tell the user about the work done so far.
     """
 
@@ -41,14 +41,14 @@ class Stopped(BaseException):
 
 
 class NoReader(BaseException):
-    """Whoever read the output has gone away, as `head` does."""
+    """The reader of the output has gone away, as `head` does."""
 
 
 class Program(click.Group):
     """A group of commands that return an exit code, or nothing when all went well."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands in the order of their table, which is that of the work."""
+        """Return the commands in the order of their table."""
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -90,12 +90,24 @@ class Program(click.Group):
 
 
 def is_debugging() -> bool:
-    """Say whether the user asked to see where errors come from."""
+    """Return whether the user asked to see where errors come from."""
     return bool(click.get_current_context().find_root().params.get("debug"))
 
 
+@contextmanager
+def keeping(kept: str | None) -> Iterator[None]:
+    """Tell the user, if a signal stops the block, what is kept; None if nothing is written."""
+    try:
+        yield
+    except Stopped as stopped:
+        stopped.remedy = "Nothing was written: no -o was given."
+        if kept:
+            stopped.remedy = f"{kept}: the same command goes on from there."
+        raise
+
+
 def _told(error: Exception, ctx: click.Context) -> str:
-    """Say what went wrong, and what helps: an error that was raised on purpose says it itself."""
+    """Return what went wrong and what helps; errors of sigmascope say it themselves."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, (SigmascopeError, OSError)):
@@ -105,21 +117,18 @@ def _told(error: Exception, ctx: click.Context) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Turn signals into an exception, so that everything is closed on the way out. A signal that is
-    ignored stays so.
-    """
+    """Turn signals into an exception, so that files are closed; ignored signals stay ignored."""
     before = {}
     if threading.current_thread() is threading.main_thread():
-        before = {
-            one: signal.getsignal(one) for one in SIGNALS if signal.getsignal(one) != signal.SIG_IGN
-        }
-    for one in before:
-        signal.signal(one, _stop)
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        before = {number: old for number, old in handlers.items() if old != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, _stop)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -128,7 +137,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show a warning as a line, without the code that gave it."""
+    """Show a warning as one line, without the code that issued it."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda message, *rest, **more: f"Note: {message}\n"
     try:
@@ -138,18 +147,16 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _be_printable() -> None:
-    """Replace what a terminal of another encoding cannot show; an error would lose the rest."""
+    """Replace characters that the terminal cannot encode; an error would lose the rest."""
     for stream in (sys.stdout, sys.stderr):
-        if (
-            hasattr(stream, "reconfigure")
-            and (stream.encoding or "").lower().replace("-", "") != "utf8"
-        ):
+        is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+        if hasattr(stream, "reconfigure") and not is_utf8:
             stream.reconfigure(errors="replace")
 
 
 @contextmanager
 def _noticing_readers() -> Iterator[None]:
-    """Notice that a reader went away before click or rich make an exit with code 1 of it."""
+    """Notice that a reader went away, before click or rich turn that into exit code 1."""
     try:
         yield
     except (OSError, SystemExit) as error:
@@ -160,7 +167,7 @@ def _noticing_readers() -> Iterator[None]:
 
 
 def _forget_output() -> None:
-    """Let the interpreter flush into nothing when it ends."""
+    """Let the interpreter flush to nowhere when it ends."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)

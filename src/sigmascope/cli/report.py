@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sigmascope.cli.output import emit, json_option, read, say
+from sigmascope.cli import options
+from sigmascope.cli.output import counted, emit, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
@@ -16,62 +17,49 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
-# How a page of sigmascope begins, and what stands in its head.
+# How a page of sigmascope begins, and what its head contains.
 OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 
 
 @click.command(short_help="Write a page about stored signatures.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "-o",
-    "--out",
-    default="report.html",
-    show_default=True,
-    type=click.Path(),
-    help="The page to write.",
-)
+@options.runs
+@options.out("FILE", "The page to write.", "report.html")
 @json_option
 def report(runs: tuple[str, ...], out: str, as_json: bool) -> int:
-    """Write a self-contained page about stored signatures: files, or folders of runs.
+    """Write a self-contained page about stored signatures: files, or directories of runs.
 
-    An older page is replaced, any other file is not. Ends with 3 where a folder lacks a network;
-    the page names it.
+    An older page is replaced, any other file is not. Exits with 3 if a directory lacks a network;
+    the page lists it.
     """
     _check_target(out)
     found = read(runs)
     from sigmascope.reporting.page import report as write_report
 
-    path = write_report(
-        found.signatures,
-        out,
-        facts=_facts(found.runs),
-        data=_data(found.runs),
-        missing=found.missing,
-    )
-    size, count = path.stat().st_size, len(found.runs)
+    facts, data = _facts(found.runs), _data(found.runs)
+    path = write_report(found.signatures, out, facts=facts, data=data, missing=found.missing)
+    size, names = path.stat().st_size, [signature.name for signature in found.signatures]
     if as_json:
-        emit(
-            "written",
-            {"path": str(path), "bytes": size, "networks": [one.name for one in found.signatures]},
-        )
+        emit("written", {"path": str(path), "bytes": size, "networks": names})
     else:
-        say(f"Written: {path} ({count} network{'s' * (count != 1)}, {size / 1000:.0f} kB)")
+        say(f"Written: {path} ({counted(len(names), 'network')}, {size / 1000:.0f} kB)")
     return PARTIAL if found.missing else DONE
 
 
 def _check_target(out: str) -> None:
-    """Refuse to replace what is no page: a signature, a manifest, anything of somebody else."""
+    """Raise unless `out` can be written and is a new file or a page of sigmascope."""
+    from sigmascope.store.files import checked_target
+
     target = Path(out)
     if target.suffix.lower() == ".json":
         raise click.UsageError(
-            f"{out} ends like a signature, and a page is HTML. Give a name such as "
+            f"{out} is the name of a signature file, but a report is HTML. Pass a name such as "
             "report.html with -o."
         )
     if target.is_file() and not _is_page(target):
         raise click.ClickException(
-            f"{out} is there and is no page of sigmascope. Give another name with -o, or "
-            "remove it first."
+            f"{out} exists and is not a report. Pass another name with -o, or remove it first."
         )
+    checked_target(target)
 
 
 def _is_page(path: Path) -> bool:
@@ -81,7 +69,7 @@ def _is_page(path: Path) -> bool:
 
 
 def _facts(runs: Sequence[Run]) -> dict[str, Facts | None]:
-    """Return the facts by the names on the page, where networks of one name are told apart by a number."""
+    """Return the facts by the names on the page, where equal names are numbered."""
     from sigmascope.compare.networks import checked_networks
 
     scored = [run for run in runs if run.signature.coverage.scored]
@@ -91,6 +79,6 @@ def _facts(runs: Sequence[Run]) -> dict[str, Facts | None]:
 
 
 def _data(runs: Sequence[Run]) -> str | None:
-    """Name the data, as far as the manifests do, each with its number of samples."""
-    named = [f"{run.data}, {run.signature.samples} samples" for run in runs if run.data]
+    """Return the names of the data, as far as manifests say them, with the number of samples."""
+    named = [f"{run.data}, {counted(run.signature.samples, 'sample')}" for run in runs if run.data]
     return "; ".join(dict.fromkeys(named)) or None

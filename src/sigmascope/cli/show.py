@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import click
 
+from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, read, say
 
 __all__ = ["show"]
 
 
 @click.command(short_help="Print stored signatures.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@options.runs
 @json_option
 def show(runs: tuple[str, ...], as_json: bool) -> None:
-    """Print stored signatures: files, or folders of runs."""
+    """Print stored signatures: files, or directories of runs."""
     found = read(runs).signatures
     if as_json:
         emit("signatures", found)
         return
-    for number, one in enumerate(found):
-        say("\n" * (number > 0) + repr(one))
+    for number, signature in enumerate(found):
+        say("\n" * (number > 0) + repr(signature))

@@ -1,79 +1,52 @@
-"""The file of a stitch: it says which run it belongs to, so that the same command shows it again
-and no other replaces it.
-"""
+"""The files of a stitch, kept so that the same command resumes it or shows it again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sigmascope.errors import FileFormatError, InputError, ResumeError
+from sigmascope.store.kept import KeptRun, check_identity
 
 if TYPE_CHECKING:
     from sigmascope.catalog.entry import Model
     from sigmascope.stitching import Settings, StitchResult
 
-__all__ = ["checked_file", "finished_stitch", "request_of", "write_stitch"]
+__all__ = ["StitchFiles", "files_for", "identity_of"]
 
-REQUEST = "request"  # under which it stands beside the tensors
-GIVEN = ("at", "family", "style", "seed", "data", "data_root", "limit", "test_limit")
+IDENTITY = "request"  # its name among the values stored with the tensors
+GIVEN = ("site", "family", "style", "seed", "data", "data_root", "limit", "test_limit")
 REMEDY = "Choose another name, or remove it first."
 
 
-def checked_file(out: str) -> Path:
-    """Return where to write, before any work, if nothing is there but a stitch.
-
-    Raises:
-        UsageError: the name does not end in .json.
-        InputError: a folder or something else is there, or where the tensors go.
-    """
-    from sigmascope.runs.folder import kind_of
-    from sigmascope.store.files import checked_target
-
-    path = Path(out)
-    if path.suffix != ".json":
-        raise click.UsageError(f"{out} does not end in .json.")
-    for target in (path, _tensors(path)):
-        checked_target(target)
-    if path.is_file() and kind_of(path) != "stitch":
-        raise InputError(f"{path} is there and holds no stitch. {REMEDY}")
-    if _tensors(path).is_file() and _about(path) is None:
-        raise InputError(
-            f"{_tensors(path)} is there and holds no stitch, whose tensors would replace it. "
-            f"{REMEDY}"
-        )
-    return path
-
-
-def request_of(
+def identity_of(
     models: tuple[Model, Model], given: Mapping[str, Any], *, settings: Settings, augment: str
 ) -> dict[str, Any]:
-    """Describe a run by all that its result depends on but rounding, as plain values; devices count
-    by their kind.
+    """Return everything that the result of a stitch depends on, except rounding, as plain values.
 
     Args:
-        models: the networks of the front and the back; of each the name and a digest of its numbers
-            count.
-        given: option -> value; the device as torch has it.
+        models: the front and the back, identified by name and a digest of their weights.
+        given: option -> value; the device as torch has it, which counts by its type.
         settings: those that follow from the options.
         augment: how training images are augmented.
     """
     from sigmascope.measure.batches import fingerprint
-    from sigmascope.runs import Selection, request_for
+    from sigmascope.runs.request import digests_of
     from sigmascope.store import encode
 
     sides = dict(zip(("front", "back"), models, strict=True))
-    names = {side: one.name for side, one in sides.items()}
-    networks = {side: one.network for side, one in sides.items()}
+    names = {side: model.name for side, model in sides.items()}
     return {
         **names,
         "weights": {
-            side: fingerprint([*one.parameters(), *one.buffers()]) for side, one in networks.items()
+            side: fingerprint([*model.network.parameters(), *model.network.buffers()])
+            for side, model in sides.items()
         },
-        "files": request_for(list(dict.fromkeys(names.values())), Selection(given["data"])).files,
+        "files": digests_of(list(names.values())),
         **{name: given[name] for name in GIVEN},
         "augment": augment,
         "device": given["device"].type,
@@ -81,57 +54,78 @@ def request_of(
     }
 
 
-def finished_stitch(path: Path, request: Mapping[str, Any]) -> StitchResult | None:
-    """Return the stitch that a file already holds, if there is one; tensors alone, as a stop leaves
-    them, are none.
+def files_for(out: str) -> StitchFiles:
+    """Return the files of a stitch, checked before any work.
 
     Raises:
-        ResumeError: it belongs to another run, or the tensors alone do; the message names the
-            difference.
-        FileFormatError: it is damaged, or its tensors are missing.
+        UsageError: the name does not end in .json.
+        InputError: a directory or the file of something else is in the way.
     """
-    from sigmascope.runs.request import unlike
-    from sigmascope.stitching import StitchResult
+    from sigmascope.store import kind_of
+    from sigmascope.store.files import checked_target
 
-    found = next((one for one in (path, _tensors(path)) if one.is_file()), None)
-    if found is None:
-        return None
-    if not _tensors(path).is_file():
-        raise FileFormatError(
-            f"{_tensors(path)}, which belongs to {path}, is missing. Restore it, or remove "
-            f"{path} first."
+    path = Path(out)
+    if path.suffix != ".json":
+        raise click.UsageError(f"{out} does not end in .json.")
+    checkpoint, lock = (path.with_name(f".{path.stem}.{end}") for end in ("checkpoint", "lock"))
+    files = StitchFiles(path, checkpoint, lock)
+    for target in (path, files.tensors):
+        checked_target(target)
+    if path.is_file() and kind_of(path) != "stitch":
+        raise InputError(f"{path} exists and is not a stitch file. {REMEDY}")
+    if files.tensors.is_file() and files.about() is None:
+        raise InputError(
+            f"{files.tensors} exists and does not hold the tensors of a stitch. {REMEDY}"
         )
-    there = (_about(path) or {}).get(REQUEST)
-    if not isinstance(there, dict):
-        raise ResumeError(f"{found} holds a stitch that does not say which run it is of. {REMEDY}")
-    told = "; ".join(unlike(there, request))
-    if told:
-        raise ResumeError(
-            f"{found} belongs to another run: {told}. Ask for the same, choose another name, "
-            "or remove it first."
-        )
-    return StitchResult.load(path) if found == path else None
+    return files
 
 
-def write_stitch(result: StitchResult, path: Path, request: Mapping[str, Any]) -> list[Path]:
-    """Write a stitch as `StitchResult.save` does, with its run beside the tensors; return the files."""
-    from sigmascope.stitching.result import KIND, VERSION
-    from sigmascope.store import write_paired
+@dataclass(frozen=True)
+class StitchFiles(KeptRun):
+    """FILE.json, FILE.safetensors beside it, and a hidden checkpoint until both are written."""
 
-    about = {"site": result.site, "family": result.family, REQUEST: dict(request)}
-    return [write_paired(path, KIND, VERSION, result, about), _tensors(path)]
+    @property
+    def tensors(self) -> Path:
+        """The file of the tensors."""
+        return self.finished.with_suffix(".safetensors")
 
+    def about(self) -> dict[str, object] | None:
+        """Return the values stored with the tensors; None if they are not those of a stitch."""
+        from sigmascope.store import read_features
 
-def _tensors(path: Path) -> Path:
-    return path.with_suffix(".safetensors")
+        try:
+            _, about = read_features(self.tensors)
+        except FileFormatError:
+            return None
+        return about if {"site", "family"} <= about.keys() else None
 
+    def load(self, identity: Mapping[str, Any]) -> StitchResult | None:
+        """Return the finished stitch, or None; tensors alone, after an interruption, are none.
 
-def _about(path: Path) -> dict[str, object] | None:
-    """Return what stands beside the tensors of a stitch; None where they are none."""
-    from sigmascope.store import read_features
+        Raises:
+            ResumeError: the files, or the tensors alone, belong to another run.
+            FileFormatError: a file is corrupt, or the tensors are missing.
+        """
+        from sigmascope.stitching import StitchResult
 
-    try:
-        _, about = read_features(_tensors(path))
-    except FileFormatError:
-        return None
-    return about if {"site", "family"} <= about.keys() else None
+        found = next((path for path in (self.finished, self.tensors) if path.is_file()), None)
+        if found is None:
+            return None
+        if not self.tensors.is_file():
+            raise FileFormatError(
+                f"{self.tensors}, which belongs to {found}, is missing. Restore it, or remove "
+                f"{found} first."
+            )
+        there = (self.about() or {}).get(IDENTITY)
+        if not isinstance(there, dict):
+            raise ResumeError(f"{found} does not say which run its stitch belongs to. {REMEDY}")
+        check_identity(found, there, identity)
+        return StitchResult.load(found) if found == self.finished else None
+
+    def save(self, result: StitchResult, identity: Mapping[str, Any]) -> list[Path]:
+        """Write a stitch as `StitchResult.save` does, with its identity; return the files."""
+        from sigmascope.stitching.result import KIND, VERSION
+        from sigmascope.store import write_paired
+
+        about = {"site": result.site, "family": result.family, IDENTITY: dict(identity)}
+        return [write_paired(self.finished, KIND, VERSION, result, about), self.tensors]

@@ -43,7 +43,7 @@ class Networks:
         ]
 
 
-def checked_networks(signatures: Sequence[Signature]) -> Networks:
+def checked_networks(signatures: object) -> Networks:
     """Return the signatures with unique names and their scores.
 
     Raises:

@@ -19,6 +19,12 @@ from sigmascope.figures.embedding import draw_embedding
 from sigmascope.figures.signature import draw_signature, draw_signatures
 from sigmascope.figures.similarity_map import draw_similarity
 from sigmascope.figures.statistics import draw_statistics
+from sigmascope.figures.stitching import (
+    draw_cross_validation,
+    draw_dissection,
+    draw_rotation_penalty,
+    draw_stitch,
+)
 from sigmascope.figures.style import new_figure, styled
 from sigmascope.figures.tree import draw_tree
 
@@ -27,14 +33,18 @@ __all__ = [
     "Drawn",
     "draw_accuracy",
     "draw_correlations",
+    "draw_cross_validation",
     "draw_curves",
     "draw_densities",
+    "draw_dissection",
     "draw_distances",
     "draw_embedding",
+    "draw_rotation_penalty",
     "draw_signature",
     "draw_signatures",
     "draw_similarity",
     "draw_statistics",
+    "draw_stitch",
     "draw_tree",
     "new_figure",
     "parts_of",

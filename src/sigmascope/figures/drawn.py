@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,10 @@ class Drawn:
         return _picture(self.figure, "png")
 
 
-def finished(axes: Sequence[Axes], table: Table) -> Drawn:
+def finished(axes: Iterable[Axes], table: Table) -> Drawn:
     """Return the result of drawing in these axes of one figure."""
-    return Drawn(figure_of(axes[0]), tuple(axes), table)
+    panels = tuple(axes)
+    return Drawn(figure_of(panels[0]), panels, table)
 
 
 def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:

@@ -64,13 +64,13 @@ class Scaling:
     live: Tensor
 
 
-def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
-    """Measure how to center and normalise features over samples and positions.
+def scaling_of(features: Tensor, *, centered: bool, normalize: str) -> Scaling:
+    """Measure how to center and normalize features over samples and positions.
 
     Args:
         features: (n, c, ...).
         centered: whether the mean of each channel is taken off.
-        normalise: "channels" divides each channel by its norm, "none" leaves them as they are.
+        normalize: "channels" divides each channel by its norm, "none" leaves them as they are.
     """
     count = features.shape[0] * math.prod(features.shape[2:])
     shift = torch.zeros(features.shape[1], dtype=torch.float64, device=features.device)
@@ -95,7 +95,7 @@ def scaling_of(features: Tensor, *, centered: bool, normalise: str) -> Scaling:
     ):
         values = features[:, channel]
         live[channel] = bool((values != values.flatten()[0]).any())
-    factor = squares.rsqrt() if normalise == "channels" else torch.ones_like(squares)
+    factor = squares.rsqrt() if normalize == "channels" else torch.ones_like(squares)
     return Scaling(shift, torch.where(live, factor, 0.0), live)
 
 
@@ -170,7 +170,14 @@ def _take_in(kernel: Tensor, features: Tensor, scaling: Scaling, plan: _Plan) ->
 
 
 def _mirror(kernel: Tensor, tile: int) -> None:
+    """Copy what is above the diagonal below it, and set the diagonal to 0.
+
+    Tiles on the diagonal too: not every matrix product of rows with themselves is symmetric.
+    """
+    above = torch.ones(tile, tile, dtype=torch.bool, device=kernel.device).triu_()
     for i in range(0, len(kernel), tile):
+        block = kernel[i : i + tile, i : i + tile]
+        block.copy_(torch.where(above[: len(block), : len(block)], block, block.T))
         for j in range(i + tile, len(kernel), tile):
             kernel[j : j + tile, i : i + tile] = kernel[i : i + tile, j : j + tile].T
     kernel.fill_diagonal_(0)

@@ -1,106 +1,102 @@
-"""The folder of a request: its manifest, and where the files of each network lie.
+"""The directory of a request: its manifest, and the files of each network.
 
-A manifest, then for every network `NETWORK.json` (the signature), `NETWORK.facts.json`, and
-`NETWORK.error.json` where it failed; a hidden folder holds the batches scored so far and the locks.
-Every file is replaced at once or not at all.
+Beside the manifest, every network has `NETWORK.json` (the signature), `NETWORK.facts.json`, and
+`NETWORK.error.json` if it failed. A hidden directory holds the batches scored so far and the locks.
+All files are written atomically.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sigmascope.errors import FileFormatError, InputError, ResumeError
+from sigmascope.errors import InputError
 from sigmascope.measure.signature import Signature, load
 from sigmascope.measure.subject import current_versions
-from sigmascope.runs.request import Request, differences
-from sigmascope.store import decode, encode, read_json, write_json
-from sigmascope.store.files import Location
+from sigmascope.runs.request import Request
+from sigmascope.store import KeptRun, check_identity, claim, decode, encode
+from sigmascope.store.documents import kind_of, read_json, write_json
+from sigmascope.store.files import Location, writable_directory
 
 __all__ = [
     "MANIFEST",
     "Manifest",
-    "Place",
-    "claimed",
-    "facts_of",
-    "failure_beside",
-    "file_place",
+    "NetworkFiles",
+    "beside",
+    "files_beside",
+    "files_of",
     "finished",
-    "kind_of",
     "open_folder",
-    "place_of",
     "read_manifest",
 ]
 
 MANIFEST = "manifest.json"
 KIND, VERSION = "runs", 1
 SCRATCH = ".sigmascope"
-# How a document of sigmascope begins. Others are not read any further, whatever their size.
-OPENING = re.compile(rb'\s*\{\s*"format"\s*:\s*"sigmascope"\s*,\s*"kind"\s*:\s*"(\w+)"')
-LENGTH = 256
-# Names that can be names of files as they are, on any system, and that differ in more than case.
+# Network names that are valid file names on every system and differ in more than case.
 PLAIN = re.compile(r"[a-z]+/[a-z0-9_][a-z0-9._-]{0,79}")
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder of runs is: the request it belongs to, and the versions it was begun with."""
+    """What a directory of runs belongs to: its request, and the versions that created it."""
 
     request: Request
     versions: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the files of one network lie; failure and lock only in a folder."""
+class NetworkFiles(KeptRun):
+    """The files of one network: its signature when finished, its journal while partial.
 
-    signature: Path
-    journal: Path
+    Attributes:
+        facts: what is known about the network.
+        failure: why it failed; None for a single file, which has no such record.
+    """
+
     facts: Path
     failure: Path | None = None
-    lock: Path | None = None
+
+    def tidy(self) -> None:
+        """Remove what a finished network no longer needs."""
+        self.partial.unlink(missing_ok=True)
+        if self.failure:
+            self.failure.unlink(missing_ok=True)
 
 
 def open_folder(path: Location, request: Request) -> Path:
-    """Begin a folder for a request, or return to it.
+    """Return the directory of a request, created or found again.
 
     Raises:
-        ResumeError: it belongs to another request; the message names the difference.
+        ResumeError: it belongs to another request; the message lists the differences.
         InputError: it is a file, or holds other things than runs.
-        FileFormatError: its manifest is damaged, foreign or newer.
+        FileFormatError: its manifest is corrupt or newer than this version.
+        OSError: nothing can be written to it.
     """
-    folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file. Give the name of a folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    # so that of two requests one is refused
-    with claimed(folder / SCRATCH / "manifest.lock", wait=True):
+    folder = writable_directory(path)
+    # if two requests arrive at once, one of them is refused
+    with claim(folder / SCRATCH / "manifest.lock", wait=True):
         manifest = read_manifest(folder)
         if manifest is None:
-            _check_empty(folder)
-            write_json(
-                folder / MANIFEST, KIND, VERSION, encode(Manifest(request, current_versions()))
-            )
-        elif manifest.request != request:
-            told = "; ".join(differences(manifest.request, request))
-            raise ResumeError(
-                f"{folder} belongs to another request: {told}. Ask for the same, or choose "
-                "another folder."
-            )
+            names = sorted(path.name for path in folder.iterdir() if path.name[0] != ".")
+            if names:
+                raise InputError(
+                    f"{folder} contains other files, such as {names[0]}, and no {MANIFEST}. Choose "
+                    "a new or empty directory."
+                )
+            manifest = Manifest(request, current_versions())
+            write_json(folder / MANIFEST, KIND, VERSION, encode(manifest))
+        check_identity(folder, manifest.request, request)
     return folder
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder, or None where there is none.
+    """Return the manifest of a directory, or None if it has none.
 
     Raises:
-        FileFormatError: it is damaged, foreign or newer.
+        FileFormatError: it is corrupt or newer than this version.
     """
     try:
         content = read_json(folder / MANIFEST, KIND, VERSION)
@@ -109,98 +105,59 @@ def read_manifest(folder: Path) -> Manifest | None:
     return decode(Manifest, content, f"{folder / MANIFEST}: content")
 
 
-def place_of(folder: Path, name: str) -> Place:
-    """Return where the files of a network lie in a folder of runs."""
-    stem = _stem(name)
-    signature, scratch = folder / f"{stem}.json", folder / SCRATCH
+def files_of(folder: Path, name: str) -> NetworkFiles:
+    """Return the files of a network in a directory of runs."""
+    stem, scratch = _stem(name), folder / SCRATCH
+    signature = folder / f"{stem}.json"
     journal, lock = scratch / f"{stem}.journal", scratch / f"{stem}.lock"
-    return Place(signature, journal, facts_of(signature), failure_beside(signature), lock)
+    return NetworkFiles(
+        signature, journal, lock, beside(signature, "facts"), beside(signature, "error")
+    )
 
 
-def file_place(path: Location) -> Place:
-    """Return where a signature lies that is a file of its own, with its facts and, hidden, its
-    journal beside it.
+def files_beside(path: Location) -> NetworkFiles:
+    """Return the files of a single network: the signature, its facts, and a hidden journal.
 
     Raises:
-        InputError: a file of something else is there.
+        InputError: a file of something else is in the way.
     """
     file = Path(path)
-    place = Place(file, file.with_name(f".{file.name}.journal"), facts_of(file))
-    for target, kind in ((place.signature, "signature"), (place.facts, "facts")):
+    journal, lock = (file.with_name(f".{file.name}.{ending}") for ending in ("journal", "lock"))
+    files = NetworkFiles(file, journal, lock, beside(file, "facts"))
+    for target, kind in ((files.finished, "signature"), (files.facts, "facts")):
         if target.is_file() and kind_of(target) != kind:
             raise InputError(
-                f"{target} is there and holds no {kind} of sigmascope. Choose another name, "
-                "or remove it first."
+                f"{target} exists and is not a {kind} file. Choose another name, or remove it "
+                "first."
             )
-    return place
+    return files
 
 
-def facts_of(signature: Path) -> Path:
-    """Return where the facts of a network lie, beside its signature."""
-    return signature.with_name(f"{signature.stem}.facts.json")
+def beside(signature: Path, what: str) -> Path:
+    """Return the file with the "facts" or the "error" of a network, beside its signature."""
+    return signature.with_name(f"{signature.stem}.{what}.json")
 
 
-def failure_beside(signature: Path) -> Path:
-    """Return where the failure of a network lies, beside its signature."""
-    return signature.with_name(f"{signature.stem}.error.json")
-
-
-def kind_of(path: Path) -> str:
-    """Return the kind of a document by its first bytes; empty where sigmascope did not write it."""
-    with path.open("rb") as file:
-        opening = OPENING.match(file.read(LENGTH))
-    return opening[1].decode() if opening else ""
-
-
-def finished(place: Place, request: Request, name: str) -> Signature | None:
-    """Return the signature that a folder already has of a network.
+def finished(files: NetworkFiles, request: Request, name: str) -> Signature | None:
+    """Return the signature that a directory already has of a network, or None.
 
     Raises:
-        FileFormatError: its file is damaged, or is of another network or request.
+        FileFormatError: its file is corrupt.
+        ResumeError: it belongs to another network or request.
     """
-    if not place.signature.exists():
+    if not files.finished.exists():
         return None
-    found = load(place.signature)
-    if found.name != name or found.options != request.options:
-        raise FileFormatError(
-            f"{place.signature} is not of this request. Remove it, or choose another folder."
-        )
+    found = load(files.finished)
+    check_identity(
+        files.finished,
+        {"name": found.name, "options": found.options},
+        {"name": name, "options": request.options},
+    )
     return found
 
 
-@contextmanager
-def claimed(path: Path | None, *, wait: bool = False) -> Iterator[bool]:
-    """Keep a file for this process, until the block ends or the process dies, and say whether that
-    was possible.
-
-    Args:
-        path: an empty file that only serves for this, made if need be; None is always free.
-        wait: whether to wait for the process that has it.
-    """
-    if path is None or sys.platform == "win32":
-        yield True
-        return
-    import fcntl
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    try:
-        free = True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            free = False
-        except (
-            OSError
-        ):  # some network file systems have no locks; disjoint shards are still safe there
-            pass
-        yield free
-    finally:
-        os.close(descriptor)
-
-
 def _stem(name: str) -> str:
-    """Return a name of a file for the name of a network, different for different networks.
+    """Return a file name for a network name, different for different networks.
 
     >>> _stem("torchvision/resnet50"), _stem("py:nets.py:Tiny")
     ('torchvision-resnet50', 'py-nets.py-Tiny-9f1858b0')
@@ -209,12 +166,3 @@ def _stem(name: str) -> str:
         return name.replace("/", "-", 1)
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-60:].strip("-.") or "network"
     return f"{readable}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
-
-
-def _check_empty(folder: Path) -> None:
-    other = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    if other:
-        raise InputError(
-            f"{folder} holds other things, such as {other[0]}, and no {MANIFEST}. Choose a "
-            "new or empty folder."
-        )

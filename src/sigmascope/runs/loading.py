@@ -1,4 +1,4 @@
-"""Signatures read back from files and folders of runs."""
+"""Signatures read back from files and directories of runs."""
 
 from __future__ import annotations
 
@@ -10,36 +10,29 @@ from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.measure.signature import Signature, load
-from sigmascope.runs.folder import (
-    MANIFEST,
-    facts_of,
-    failure_beside,
-    kind_of,
-    place_of,
-    read_manifest,
-)
+from sigmascope.runs.folder import MANIFEST, beside, files_of, read_manifest
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request
-from sigmascope.store import decode, read_json
+from sigmascope.store import decode, kind_of, read_json
 from sigmascope.store.files import Location
 
-__all__ = ["Run", "Runs", "load_runs", "read_runs"]
+__all__ = ["Run", "Runs", "load_runs", "read_runs", "read_several"]
 
-# One signature, or the several that `sigmascope show --json` prints.
-ONE, SEVERAL, VERSION = "signature", "signatures", 1
-# What lies beside signatures, and is no surprise where a shell names all files of a folder.
+# A single signature, or the list that `sigmascope show --json` prints.
+SINGLE, SEVERAL, VERSION = "signature", "signatures", 1
+# What lies beside signatures, and is no surprise where a shell expands `runs/*`.
 COMPANIONS = ("runs", "facts", "failure", "journal")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A signature, its file, and what is known beside it.
+    """A stored signature and what is known about it.
 
     Attributes:
-        signature: itself.
-        path: of its file.
-        facts: that lie beside it, where there are some.
-        data: the name of its data, where a manifest says it.
+        signature: the signature.
+        path: its file.
+        facts: the facts stored beside it, if any.
+        data: the name of its data, if a manifest says it.
     """
 
     signature: Signature
@@ -50,12 +43,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """What was found.
+    """The runs found in files and directories.
 
     Attributes:
-        runs: in the order of the paths; those of a folder as its manifest names them.
-        notes: what was ignored, and what a folder lacks.
-        missing: network -> why a folder lacks it.
+        runs: in the order of the paths; those of a directory in the order of its manifest.
+        notes: what was ignored, and what a directory lacks.
+        missing: network -> why a directory lacks it.
     """
 
     runs: tuple[Run, ...]
@@ -69,13 +62,7 @@ class Runs:
 
 
 def load_runs(paths: Sequence[Location]) -> list[Signature]:
-    """Read the signatures of files and folders of runs; what is ignored is told in a warning.
-
-    Raises:
-        FileNotFoundError: no such file or folder.
-        FileFormatError: a signature, a manifest or facts that are damaged or newer.
-        InputError: there is no signature.
-    """
+    """Return the signatures of `read_runs`, which see; warn about what is ignored."""
     found = read_runs(paths)
     for note in found.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
@@ -83,21 +70,21 @@ def load_runs(paths: Sequence[Location]) -> list[Signature]:
 
 
 def read_runs(paths: Sequence[Location]) -> Runs:
-    """Read signatures with the facts that lie beside them.
+    """Return the runs in files and directories, with the facts stored beside them.
 
     Args:
-        paths: files of signatures, also what `sigmascope show --json` prints; folders of runs;
-            folders with either of these in them. A file that is named twice is read once. Files of
-            other programs are ignored with a note, and so is a signature that was to be measured
-            again, where that failed.
+        paths: signature files, also the output of `sigmascope show --json`; directories of runs;
+            directories that contain either. A file listed twice is read once. Files of other
+            programs are ignored with a note, and so is a signature whose network failed when it was
+            measured again.
 
     Raises:
-        FileNotFoundError: no such file or folder.
-        FileFormatError: a signature, a manifest or facts that are damaged or newer.
+        FileNotFoundError: no such file or directory.
+        FileFormatError: a signature, a manifest or facts are corrupt or newer than this version.
         InputError: there is no signature.
     """
     if isinstance(paths, (str, os.PathLike)):
-        raise InputTypeError("paths is a single path. Pass a list of files and folders.")
+        raise InputTypeError("paths is a single path. Pass a list of files and directories.")
     search = _Search()
     for path in map(Path, paths):
         search.look_into(path)
@@ -111,18 +98,24 @@ def read_runs(paths: Sequence[Location]) -> Runs:
     return Runs(found, tuple(search.notes), search.missing)
 
 
+def read_several(path: Location) -> list[Signature]:
+    """Return the signatures of a file that `sigmascope show --json` printed."""
+    content = read_json(path, SEVERAL, VERSION)
+    return list(decode(tuple[Signature, ...], content, f"{path}: content"))
+
+
 @dataclass
 class _Search:
-    """What was found so far; the runs by the real path of their file."""
+    """What was found so far; runs by the real path of their file."""
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
     def look_into(self, path: Path, depth: int = 0) -> None:
-        """Read a file, what a manifest names, or the files of a folder."""
+        """Read a file, the networks of a manifest, or the files of a directory."""
         if not path.is_dir():
-            path.stat()  # raises where there is nothing
+            path.stat()  # raises if it does not exist
             self._read(path)
         elif manifest := read_manifest(path):
             self._read_folder(path, manifest.request)
@@ -136,16 +129,14 @@ class _Search:
     def _read_folder(self, folder: Path, request: Request) -> None:
         lacking = []
         for name in request.names:
-            file = place_of(folder, name).signature
+            file = files_of(folder, name).finished
             failure = _failure(file)
             if file.exists() and failure is None:
                 self._read(file, request.data.name)
                 continue
-            lacking.append(
-                f"{folder} has no signature of {name}: "
-                + ("it failed" if failure else "it is not finished")
-            )
-            self.missing[name] = failure or "it is not finished"
+            state = "it failed" if failure else "it is not finished"
+            lacking.append(f"{folder} has no signature of {name}: {state}")
+            self.missing[name] = failure or state
         self.notes += lacking
 
     def _read(self, path: Path, data: str | None = None) -> None:
@@ -153,38 +144,32 @@ class _Search:
         if key in self.runs or not self._is_wanted(path):
             return
         if kind_of(path) == SEVERAL:
-            content = read_json(path, SEVERAL, VERSION)
-            every = decode(tuple[Signature, ...], content, f"{path}: content")
-            self.runs[key] = [Run(one, path, None) for one in every]
-        else:
-            facts = facts_of(path)
-            self.runs[key] = [
-                Run(load(path), path, read_record(Facts, facts) if facts.is_file() else None, data)
-            ]
+            self.runs[key] = [Run(signature, path, None) for signature in read_several(path)]
+            return
+        file = beside(path, "facts")
+        facts = read_record(Facts, file) if file.is_file() else None
+        self.runs[key] = [Run(load(path), path, facts, data)]
 
     def _is_wanted(self, path: Path) -> bool:
-        if not path.is_file():
-            self.notes.append(f"ignored {path}: a device or a pipe")
-            return False
-        kind = kind_of(path)
-        if kind == ONE and _failure(path) is not None:
-            self.notes.append(
-                f"ignored {path}: measuring it again failed, see {failure_beside(path).name}"
-            )
-            return False
-        if kind not in (ONE, SEVERAL, *COMPANIONS):
-            self.notes.append(
-                f"ignored {path}: " + (f"of kind {kind}" if kind else "not written by sigmascope")
-            )
-        return kind in (ONE, SEVERAL)
+        kind = kind_of(path) if path.is_file() else None
+        reason = ""
+        if kind is None:
+            reason = "a device or a pipe"
+        elif kind == SINGLE and _failure(path) is not None:
+            reason = f"measuring it again failed, see {beside(path, 'error').name}"
+        elif kind not in (SINGLE, SEVERAL, *COMPANIONS):
+            reason = f"of kind {kind}" if kind else "not written by sigmascope"
+        if reason:
+            self.notes.append(f"ignored {path}: {reason}")
+        return not reason and kind in (SINGLE, SEVERAL)
 
 
 def _failure(signature: Path) -> str | None:
     """Return why a network failed when it was last measured, or None."""
-    path = failure_beside(signature)
+    path = beside(signature, "error")
     if not path.is_file() or kind_of(path) != "failure":
         return None
     try:
         return read_record(Failure, path).message
-    except FileFormatError:  # that it failed is enough to know
+    except FileFormatError:  # knowing that it failed is enough
         return "it failed"

@@ -1,21 +1,18 @@
-"""What becomes of a network that is to be measured: a signature with facts, or a failure with its
-reason.
-"""
+"""What becomes of a network to be measured: a signature with facts, or a failure with a reason."""
 
 from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from sigmascope.errors import SigmascopeError
 from sigmascope.measure.signature import Signature
 from sigmascope.store import decode, encode, read_json, write_json
 
-__all__ = ["STATES", "Facts", "Failure", "Outcome", "failure_of", "read_record", "write_record"]
+__all__ = ["Facts", "Failure", "Outcome", "failure_of", "read_record", "write_record"]
 
-STATES = ("measured", "kept", "failed", "busy")
 VERSION = 1
 
 T = TypeVar("T", "Facts", "Failure")
@@ -23,13 +20,13 @@ T = TypeVar("T", "Facts", "Failure")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a network beside its signature.
+    """What is known about a network beside its signature.
 
     Attributes:
-        name: of the network.
+        name: the network.
         accuracy: in percent, where it is known.
-        parameters: how many numbers it has learned.
-        flops, depth: of an example; None where the network does not run on it.
+        parameters: the number of parameters.
+        flops, depth: for one example input; None if the network does not run on it.
         weights: where they come from.
     """
 
@@ -46,10 +43,10 @@ class Failure:
     """Why a network has no signature.
 
     Attributes:
-        name: of the network.
+        name: the network.
         error: the class of the error.
-        message: what it says, on one line.
-        traceback: where it came from.
+        message: its text, on one line.
+        traceback: where it was raised.
     """
 
     name: str
@@ -63,17 +60,17 @@ class Outcome:
     """What became of one network.
 
     Attributes:
-        name: of the network.
-        state: "measured"; "kept", since the folder had it already; "failed"; or "busy": another
-            process is at it.
-        signature, facts: where there are some.
-        path: the file of the signature, where there is one.
-        failure: why there is none.
-        seconds: that it took.
+        name: the network.
+        state: "measured"; "kept" if the directory already had it; "failed"; or "busy" if another
+            process is measuring it.
+        signature, facts: None unless measured or kept.
+        path: the file of the signature, if there is one.
+        failure: why there is no signature.
+        seconds: the time it took.
     """
 
     name: str
-    state: str
+    state: Literal["measured", "kept", "failed", "busy"]
     signature: Signature | None = None
     facts: Facts | None = None
     path: Path | None = None
@@ -82,15 +79,11 @@ class Outcome:
 
 
 def failure_of(name: str, error: BaseException) -> Failure:
-    """Turn an error into a value; one that was not raised on purpose is named with its class."""
-    text = " ".join(str(error).split())
-    kind = type(error).__name__
-    told = (
-        text
-        if isinstance(error, SigmascopeError) and text
-        else f"{kind}: {text}".removesuffix(": ")
-    )
-    return Failure(name, kind, told, "".join(traceback.format_exception(error)))
+    """Return an error as a value; the message of an unexpected one starts with its class."""
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    if not isinstance(error, SigmascopeError) or not text:
+        text = f"{kind}: {text}".removesuffix(": ")
+    return Failure(name, kind, text, "".join(traceback.format_exception(error)))
 
 
 def write_record(path: Path, record: Facts | Failure) -> None:
@@ -99,10 +92,10 @@ def write_record(path: Path, record: Facts | Failure) -> None:
 
 
 def read_record(kind: type[T], path: Path) -> T:
-    """Read what `write_record` wrote.
+    """Return what `write_record` wrote.
 
     Raises:
         FileNotFoundError: no such file.
-        FileFormatError: damaged, foreign or newer.
+        FileFormatError: corrupt, not a sigmascope file, or newer than this version.
     """
     return decode(kind, read_json(path, kind.__name__.lower(), VERSION), f"{path}: content")

@@ -1,30 +1,27 @@
-"""What is asked for: which networks, on which data, how. A folder of runs belongs to one request."""
+"""What is requested: which networks, on which data, with which options."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
-import reprlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from sigmascope.checks import check_choice
+from sigmascope.capture.activations import chosen_kinds
+from sigmascope.checks import options_from
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.measure.options import Options, checked_options
-from sigmascope.measure.survey import signature
-from sigmascope.store import encode
+from sigmascope.measure.options import Options
 
-__all__ = ["Request", "Selection", "Shard", "differences", "request_for", "unlike"]
+__all__ = ["Request", "Selection", "Shard", "digests_of", "request_for"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which data; see `sigmascope.catalog.data`."""
+    """Which data to use; see `sigmascope.catalog.data`."""
 
     name: str
     root: str | None = None
@@ -35,14 +32,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for.
+    """What is requested. A directory of runs belongs to one request.
 
     Attributes:
-        names: of the networks, as the catalog has them.
-        weights: "default", "none" for random ones, or a file.
-        data: on which they run.
-        options: how they are measured; its seed is also that of the data and of random weights.
-        files: name -> digest, of the files that the networks and weights are read from.
+        names: the networks, by their names in the catalog.
+        weights: "default", "none" for random weights, or a file.
+        data: what the networks run on.
+        options: how they are measured; the seed is also that of the data and of random weights.
+        files: path -> digest, for the files that networks and weights are read from.
     """
 
     names: tuple[str, ...]
@@ -54,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Shard:
-    """Every `count`-th item, from the `index`-th on, counted from 1.
+    """Every `count`-th item, starting with the `index`-th, counted from 1.
 
     >>> Shard(2, 3).of("abcdefg")
     ('b', 'e')
@@ -66,12 +63,12 @@ class Shard:
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.count:
             raise InputError(
-                f"there is no shard {self.index} of {self.count}. Count from 1 to the number "
-                "of shards."
+                f"the index of a shard must be from 1 to the number of shards, got {self.index} "
+                f"of {self.count}."
             )
 
     def of(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Return the items of this shard; those of all shards together are all items, each once."""
+        """Return the items of this shard; every item is in exactly one shard."""
         return tuple(items[self.index - 1 :: self.count])
 
 
@@ -82,67 +79,34 @@ def request_for(
     weights: str = "default",
     options: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Check what is asked for.
+    """Return a request, after checking it.
 
     Args:
-        names: of the networks, each once.
-        data: on which they run.
-        weights: "default", "none" for random ones, or a file, which fits one network only.
-        options: keyword -> value, those of `sigmascope.signature` that concern the result.
+        names: the networks, each once.
+        data: what they run on.
+        weights: "default", "none" for random weights, or a file, for a single network.
+        options: keyword -> value, those of `sigmascope.signature` that affect the result.
 
     Raises:
         OptionError, InputError, InputTypeError: naming what is wrong.
     """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InputTypeError(
-            "names is no list of names. Pass a list such as ['torchvision/resnet50']."
-        )
+        raise InputTypeError("names must be a list of names, such as ['torchvision/resnet50'].")
     if not names:
-        raise InputError("there are no names of networks. Pass at least one.")
+        raise InputError("names is empty. Pass the name of at least one network.")
     for name, times in Counter(names).items():
         if times > 1:
-            raise InputError(f"{name} is named {times} times. Name it once.")
+            raise InputError(f"{name} is listed {times} times. List it once.")
     if weights not in ("default", "none"):
         _check_file(weights, len(names))
-    return Request(tuple(names), weights, data, _options(options or {}), _digests(names, weights))
+    return Request(tuple(names), weights, data, _options(options or {}), digests_of(names, weights))
 
 
-def _check_file(weights: str, networks: int) -> None:
-    if networks > 1:
-        raise InputError(
-            f"the weights of {weights} cannot fit {networks} networks. Measure one network, "
-            "or use their own."
-        )
-    if not Path(weights).is_file():
-        raise InputError(
-            f"weights={weights!r} is no file. Pass 'default', 'none' or a file of weights."
-        )
-
-
-def _options(given: Mapping[str, Any]) -> Options:
-    known = {field.name for field in fields(Options)}
-    for name in given:
-        check_choice("option", name, sorted(known))
-    if not isinstance(given.get("pool", ""), str):
-        raise OptionError(
-            "pool is a function, which a folder of runs cannot remember. Pass a name, or "
-            "call signature()."
-        )
-    defaults = {
-        name: one.default
-        for name, one in inspect.signature(signature).parameters.items()
-        if name in known
-    }
-    return checked_options({**defaults, "channel_axis": {}, **given})
-
-
-def _digests(names: Sequence[str], weights: str) -> dict[str, str]:
-    """Digest the files that a request names, so that it is another one when they change."""
+def digests_of(names: Sequence[str], weights: str = "default") -> dict[str, str]:
+    """Return path -> digest of the files that networks and weights are read from."""
     paths = [weights] if weights not in ("default", "none") else []
     paths += [name.removeprefix("onnx:") for name in names if name.startswith("onnx:")]
-    paths += [
-        name.removeprefix("py:").rpartition(":")[0] for name in names if name.startswith("py:")
-    ]
+    paths += [name[3:].rpartition(":")[0] for name in names if name.startswith("py:")]
     return {path: _digest(path) for path in dict.fromkeys(paths) if Path(path).is_file()}
 
 
@@ -151,26 +115,24 @@ def _digest(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def differences(there: Request, here: Request) -> list[str]:
-    """Name what differs between the request that a folder belongs to and another one."""
-    old, new = (cast(dict[str, Any], encode(one)) for one in (there, here))
-    before, now = set(old.pop("names")), set(new.pop("names"))
-    sides = {"there": before - now, "here": now - before}
-    named = [f"{', '.join(sorted(names))} only {side}" for side, names in sides.items() if names]
-    if not named and there.names != here.names:
-        named = ["the networks come in another order"]
-    return named + list(unlike(old, new))
+def _check_file(weights: str, networks: int) -> None:
+    if networks > 1:
+        raise InputError(
+            f"the weights of {weights} cannot fit {networks} networks. Measure one network, or use "
+            "'default' or 'none'."
+        )
+    if not Path(weights).is_file():
+        raise InputError(
+            f"weights={weights!r} does not exist. Pass 'default', 'none' or a file of weights."
+        )
 
 
-def unlike(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Name what differs between two descriptions, also inside dicts; what is missing counts as None.
-
-    >>> list(unlike({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}))
-    ['a.b is 1 there and 3 here']
-    """
-    for key in sorted(old.keys() | new.keys()):
-        one, other = old.get(key), new.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from unlike(one, other, f"{prefix}{key}.")
-        elif one != other:
-            yield f"{prefix}{key} is {reprlib.repr(one)} there and {reprlib.repr(other)} here"
+def _options(given: Mapping[str, Any]) -> Options:
+    if callable(given.get("pool")):
+        raise OptionError(
+            "pool is a function, which a directory of runs cannot store. Pass a name, or call "
+            "signature()."
+        )
+    options = options_from(Options, given)
+    chosen_kinds(options.activations)  # whether all names are known
+    return options

@@ -20,26 +20,25 @@ __all__ = [
     "read_bytes",
     "replacing",
     "sync_folder",
+    "writable_directory",
     "write_atomic",
 ]
 
 Location = str | os.PathLike[str]
-# bytes; the files of real runs stay far below, and a hostile one must not fill the memory
+# In bytes. Files of real runs are far smaller; a corrupt one must not fill the memory.
 LIMIT = 256 * 2**20
 
 
 def write_atomic(path: Location, data: bytes) -> None:
-    """Write a file so that at any moment, also after a crash, `path` holds either the old content
-    or all of the new.
+    """Write a file atomically: even after a crash it holds the old content or all of the new.
 
     Args:
-        path: the file. A missing folder is created; a link is followed.
+        path: the file. A missing directory is created; a symbolic link is followed.
         data: the new content.
 
     Raises:
-        InputError: the path is a folder, a device or a pipe.
-        OSError: what the file system says. The old file is then untouched and nothing is left
-            beside it.
+        InputError: the path is a directory, a device or a pipe.
+        OSError: the file system refuses. The old file is then unchanged and no other file is left.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,16 +52,13 @@ def write_atomic(path: Location, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Location) -> Iterator[Path]:
-    """Give an empty file in the same folder that takes the place of `path` if the block succeeds,
-    and vanishes if not.
-    """
-    target = checked_target(path)
-    temporary = target.with_name(f".sigmascope-{secrets.token_hex(8)}.tmp")
+    """Yield an empty file that replaces `path` if the block succeeds and is removed if it fails."""
+    target = _followed(path)
+    temporary = _new_file(_made(target.parent))
     try:
-        temporary.touch(exist_ok=False)
         mode = temporary.stat().st_mode
         yield temporary
-        # safetensors keeps its files from everybody else, whatever the umask
+        # safetensors makes its files private, whatever the umask
         if temporary.stat().st_mode != mode:
             temporary.chmod(stat.S_IMODE(mode))
         with temporary.open("r+b") as file:
@@ -74,25 +70,68 @@ def replacing(path: Location) -> Iterator[Path]:
 
 
 def checked_target(path: Location) -> Path:
-    """Find where to write, through links, and make its folder.
+    """Return the file to write, through symbolic links, after creating its directory.
 
     Raises:
-        InputError: a folder, a device or a pipe stands there: replacing /dev/null would harm more
+        InputError: the path is a directory, a device or a pipe; replacing /dev/null would harm more
             than this run.
+        OSError: no file can be created in its directory.
     """
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise InputError(f"{path} is a folder. Give the name of a file in it.")
-    if target.exists() and not target.is_file():
-        raise InputError(
-            f"{path} is a device or a pipe, which cannot be replaced. Give the name of a file."
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = _followed(path)
+    writable_directory(target.parent)
     return target
 
 
+def writable_directory(path: Location) -> Path:
+    """Return a directory, created if need be, after trying that files can be created in it.
+
+    Raises:
+        InputError: the path is a file.
+        OSError: the directory or a file in it cannot be created.
+    """
+    directory = Path(path)
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{path} is not a directory. Pass the name of a directory.")
+    _new_file(_made(directory)).unlink()
+    return directory
+
+
+def _followed(path: Location) -> Path:
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise InputError(f"{path} is a directory. Pass the name of a file in it.")
+    if target.exists() and not target.is_file():
+        raise InputError(
+            f"{path} is a device or a pipe, which cannot be replaced. Pass the name of a file."
+        )
+    return target
+
+
+def _made(directory: Path) -> Path:
+    with _explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _new_file(directory: Path) -> Path:
+    temporary = directory / f".sigmascope-{secrets.token_hex(8)}.tmp"
+    with _explained(directory):
+        temporary.touch(exist_ok=False)
+    return temporary
+
+
+@contextmanager
+def _explained(directory: Path) -> Iterator[None]:
+    """Name the directory in an error of the file system, and what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        told = f"cannot write to this directory ({error.strerror}); choose another one"
+        raise OSError(error.errno, told, str(directory)) from error
+
+
 def sync_folder(folder: Path) -> None:
-    """Make a new name in the folder survive a loss of power, where the system can promise that."""
+    """Make new names in a directory survive a power loss, where the system can promise that."""
     if sys.platform == "win32":
         return
     with suppress(OSError):  # some network file systems refuse; the file itself is safe by now
@@ -104,23 +143,24 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_source(path: Location, limit: float = float("inf")) -> None:
-    """Raise unless `path` is a file of at most `limit` bytes: opening a pipe would wait for ever.
+    """Raise unless `path` is a file of at most `limit` bytes; opening a pipe would wait forever.
 
     Raises:
         FileFormatError: it is something else, or larger.
-        FileNotFoundError: there is nothing.
+        FileNotFoundError: it does not exist.
     """
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
-        raise FileFormatError(f"{path} is a folder, a device or a pipe. Give the name of a file.")
+        raise FileFormatError(
+            f"{path} is a directory, a device or a pipe. Pass the name of a file."
+        )
     if found.st_size > limit:
         raise FileFormatError(
-            f"{path} has {found.st_size} bytes, more than the {limit} that are read. Is it "
-            "the right file?"
+            f"{path} has {found.st_size} bytes; the limit is {limit}. Is it the right file?"
         )
 
 
 def read_bytes(path: Location) -> bytes:
-    """Read a file of at most `LIMIT` bytes; raises as `check_source`."""
+    """Return the content of a file of at most `LIMIT` bytes; raises as `check_source`."""
     check_source(path, LIMIT)
     return Path(path).read_bytes()

@@ -1,17 +1,15 @@
-"""A file that grows by one line per result, for runs that may be killed at any point."""
+"""A file that grows by one line per result, for runs that may be killed at any moment."""
 
 from __future__ import annotations
 
 import io
 import os
-import reprlib
-import sys
-from collections.abc import Iterator
 from typing import Self
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, ResumeError
 from sigmascope.store.documents import dump, parse, unwrap, wrap
 from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
+from sigmascope.store.kept import check_identity, lock
 
 __all__ = ["Journal"]
 
@@ -20,7 +18,7 @@ Record = dict[str, object]
 
 
 class Journal:
-    """An append-only file of JSON lines: a header that says which run it belongs to, then its records.
+    """An append-only file of JSON lines: the identity of its run, then the records.
 
     A record is on the disk when `append` returns. Open it with `Journal.open`; it is its own
     context manager.
@@ -44,20 +42,18 @@ class Journal:
 
     @classmethod
     def open(cls, path: Location, header: Record) -> Self:
-        """Start a journal, or continue one with the same header.
+        """Start a journal, or continue one of the same run.
 
-        A last line that was not written to its end is cut off. A file that is not a journal is left
-        as it is.
+        An incomplete last line is cut off. A file that is not a journal is left unchanged.
 
         Args:
-            path: the file. A missing folder is created.
-            header: plain values that name the network, the data and the settings of the run.
+            path: the file. A missing directory is created.
+            header: the identity of the run: plain values for its network, data and settings.
 
         Raises:
-            ResumeError: the journal has another header, naming what differs; or another process has
-                it open.
+            ResumeError: the journal belongs to another run; or another process has it open.
             FileFormatError: not a journal, of a newer sigmascope, or damaged before its last line.
-            InputError: the path is a folder, a device or a pipe; a header that JSON cannot hold.
+            InputError: the path is a directory, a device or a pipe; a header that JSON cannot hold.
             InputTypeError: a header that is not a dict.
         """
         _check_dict("header", header)
@@ -66,7 +62,10 @@ class Journal:
         # unbuffered: nothing waits in memory to be written after a failure
         file = io.FileIO(target, "a+")
         try:
-            _lock(file, path)
+            if not lock(file.fileno()):
+                raise ResumeError(
+                    f"{path} is open in another run. Wait for it to end, or choose another file."
+                )
             records, end = _recover(file, str(path), opening, header)
             file.truncate(end)
             journal = cls(file, records, end)
@@ -79,7 +78,7 @@ class Journal:
         return journal
 
     def append(self, record: Record) -> None:
-        """Write a record and wait until the disk has it.
+        """Write a record and wait until it is on the disk.
 
         Raises:
             InputTypeError: not a dict.
@@ -93,7 +92,7 @@ class Journal:
         self._write(_line(record))
 
     def close(self) -> None:
-        """Close the file and let other processes have it."""
+        """Close the file, so that other processes can open it."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -109,7 +108,7 @@ class Journal:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except BaseException:
-            # a torn line with others after it could not be told from damage
+            # an incomplete line with others after it would look like damage
             self._file.truncate(self._end)
             raise
         self._end += len(line)
@@ -127,28 +126,10 @@ def _line(value: Record) -> bytes:
     return dump(value) + b"\n"
 
 
-def _lock(file: io.FileIO, path: Location) -> None:
-    """Keep the file for this process until it is closed, by whatever death."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ResumeError(
-            f"{path} is open in another run. Wait for it to end, or choose another file."
-        ) from None
-    except OSError:
-        pass  # some network file systems have no locks; a lone run is still safe there
-
-
 def _recover(
     file: io.FileIO, source: str, opening: bytes, header: Record
 ) -> tuple[list[Record], int]:
-    """Read the complete records, and where the last of them ends: at 0 if not even the header is
-    complete.
-    """
+    """Return the complete records and where they end: 0 if not even the header is complete."""
     records: list[Record] = []
     broken = ""
     with open(file.fileno(), "rb", closefd=False) as reader:
@@ -184,12 +165,7 @@ def _check_header(line: bytes, source: str, header: Record) -> None:
     found = unwrap(document, source, KIND, VERSION)
     if not isinstance(found, dict):
         raise FileFormatError(f"{source} is a journal without a header. Choose another file.")
-    if found != header:
-        differences = "; ".join(_differences(found, header))
-        raise ResumeError(
-            f"{source} belongs to another run: {differences}. Use the same settings, or "
-            "choose another file."
-        )
+    check_identity(source, found, header)
 
 
 def _record(line: bytes) -> Record:
@@ -199,14 +175,3 @@ def _record(line: bytes) -> Record:
     if not isinstance(record, dict):
         raise ValueError("it is not a dict")
     return record
-
-
-def _differences(there: Record, here: Record, prefix: str = "") -> Iterator[str]:
-    """Name the keys that differ, with both values, shortened."""
-    for key in sorted(there.keys() | here.keys()):
-        old, new = there.get(key), here.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{prefix}{key}.")
-        elif old != new or (key in there) != (key in here):
-            shown = (reprlib.repr(side[key]) if key in side else "absent" for side in (there, here))
-            yield "{}{} is {} there and {} here".format(prefix, key, *shown)

@@ -1,13 +1,13 @@
-"""Which symmetries an activation leaves: its intertwiner group, what the group does to weights, and
-similarity up to it.
+"""Symmetries of activation functions: intertwiner groups, their action on weights, similarity.
 
-A matrix A belongs to the group of σ when σ(A x) = φ(A) σ(x) for every x, with another matrix φ(A).
-For ReLU these are the positive scalings of channels followed by a permutation, and φ(A) = A:
+A matrix A belongs to the intertwiner group of σ if σ(A x) = φ(A) σ(x) for every x, with another
+matrix φ(A). For ReLU these are positive scalings of the channels followed by a permutation, and
+φ(A) = A. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
 >>> import torch
 >>> from sigmascope import symmetry
 >>> relu = symmetry.group("relu")
->>> A = relu.sample(4, generator=0)
+>>> A = relu.sample(4, seed=0)
 >>> x = torch.randn(4, 9, dtype=torch.float64)
 >>> torch.equal(torch.relu(A @ x), relu.phi(A) @ torch.relu(x))
 True
@@ -16,11 +16,12 @@ True
 from __future__ import annotations
 
 from sigmascope.symmetry.action import move
+from sigmascope.symmetry.channel_spaces import Spaces, spaces
+from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.equivalence import Equivalence, check_equivalence
 from sigmascope.symmetry.groups import Group, group
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import compare
-from sigmascope.symmetry.listing import Spaces, spaces
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.numeric import (
     InferredScalars,
@@ -28,19 +29,21 @@ from sigmascope.symmetry.numeric import (
     is_intertwiner,
     sigma_identity_invertible,
 )
+from sigmascope.symmetry.procrustes_similarity import CrossGram, Procrustes, procrustes
 from sigmascope.symmetry.rotations import (
     deviation,
-    near_identity,
     random_rotation,
     rotation_power,
     rotation_powers,
     unpermute,
 )
-from sigmascope.symmetry.similarity import cka, procrustes
-from sigmascope.symmetry.streaming import CrossGram, Kernel, Procrustes
+from sigmascope.symmetry.similarity_options import CkaOptions, ProcrustesOptions
+from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimilarity
 from sigmascope.symmetry.wiring.network import UnmovableError
 
 __all__ = [
+    "CkaOptions",
+    "CkaSimilarity",
     "CrossGram",
     "Equivalence",
     "Group",
@@ -49,6 +52,8 @@ __all__ = [
     "LayerSimilarity",
     "Monomial",
     "Procrustes",
+    "ProcrustesOptions",
+    "ProcrustesSimilarity",
     "Spaces",
     "UnmovableError",
     "check_equivalence",
@@ -59,7 +64,6 @@ __all__ = [
     "infer_scalars",
     "is_intertwiner",
     "move",
-    "near_identity",
     "procrustes",
     "random_rotation",
     "rotation_power",

@@ -6,118 +6,112 @@ group gives
 $$W_2\,\sigma(W_1 x + b_1) = (W_2\,\varphi(A)^{-1})\;\sigma((A W_1)\,x + A b_1).$$
 
 The same holds for convolutions, and through everything that commutes with the element. Which
-channels may move, and which of them must move alike (those that a shortcut adds, for instance), is
-found by watching one forward pass.
+channels may move, and which of them must move together (those that a shortcut adds, for instance),
+is found by tracing one forward pass.
 """
 
 from __future__ import annotations
 
 import copy
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import unwrapped
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
-from sigmascope.symmetry.choice import drawn, given
-from sigmascope.symmetry.equivalence import Equivalence, check_equivalence
-from sigmascope.symmetry.listing import Space, Spaces, spaces
+from sigmascope.symmetry.channel_spaces import found_spaces
+from sigmascope.symmetry.groups import TOLERANCE
+from sigmascope.symmetry.matrices import as_square, factor_monomial
 from sigmascope.symmetry.monomial import Monomial
-from sigmascope.symmetry.scalars import Generator, as_generator, is_whole
-from sigmascope.symmetry.wiring.network import UnmovableError, Wiring
+from sigmascope.symmetry.scalars import SCALARS, sample_scales
+from sigmascope.symmetry.wiring.network import Wiring
+from sigmascope.symmetry.wiring.ties import MAGNITUDE, SIGN, Channels
 from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.symmetry.wiring.turns import Assignment
 
-__all__ = [
-    "Equivalence",
-    "Space",
-    "Spaces",
-    "UnmovableError",
-    "check_equivalence",
-    "move",
-    "spaces",
-]
+__all__ = ["move"]
 
 
 def move(
     model: nn.Module,
-    elements: Mapping[str, Monomial | Array] | Generator = None,
+    elements: Mapping[str, Monomial | Array] | Seed = None,
     *,
-    generator: Generator = None,
+    seed: Seed = None,
+    generator: Seed = None,
     example_input: Any = None,
     exact_eval: bool = False,
     log_std: float = 1.0,
 ) -> nn.Module:
     r"""Return a network with other weights and the same function in evaluation mode.
 
-    Batch norm is given permutations only, and the scales go into its gain and offset; then the
-    function is the same in training mode too, up to rounding. With `exact_eval` what stands in
-    front of a batch norm is scaled as well, and its running variance becomes $d^2 (\mathrm{var} +
-    \epsilon) - \epsilon$.
+    Batch norm gets permutations only, and the scales go into its gain and offset; then the function
+    is the same in training mode too, up to rounding. With `exact_eval` what comes before a batch
+    norm is scaled as well, and its running variance becomes $d^2 (\mathrm{var} + \epsilon) -
+    \epsilon$. Views that split the channels into groups are refused: channel shuffles, and
+    attention outside `nn.MultiheadAttention`, as in Swin.
 
-    What splits the channels into groups by a view is refused: channel shuffles, and attention
-    outside `nn.MultiheadAttention`, as in Swin.
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     Args:
-        model: the network. It is not changed; what is returned is a copy with its hooks and flags.
+        model: the network, which is not changed; the result is a copy with its hooks and flags.
             Hooks run once, on the copy.
-        elements: name of a module or space -> the element that acts on what it puts out: a
-            `Monomial` or a matrix (c, c). The names are those of `spaces` and of the modules. What
-            is not named stays as it is. By default every space is moved, at random; a generator or
-            a seed may stand here too.
-        generator: for the random move, a torch.Generator or a seed; torch's own by default.
+        elements: name of a module or space -> the element that acts on its output: a `Monomial` or
+            a matrix (c, c). The names are those of `spaces` and of the modules; channels without
+            an element do not move. By default every space is moved at random; a seed may be
+            passed here too: `move(model, 0)`.
+        seed: of the random move, a whole number or a torch.Generator; torch's own by default.
+        generator: an older name of `seed`.
         example_input: a batch that the network takes; a tensor, a tuple of arguments or a mapping.
             By default one is made up.
-        exact_eval: whether to scale in front of batch norms, exactly in evaluation mode only.
+        exact_eval: whether to scale before batch norms, exactly in evaluation mode only.
         log_std: the standard deviation of the logarithm of random scales.
 
     Raises:
         UnmovableError: the network computes something through which channels cannot be followed.
         InputError: an element outside the group that its space admits, elements that contradict
-            each other, elements together with a generator, or a running variance that would become
+            each other, elements together with a seed, or a running variance that would become
             negative.
-        InputTypeError: neither elements nor a generator.
+        InputTypeError: neither elements nor a seed.
         OptionError: an element for channels that do not exist.
 
     >>> _ = torch.manual_seed(0)
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double()
-    >>> moved = move(model, generator=0)
-    >>> torch.equal(model[0].weight, moved[0].weight), check_equivalence(model, moved, torch.randn(9, 2).double()).holds
+    >>> moved, x = move(model, seed=0), torch.randn(9, 2).double()
+    >>> torch.equal(model[0].weight, moved[0].weight), torch.allclose(model(x), moved(x))
     (False, True)
     """
-    elements, generator = _told_apart(elements, generator)
+    seed = generator if seed is None else seed
+    if elements is not None and seed is not None:
+        raise InputError("elements and a seed were given, and either says how to move. Pass one.")
+    source = None if isinstance(elements, Mapping) else _source(elements, seed)
     moved = copy.deepcopy(unwrapped(model))
     wiring = trace(moved, example_input, exact_eval=exact_eval)
-    chosen = (
-        drawn(wiring, as_generator(generator), log_std)
-        if elements is None
-        else given(wiring, elements)
-    )
-    _apply(moved, wiring, chosen)
+    if isinstance(elements, Mapping):
+        choice = _Choice(wiring)
+        for name, element in elements.items():
+            choice.take(name, element)
+        _apply(moved, wiring, choice.assignment())
+    else:
+        _apply(moved, wiring, _draw(wiring, source, log_std))
     return moved
 
 
-def _told_apart(
-    elements: Mapping[str, Monomial | Array] | Generator, generator: Generator
-) -> tuple[Mapping[str, Monomial | Array] | None, Generator]:
-    """Return elements or a generator, whichever was given first."""
+def _source(elements: Seed, seed: Seed) -> torch.Generator | None:
     if elements is None:
-        return None, generator
-    if generator is not None:
-        raise InputError(
-            "elements or a generator say how to move, and both were given. Pass one of them."
-        )
-    if isinstance(elements, Mapping):
-        return elements, None
-    if isinstance(elements, torch.Generator) or is_whole(elements):
-        return None, elements
-    raise InputTypeError(
-        f"elements is a {type(elements).__name__}. Pass a mapping from names to elements, a "
-        "torch.Generator or a seed."
-    )
+        return as_generator(seed)
+    try:
+        return as_generator(elements)
+    except InputTypeError as error:
+        raise InputTypeError(
+            "elements must be a mapping from names to elements, or a seed, got a "
+            f"{type(elements).__name__}."
+        ) from error
 
 
 def _apply(model: nn.Module, wiring: Wiring, chosen: Assignment) -> None:
@@ -129,3 +123,129 @@ def _apply(model: nn.Module, wiring: Wiring, chosen: Assignment) -> None:
             for turn in turns:
                 value = chosen.turned(value, turn, name)
             tensors[name].copy_(value)
+
+
+def _draw(wiring: Wiring, generator: torch.Generator | None, log_std: float) -> Assignment:
+    """Draw a uniform permutation in every cell, and every scale as its group does."""
+    ties, cells = wiring.ties, wiring.ties.cells()
+    order = np.arange(len(cells), dtype=np.int64)
+    own = np.flatnonzero(ties.places.roots(order) == order)  # one of each class
+    by_cell = own[np.argsort(cells[own], kind="stable")]
+    for members in np.split(by_cell, np.flatnonzero(np.diff(cells[by_cell])) + 1):
+        order[members] = members[torch.randperm(len(members), generator=generator).numpy()]
+    count = ties.scales.lost.shape[1]
+    sizes = sample_scales(count, generator, log_std).numpy()
+    signs = SCALARS["signs"].sample(count, generator, log_std).numpy()
+    free = ties.scales.lost == 0
+    sizes = np.where(free[MAGNITUDE], sizes, 1.0)
+    for channels, floor in wiring.floors:
+        scales = ties.scales.roots(channels.scale)
+        # with a smaller one a variance would become negative
+        sizes[scales[sizes[scales] ** channels.exponent < floor]] = 1.0
+    return Assignment(ties, order, sizes * np.where(free[SIGN], signs, 1.0))
+
+
+class _Choice:
+    """Elements given by name, each checked against what the network admits and those before it."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._ties, self._cells = wiring.ties, wiring.ties.cells()
+        self._named = {
+            name: part for _, parts in found_spaces(wiring) for name, part in parts.items()
+        } | wiring.sites
+        self._taken: dict[str, tuple[Channels, Monomial]] = {}
+        # place -> which one moves to it, and the name that says so
+        self._sources: dict[int, tuple[int, str]] = {}
+        self._values: dict[int, tuple[float, str]] = {}  # the same for the value of a scale
+
+    def take(self, name: str, matrix: Monomial | Array) -> None:
+        """Set places and scales by one element."""
+        if name not in self._named:
+            near = difflib.get_close_matches(str(name), self._named, n=1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            raise OptionError(
+                f"no channels are called {name!r}.{guess} sigmascope.symmetry.spaces(model) "
+                "lists the names."
+            )
+        channels, element = self._named[name], self._as_monomial(name, matrix)
+        if len(element) != len(channels):
+            raise InputError(
+                f"the element of {name!r} acts on {len(element)} channels, and there are "
+                f"{len(channels)}."
+            )
+        self._permute(name, channels, element)
+        self._scale(name, channels, element)
+        self._taken[name] = channels, element
+
+    def assignment(self) -> Assignment:
+        """Return the permutation and the scales of all channels."""
+        order = np.arange(len(self._cells), dtype=np.int64)
+        values = np.ones(self._ties.scales.lost.shape[1])
+        for place, (source, _) in self._sources.items():
+            order[place] = source
+        for scale, (value, _) in self._values.items():
+            values[scale] = value
+        chosen = Assignment(self._ties, order, values)
+        for name, (channels, element) in self._taken.items():
+            if not torch.equal(chosen.monomial(channels).permutation, element.permutation):
+                raise InputError(
+                    f"{name!r}: copies of one channel may not be exchanged, nor sent to "
+                    "different channels."
+                )
+        return chosen
+
+    @staticmethod
+    def _as_monomial(name: str, matrix: Monomial | Array) -> Monomial:
+        if isinstance(matrix, Monomial):
+            return matrix
+        element = factor_monomial(as_square(matrix, f"the element of {name!r}"), TOLERANCE)
+        if isinstance(element, str):
+            raise InputError(f"the element of {name!r} is no scaled permutation: {element}.")
+        return element
+
+    def _permute(self, name: str, channels: Channels, element: Monomial) -> None:
+        places = self._ties.places.roots(channels.place)
+        sources = places[element.permutation.numpy()]
+        for position in np.flatnonzero(self._cells[places] != self._cells[sources]).tolist():
+            other = int(element.permutation[position])
+            number = max(self._ties.places.lost[0, [places[position], sources[position]]])
+            reason = self._ties.reasons[number] or "the network uses them in different ways"
+            raise InputError(
+                f"{name!r}: channels {other} and {position} may not be exchanged: {reason}."
+            )
+        for place, source in zip(places.tolist(), sources.tolist(), strict=True):
+            earlier, by = self._sources.setdefault(place, (source, name))
+            if earlier != source:
+                raise InputError(
+                    f"{name!r} and {by!r} share a permutation, and their elements differ in "
+                    "it. Make them equal."
+                )
+
+    def _scale(self, name: str, channels: Channels, element: Monomial) -> None:
+        values = element.scales.numpy()
+        scales = self._ties.scales.roots(channels.scale)
+        off = np.abs(np.abs(values) - 1) > TOLERANCE
+        self._check_scales(name, channels, values, off)
+        sizes = np.where(off, np.abs(values), 1.0) ** (1 / channels.exponent)
+        signed = np.where(values < 0, -sizes, sizes)
+        for scale, value in zip(scales.tolist(), signed.tolist(), strict=True):
+            earlier, by = self._values.setdefault(scale, (value, name))
+            if abs(earlier - value) > TOLERANCE * abs(value):
+                raise InputError(
+                    f"{name!r} and {by!r} share a scale, and their elements differ in it. "
+                    "Make them equal."
+                )
+
+    def _check_scales(self, name: str, channels: Channels, values: Array, off: Array) -> None:
+        lost = self._ties.scales.lost[:, self._ties.scales.roots(channels.scale)]
+        for wrong, freedom in ((off, MAGNITUDE), (values < 0, SIGN)):
+            for channel in np.flatnonzero(wrong & (lost[freedom] > 0)).tolist():
+                raise InputError(
+                    f"{name!r}: channel {channel} may not be scaled by "
+                    f"{values[channel]:.6g}: {self._ties.reasons[lost[freedom, channel]]}."
+                )
+        for channel in np.flatnonzero((values < 0) & ~channels.signed).tolist():
+            raise InputError(
+                f"{name!r}: channel {channel} is never negative here and may not be scaled "
+                f"by {values[channel]:.6g}."
+            )

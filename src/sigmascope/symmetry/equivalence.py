@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import left_as_it_was, unwrapped
+from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.trace import run
@@ -22,13 +22,13 @@ COARSEST = 1e-2
 
 @dataclass(frozen=True)
 class Equivalence:
-    """How far two networks are apart on some inputs.
+    """How much the outputs of two networks differ on some inputs.
 
     Attributes:
         relative_error: the largest difference, divided by the largest output of the first network;
             NaN if one is not finite.
         absolute_error: the largest difference.
-        scale: the largest output of the first network, in absolute value.
+        scale: the largest absolute output of the first network.
         tolerance: the relative error that rounding explains, by the dtype of the outputs.
     """
 
@@ -42,38 +42,40 @@ class Equivalence:
         """Whether the two agree up to rounding."""
         return self.relative_error <= self.tolerance
 
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the attributes by name, for a logger; names begin with `prefix`."""
+        return {f"{prefix}{name}": value for name, value in asdict(self).items()}
+
     def __str__(self) -> str:
         verdict = "the same function" if self.holds else "not the same function"
-        error, scale = f"{self.relative_error:.2e}", f"{self.scale:.3g}"
-        return (
-            f"{verdict}: relative error {error}, tolerance {self.tolerance:.0e}, outputs up to "
-            f"{scale}"
-        )
+        error = f"relative error {self.relative_error:.2e}, tolerance {self.tolerance:.0e}"
+        return f"{verdict}: {error}, outputs up to {self.scale:.3g}"
 
 
-def check_equivalence(f: nn.Module, g: nn.Module, x: Any) -> Equivalence:
-    """Run two networks in evaluation mode on the same inputs and compare what they put out.
+def check_equivalence(a: nn.Module, b: nn.Module, x: Any) -> Equivalence:
+    """Return how much the outputs of two networks differ, in evaluation mode.
 
     Args:
-        f: a network.
-        g: another one.
-        x: a tensor, a tuple of arguments or a mapping of them.
+        a: a network.
+        b: another one.
+        x: their input, a tensor, a tuple of arguments or a mapping of them.
 
     Raises:
-        InputError: the outputs have different shapes, or there are none.
+        InputError: the outputs have different shapes, or are empty.
 
-    >>> f = nn.Softmax(dim=1)
-    >>> print(check_equivalence(f, f, torch.zeros(4, 2)))
+    >>> network = nn.Softmax(dim=1)
+    >>> print(check_equivalence(network, network, torch.zeros(4, 2)))
     the same function: relative error 0.00e+00, tolerance 1e-04, outputs up to 0.5
     """
-    first, second = _outputs(f, x), _outputs(g, x)
+    first, second = _outputs(a, x), _outputs(b, x)
     shapes = [[tuple(tensor.shape) for tensor in outputs] for outputs in (first, second)]
     if shapes[0] != shapes[1] or not first:
         raise InputError(
-            f"the networks put out tensors of shapes {shapes[0]} and {shapes[1]}. Pass two "
-            "that can be compared."
+            f"the networks return tensors of shapes {shapes[0]} and {shapes[1]}. Pass networks "
+            "with outputs of equal shapes."
         )
-    difference = _largest([a.double() - b.double() for a, b in zip(first, second, strict=True)])
+    pairs = zip(first, second, strict=True)
+    difference = _largest([one.double() - other.double() for one, other in pairs])
     scale = _largest(first)
     relative = difference / scale if scale else (0.0 if difference == 0 else math.inf)
     tolerance = max(TOLERANCES.get(tensor.dtype, COARSEST) for tensor in (*first, *second))
@@ -82,7 +84,7 @@ def check_equivalence(f: nn.Module, g: nn.Module, x: Any) -> Equivalence:
 
 def _outputs(model: nn.Module, x: Any) -> list[Tensor]:
     network = unwrapped(model)
-    with left_as_it_was(network, mode="eval"):
+    with preserve_state(network, mode="eval"):
         return [tensor for tensor in tensors_in(run(network, x)) if tensor.numel()]
 
 

@@ -1,10 +1,9 @@
-r"""Intertwiner groups: the matrices A for which an activation σ has a φ(A) with σ(A x) = φ(A) σ(x)
-for every x.
+r"""Intertwiner groups: the matrices A with a φ(A) such that σ(A x) = φ(A) σ(x) for every x.
 
 For σ neither constant nor linear and differentiable off a finite set, every element is
 $P\,\mathrm{diag}(d)$: scales d of the channels, each admissible for σ in one dimension, then a
-permutation P; φ keeps P and maps each scale on its own. So a group is σ, its admissible scales, and
-what φ makes of one scale.
+permutation P; φ keeps P and maps each scale. So a group is σ, its admissible scales, and φ of one
+scale. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 """
 
 from __future__ import annotations
@@ -16,39 +15,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sigmascope.checks import check_whole
 from sigmascope.errors import InputError
+from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import (
     Element,
     as_square,
-    check_size,
     factor_monomial,
     is_invertible,
     like,
     sample_dense,
 )
 from sigmascope.symmetry.monomial import Monomial
-from sigmascope.symmetry.scalars import SAME, Generator, ScalarMap, Scalars, as_generator
+from sigmascope.symmetry.scalars import SAME, ScalarMap, Scalars
 
 __all__ = ["TOLERANCE", "Group", "group"]
 
 TOLERANCE = 1e-9
-"""What counts as zero in a dense matrix, relative to its row and column, and how far a scale may be
-from ±1.
-"""
+"""What counts as zero in a dense matrix, relative to its row and column; how far ±1 may be off."""
 
 
 @dataclass(frozen=True, repr=False)
 class Group:
-    r"""The intertwiner group of an activation. Make one with `sigmascope.symmetry.group`.
+    r"""The intertwiner group of an activation; returned by `sigmascope.symmetry.group`.
 
     Elements are `Monomial`s or matrices (n, n), torch or NumPy, that act on columns of channels;
-    what goes in as one comes out as one. Dense matrices are measured with a relative tolerance, see
-    `contains`.
+    results are of the kind of the arguments. Dense matrices are checked with a relative tolerance,
+    see `contains`. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     Args:
         name: of the activation.
-        sigma: σ, coordinatewise, tensor in and tensor out.
+        sigma: σ, elementwise, tensor in and tensor out.
         scalars: the admissible scales, such as `d > 0`; "linear" for the identity, whose group is
             all of GL_n.
         image: the map of one scale, φ(λ).
@@ -67,11 +65,11 @@ class Group:
 
     @property
     def is_monomial(self) -> bool:
-        """Whether every element is a scaling followed by a permutation: true for all but the identity."""
+        """Whether every element is a scaling and a permutation: true for all but the identity."""
         return self.scalars.name != "linear"
 
     def contains(self, A: Monomial | Array, tol: float = TOLERANCE) -> bool:
-        """Tell whether A belongs to the group.
+        """Return whether A belongs to the group.
 
         Args:
             A: (n, n).
@@ -85,7 +83,7 @@ class Group:
         return self.why_not(A, tol) is None
 
     def why_not(self, A: Monomial | Array, tol: float = TOLERANCE) -> str | None:
-        """Say why A does not belong to the group; None if it does."""
+        """Return why A does not belong to the group; None if it does."""
         if not self.is_monomial:
             sound = isinstance(A, Monomial) or is_invertible(as_square(A), tol)
             return None if sound else "it has no inverse"
@@ -93,7 +91,7 @@ class Group:
         return found if isinstance(found, str) else None
 
     def factor(self, A: Monomial | Array, tol: float = TOLERANCE) -> Monomial:
-        """Write A as a permutation and scales.
+        """Return A as a permutation and scales.
 
         Raises:
             InputError: A is outside the group, or the group is that of the identity, whose elements
@@ -101,13 +99,12 @@ class Group:
         """
         if not self.is_monomial:
             raise InputError(
-                f"the group of {self.name} holds every invertible matrix, and such a matrix "
-                "is in general no permutation with "
-                "scales. Use the matrix itself."
+                f"the group of {self.name} contains every invertible matrix, which in general is "
+                "no scaled permutation. Use the matrix itself."
             )
         found = self._split(A, tol)
         if isinstance(found, str):
-            raise InputError(f"A is not in the group of {self.name} ({self.scalars}): {found}.")
+            raise self._outside(found)
         return found
 
     def phi(self, A: Element) -> Element:
@@ -124,7 +121,7 @@ class Group:
         return mapped  # type: ignore[no-any-return]
 
     def inverse(self, A: Element) -> Element:
-        """Return the inverse: from the factors, not by a solver, except in the group of the identity.
+        """Return the inverse, from the factors; by a solver only in the group of the identity.
 
         Raises:
             InputError: A is outside the group.
@@ -152,37 +149,37 @@ class Group:
         first, second = as_square(A), as_square(B)
         if first.shape != second.shape:
             raise InputError(
-                f"A acts on {len(first)} channels and B on {len(second)}. Pass elements of "
-                "equal size."
+                f"A acts on {len(first)} channels and B on {len(second)}. Pass equal sizes."
             )
         product: Element = like(first @ second.to(first.device), A)
         return product
 
-    def draw(self, n: int, generator: Generator = None, *, log_std: float = 1.0) -> Monomial:
-        """Draw an element as a permutation and scales; see `sample`. For the identity, one with
-        scales d ≠ 0.
-        """
-        source = as_generator(generator)
-        order = torch.randperm(check_size(n), generator=source)
+    def draw(
+        self, n: int, seed: Seed = None, *, log_std: float = 1.0, generator: Seed = None
+    ) -> Monomial:
+        """Return a random element as a `Monomial` (of the identity, with d ≠ 0); see `sample`."""
+        source = as_generator(generator if seed is None else seed)
+        order = torch.randperm(check_whole("n", n, 1), generator=source)
         return Monomial(order, self.scalars.sample(n, source, log_std))
 
-    def sample(self, n: int, generator: Generator = None, *, log_std: float = 1.0) -> Tensor:
-        """Draw an element: a uniform permutation; scales exp(s z - s²/2) with mean 1, or fair
-        signs, or both, or 1.
+    def sample(
+        self, n: int, seed: Seed = None, *, log_std: float = 1.0, generator: Seed = None
+    ) -> Tensor:
+        """Return a random element (n, n), float64.
 
-        For the identity two uniform rotations with such a scaling between them.
+        The permutation is uniform; scales are exp(s z - s²/2) with mean 1, or fair signs, or both,
+        or 1. For the identity: two uniform rotations with such a scaling between them.
 
         Args:
             n: number of channels.
-            generator: a torch.Generator or a seed; torch's own by default.
+            seed: a whole number or a torch.Generator; torch's own by default.
             log_std: s, the standard deviation of the logarithm of the scales.
-
-        Returns:
-            (n, n), float64.
+            generator: an older name of `seed`.
         """
+        seed = generator if seed is None else seed
         if self.is_monomial:
-            return self.draw(n, generator, log_std=log_std).matrix()
-        return sample_dense(check_size(n), as_generator(generator), log_std)
+            return self.draw(n, seed, log_std=log_std).matrix()
+        return sample_dense(check_whole("n", n, 1), as_generator(seed), log_std)
 
     def _split(self, A: Monomial | Array, tol: float) -> Monomial | str:
         found = A if isinstance(A, Monomial) else factor_monomial(as_square(A), tol)
@@ -197,21 +194,26 @@ class Group:
     def _check(self, A: Monomial | Array) -> None:
         reason = self.why_not(A)
         if reason is not None:
-            raise InputError(f"A is not in the group of {self.name} ({self.scalars}): {reason}.")
+            raise self._outside(reason)
+
+    def _outside(self, reason: str) -> InputError:
+        return InputError(f"A is not in the group of {self.name} ({self.scalars}): {reason}.")
 
 
 def group(name: str, **parameters: Any) -> Group:
     """Return the intertwiner group of an activation.
 
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
+
     Args:
-        name: of the activation; see `sigmascope.symmetry.table.GROUPS`.
+        name: of the activation; see `sigmascope.symmetry.group_table.GROUPS`.
         **parameters: `slope` of leaky_relu, `degree` of power, `alpha` of elu and celu, `low` and
             `high` of hardtanh.
 
     Returns:
-        The group. Where parameters make the activation another one, the group of that one:
-        leaky_relu with slope 1 is the identity, with slope 0 relu, with slope -1 abs; power of
-        degree 1 is the identity.
+        The group. Where parameters make it another activation, the group of that one: leaky_relu
+        with slope 1 is the identity, with slope 0 relu, with slope -1 abs; power of degree 1 is
+        the identity.
 
     Raises:
         OptionError: an unknown name or parameter, or a value that makes no activation.
@@ -219,13 +221,13 @@ def group(name: str, **parameters: Any) -> Group:
     >>> relu = group("relu")
     >>> relu
     Group(relu: d > 0, φ(A) = A)
-    >>> A = relu.sample(3, generator=0)
+    >>> A = relu.sample(3, seed=0)
     >>> relu.contains(A), relu.contains(-A), group("sigmoid").contains(A)
     (True, False, False)
     >>> group("power", degree=2).phi(torch.tensor([[0.0, -3.0], [2.0, 0.0]]))
     tensor([[0., 9.],
             [4., 0.]])
     """
-    from sigmascope.symmetry.table import find_group
+    from sigmascope.symmetry.group_table import find_group
 
     return find_group(name, parameters)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sigmascope.checks import OLD_NAMES
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import as_frame, as_lines
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["LayerSimilarity", "Missing"]
 
 KIND, VERSION = "layer-similarity", 1
-# As a matrix, more layers than this do not fit on a line.
+# A matrix of more layers than this does not fit on a line.
 WIDEST = 12
+# Reasons that are printed.
+PRINTED = 4
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A pair of layers without a similarity, and why; or a layer that could not be read, the other
-    then being empty.
-    """
+    """A pair of layers without a similarity, or one unreadable layer (the other is ""), and why."""
 
     row: str
     column: str
@@ -42,15 +43,15 @@ class LayerSimilarity:
         measure: "procrustes" or "cka".
         group: "relu" or "orthogonal".
         settings: the options of the measure, by name.
-        networks: the names of the two.
+        networks: the names of the two networks.
         rows: the activation calls of the first network, in order of execution.
-        columns: of the second.
+        columns: those of the second.
         similarities: one row for each of `rows`; NaN where none was asked for, or with a reason in
             `missing`.
-        channels: of the rows and of the columns.
+        channels: numbers of channels of the rows and of the columns.
         live: how many of them vary (centered CKA), or are not zero everywhere.
         pairs: "all", or "diagonal" if only layers at the same place were compared.
-        samples: how many inputs were compared.
+        samples: number of inputs.
         missing: what has no similarity, and why.
     """
 
@@ -69,10 +70,9 @@ class LayerSimilarity:
 
     @property
     def similarity(self) -> Matrix:
-        """(k, l), larger is more alike; NaN where there is none."""
-        return np.array(self.similarities, dtype=np.float64).reshape(
-            len(self.rows), len(self.columns)
-        )
+        """(k, l), larger is more similar; NaN where there is none."""
+        shape = (len(self.rows), len(self.columns))
+        return np.array(self.similarities, dtype=np.float64).reshape(shape)
 
     @property
     def distance(self) -> Matrix:
@@ -91,7 +91,7 @@ class LayerSimilarity:
             f"{' and '.join(filter(None, [one.row, one.column]))}: {one.reason}."
             for one in self.missing
         ]
-        notes = [*notes[:4], *(["…"] if len(notes) > 4 else []), *self._idle()]
+        notes = [*notes[:PRINTED], *(["…"] if len(notes) > PRINTED else []), *self._dead()]
         return "\n".join([*lines, *([""] if notes else []), *notes])
 
     def to_frame(self) -> Any:
@@ -102,6 +102,15 @@ class LayerSimilarity:
         """
         return as_frame(dict(zip(self.columns, self.similarity.T, strict=True)), self.rows)
 
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return `{prefix}{row}/{column}` -> similarity of the compared pairs, for a logger."""
+        return {
+            f"{prefix}{row}/{column}": self.similarities[i][j]
+            for i, row in enumerate(self.rows)
+            for j, column in enumerate(self.columns)
+            if self.pairs == "all" or i == j
+        }
+
     def plot(self) -> Drawn:
         """Draw the matrix; see `sigmascope.figures.draw_similarity`."""
         # results know how they are drawn, and only when asked
@@ -110,63 +119,51 @@ class LayerSimilarity:
         return draw_similarity(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the result to a JSON file, which replaces an older one at once or not at all; see
-        `LayerSimilarity.load`.
-        """
+        """Write the result to a JSON file, atomically, and return its path."""
         write_json(path, KIND, VERSION, encode(self))
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> LayerSimilarity:
-        """Read what `save` wrote.
+        """Return the result that `save` wrote.
 
         Raises:
             FileNotFoundError: no such file.
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
+            FileFormatError: truncated, corrupt, not a sigmascope file, or of a newer version.
         """
-        return decode(cls, read_json(path, KIND, VERSION), f"{path}: content")
+        found = decode(cls, read_json(path, KIND, VERSION), f"{path}: content")
+        names = {OLD_NAMES.get(name, name): value for name, value in found.settings.items()}
+        return replace(found, settings=names)
 
-    def _idle(self) -> Iterator[str]:
-        """Say for each network which of its layers have channels that carry nothing; where none
-        does, `missing` says why.
-        """
+    def _dead(self) -> Iterator[str]:
+        """Yield for each network which of its layers have channels without information."""
         what = "constant" if self.settings.get("centered") == "True" else "zero everywhere"
-        sides = zip(
-            ("rows", "columns"),
-            self.networks,
-            (self.rows, self.columns),
-            self.live,
-            self.channels,
-            strict=True,
-        )
-        for side, network, layers, live, channels in sides:
-            found = zip(layers, live, channels, strict=True)
+        for side, layers in enumerate((self.rows, self.columns)):
+            found = zip(layers, self.live[side], self.channels[side], strict=True)
             counts = [
-                f"{all_ - some} of {all_} in {layer}"
-                for layer, some, all_ in found
-                if 0 < some < all_
+                f"{count - live} of {count} in {layer}"
+                for layer, live, count in found
+                if 0 < live < count  # where none is live, `missing` says why
             ]
             if counts:
-                yield f"Channels of {network} ({side}) that are {what}: {', '.join(counts)}."
+                network = f"{self.networks[side]} ({('rows', 'columns')[side]})"
+                yield f"Channels of {network} that are {what}: {', '.join(counts)}."
 
     def _numbered(self) -> dict[str, Sequence[Any]]:
-        columns = [f"{place} {name}" for place, name in enumerate(self.columns, 1)]
-        return {"similarity": self.rows} | dict(
-            zip(columns, self.similarity.T.tolist(), strict=True)
-        )
+        names = [f"{place} {name}" for place, name in enumerate(self.columns, 1)]
+        values = dict(zip(names, self.similarity.T.tolist(), strict=True))
+        return {"similarity": self.rows, **values}
 
     def _listed(self) -> dict[str, Sequence[Any]]:
-        """Name for each layer the one at its place, and the one most like it, where the matrix is
-        too wide to show.
-        """
+        """Return a table of the layers at the same place and of the most similar ones."""
         found: dict[str, Sequence[Any]] = {"layer": self.rows}
         if len(self.rows) == len(self.columns):
             found |= {"same place": self.columns, "similarity": self.similarity.diagonal().tolist()}
         if self.pairs == "all":
             filled = np.where(np.isnan(self.similarity), -np.inf, self.similarity)
-            best = filled.argmax(axis=1)
-            known = np.isfinite(filled.max(axis=1))
-            found["most alike"] = [
+            best = filled.argmax(axis=1).tolist()
+            known = np.isfinite(filled.max(axis=1)).tolist()
+            found["most similar"] = [
                 self.columns[j] if some else "–" for j, some in zip(best, known, strict=True)
             ]
             found["its similarity"] = [

@@ -12,71 +12,70 @@ from typing import Any, Unpack
 import numpy as np
 from torch import nn
 
+from sigmascope import choices
 from sigmascope.checks import check_choice
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.progress import progress_bar
-from sigmascope.symmetry.grams import PAIRS, check_pairs, pairs_of
+from sigmascope.symmetry.cross_grams import check_pairs, pairs_of
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
-from sigmascope.symmetry.options import (
-    AlignmentSettings,
-    CompareOptions,
-    KernelSettings,
-    Watching,
-    sorted_out,
-)
 from sigmascope.symmetry.passes import Tap, items_of, tapped
 from sigmascope.symmetry.rounds import Rounds
+from sigmascope.symmetry.similarity_options import (
+    CkaOptions,
+    CompareKeywords,
+    ProcrustesOptions,
+    compare_options,
+)
 from sigmascope.symmetry.single_pass import SinglePass
-from sigmascope.symmetry.streaming import GROUPS
 
-__all__ = ["LayerSimilarity", "Missing", "compare"]
+__all__ = ["compare"]
 
 
 def compare(
-    model_a: nn.Module,
-    model_b: nn.Module,
+    a: nn.Module,
+    b: nn.Module,
     batches: Any,
     *,
-    measure: str = "procrustes",
-    group: str = "relu",
-    pairs: str = "all",
-    names: tuple[str, str] | None = None,
-    progress: bool = True,
-    **options: Unpack[CompareOptions],
+    measure: choices.Measure = "procrustes",
+    group: choices.SimilarityGroup = "relu",
+    pairs: choices.Pairs = "all",
+    options: ProcrustesOptions | CkaOptions | None = None,
+    **more: Unpack[CompareKeywords],
 ) -> LayerSimilarity:
-    """Compare every activation of one network with every activation of another, on the same inputs.
+    """Return the similarity of every activation of network a with every activation of network b.
 
     Procrustes takes one pass over the data and keeps no features, only sums: 8 bytes for every
-    channel of the one network times every channel of the other. CKA needs all samples of a layer at
+    channel of one network times every channel of the other. CKA needs all samples of a layer at
     once; it takes as many passes as `memory` asks for, and keeps one kernel (n, n) for each layer.
-    Both networks are left as they were.
+    The state of both networks is preserved. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     Args:
-        model_a: any `nn.Module`; its activation calls become the rows.
-        model_b: another one; its activation calls become the columns.
+        a: any `nn.Module`; its activation calls become the rows.
+        b: another one; its activation calls become the columns.
         batches: a loader, a list of batches, or one batch, as for `sigmascope.signature`. For CKA
             it is read several times and must come in one order each time.
         measure: "procrustes" or "cka"; see these functions.
         group: "relu" or "orthogonal".
-        pairs: "all", or "diagonal" for layers at the same place; elsewhere is then NaN.
-        names: of the networks; by default their classes.
-        progress: whether to show a progress bar, on a terminal.
-        **options: what is less often needed. dtype: of the products, "float32" (the default; right
-            to about 1e-6, but Procrustes less for nearly equal features)
-                or "float64"; all sums over batches are float64.
-            normaliser: of Procrustes, "authors" or "live", see `procrustes`.
-            kernel, normalise, centered: of CKA, see `cka`.
-            memory: for CKA, bytes of features kept at a time, and of kernels before they go to
-                files; 2e9.
-            folder: for these files; by default a temporary one. They are removed at the end.
+        pairs: "all", or "diagonal" for layers at the same place only; other pairs are then NaN.
+        options: all further options as one object; keywords take precedence.
+        **more: further options:
+            names: of the networks; by default their classes.
+            progress: whether to show a progress bar, on a terminal; True.
+            dtype: of the products, "float32" (the default; accurate to about 1e-6, for Procrustes
+                less with nearly equal features) or "float64"; sums over batches are float64.
+            normalizer: of Procrustes, "authors" or "live", see `procrustes`.
+            kernel, normalize, centered: of CKA, see `cka`.
+            memory: for CKA, bytes of features in memory at a time, and of kernels before they are
+                written to files; 2e9.
+            folder: directory for these files, which are removed at the end; by default temporary.
             activations: which kinds, see `sigmascope.signature`.
-            channel_axis: pattern of a path -> axis, where the evidence for the axis of the channels
-                is overruled.
+            channel_axis: pattern of a path -> axis of the channels, where the detected one is
+                wrong.
             batch_axis: the axis of the samples in the inputs; 0.
             forward: a function of a network and a batch that runs the network, for batches of any
                 other form.
             max_batches: stop after so many.
-            seed: of the loader and of random networks; 0.
+            seed: of the loader and of random networks, a whole number or a torch.Generator; 0.
 
     Returns:
         `LayerSimilarity`. Identical layers give exactly 1; a pair that cannot be compared is NaN,
@@ -99,32 +98,28 @@ def compare(
     1           0.5399  0.5502
     3           0.5190  0.5311
     """
-    check_choice("group", group, GROUPS)
-    check_choice("pairs", pairs, PAIRS)
-    watching, settings = sorted_out(measure, options)
-    titles = names or (type(model_a).__name__, type(model_b).__name__)
+    check_choice("group", group, choices.SimilarityGroup)
+    check_choice("pairs", pairs, choices.Pairs)
+    chosen = compare_options(measure, more, options)
+    names = chosen.names or ("", "")
     with ExitStack() as stack:
-        taps = (
-            stack.enter_context(tapped(model_a, watching)),
-            stack.enter_context(tapped(model_b, watching)),
-        )
-        task = _Task(taps, titles, batches, watching, pairs, progress)
-        if isinstance(settings, AlignmentSettings):
-            found = _by_procrustes(task, group, settings)
+        rows = stack.enter_context(tapped(a, chosen, names[0]))
+        columns = stack.enter_context(tapped(b, chosen, names[1]))
+        if isinstance(chosen, ProcrustesOptions):
+            found = _by_procrustes((rows, columns), batches, chosen, group, pairs)
         else:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=settings.folder)))
-            found = _by_cka(task, group, settings, place)
-        skipped = [Missing(site, "", reason) for site, reason in taps[0].failures.items()]
-        skipped += [Missing("", site, reason) for site, reason in taps[1].failures.items()]
+            found = _by_cka((rows, columns), batches, chosen, group, pairs)
     missing = [
         Missing(found.sites[0][i], found.sites[1][j], reason)
         for (i, j), reason in found.reasons.items()
     ]
+    missing += [Missing(site, "", reason) for site, reason in rows.failures.items()]
+    missing += [Missing("", site, reason) for site, reason in columns.failures.items()]
     return LayerSimilarity(
         measure=measure,
         group=group,
-        settings=settings.shown(group),
-        networks=titles,
+        settings=chosen.shown(group),
+        networks=(rows.name, columns.name),
         rows=found.sites[0],
         columns=found.sites[1],
         similarities=tuple(tuple(float(value) for value in row) for row in found.similarity),
@@ -132,25 +127,13 @@ def compare(
         live=found.live,
         pairs=pairs,
         samples=found.samples,
-        missing=(*missing, *skipped),
+        missing=tuple(missing),
     )
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What is run over what."""
-
-    taps: tuple[Tap, Tap]
-    names: tuple[str, str]
-    batches: Any
-    watching: Watching
-    pairs: str
-    progress: bool
-
-
-@dataclass(frozen=True)
 class _Found:
-    """Sites and channels of both networks, their similarities, and (row, column) -> why there is none."""
+    """Sites of both networks, their similarities, and (row, column) -> why there is none."""
 
     sites: tuple[tuple[str, ...], tuple[str, ...]]
     channels: tuple[tuple[int, ...], tuple[int, ...]]
@@ -160,56 +143,59 @@ class _Found:
     samples: int
 
 
-def _by_procrustes(task: _Task, group: str, settings: AlignmentSettings) -> _Found:
-    single = SinglePass(task.taps, task.names, task.watching, task.pairs, settings)
-    with progress_bar(" and ".join(task.names), _length(task), shown=task.progress) as advance:
-        for item in items_of(task.batches, task.watching):
+def _by_procrustes(
+    taps: tuple[Tap, Tap], batches: Any, options: ProcrustesOptions, group: str, pairs: str
+) -> _Found:
+    single = SinglePass(taps, options, pairs)
+    steps = _length(batches, options.max_batches)
+    with progress_bar(_title(taps), steps, shown=options.progress) as advance:
+        for item in items_of(batches, options):
             single.take(item)
             advance()
     live = single.sums.live()
     similarity, reasons = single.similarities(group)
-    rows, columns = (tuple(side) for side in single.channels)
-    channels = (tuple(single.channels[0].values()), tuple(single.channels[1].values()))
-    return _Found((rows, columns), channels, live, similarity, reasons, single.samples)
+    rows, columns = single.channels
+    channels = (tuple(rows.values()), tuple(columns.values()))
+    sites = (tuple(rows), tuple(columns))
+    return _Found(sites, channels, live, similarity, reasons, single.samples)
 
 
-def _by_cka(task: _Task, group: str, settings: KernelSettings, folder: Path) -> _Found:
-    rounds = Rounds(
-        task.taps,
-        task.names,
-        task.batches,
-        task.watching,
-        settings,
-        settings.reduction(group),
-        folder,
-    )
-    steps = rounds.prepare()
-    check_pairs(task.pairs, *map(len, rounds.layers))
-    with progress_bar(" and ".join(task.names), steps, shown=task.progress) as advance:
-        rounds.run(advance)
-    similarity, reasons = rounds.similarities()
-    asked = set(pairs_of(task.pairs, *similarity.shape))
+def _by_cka(
+    taps: tuple[Tap, Tap], batches: Any, options: CkaOptions, group: str, pairs: str
+) -> _Found:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        rounds = Rounds(taps, batches, options, options.reduction(group), Path(folder))
+        steps = rounds.prepare()
+        check_pairs(pairs, *map(len, rounds.layers))
+        with progress_bar(_title(taps), steps, shown=options.progress) as advance:
+            rounds.run(advance)
+        similarity, reasons = rounds.similarities()
+    asked = set(pairs_of(pairs, *similarity.shape))
     for pair in np.ndindex(*similarity.shape):
         if pair not in asked:
             similarity[pair] = math.nan
-    rows, columns = (tuple(layer.site for layer in side) for side in rounds.layers)
-    channels = tuple(tuple(layer.shape[0] for layer in side) for side in rounds.layers)
     known = {pair: reason for pair, reason in reasons.items() if pair in asked}
-    live = tuple(tuple(rounds.live.get(layer, 0) for layer in side) for side in rounds.layers)
+    rows, columns = rounds.layers
     return _Found(
-        (rows, columns),
-        (channels[0], channels[1]),
-        (live[0], live[1]),
-        similarity,
-        known,
-        rounds.samples,
+        sites=(tuple(one.site for one in rows), tuple(one.site for one in columns)),
+        channels=(tuple(one.shape[0] for one in rows), tuple(one.shape[0] for one in columns)),
+        live=(
+            tuple(rounds.live.get(one, 0) for one in rows),
+            tuple(rounds.live.get(one, 0) for one in columns),
+        ),
+        similarity=similarity,
+        reasons=known,
+        samples=rounds.samples,
     )
 
 
-def _length(task: _Task) -> int | None:
-    limit = task.watching.max_batches
+def _title(taps: tuple[Tap, Tap]) -> str:
+    return " and ".join(tap.name for tap in taps)
+
+
+def _length(batches: Any, limit: int | None) -> int | None:
     try:
-        count = len(task.batches)
+        count = len(batches)
     except TypeError:  # a generator, or a loader that has a length in name only
         return limit
     return count if limit is None else min(count, limit)

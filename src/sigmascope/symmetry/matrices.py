@@ -1,6 +1,4 @@
-"""Dense matrices beside monomial ones: checked on the way in, factored, drawn, and returned as they
-came.
-"""
+"""Dense matrices as elements of a group: checked, factored, sampled."""
 
 from __future__ import annotations
 
@@ -10,20 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.checks import check_number
+from sigmascope.errors import InputError
 from sigmascope.maths.samples import Array, as_matrix
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.scalars import sample_scales
 
-__all__ = [
-    "Element",
-    "as_square",
-    "check_size",
-    "factor_monomial",
-    "is_invertible",
-    "like",
-    "sample_dense",
-]
+__all__ = ["Element", "as_square", "factor_monomial", "is_invertible", "like", "sample_dense"]
 
 Element = TypeVar("Element", Monomial, Tensor, np.ndarray[Any, Any])
 
@@ -44,8 +35,7 @@ def as_square(A: Monomial | Array, name: str = "A") -> Tensor:
     shape = tuple(getattr(A, "shape", ()))
     if isinstance(A, (Tensor, np.ndarray)) and (len(shape) != 2 or shape[0] != shape[1]):
         raise InputError(
-            f"{name} has the shape {shape}. Pass a square matrix (n, n) that acts on columns "
-            "of n channels."
+            f"{name} has shape {shape}. Pass a square matrix (n, n) that acts on columns."
         )
     return as_matrix(A, name, rows=1)
 
@@ -53,27 +43,22 @@ def as_square(A: Monomial | Array, name: str = "A") -> Tensor:
 def like(matrix: Tensor, given: Array) -> Any:
     """Return a matrix of the kind, floating dtype and device of the given one."""
     if isinstance(given, np.ndarray):
-        return (
-            matrix.detach()
-            .cpu()
-            .numpy()
-            .astype(given.dtype if given.dtype.kind == "f" else np.float64)
-        )
+        dtype = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
+        return matrix.detach().cpu().numpy().astype(dtype)
     return matrix.to(given.device, given.dtype if given.is_floating_point() else torch.float64)
 
 
 def factor_monomial(matrix: Tensor, tol: float) -> Monomial | str:
-    """Write a matrix as a scaling followed by a permutation, or say why it is not one.
+    """Return a matrix as a scaling followed by a permutation, or the reason why it is not one.
 
-    An entry counts as zero when it is at most `tol` times the largest one of its row, or of its
-    column: the measure is relative, so that tiny and huge scales may stand side by side.
+    An entry counts as zero if it is at most `tol` times the largest one of its row, or of its
+    column: relative, so that tiny and huge scales may occur side by side.
 
     Args:
         matrix: (n, n), float64.
-        tol: ≥ 0.
+        tol: 0 <= tol < 1.
     """
-    if not 0 <= tol < 1:
-        raise InputError(f"tol={tol!r} must lie between 0 and 1.")
+    check_number("tol", tol, below=1)
     size = matrix.detach().abs().cpu()
     for axis, line in ((1, "row"), (0, "column")):
         count = (size > tol * size.amax(dim=axis, keepdim=True)).sum(dim=axis)
@@ -90,13 +75,10 @@ def factor_monomial(matrix: Tensor, tol: float) -> Monomial | str:
 
 
 def is_invertible(matrix: Tensor, tol: float) -> bool:
-    """Tell whether a matrix is well conditioned once every row is divided by its largest entry.
+    """Return whether (n, n) is well conditioned after dividing rows by their largest entry.
 
-    A scale of a channel, however small, is no obstacle: that is what the division is for.
-
-    Args:
-        matrix: (n, n).
-        tol: the smallest singular value must exceed so many times the largest.
+    The smallest singular value must exceed `tol` times the largest. A scale of a channel, however
+    small, does no harm: that is what the division is for.
     """
     peak = matrix.abs().amax(dim=1, keepdim=True)
     if not bool(((peak > 0) & peak.isfinite()).all()):
@@ -106,26 +88,10 @@ def is_invertible(matrix: Tensor, tol: float) -> bool:
 
 
 def sample_dense(n: int, generator: torch.Generator | None, log_std: float) -> Tensor:
-    """Draw a rotation, a scaling with the law of `sample_scales`, and a rotation again, multiplied:
-    (n, n), float64.
-    """
+    """Return a random (n, n) matrix: a rotation times scales (`sample_scales`) times a rotation."""
     turns = []
     for _ in range(2):
         Q, R = torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))
-        turns.append(Q * R.diagonal().sign())  # the signs make the law uniform
+        turns.append(Q * R.diagonal().sign())  # the signs make it uniform
     matrix: Tensor = turns[0] * sample_scales(n, generator, log_std) @ turns[1]
     return matrix
-
-
-def check_size(n: int) -> int:
-    """Return a number of channels.
-
-    Raises:
-        InputTypeError: not a whole number.
-        InputError: below 1.
-    """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise InputTypeError(f"n={n!r:.80} is no number of channels. Pass a whole number ≥ 1.")
-    if n < 1:
-        raise InputError(f"n={n}: there is no element on so few channels. Pass a whole number ≥ 1.")
-    return int(n)

@@ -1,4 +1,4 @@
-"""Monomial matrices: one non-zero entry in every row and column, kept as a permutation and scales."""
+"""Monomial matrices: one non-zero entry per row and column, kept as a permutation and scales."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.checks import check_whole
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 
@@ -20,11 +21,9 @@ Values: TypeAlias = Array | Sequence[float]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Monomial:
-    r"""The matrix $A = P\,\mathrm{diag}(d)$, which scales first and then permutes: $(Ax)_i =
-    d_{p(i)}\,x_{p(i)}$.
+    r"""The matrix $A = P\,\mathrm{diag}(d)$: scale, then permute, $(Ax)_i = d_{p(i)}\,x_{p(i)}$.
 
-    Nothing here forms the matrix, except `matrix`. Arguments are copied, so that later changes of
-    them change nothing here.
+    Only `matrix` forms the matrix. Arguments are copied.
 
     Args:
         permutation: (n,) whole numbers, each of 0 … n - 1 once: `permutation[i]` is the coordinate
@@ -34,7 +33,7 @@ class Monomial:
 
     Raises:
         InputError: not a permutation, a scale that is zero or not finite, or unequal lengths.
-        InputTypeError: no vectors of numbers.
+        InputTypeError: not vectors of numbers.
 
     >>> element = Monomial([1, 0], [2.0, 3.0])
     >>> element
@@ -50,13 +49,11 @@ class Monomial:
     scales: Tensor
 
     def __post_init__(self) -> None:
-        order, scales = (
-            as_vector(self.permutation, "permutation"),
-            as_vector(self.scales, "scales").to(torch.float64),
-        )
+        order = as_vector(self.permutation, "permutation")
+        scales = as_vector(self.scales, "scales").to(torch.float64)
         if order.is_floating_point() or order.dtype == torch.bool:
             raise InputTypeError(
-                f"permutation is of {order.dtype}. Pass whole numbers, such as torch.randperm(n)."
+                f"permutation has {order.dtype}. Pass whole numbers, such as torch.randperm(n)."
             )
         order = order.long()
         if not torch.equal(order.sort().values, torch.arange(len(order))):
@@ -65,22 +62,19 @@ class Monomial:
             )
         if len(scales) != len(order):
             raise InputError(
-                f"permutation has {len(order)} entries and scales {len(scales)}. Pass as "
-                "many of both."
+                f"permutation has {len(order)} entries and scales {len(scales)}. Pass as many."
             )
         bad = (~scales.isfinite() | (scales == 0)).nonzero()
         if len(bad):
             place = int(bad[0])
-            raise InputError(
-                f"scales[{place}] is {float(scales[place]):g}: a matrix with it has no "
-                "inverse. Pass numbers ≠ 0."
-            )
+            value = float(scales[place])
+            raise InputError(f"scales[{place}] is {value:g}. Pass finite numbers ≠ 0.")
         object.__setattr__(self, "permutation", order)
         object.__setattr__(self, "scales", scales)
 
     @classmethod
     def identity(cls, n: int) -> Monomial:
-        """Return the element that changes nothing.
+        """Return the identity.
 
         >>> Monomial.identity(2)
         Monomial(permutation=[0, 1], scales=[1, 1])
@@ -105,7 +99,7 @@ class Monomial:
 
     @property
     def is_nonnegative(self) -> bool:
-        """Whether no scale is negative: such an element commutes with a maximum, and so with max pooling."""
+        """Whether no scale is negative, so that it commutes with a maximum and with max pooling."""
         return bool((self.scales > 0).all())
 
     def matrix(self) -> Tensor:
@@ -115,7 +109,7 @@ class Monomial:
         return matrix
 
     def inverse(self) -> Monomial:
-        """Return the inverse: places back, scales inverted.
+        """Return the inverse.
 
         Raises:
             InputError: the inverse of a scale overflows.
@@ -123,9 +117,7 @@ class Monomial:
         return Monomial(self.permutation.argsort(), 1 / self.scales[self.permutation])
 
     def transpose(self) -> Monomial:
-        """Return the transpose. What multiplies rows from the right, W A, is the transpose acting
-        on the columns of W.
-        """
+        """Return the transpose: W A is the transpose of A acting on the columns of W."""
         return Monomial(self.permutation.argsort(), self.scales[self.permutation])
 
     def compose(self, other: Monomial) -> Monomial:
@@ -136,50 +128,41 @@ class Monomial:
         """
         if len(other) != len(self):
             raise InputError(
-                f"one element acts on {len(self)} channels and the other on {len(other)}. "
-                "Pass equal sizes."
+                f"elements act on {len(self)} and {len(other)} channels. Pass equal sizes."
             )
-        return Monomial(
-            other.permutation[self.permutation],
-            self.scales[other.permutation.argsort()] * other.scales,
-        )
+        scales = self.scales[other.permutation.argsort()] * other.scales
+        return Monomial(other.permutation[self.permutation], scales)
 
     def __matmul__(self, other: Monomial) -> Monomial:
         return self.compose(other) if isinstance(other, Monomial) else NotImplemented
 
     def spread(self, copies: int) -> Monomial:
-        """Return A ⊗ I: the action on channels of `copies` positions each, flattened with the
-        channel first.
+        """Return A ⊗ I: the action on channels of `copies` positions, flattened channel first.
 
         >>> Monomial([1, 0], [2.0, 3.0]).spread(2)
         Monomial(permutation=[2, 3, 0, 1], scales=[2, 2, 3, 3])
         """
-        if copies < 1:
-            raise InputError(f"copies={copies}: a channel has at least one position.")
-        places = self.permutation[:, None] * copies + torch.arange(copies)
+        places = self.permutation[:, None] * check_whole("copies", copies, 1)
+        places = places + torch.arange(copies)
         return Monomial(places.flatten(), self.scales.repeat_interleave(copies))
 
     def apply(self, x: Tensor, axis: int = 0) -> Tensor:
-        """Act on one axis of a tensor.
+        """Return a new tensor: the element acting on one axis of x.
 
         Args:
-            x: (…, n, …), floating; it is not changed.
+            x: (…, n, …), floating.
             axis: the axis of the n channels; 0 for columns `A x`, -1 for rows `x Aᵀ`.
-
-        Returns:
-            A new tensor like x, of its dtype and on its device.
 
         Raises:
             InputError: the axis has another length.
             InputTypeError: x is not a floating tensor.
         """
         if not isinstance(x, Tensor) or not x.is_floating_point():
-            raise InputTypeError(
-                f"x is {getattr(x, 'dtype', type(x).__name__)}. Pass a floating tensor."
-            )
+            kind = getattr(x, "dtype", type(x).__name__)
+            raise InputTypeError(f"x is {kind}. Pass a floating tensor.")
         if not -x.ndim <= axis < x.ndim or x.shape[axis] != len(self):
             raise InputError(
-                f"x has the shape {tuple(x.shape)}: axis {axis} does not hold {len(self)} channels."
+                f"axis {axis} of x must hold {len(self)} channels, got shape {tuple(x.shape)}."
             )
         shape = [1] * x.ndim
         shape[axis] = len(self)
@@ -192,19 +175,16 @@ def as_vector(values: Values, name: str) -> Tensor:
 
     Raises:
         InputError: not a vector of real numbers.
-        InputTypeError: no numbers.
+        InputTypeError: not numbers.
     """
     try:
         # NumPy reads Python floats in full precision, torch in float32.
-        vector = (
-            torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
-            .detach()
-            .to("cpu", copy=True)
-        )
+        vector = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+        vector = vector.detach().to("cpu", copy=True)
     except (TypeError, ValueError, RuntimeError) as problem:
         raise InputTypeError(f"{name} is {values!r:.80}. Pass a vector of numbers.") from problem
     if vector.ndim != 1 or not len(vector) or vector.is_complex():
         raise InputError(
-            f"{name} has the shape {tuple(vector.shape)}. Pass a real vector (n,) with n ≥ 1."
+            f"{name} has shape {tuple(vector.shape)}. Pass a real vector (n,) with n ≥ 1."
         )
     return vector

@@ -14,31 +14,31 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _global_forward_hooks
 
 from sigmascope.capture.activations import kind_of_layer
-from sigmascope.capture.guard import left_as_it_was, plain_path, randomness_kept, unwrapped
+from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, recording
 from sigmascope.errors import InputError, NoActivationError
-from sigmascope.measure.batches import Batch, batches_of, placed, run_forward, tensors_in
-from sigmascope.symmetry.options import Watching
+from sigmascope.measure.batches import Batch, batches_of, run_forward, tensors_in, to_model
+from sigmascope.symmetry.similarity_options import RunOptions
 
-__all__ = ["Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
+__all__ = ["INCOMPLETE", "Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
+
+INCOMPLETE = "it is not called in every batch, or with features of another shape"
 
 Sink: TypeAlias = Callable[[str, Tensor], None]
-"""Is shown the name of a site and its features (n, c, ...), which the network may overwrite
-afterwards.
-"""
+"""Takes the name of a site and its features (n, c, ...), which the network may overwrite later."""
 
 
 @contextmanager
-def tapped(model: nn.Module, watching: Watching) -> Iterator[Tap]:
-    """Give a `Tap` for a network, in evaluation mode; the network is as it was when the context ends."""
+def tapped(model: nn.Module, options: RunOptions, name: str = "") -> Iterator[Tap]:
+    """Yield a `Tap` of a network in evaluation mode; the network's state is restored at the end."""
     network = unwrapped(model)
-    with left_as_it_was(network, mode="eval"):
-        yield Tap(network, watching)
+    with preserve_state(network, mode="eval"):
+        yield Tap(network, options, name or type(model).__name__)
 
 
 class _Site(NamedTuple):
-    """What the recorder has found out about one activation call."""
+    """What the recorder found out about one activation call."""
 
     name: str
     axes: Axes
@@ -50,64 +50,61 @@ Route: TypeAlias = dict[tuple[str, int], _Site]
 
 
 class Tap:
-    """Runs a network, batch by batch.
+    """Runs a network, batch by batch, and shows the features of its activations.
 
     The first batch is recorded: the evidence for the axes of every tensor is followed from function
-    to function. Where all activations turn out to be modules, hooks on these alone see the next
-    batches, as long as inputs have the same shapes. That leaves a network nearly as fast as it is
-    unwatched.
+    to function. Where all activations turn out to be modules, forward hooks on these alone see the
+    next batches, as long as inputs have the same shapes. That costs next to no time.
 
     Attributes:
+        name: of the network.
         failures: site -> why its features could not be read.
     """
 
-    def __init__(self, network: nn.Module, watching: Watching) -> None:
+    def __init__(self, network: nn.Module, options: RunOptions, name: str) -> None:
+        self.name = name
         self.failures: dict[str, str] = {}
         self._network = network
-        self._watching = watching
+        self._options = options
         self._modules = {plain_path(path): module for path, module in network.named_modules()}
         # of the batch that was recorded last
         self._inputs: list[tuple[torch.Size, torch.dtype]] = []
         self._route: Route = {}  # of that batch; empty where hooks would not see all of it
 
     def run(self, item: object, sink: Sink) -> int:
-        """Run the network on a batch, show the features of each activation call, and return the
-        number of samples.
+        """Run the network on a batch, show the features of each activation call, count samples.
 
         Raises:
-            InputError: the batch has tokens that its mask hides, or no samples that could be
-                counted.
+            InputError: the batch has masked tokens, or no samples that could be counted.
         """
-        batch = placed(item, self._network, batch_axis=self._watching.batch_axis)
+        batch = to_model(item, self._network, batch_axis=self._options.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
             raise InputError(
-                "the attention_mask hides some tokens. Compare networks on sequences of one "
-                "length, unpadded."
+                "the attention_mask hides some tokens. Pass sequences of one length, unpadded."
             )
         if not batch.size:
             raise InputError(
-                "the number of samples in a batch cannot be told. Yield tensors, tuples or "
-                "dicts of tensors."
+                "the number of samples in a batch is unknown. Yield tensors, tuples or dicts of "
+                "tensors."
             )
         inputs = [(one.shape, one.dtype) for one in tensors_in(batch.content)]
-        # Hooks on all modules may change what the recorder sees, and later than ours: then
-        # everything is recorded.
+        # Global hooks may change what the recorder sees, and later than ours: then record again.
         known = bool(self._route) and inputs == self._inputs and not _global_forward_hooks
         with randomness_kept(), self._hooked(sink) if known else self._recorded(batch, sink):
-            torch.manual_seed(self._watching.seed)
-            (self._watching.forward or run_forward)(self._network, batch.content)
+            torch.manual_seed(self._options.seed)
+            (self._options.forward or run_forward)(self._network, batch.content)
         self._inputs = inputs
         return batch.size
 
     @contextmanager
     def _recorded(self, batch: Batch, sink: Sink) -> Iterator[None]:
-        """Show what is seen inside the context, and note the route."""
-        watching, route = self._watching, Route()
+        """Show the calls recorded inside the context, and note the route."""
+        options, route = self._options, Route()
         observe = partial(self._observe, self._pooling(batch.size), route, sink)
         with (
-            recording(self._network, observe, activations=watching.activations) as recorder,
+            recording(self._network, observe, activations=options.activations) as recorder,
             recorder.forward_pass(
-                tensors_in(batch.content), batch_axis=watching.batch_axis, size=batch.size
+                tensors_in(batch.content), batch_axis=options.batch_axis, size=batch.size
             ),
         ):
             yield
@@ -132,27 +129,20 @@ class Tap:
 
         def finish(y: Tensor) -> None:
             if y.shape != site.shape:
-                self.failures[name] = (
-                    f"its output {list(y.shape)} has another shape than its input "
-                    f"{list(site.shape)}"
-                )
+                shapes = f"{list(y.shape)} has another shape than its input {list(site.shape)}"
+                self.failures[name] = f"its output {shapes}"
             else:
                 sink(name, _features(y.detach(), site.axes))
 
         return finish
 
     def _pooling(self, size: int) -> Pooling:
-        watching, generator = self._watching, torch.Generator()
-        axes = (watching.channel_axis, watching.batch_axis)
-        return Pooling(
-            "channels", "batch", *axes, size=size, masks={}, limit=2, generator=generator
-        )
+        axes, source = (self._options.channel_axis, self._options.batch_axis), torch.Generator()
+        return Pooling("channels", "batch", *axes, size=size, masks={}, limit=2, generator=source)
 
     @contextmanager
     def _hooked(self, sink: Sink) -> Iterator[None]:
-        """Show the outputs of the modules of the route inside the context; one of another shape is
-        not shown.
-        """
+        """Show the outputs of the modules of the route, if they have the shapes recorded."""
         calls: Counter[str] = Counter()
 
         def show(path: str, _: nn.Module, __: object, output: object) -> None:
@@ -164,17 +154,16 @@ class Tap:
         with ExitStack() as stack:
             for path in dict.fromkeys(path for path, _ in self._route):
                 # The first to see the output: what other hooks do to it happens outside.
-                handle = self._modules[path].register_forward_hook(
-                    partial(show, path), prepend=True
-                )
+                module = self._modules[path]
+                handle = module.register_forward_hook(partial(show, path), prepend=True)
                 stack.callback(handle.remove)
             yield
 
 
 class Copies:
-    """Keeps the features of a batch, in memory that the next batch uses again.
+    """Copies of the features of a batch, in memory that the next batch uses again.
 
-    The network's own tensors are not held: it may overwrite them after it has shown them.
+    The network's own tensors are not kept: it may overwrite them later.
 
     Attributes:
         sites: name or place of a site -> its features (n, c, ...).
@@ -190,49 +179,31 @@ class Copies:
 
     def keep(self, site: str | int, features: Tensor) -> None:
         """Copy the features (n, c, ...) of a site."""
-        memory = self._memory.get(site)
-        if (
-            memory is None
-            or len(memory) < features.numel()
-            or (memory.dtype, memory.device) != _kind(features)
-        ):
-            memory = self._memory[site] = torch.empty(
-                features.numel(), dtype=features.dtype, device=features.device
-            )
-        self.sites[site] = memory[: features.numel()].view(features.shape).copy_(features)
-
-
-def _kind(tensor: Tensor) -> tuple[torch.dtype, torch.device]:
-    return tensor.dtype, tensor.device
+        memory, size = self._memory.get(site), features.numel()
+        kind = features.dtype, features.device
+        if memory is None or len(memory) < size or (memory.dtype, memory.device) != kind:
+            memory = self._memory[site] = features.new_empty(size)
+        self.sites[site] = memory[:size].view(features.shape).copy_(features)
 
 
 def _features(tensor: Tensor, axes: Axes) -> Tensor:
     """Return a view (n, c, ...) with at least one axis of positions."""
     ordered = axes.ordered(tensor)  # (n, outer, inner, ..., c)
     positions = ordered[:, 0] if axes.outer == 1 else ordered.flatten(1, 2)
-    positions = (
-        positions[:, 0] if axes.outer == axes.inner == 1 and positions.ndim > 3 else positions
-    )
+    if axes.outer == axes.inner == 1 and positions.ndim > 3:
+        positions = positions[:, 0]
     return positions.movedim(-1, 1)
 
 
-def items_of(batches: Any, watching: Watching) -> Iterator[object]:
-    """Return the batches to run, in the order of a loader with this seed.
-
-    Raises:
-        InputTypeError: nothing to iterate over.
-    """
+def items_of(batches: Any, options: RunOptions) -> Iterator[object]:
+    """Return the batches to run, in the order of a loader with this seed."""
     found = batches_of(batches)
-    torch.manual_seed(watching.seed)
-    return iter(islice(found, watching.max_batches))
+    torch.manual_seed(options.seed)
+    return iter(islice(found, options.max_batches))
 
 
-def check_found(sites: Collection[str], tap: Tap, name: str) -> None:
-    """Raise unless a network has shown features.
-
-    Raises:
-        NoActivationError: it has not; the message says why.
-    """
+def check_found(sites: Collection[str], tap: Tap) -> None:
+    """Raise `NoActivationError`, with the reason, unless a network has shown features."""
     if not sites:
         why = next(iter(tap.failures.values()), "it made no activation call that could be seen")
-        raise NoActivationError(f"{name} has no features to compare: {why}.")
+        raise NoActivationError(f"{tap.name} has no features to compare: {why}.")

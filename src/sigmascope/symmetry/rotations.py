@@ -2,8 +2,8 @@ r"""Rotations of the channels: drawn, raised to powers, and compared with the id
 
 A rotation turns planes: in an orthonormal basis W it is a block diagonal matrix of rotations by
 angles θ, and its powers $R^p = W\,\mathrm{diag}(\mathrm{rot}(p\theta))\,W^T$ are a path from the
-identity (p = 0) to R (p = 1). No activation of a network commutes with them, so they lead away from
-the basis in which the activation works.
+identity (p = 0) to R (p = 1). They do not commute with an activation, so they lead away from the
+basis in which it acts. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 """
 
 from __future__ import annotations
@@ -17,21 +17,13 @@ import torch
 from scipy.linalg import schur
 from torch import Tensor
 
-from sigmascope.checks import check_choice
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.checks import check_choice, check_number, check_whole
+from sigmascope.errors import InputError
+from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
-from sigmascope.symmetry.matrices import as_square, check_size, like
-from sigmascope.symmetry.scalars import is_real, is_whole
+from sigmascope.symmetry.matrices import as_square, like
 
-__all__ = [
-    "ORIENTATIONS",
-    "deviation",
-    "near_identity",
-    "random_rotation",
-    "rotation_power",
-    "rotation_powers",
-    "unpermute",
-]
+__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers", "unpermute"]
 
 ORIENTATIONS = ("signed", "unsigned")
 TOLERANCE = 1e-6
@@ -40,57 +32,30 @@ TOLERANCE = 1e-6
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def random_rotation(n: int, seed: int) -> Tensor:
-    """Draw a rotation uniformly: the Q of a Gaussian matrix, its signs set by R, and its first row
-    negated where det Q = -1.
+def random_rotation(n: int, seed: int | torch.Generator) -> Tensor:
+    """Return a uniformly random rotation (n, n), float64, with determinant 1.
 
-    The numbers are those of `numpy.random.RandomState`, so that a seed gives the same rotation
+    It is the Q of a Gaussian matrix, its signs set by R, and its first row negated where det Q =
+    -1. The numbers are those of `numpy.random.RandomState`: a whole number gives the same rotation
     everywhere.
 
-    Returns:
-        (n, n), float64, with determinant 1.
-
     Raises:
-        InputError, InputTypeError: n or the seed is no whole number that could be.
+        OptionError: n or the seed is out of range.
 
     >>> R = random_rotation(3, seed=0)
-    >>> torch.allclose(R @ R.T, torch.eye(3, dtype=torch.float64)), round(float(torch.linalg.det(R)), 6)
+    >>> torch.allclose(R @ R.T, torch.eye(3).double()), round(float(torch.linalg.det(R)), 6)
     (True, 1.0)
     """
-    Q, R = np.linalg.qr(_gaussian(n, seed))
+    shape = (check_whole("n", n, 1), n)
+    Q, R = np.linalg.qr(np.random.RandomState(as_number(seed)).normal(size=shape))
     Q = Q * np.sign(np.diag(R))
     if np.linalg.det(Q) < 0:
         Q[0] = -Q[0]
     return torch.from_numpy(Q)
 
 
-def near_identity(n: int, scale: float, seed: int) -> Tensor:
-    r"""Draw an orthogonal matrix near the identity: the polar factor of $I + \frac{s}{\sqrt{2n}} G$
-    with Gaussian G.
-
-    Args:
-        n: number of channels.
-        scale: s ≥ 0; 0 gives the identity, `math.inf` a uniform orthogonal matrix. Beyond 1 or so
-            the determinant may be -1.
-        seed: of G.
-
-    Returns:
-        (n, n), float64.
-
-    >>> float(deviation(near_identity(8, 0.1, seed=0))) < float(deviation(near_identity(8, 1.0, seed=0)))
-    True
-    """
-    if not is_real(scale) or not scale >= 0:
-        raise InputError(f"scale={scale!r} is no spread. Pass a number ≥ 0, or math.inf.")
-    drawn = _gaussian(n, seed)
-    matrix = drawn if math.isinf(scale) else np.eye(n) + float(scale) / math.sqrt(2 * n) * drawn
-    U, _, Vt = np.linalg.svd(matrix)
-    return torch.from_numpy(U @ Vt)
-
-
 def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
-    r"""Return the principal power $R^p$ of a rotation: every plane turns by p times its angle in
-    (-π, π].
+    r"""Return the principal power $R^p$: every plane turns by p times its angle in (-π, π].
 
     The powers are a one-parameter group: $R^0 = I$, $R^1 = R$, $R^a R^b = R^{a+b}$. The eigenvalues
     -1, an even number of them, are taken in pairs as planes that turn by π; which pairs, R leaves
@@ -99,7 +64,7 @@ def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
     Args:
         R: (n, n), orthogonal with determinant 1; n may be odd.
         p: any number.
-        orientation: "signed"; or "unsigned" for comparison with published results, which forget the
+        orientation: "signed"; or "unsigned" for comparison with published results, which drop the
             sign of each angle: then $R^1$ is R with some of its planes reversed, and only $(R^p +
             R^{-p})/2$ is right.
 
@@ -108,7 +73,7 @@ def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
 
     Raises:
         InputError: not a rotation.
-        OptionError: an unknown orientation.
+        OptionError: an invalid orientation or power.
 
     >>> quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
     >>> rotation_power(quarter, 2).round(decimals=12) + 0.0
@@ -119,14 +84,10 @@ def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
 
 
 def rotation_powers(R: Array, powers: Sequence[float], *, orientation: str = "signed") -> Any:
-    """Return several powers of a rotation, which is taken apart only once; see `rotation_power`.
-
-    Returns:
-        (p, n, n), of the kind, type and device of R.
-    """
+    """Return powers (p, n, n) of a rotation, which is factored once; see `rotation_power`."""
     check_choice("orientation", orientation, ORIENTATIONS)
     rotation = _as_rotation(R)
-    exponents = [_exponent(p) for p in powers]
+    exponents = [check_number("power", p, -math.inf, strict=True) for p in powers]
     if not exponents:
         raise InputError("powers is empty. Pass at least one number.")
     W, planes = _planes(rotation, orientation)
@@ -141,20 +102,17 @@ def deviation(R: Array) -> float:
     2.0
     """
     matrix = as_square(R, "R").detach().cpu()
-    return float(
-        torch.linalg.matrix_norm(matrix - torch.eye(len(matrix), dtype=matrix.dtype), ord=2)
-    )
+    identity = torch.eye(len(matrix), dtype=matrix.dtype)
+    return float(torch.linalg.matrix_norm(matrix - identity, ord=2))
 
 
 def unpermute(R: Array) -> Any:
-    """Return a permutation matrix P that brings P R near the identity, by a greedy matching of rows.
+    """Return a permutation matrix P that brings P R near the identity, by greedy matching of rows.
 
     Rows come in order of their largest entry; each goes to the place, of those still free, where
-    its entry is largest. The published experiment multiplies all powers of R by P, so that its
-    power 0 is P and not the identity: the units are the same there in another order.
-
-    Returns:
-        (n, n), of the kind, type and device of R.
+    its entry is largest. The published experiment multiplies all powers of R by P, so its power 0
+    is P and not the identity: the same units in another order.
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     >>> unpermute(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
     tensor([[0., 1.],
@@ -170,43 +128,20 @@ def unpermute(R: Array) -> Any:
     return like(permutation, R)
 
 
-def _gaussian(n: int, seed: int) -> Matrix:
-    if not is_whole(seed) or not 0 <= seed < 2**32:
-        raise InputError(
-            f"seed={seed!r} is no seed of NumPy's RandomState. Pass a whole number from 0 to "
-            "2**32 - 1."
-        )
-    size = check_size(n)
-    return np.random.RandomState(int(seed)).normal(size=(size, size))
-
-
 def _as_rotation(R: Array) -> Matrix:
     matrix = as_square(R, "R").detach().cpu().numpy()
     off = float(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max())
     if off > TOLERANCE:
         raise InputError(
-            f"R is not orthogonal: R Rᵀ is off the identity by {off:.1e}. Pass a rotation, "
-            "as random_rotation."
+            f"R is not orthogonal: R Rᵀ differs from the identity by {off:.1e}. Pass a rotation."
         )
     if np.linalg.det(matrix) < 0:
-        raise InputError(
-            "R has determinant -1, and no real power leads from the identity to it. Negate one row."
-        )
+        raise InputError("R has determinant -1; powers need a rotation. Negate one row.")
     return matrix
 
 
-def _exponent(p: float) -> float:
-    if not is_real(p):
-        raise InputTypeError(f"the power {p!r:.80} is not a number.")
-    if not math.isfinite(p):
-        raise InputError(f"the power {p!r} is not finite.")
-    return float(p)
-
-
 def _planes(rotation: Matrix, orientation: str) -> tuple[Matrix, list[tuple[int, int, float]]]:
-    """Return an orthonormal basis in columns, and the planes that turn: two of its columns and an
-    angle.
-    """
+    """Return an orthonormal basis in columns, and the planes: two columns and an angle."""
     T, W = schur(rotation, output="real")
     planes, reversed_ = [], []
     i = 0

@@ -1,11 +1,9 @@
-"""The kernels of all layers of two networks, in rounds over the data that keep no more features
-than memory allows.
-"""
+"""The kernels of all layers of two networks, in rounds over the data that fit into memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,15 +14,14 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.kernels import hsic_products
+from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.batches import batch_size, batches_of, fingerprint_of_batch
 from sigmascope.measure.progress import Advance
-from sigmascope.symmetry.options import KernelSettings, Watching
-from sigmascope.symmetry.passes import Tap, check_found, items_of
-from sigmascope.symmetry.streaming import Kernel, constant_kernels, cosine
+from sigmascope.symmetry.cka_similarity import FEWEST, Kernel, constant_kernels, cosine
+from sigmascope.symmetry.passes import INCOMPLETE, Tap, check_found, items_of
+from sigmascope.symmetry.similarity_options import CkaOptions
 
 __all__ = ["Layer", "Rounds"]
-
-INCOMPLETE = "it is not called in every batch, or with features of another shape"
 
 
 class Layer(NamedTuple):
@@ -39,22 +36,20 @@ class Layer(NamedTuple):
 
 @dataclass
 class Rounds:
-    """The walk over the data.
+    """The passes over the data.
 
     Attributes:
         taps: the two networks.
-        names: of them.
         layers: the sites of each.
-        samples: how many there are.
-        kernels: of all layers, as far as they are known.
+        samples: number of samples.
+        kernels: of the layers, as far as they are known.
+        live: of these layers, how many channels carry information.
         failures: layer -> why it has no kernel.
     """
 
     taps: tuple[Tap, Tap]
-    names: tuple[str, str]
     batches: Any
-    watching: Watching
-    settings: KernelSettings
+    options: CkaOptions
     reduction: str
     folder: Path
     layers: tuple[list[Layer], list[Layer]] = field(default_factory=lambda: ([], []))
@@ -66,8 +61,7 @@ class Rounds:
     _plan: list[list[Layer]] = field(default_factory=list)
 
     def prepare(self) -> int:
-        """Look at all batches once, and at the layers on the first, and plan the rounds; return the
-        number of steps.
+        """Read all batches once, find the layers on the first, and return the number of steps.
 
         Raises:
             InputTypeError: the data can be read only once.
@@ -80,39 +74,35 @@ class Rounds:
                 "CKA reads the data several times. Pass a list of batches or a DataLoader, "
                 "not an iterator."
             )
-        for number, item in enumerate(items_of(self.batches, self.watching)):
+        for number, item in enumerate(items_of(self.batches, self.options)):
             if number == 0:
-                self._look(item)
+                self._find_layers(item)
             self._prints.append(fingerprint_of_batch(item))
-            self.samples += batch_size(item, self.watching.batch_axis)
-        if self.samples < 4:
-            raise InputError(f"{self.samples} samples; the unbiased estimator needs at least 4.")
+            self.samples += batch_size(item, self.options.batch_axis)
+        if self.samples < FEWEST:
+            raise InputError(
+                f"{self.samples} samples; the unbiased estimator needs at least {FEWEST}."
+            )
         self._plan = list(self._rounds())
         return len(self._plan) * len(self._prints) + sum(map(len, self._plan))
 
-    def _look(self, item: object) -> None:
+    def _find_layers(self, item: object) -> None:
         for side, tap in enumerate(self.taps):
             found = self.layers[side]
 
-            def note(
-                site: str, features: Tensor, side: int = side, found: list[Layer] = found
-            ) -> None:
-                found.append(
-                    Layer(side, site, tuple(features.shape[1:]), features.dtype, features.device)
-                )
+            def note(site: str, x: Tensor, side: int = side, found: list[Layer] = found) -> None:
+                found.append(Layer(side, site, tuple(x.shape[1:]), x.dtype, x.device))
 
             tap.run(item, note)
-            check_found([layer.site for layer in found], tap, self.names[side])
+            check_found([layer.site for layer in found], tap)
 
     def _rounds(self) -> Iterator[list[Layer]]:
-        """Group layers so that the features of a group fit into memory; a layer that does not fit
-        alone is a group.
-        """
+        """Group layers so that the features of a group fit into memory, if one layer does."""
         group: list[Layer] = []
         used = 0.0
         for layer in (*self.layers[0], *self.layers[1]):
             size = self.samples * math.prod(layer.shape) * layer.dtype.itemsize
-            if group and used + size > self.settings.memory:
+            if group and used + size > self.options.memory:
                 yield group
                 group, used = [], 0.0
             group.append(layer)
@@ -123,10 +113,8 @@ class Rounds:
         """Compute the kernels of all layers."""
         for group in self._plan:
             features = {
-                layer: torch.empty(
-                    self.samples, *layer.shape, dtype=layer.dtype, device=layer.device
-                )
-                for layer in group
+                one: torch.empty(self.samples, *one.shape, dtype=one.dtype, device=one.device)
+                for one in group
             }
             filled = self._fill(features, advance)
             for layer in group:
@@ -137,41 +125,34 @@ class Rounds:
                 advance()
 
     def _fill(self, features: dict[Layer, Tensor], advance: Advance) -> dict[Layer, int]:
-        """Run the networks over the data once and keep the features of some layers; return how many
-        samples each has.
-        """
+        """Run the networks over the data and copy the features of some layers; count samples."""
         by_site = {(layer.side, layer.site): layer for layer in features}
         filled = dict.fromkeys(features, 0)
         done = 0
-        for number, item in enumerate(items_of(self.batches, self.watching)):
+        for number, item in enumerate(items_of(self.batches, self.options)):
             if number >= len(self._prints) or fingerprint_of_batch(item) != self._prints[number]:
                 raise InputError(
-                    f"batch {number} is another one each time. Pass data that comes in one "
+                    f"batch {number} differs from pass to pass. Pass data that comes in one "
                     "order: shuffle=False."
                 )
-            size = batch_size(item, self.watching.batch_axis)
+            rows = slice(done, done + batch_size(item, self.options.batch_axis))
             for side in {layer.side for layer in features}:
 
-                def keep(
-                    site: str, found: Tensor, side: int = side, start: int = done, size: int = size
-                ) -> None:
-                    layer = by_site.get((side, site))
-                    if layer is not None and tuple(found.shape) == (size, *layer.shape):
-                        features[layer][start : start + size] = found
+                def keep(site: str, x: Tensor, side: int = side, rows: slice = rows) -> None:
+                    layer, size = by_site.get((side, site)), rows.stop - rows.start
+                    if layer is not None and tuple(x.shape) == (size, *layer.shape):
+                        features[layer][rows] = x
                         filled[layer] += size
 
                 self.taps[side].run(item, keep)
-            done += size
+            done = rows.stop
             advance()
         return filled
 
     def _add_kernel(self, layer: Layer, features: Tensor) -> None:
-        settings = self.settings
+        own = self.options
         kernel = Kernel(
-            self.reduction,
-            normalise=settings.normalise,
-            centered=settings.centered,
-            dtype=settings.dtype,
+            self.reduction, normalize=own.normalize, centered=own.centered, dtype=own.dtype
         )
         try:
             kernel.add(features, channel_axis=1)
@@ -182,39 +163,33 @@ class Rounds:
         self.live[layer] = kernel.live
 
     def _kept(self, kernel: Tensor) -> Tensor:
-        """Keep a kernel where there is room: as it is, or in a file that is read when it is needed."""
-        if kernel.nbytes * sum(map(len, self.layers)) <= self.settings.memory:
+        """Return a kernel as it is, or in a file if all of them would not fit into memory."""
+        if kernel.nbytes * sum(map(len, self.layers)) <= self.options.memory:
             return kernel
         array = kernel.cpu().numpy()
-        file = np.memmap(
-            self.folder / f"{len(self.kernels)}.kernel", array.dtype, "w+", shape=array.shape
-        )
+        path = self.folder / f"{len(self.kernels)}.kernel"
+        file = np.memmap(path, array.dtype, "w+", shape=array.shape)
         file[:] = array
         return torch.from_numpy(file)
 
-    def similarities(self) -> tuple[np.ndarray[Any, Any], dict[tuple[int, int], str]]:
-        """Return the CKA of every layer of the one network with every layer of the other, and where
-        there is none, why.
-        """
+    def similarities(self) -> tuple[Matrix, dict[tuple[int, int], str]]:
+        """Return the CKA of every two layers of both networks, NaN where there is none, and why."""
         matrix = np.full([len(side) for side in self.layers], np.nan)
         reasons = {}
         for i, j in np.ndindex(*matrix.shape):
             both = (self.layers[0][i], self.layers[1][j])
-            reasons[i, j] = "; ".join(
-                f"{one.site}: {self.failures[one]}" for one in both if one in self.failures
-            )
-        known: Sequence[list[int]] = [
+            failed = (f"{one.site}: {self.failures[one]}" for one in both if one in self.failures)
+            reasons[i, j] = "; ".join(failed)
+        rows, columns = (
             [place for place, layer in enumerate(side) if layer in self.kernels]
             for side in self.layers
-        ]
-        if all(known):
-            x, y = (
-                [self.kernels[side[place]] for place in some]
-                for side, some in zip(self.layers, known, strict=True)
-            )
-            products = hsic_products(x, [kernel.to(x[0].device) for kernel in y])
-            for a, i in enumerate(known[0]):
-                for b, j in enumerate(known[1]):
+        )
+        if rows and columns:
+            x = [self.kernels[self.layers[0][place]] for place in rows]
+            y = [self.kernels[self.layers[1][place]].to(x[0].device) for place in columns]
+            products = hsic_products(x, y)
+            for a, i in enumerate(rows):
+                for b, j in enumerate(columns):
                     hsic = products.divided(a, b)
                     matrix[i, j] = cosine(hsic, identical=bool(products.same[a, b]))
                     reasons[i, j] = constant_kernels(hsic)

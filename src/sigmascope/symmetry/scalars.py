@@ -1,34 +1,18 @@
-"""Which scalars a group admits on the diagonal, and what φ makes of them: the two tables that
-describe a group.
-"""
+"""The scales that a group admits and the maps φ of one scale: the two tables behind a group."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.checks import check_number
 
-__all__ = [
-    "ABSOLUTE",
-    "SAME",
-    "SCALARS",
-    "Generator",
-    "ScalarMap",
-    "Scalars",
-    "as_generator",
-    "is_real",
-    "is_whole",
-    "raised",
-    "sample_scales",
-]
+__all__ = ["ABSOLUTE", "SAME", "SCALARS", "ScalarMap", "Scalars", "raised", "sample_scales"]
 
-Generator = torch.Generator | int | None
+Sampler = Callable[[int, torch.Generator | None, float], Tensor]
 
 
 @dataclass(frozen=True)
@@ -45,9 +29,7 @@ class Scalars:
     name: str
     text: str
     admits: Callable[[Tensor, float], Tensor] = field(repr=False, compare=False)
-    sample: Callable[[int, torch.Generator | None, float], Tensor] = field(
-        repr=False, compare=False
-    )
+    sample: Sampler = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text
@@ -55,7 +37,7 @@ class Scalars:
 
 @dataclass(frozen=True)
 class ScalarMap:
-    """The map λ -> |λ|ᵏ, with the sign of λ or without: what φ makes of a scale. It keeps zeros.
+    """The map λ -> |λ|ᵏ, with or without the sign of λ: φ of one scale. It keeps zeros.
 
     Args:
         exponent: k.
@@ -89,36 +71,10 @@ def raised(degree: int) -> ScalarMap:
 
 
 def sample_scales(n: int, generator: torch.Generator | None, log_std: float) -> Tensor:
-    """Draw positive scales exp(s z - s²/2), z standard normal: their mean is exactly 1, whatever s."""
-    if not (math.isfinite(log_std) and log_std >= 0):
-        raise InputError(f"log_std={log_std!r} is no standard deviation. Pass a number ≥ 0.")
+    """Return random scales exp(s z - s²/2) with z standard normal, whose mean is 1 for every s."""
+    check_number("log_std", log_std)
     z = torch.randn(n, generator=generator, dtype=torch.float64)
     return torch.exp(log_std * z - log_std**2 / 2)
-
-
-def is_whole(value: object) -> bool:
-    """Tell whether something is a whole number, of Python or NumPy."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def is_real(value: object) -> bool:
-    """Tell whether something is a real number, of Python or NumPy."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def as_generator(generator: Generator) -> torch.Generator | None:
-    """Return the generator, or a new one from a seed; None stands for torch's own.
-
-    Raises:
-        InputTypeError: neither.
-    """
-    if generator is None or isinstance(generator, torch.Generator):
-        return generator
-    if not is_whole(generator):
-        raise InputTypeError(
-            f"generator={generator!r:.80} is none. Pass a torch.Generator or a seed."
-        )
-    return torch.Generator().manual_seed(int(generator))
 
 
 def _sample_ones(n: int, _generator: torch.Generator | None, _log_std: float) -> Tensor:
@@ -143,4 +99,4 @@ SCALARS = {
         Scalars("linear", "all of GL_n", lambda d, _tol: d != 0, _sample_nonzero),
     )
 }
-"""Name -> the scalars; "linear" is the identity's, whose elements need not be monomial at all."""
+"""Name -> the scalars; "linear" is that of the identity, whose elements need not be monomial."""

@@ -1,6 +1,4 @@
-"""The Procrustes similarity of all layers of two networks, in one pass over the data that keeps no
-features.
-"""
+"""The Procrustes similarity of all layers of two networks, in one pass over the data."""
 
 from __future__ import annotations
 
@@ -16,10 +14,9 @@ from torch import Tensor
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.batches import batch_size
-from sigmascope.symmetry.grams import PAIRS, CrossGrams, PairedGrams, check_pairs, pairs_of
-from sigmascope.symmetry.options import AlignmentSettings, Watching
-from sigmascope.symmetry.passes import Sink, Tap, check_found
-from sigmascope.symmetry.rounds import INCOMPLETE
+from sigmascope.symmetry.cross_grams import PAIRS, CrossGrams, PairedGrams, check_pairs, pairs_of
+from sigmascope.symmetry.passes import INCOMPLETE, Sink, Tap, check_found
+from sigmascope.symmetry.similarity_options import ProcrustesOptions
 
 __all__ = ["SinglePass"]
 
@@ -29,21 +26,17 @@ Show: TypeAlias = Callable[[Sink], object]
 
 @dataclass
 class SinglePass:
-    """The walk over the data.
+    """The pass over the data.
 
     Attributes:
         taps: the two networks.
-        names: of them.
-        channels: of both networks, site -> the number of its channels, in the order of the first
-            batch.
-        samples: how many there were so far.
+        channels: for both networks, site -> number of channels, in the order of the first batch.
+        samples: number of samples so far.
     """
 
     taps: tuple[Tap, Tap]
-    names: tuple[str, str]
-    watching: Watching
+    options: ProcrustesOptions
     pairs: str
-    settings: AlignmentSettings
     channels: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     samples: int = 0
     _incomplete: tuple[set[str], set[str]] = field(default_factory=lambda: (set(), set()))
@@ -56,46 +49,38 @@ class SinglePass:
             NoActivationError: a network without features.
             InputError: layers that cannot be paired, or a batch that cannot be read.
         """
-        size = batch_size(item, self.watching.batch_axis)
+        size = batch_size(item, self.options.batch_axis)
         shows: list[Show] = [partial(tap.run, item) for tap in self.taps]
         if self._sums is None:
-            first = [_kept(show) for show in shows]
+            first = [_copied(show) for show in shows]
             self._sums = self._begin(first)
             shows = [partial(_show_again, features) for features in first]
         for side, show in enumerate(shows):
             awaited = dict(self.channels[side])
-            show(partial(self._add, self._sums, side, size, awaited))
+            show(partial(self._add, side, size, awaited))
             self._incomplete[side].update(awaited)
         self._sums.finish()
         self.samples += size
 
     def _begin(self, first: list[dict[str, Tensor]]) -> CrossGrams | PairedGrams:
         """Learn the layers from the features of the first batch."""
-        for side, (features, tap, name) in enumerate(
-            zip(first, self.taps, self.names, strict=True)
-        ):
-            check_found(features, tap, name)
+        for side, (features, tap) in enumerate(zip(first, self.taps, strict=True)):
+            check_found(features, tap)
             self.channels[side].update((site, one.shape[1]) for site, one in features.items())
         check_pairs(self.pairs, *map(len, self.channels))
-        widths = [list(side.values()) for side in self.channels]
-        return PAIRS[self.pairs](widths[0], widths[1], dtype=self.settings.dtype)
+        x_widths, y_widths = (list(side.values()) for side in self.channels)
+        return PAIRS[self.pairs](x_widths, y_widths, dtype=self.options.dtype)
 
     def _add(
-        self,
-        sums: CrossGrams | PairedGrams,
-        side: int,
-        size: int,
-        awaited: dict[str, int],
-        site: str,
-        features: Tensor,
+        self, side: int, size: int, awaited: dict[str, int], site: str, features: Tensor
     ) -> None:
-        """Take in one layer, if it is awaited with so many samples and channels."""
+        """Add one layer, if it is awaited with so many samples and channels."""
         if len(features) == size and awaited.get(site) == features.shape[1]:
-            sums.show(side, list(self.channels[side]).index(site), features)
+            self.sums.show(side, list(self.channels[side]).index(site), features)
             del awaited[site]
 
     def similarities(self, group: str) -> tuple[Matrix, dict[tuple[int, int], str]]:
-        """Return the similarities of the layers, NaN where there is none, and why.
+        """Return the similarities of the layers, NaN where there is none, and the reasons.
 
         Raises:
             InputError: there was no batch.
@@ -106,11 +91,10 @@ class SinglePass:
         for i, j in pairs_of(self.pairs, *matrix.shape):
             both = zip((sites[0][i], sites[1][j]), self._incomplete, strict=True)
             broken = [f"{site}: {INCOMPLETE}" for site, missing in both if site in missing]
-            found = (
-                broken[0]
-                if broken
-                else self.sums.result(i, j, group=group, normaliser=self.settings.normaliser)
-            )
+            if broken:
+                reasons[i, j] = broken[0]
+                continue
+            found = self.sums.result(i, j, group=group, normalizer=self.options.normalizer)
             if isinstance(found, str):
                 reasons[i, j] = found
             else:
@@ -121,7 +105,7 @@ class SinglePass:
 
     @property
     def sums(self) -> CrossGrams | PairedGrams:
-        """What the similarities follow from.
+        """The sums that the similarities follow from.
 
         Raises:
             InputError: there was no batch.
@@ -131,7 +115,7 @@ class SinglePass:
         return self._sums
 
 
-def _kept(show: Show) -> dict[str, Tensor]:
+def _copied(show: Show) -> dict[str, Tensor]:
     """Copy the features of a batch, which the network may overwrite."""
     found: dict[str, Tensor] = {}
 
@@ -143,6 +127,6 @@ def _kept(show: Show) -> dict[str, Tensor]:
 
 
 def _show_again(features: dict[str, Tensor], sink: Sink) -> None:
-    """Show features that were kept, and let go of them one by one."""
+    """Show copied features, and free them one by one."""
     for site in list(features):
         sink(site, features.pop(site))

@@ -1,6 +1,4 @@
-"""The layers of a network for one batch, stacked by the size of their maps: a few large products
-take in all of them.
-"""
+"""The layers of a network for one batch, stacked by the size of their maps for large products."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sigmascope.symmetry.features import Positions, cells_summed
-from sigmascope.symmetry.streaming import squared_norms
+from sigmascope.symmetry.feature_maps import Positions, cells_summed, squared_norms
 
 __all__ = ["Memory", "Side", "Stacks"]
 
@@ -21,14 +18,14 @@ WIDEST = 64
 
 
 class Memory:
-    """Memory that is used again and again: fresh pages cost as much as what is written to them."""
+    """Buffers that are used again: fresh pages cost as much time as what is written to them."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self._kept: dict[object, Tensor] = {}
 
     def take(self, key: object, shape: Sequence[int], device: torch.device) -> Tensor:
-        """Return memory of a shape, which nothing else holds that was taken with another key."""
+        """Return a buffer of a shape; other keys have other buffers."""
         size = math.prod(shape)
         if key not in self._kept or len(self._kept[key]) < size:
             self._kept[key] = torch.empty(size, dtype=self.dtype, device=device)
@@ -38,8 +35,7 @@ class Memory:
 class Side:
     """The layers of one network, as they are shown, batch by batch.
 
-    A layer is written once: to its part of a stack, if it has the shape that it had in the batch
-    before.
+    A layer is written once: to its part of a stack, if its shape is that of the batch before.
 
     Attributes:
         squares: the squared norms (c,) of the channels of each layer over all batches, float64.
@@ -74,7 +70,7 @@ class Side:
         return next(iter(self.layers.values())).shape[1]
 
     def take(self, place: int, features: Tensor) -> None:
-        """Take in the features (n, c, ...) of a layer."""
+        """Copy the features (n, c, ...) of a layer."""
         if not self.layers and self._planned != self._shapes:
             self._make_room()
         by_channel = features.transpose(0, 1)
@@ -86,21 +82,15 @@ class Side:
         self.squares[place] = self.squares[place].to(squares.device).add_(squares)
 
     def stacked(self, start: int, stop: int, device: torch.device) -> dict[Positions, Tensor]:
-        """Return the shape of a map -> the channels of all layers that have it, (c, n, ...), for
-        some samples.
-        """
+        """Return the shape of a map -> the channels (c, n, ...) of its layers, for some samples."""
         found = {}
         for positions, places in self.members.items():
-            layers = [self.layers[place] for place in places]
-            ready = all(
-                layer is self._parts.get(place) for place, layer in zip(places, layers, strict=True)
-            )
+            ready = all(self.layers[place] is self._parts.get(place) for place in places)
             stack = self._stacks.get(places) if ready else None
-            some = (
-                torch.cat([layer[:, start:stop] for layer in layers])
-                if stack is None
-                else stack[:, start:stop]
-            )
+            if stack is None:
+                some = torch.cat([self.layers[place][:, start:stop] for place in places])
+            else:
+                some = stack[:, start:stop]
             found[positions] = some.to(device)
         return found
 
@@ -117,9 +107,8 @@ class Side:
             alike[shape[1:], device].append(place)
         for (rest, device), places in alike.items():
             widths = [self._shapes[place][0][0] for place in places]
-            stack = self._stacks[tuple(places)] = torch.empty(
-                sum(widths), *rest, dtype=self._dtype, device=device
-            )
+            stack = torch.empty(sum(widths), *rest, dtype=self._dtype, device=device)
+            self._stacks[tuple(places)] = stack
             self._parts |= dict(zip(places, torch.split(stack, widths), strict=True))
 
 
@@ -134,9 +123,7 @@ class Stacks:
         }
 
     def summed(self, positions: Positions, factors: Positions) -> Tensor:
-        """Return a stack summed over cells, once for every size of cells, and from sums over
-        smaller cells if there are any.
-        """
+        """Return a stack summed over cells, from known sums over smaller cells if there are any."""
         factors = factors if math.prod(factors) > 1 else (1,) * len(positions)
         if (positions, factors) not in self._sums:
             smaller = [
@@ -148,15 +135,10 @@ class Stacks:
             ]
             nearest = max(smaller, key=math.prod, default=(1,) * len(positions))
             source = self._sums[positions, nearest]
-            rest = tuple(
-                b // a
-                for a, b in zip(
-                    nearest + (1,) * (len(factors) - len(nearest)), factors, strict=True
-                )
-            )
-            self._sums[positions, factors] = self._sum_cells(
-                source, rest, (self._name, positions, factors)
-            )
+            padded = nearest + (1,) * (len(factors) - len(nearest))
+            rest = tuple(b // a for a, b in zip(padded, factors, strict=True))
+            key = (self._name, positions, factors)
+            self._sums[positions, factors] = self._sum_cells(source, rest, key)
         return self._sums[positions, factors]
 
     def _sum_cells(self, stack: Tensor, factors: Positions, key: object) -> Tensor:
@@ -164,15 +146,9 @@ class Stacks:
             return cells_summed(stack, factors)
         # A product with ones reads the stack once, and needs no copy of some samples.
         (channels, samples, height, width), (down, across) = stack.shape, factors
-        row = torch.eye(width // across, dtype=stack.dtype, device=stack.device).repeat_interleave(
-            across, dim=0
-        )
-        out = self._memory.take(
-            key, (channels, samples * (height // down), width // across), stack.device
-        )
-        torch.bmm(
-            stack.flatten(1).view(channels, -1, down * width),
-            row.repeat(down, 1).expand(channels, -1, -1),
-            out=out,
-        )
+        ones = torch.eye(width // across, dtype=stack.dtype, device=stack.device)
+        ones = ones.repeat_interleave(across, dim=0).repeat(down, 1).expand(channels, -1, -1)
+        shape = (channels, samples * (height // down), width // across)
+        out = self._memory.take(key, shape, stack.device)
+        torch.bmm(stack.flatten(1).view(channels, -1, down * width), ones, out=out)
         return out.view(channels, samples, height // down, width // across)

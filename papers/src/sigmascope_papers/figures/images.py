@@ -10,33 +10,32 @@ import numpy as np
 from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.style import PAGE, SMALL, new_figure, shown, styled
+from sigmascope_papers.chance import Array
 
 __all__ = ["draw_images"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 LARGEST = 1.3  # inches
+Texts = Sequence[Sequence[str]]
 
 
 @styled()
 def draw_images(
     images: Sequence[Sequence[Any]],
     *,
-    titles: Sequence[Sequence[str]] | None = None,
+    titles: Texts | None = None,
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> Drawn:
-    """Draw images in rows and columns: 0 is black, 1 is white, and a pixel without a number is tinted.
+    """Draw images in rows and columns: 0 is black, 1 is white, NaN is tinted.
 
     Args:
-        images: r rows of c images, each (h, w) with values in [0, 1]; the first line of an image is
-            its top.
+        images: r rows of c images, each (h, w) with values in [0, 1]; the first line is the top.
         titles: r rows of c texts, one above each image.
         rows: r texts at the left.
         columns: c texts at the top.
 
     Raises:
-        InputError: rows of different lengths, values outside [0, 1], or texts that are not as many
-            as the images.
+        InputError: rows of different lengths, values outside [0, 1], or too few or many texts.
     """
     pictures = [[np.asarray(image, dtype=np.float64) for image in row] for row in images]
     _check(pictures, titles, rows, columns)
@@ -44,64 +43,44 @@ def draw_images(
     texts = titles if titles is not None else [[""] * across] * down
     side = min(LARGEST, (PAGE - 0.3) / across)
     letters = int(18 * side)  # that fit above an image
-    extra = 0.2 * (titles is not None)
-    figure = new_figure(0.3 + side * across, 0.25 * bool(columns) + (side + extra) * down)
-    panels: Any = figure.subplots(down, across, squeeze=False)
+    height = 0.25 * bool(columns) + (side + 0.2 * (titles is not None)) * down
+    panels: Any = new_figure(0.3 + side * across, height).subplots(down, across, squeeze=False)
     for row, column in np.ndindex(down, across):
-        panel = panels[row, column]
+        panel, title = panels[row, column], texts[row][column]
         panel.set_facecolor("#E8C9A0")
         panel.imshow(pictures[row][column], cmap="gray", vmin=0, vmax=1, interpolation="none")
         panel.set(xticks=[], yticks=[])
         panel.spines[:].set(visible=True, linewidth=0.5)
         head = f"{shown(columns[column], letters)}\n" if columns and row == 0 else ""
-        panel.set_title(
-            head + (shown(texts[row][column], letters) if texts[row][column] else ""),
-            fontsize=SMALL,
-            pad=2.5,
-        )
+        panel.set_title(head + (title and shown(title, letters)), fontsize=SMALL, pad=2.5)
         if rows and column == 0:
             panel.set_ylabel(shown(rows[row], int(14 * side)), fontsize=8)
     return finished(panels.ravel().tolist(), _table(pictures, texts, rows, columns))
 
 
 def _check(
-    pictures: list[list[Array]],
-    titles: Sequence[Sequence[str]] | None,
-    rows: Sequence[str],
-    columns: Sequence[str],
+    pictures: list[list[Array]], titles: Texts | None, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
     if not pictures or not pictures[0] or len({len(row) for row in pictures}) != 1:
-        raise InputError(
-            "The images are not r rows of c images each. Pass a list of lists of one length."
-        )
-    for row, line in enumerate(pictures):
-        for column, image in enumerate(line):
-            if image.ndim != 2 or not image.size:
-                raise InputError(
-                    f"Image {column} of row {row} has shape {image.shape}. Pass (h, w): one "
-                    "number per pixel."
-                )
-            if np.nanmin(image, initial=0.0) < 0 or np.nanmax(image, initial=1.0) > 1:
-                raise InputError(
-                    f"Image {column} of row {row} has values outside [0, 1]. Scale it first."
-                )
+        raise InputError("The images are not r rows of c images each. Pass lists of one length.")
     down, across = len(pictures), len(pictures[0])
+    for row, column in np.ndindex(down, across):
+        image, name = pictures[row][column], f"Image {column} of row {row}"
+        if image.ndim != 2 or not image.size:
+            raise InputError(f"{name} has shape {image.shape}. Pass (h, w).")
+        if np.nanmin(image, initial=0.0) < 0 or np.nanmax(image, initial=1.0) > 1:
+            raise InputError(f"{name} has values outside [0, 1]. Scale it first.")
     if titles is not None and [len(line) for line in titles] != [across] * down:
-        raise InputError(f"The titles are not {down} rows of {across}. Give one for each image.")
+        raise InputError(f"The titles are not {down} rows of {across}. Pass one for each image.")
     if len(rows) not in (0, down) or len(columns) not in (0, across):
-        raise InputError(
-            f"There are {down} rows and {across} columns, but {len(rows)} and {len(columns)} "
-            "names for them."
-        )
+        named = f"{len(rows)} and {len(columns)} names for them"
+        raise InputError(f"There are {down} rows and {across} columns, but {named}.")
 
 
 def _table(
-    pictures: list[list[Array]],
-    titles: Sequence[Sequence[str]],
-    rows: Sequence[str],
-    columns: Sequence[str],
+    pictures: list[list[Array]], titles: Texts, rows: Sequence[str], columns: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Lay the images out with one row for each of their lines, and one column for each of their pixels."""
+    """Return one row for each line of each image, with a column for each of its pixels."""
     return [
         {
             "row": rows[row] if rows else row + 1,

@@ -1,4 +1,4 @@
-"""Scores over the range of the input: a box for every mean, over the widths of the input around it."""
+"""Scores over the range of the input: a box for every mean, over the widths of the input."""
 
 from __future__ import annotations
 
@@ -11,41 +11,32 @@ from matplotlib.axes import Axes
 
 from sigmascope.checks import check_mapping
 from sigmascope.errors import InputError
+from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.style import (
-    COLUMN,
-    PAGE,
-    add_panel_legend,
-    look,
-    mark_missing,
-    new_figure,
-    shown,
-    styled,
-)
+from sigmascope_papers.chance import Array
 
 __all__ = ["draw_ranges"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 COLUMNS = 3
+FIVE = ("min", "q1", "median", "q3", "max")
+FILL = "#BBD9EC"
 
 
-@styled()
+@style.styled()
 def draw_ranges(
     means: Sequence[float] | Array,
     scores: Mapping[str, Array],
     baselines: Mapping[str, float] | None = None,
 ) -> Drawn:
-    """Draw for each function, over the mean of its input, the median, the quartiles and the whole
-    range of its scores.
+    """Draw median, quartiles and range of the scores of each function, over the input mean.
 
     Args:
         means: (m,) of the inputs, increasing.
-        scores: function -> (m, s), one column for each width of the input; NaN where there is no
-            score.
+        scores: function -> (m, s), one column for each width of the input; NaN: no score.
         baselines: function -> the score of an input that covers the whole range, drawn as a line.
 
     Raises:
-        InputTypeError: scores or baselines that are no mapping.
+        InputTypeError: scores or baselines that are not a mapping.
         InputError: no function, or shapes that do not fit.
     """
     check_mapping("scores", scores, "{'relu': scores} with one row for each mean")
@@ -53,94 +44,65 @@ def draw_ranges(
     places = np.asarray(means, dtype=np.float64)
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in scores.items()}
     _check(places, columns)
-    count = len(columns)
-    across = min(COLUMNS, count)
+    count, across = len(columns), min(COLUMNS, len(columns))
     down = math.ceil(count / across)
-    figure = new_figure(COLUMN if across == 1 else PAGE, 0.3 + 1.6 * down)
+    figure = style.new_figure(style.COLUMN if across == 1 else style.PAGE, 0.3 + 1.6 * down)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     rows: list[dict[str, Any]] = []
     for panel, (name, values) in zip(panels.ravel(), columns.items(), strict=False):
         boxes = [_box(mean, of) for mean, of in zip(places.tolist(), values, strict=True)]
         baseline = (baselines or {}).get(name, math.nan)
         _draw_boxes(panel, boxes, baseline)
-        panel.set_title(shown(name, 26))
+        panel.set_title(style.shown(name, 26))
         rows += [{"function": name, **box, "baseline": baseline} for box in boxes]
     for place in range(count, across * down):
         panels.flat[place].set_axis_off()
         panels.flat[place - across].tick_params(labelbottom=True)
     figure.supxlabel("mean of the input", fontsize=8)
     figure.supylabel("affinity score", fontsize=8)
-    add_panel_legend(figure, panels.ravel())
+    style.add_panel_legend(figure, panels.ravel())
     return finished(panels.ravel()[:count].tolist(), rows)
 
 
 def _check(means: Array, scores: Mapping[str, Array]) -> None:
     if means.ndim != 1 or not len(means) or not scores:
-        raise InputError(
-            "There is nothing to draw. Pass at least one mean, and the scores of at least "
-            "one function."
-        )
+        raise InputError("There is nothing to draw. Pass a mean, and the scores of a function.")
     if (np.diff(means) <= 0).any() or not np.isfinite(means).all():
-        raise InputError(
-            "The means are not increasing numbers. Sort them, and the rows of the scores with them."
-        )
+        raise InputError("The means are not increasing numbers. Sort them, and the scores too.")
     for name, values in scores.items():
         if values.ndim != 2 or len(values) != len(means):
-            raise InputError(
-                f"The scores of {name} have shape {values.shape}. Pass ({len(means)}, s): "
-                "one row for each mean."
-            )
+            told = f"The scores of {name} have shape {values.shape}."
+            raise InputError(f"{told} Pass ({len(means)}, s): one row for each mean.")
 
 
 def _box(mean: float, values: Array) -> dict[str, Any]:
     known = values[np.isfinite(values)]
     five = np.percentile(known, [0, 25, 50, 75, 100]).tolist() if len(known) else [math.nan] * 5
-    return {
-        "mean": mean,
-        **dict(zip(("min", "q1", "median", "q3", "max"), five, strict=True)),
-        "scores": len(known),
-    }
+    return {"mean": mean, **dict(zip(FIVE, five, strict=True)), "scores": len(known)}
 
 
 def _draw_boxes(axes: Axes, boxes: Sequence[Mapping[str, float]], baseline: float) -> None:
-    color, other = look(0).color, look(1).color
+    color, other = style.look(0).color, style.look(1).color
     drawn = [box for box in boxes if box["scores"]]
-    wide = float(np.diff([box["mean"] for box in boxes]).min()) if len(boxes) > 1 else 1.0
+    means = [box["mean"] for box in boxes]
+    wide = float(np.diff(means).min()) if len(boxes) > 1 else 1.0
+    names = dict(zip(("whislo", "q1", "med", "q3", "whishi"), FIVE, strict=True))
     axes.bxp(
-        [
-            {
-                "med": box["median"],
-                "q1": box["q1"],
-                "q3": box["q3"],
-                "whislo": box["min"],
-                "whishi": box["max"],
-            }
-            for box in drawn
-        ],
+        [{name: box[key] for name, key in names.items()} for box in drawn],
         positions=[box["mean"] for box in drawn],
         widths=0.6 * wide,
-        showfliers=False,
-        showcaps=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": "#BBD9EC", "edgecolor": color, "linewidth": 0.6},
+        **{"showfliers": False, "showcaps": False, "patch_artist": True, "manage_ticks": False},
+        boxprops={"facecolor": FILL, "edgecolor": color, "linewidth": 0.6},
         whiskerprops={"color": color, "linewidth": 0.8},
         medianprops={"color": "black", "linewidth": 1.2},
     )
-    means = [box["mean"] for box in boxes]
     axes.plot(means, [box["median"] for box in boxes], color="black", linewidth=0.5, label="median")
-    axes.fill_between(
-        [], [], facecolor="#BBD9EC", edgecolor=color, linewidth=0.6, label="quartiles"
-    )
+    quartiles = {"facecolor": FILL, "edgecolor": color, "linewidth": 0.6}
+    axes.fill_between([], [], label="quartiles", **quartiles)
     axes.plot([], [], "|", color=color, markersize=8, label="whole range")
     if math.isfinite(baseline):
-        axes.axhline(
-            baseline,
-            color=other,
-            linestyle="--",
-            linewidth=1,
-            label="input over the whole interval",
-        )
-    mark_missing(axes, [box["mean"] for box in boxes if not box["scores"]])
+        whole = {"linestyle": "--", "linewidth": 1, "label": "input over the whole interval"}
+        axes.axhline(baseline, color=other, **whole)
+    style.mark_missing(axes, [box["mean"] for box in boxes if not box["scores"]])
     axes.axhline(1, color="0.5", linewidth=0.5, zorder=0.5)
     axes.set_xlim(means[0] - wide, means[-1] + wide)

@@ -1,19 +1,4 @@
-"""A claim of public summaries of the paper: a Pearson correlation above 0.92 between signature and
-accuracy.
-
-The paper itself prints no such number. Here it is tried for all seven statistics of the signature,
-over the whole cast with every further classifier of the zoo, and family by family. The p-value is
-that of the *best* |r| of the seven: the share of permutations of the accuracies (all, or 10 000 of
-them and the own one) in which the best is as large, so the search is paid for.
-
-Two traps are avoided by trying three sets. Leaky networks of slope 0.5 or more are poor by
-construction and have scores near 1, so that a few outliers can carry a correlation: a second set
-leaves them out. Seeds of one recipe are no independent
-networks: the third set, and the families, have each recipe once, averaged over its seeds. Networks
-    that were trained on
-another task than the classes are in none. In a set with seeds or such slopes a small p alone says
-nothing.
-"""
+"""A claim of public summaries of the paper: signature and accuracy correlate above 0.92."""
 
 from __future__ import annotations
 
@@ -28,57 +13,53 @@ from sigmascope.compare.regression import regress
 from sigmascope.figures import Drawn, draw_accuracy, draw_correlations
 from sigmascope.measure.signature import STATISTICS
 from sigmascope.runs import Run
-from sigmascope_papers.chance import correlation_p
-from sigmascope_papers.item import Check, Item, relation, untried
-from sigmascope_papers.nonlinearity.cases import Array
+from sigmascope_papers.chance import Array, correlation_p
+from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "Trial", "trial"]
+__all__ = ["ITEM", "LEVEL", "STRONG", "TRIED", "Trial", "trial"]
 
 CLAIMED, LEVEL = 0.92, 0.05
 FEWEST = 4
 TRIED = tuple(STATISTICS)
-
-
-def _seeds(network: str, *seeds: int) -> list[str]:
-    return [f"sigmascope/{network}:{seed}" for seed in seeds]
-
-
-STRONG = [name for slope in ("0.5", "0.9", "1") for name in _seeds(f"resnet20-leaky{slope}", 0)]
+STRONG = [f"sigmascope/resnet20-leaky{slope}:0" for slope in ("0.5", "0.9", "1")]
+SEEDS = {
+    "pre-residual": {
+        "myrtle": range(1, 8),
+        "myrtle-nobn": (1, 2),
+        "vgg": (0,),
+        "vgg16": range(2, 10),
+        "plain20": (0, 1, 2),
+        "plain32": (0,),
+        "plain56": (0,),
+    },
+    "residual": {
+        "resnet20": (1, 2, 3),
+        **{f"resnet20-leaky{slope}": (0,) for slope in ("0.0001", "0.001", "0.01", "0.1")},
+        **{f"resnet20-{training}": (0, 1) for training in ("noaug", "noisy", "adversarial")},
+        **{f"resnet20-leaky{slope}": (0,) for slope in ("0.5", "0.9", "1")},
+    },
+}
 MORE: dict[str, str] = {
-    **dict.fromkeys(_seeds("myrtle", *range(1, 8)), "pre-residual"),
-    **dict.fromkeys(_seeds("myrtle-nobn", 1, 2), "pre-residual"),
-    **dict.fromkeys(_seeds("vgg", 0), "pre-residual"),
-    **dict.fromkeys(_seeds("vgg16", *range(2, 10)), "pre-residual"),
-    **dict.fromkeys(
-        [*_seeds("plain20", 0, 1, 2), *_seeds("plain32", 0), *_seeds("plain56", 0)], "pre-residual"
-    ),
-    **dict.fromkeys(_seeds("resnet20", 1, 2, 3), "residual"),
-    **{
-        name: "residual"
-        for slope in ("0.0001", "0.001", "0.01", "0.1")
-        for name in _seeds(f"resnet20-leaky{slope}", 0)
-    },
-    **{
-        name: "residual"
-        for training in ("noaug", "noisy", "adversarial")
-        for name in _seeds(f"resnet20-{training}", 0, 1)
-    },
-    **dict.fromkeys(STRONG, "residual"),
+    f"sigmascope/{network}:{seed}": family
+    for family, networks in SEEDS.items()
+    for network, seeds in networks.items()
+    for seed in seeds
 }
 """Classifiers of the zoo that are not in the cast -> family."""
+Points = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One set of networks.
+    """One set of n networks or recipes.
 
     Attributes:
-        names: of the n networks or recipes.
+        names: theirs.
         values: statistic -> (n,).
         accuracies: (n,), in percent.
-        r: statistic -> its correlation with the accuracy; only those that are not the same for all.
-        p: of the best |r|; NaN where there is none.
+        r: statistic -> its correlation with the accuracy, if it is not the same for all.
+        p: of the best |r|; NaN if there is none.
     """
 
     names: tuple[str, ...]
@@ -94,10 +75,9 @@ class Trial:
 
     @property
     def independent(self) -> bool:
-        """Whether each recipe is there once, and none that makes networks poor by construction."""
-        return len({_recipe(name) for name in self.names}) == len(self.names) and not set(
-            STRONG
-        ) & set(self.names)
+        """Whether each recipe occurs once, and none that makes networks poor by construction."""
+        recipes = {_recipe(name) for name in self.names}
+        return len(recipes) == len(self.names) and not set(STRONG) & set(self.names)
 
 
 def measure(setting: Setting) -> dict[str, Trial]:
@@ -105,11 +85,10 @@ def measure(setting: Setting) -> dict[str, Trial]:
     families = setting.cast.families()
     if setting.ours and not setting.networks:
         families |= MORE
-    points = {
-        run.signature.name: point for run in setting.runs(list(families)) if (point := _point(run))
-    }
+    runs = setting.runs(list(families))
+    points = {run.signature.name: point for run in runs if (point := _point(run))}
     usual = {name: point for name, point in points.items() if name not in STRONG}
-    sets = {"all networks": points}
+    sets: dict[str, Points] = {"all networks": points}
     if len(usual) < len(points):
         sets["without leaky slopes ≥ 0.5"] = usual
     recipes = _by_recipe(usual)
@@ -122,7 +101,7 @@ def measure(setting: Setting) -> dict[str, Trial]:
 
 
 def _point(run: Run) -> dict[str, float] | None:
-    """Return accuracy and statistics of a network, or None where the accuracy is unknown."""
+    """Return accuracy and statistics of a network, or None if the accuracy is unknown."""
     accuracy = run.facts.accuracy if run.facts is not None else None
     return None if accuracy is None else {"accuracy": accuracy, **run.signature.summary()}
 
@@ -131,8 +110,8 @@ def _recipe(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _by_recipe(points: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Average the networks that differ by their seed alone."""
+def _by_recipe(points: Points) -> dict[str, dict[str, float]]:
+    """Average the networks that differ only by their seed."""
     groups: dict[str, list[Mapping[str, float]]] = {}
     for name, point in points.items():
         groups.setdefault(_recipe(name), []).append(point)
@@ -142,50 +121,43 @@ def _by_recipe(points: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str,
     }
 
 
-def trial(points: Mapping[str, Mapping[str, float]]) -> Trial:
+def trial(points: Points) -> Trial:
     """Correlate the statistics of networks with their accuracies."""
     accuracies = np.array([point["accuracy"] for point in points.values()])
     values = {key: np.array([point[key] for point in points.values()]) for key in TRIED}
     varying = [key for key in TRIED if len(points) >= FEWEST and not is_constant(values[key])]
-    if not varying or is_constant(accuracies):
-        return Trial(tuple(points), values, accuracies, {}, float("nan"))
-    found, p = correlation_p(np.stack([values[key] for key in varying]), accuracies)
-    return Trial(
-        tuple(points), values, accuracies, dict(zip(varying, found.tolist(), strict=True)), p
-    )
+    r, p = {}, float("nan")
+    if varying and not is_constant(accuracies):
+        found, p = correlation_p(np.stack([values[key] for key in varying]), accuracies)
+        r = dict(zip(varying, found.tolist(), strict=True))
+    return Trial(tuple(points), values, accuracies, r, p)
 
 
 def judge(trials: Mapping[str, Trial]) -> list[Check]:
     """In every set: holds if some |r| exceeds 0.92 with p below 0.05.
 
-    In direction with p below 0.05 alone, where each recipe is in the set once, and if a line
-    through the others predicts the accuracy of a network better than their mean does: a positive
-    leave-one-out R².
+    Weakly with p below 0.05 alone, if each recipe is in the set once, and a line through the others
+    predicts the accuracy of a network better than their mean: a positive leave-one-out R².
     """
     return [_check(title, one) for title, one in trials.items()]
 
 
 def _check(title: str, one: Trial) -> Check:
-    claim, expected = f"{title}: signature and accuracy correlate", f"|r| > {CLAIMED}, p < {LEVEL}"
+    told = f"{title}: signature and accuracy correlate", f"|r| > {CLAIMED}, p < {LEVEL}"
+    n = len(one.names)
     if one.best is None:
-        n = len(one.names)
         few = f"{n} network{'s' * (n != 1)} with a known accuracy, {FEWEST} are needed"
-        return untried(
-            claim, expected, few if n < FEWEST else "accuracies or statistics are the same for all"
-        )
+        same = "accuracies or statistics are the same for all"
+        return conclude(*told, few if n < FEWEST else same)
     r, loo = one.r[one.best], regress(one.values[one.best], one.accuracies, 1).r2_loo
-    obtained = (
-        f"n = {len(one.names)}; best of {len(one.r)}: {one.best}, r = {r:.2f}, p = {one.p:.4f}, "
-        f"leave-one-out R² = {loo:.2f}"
-    )
+    obtained = f"n = {n}; best of {len(one.r)}: {one.best}, r = {r:.2f}, p = {one.p:.4f}, "
+    obtained += f"leave-one-out R² = {loo:.2f}"
     claimed, useful = abs(r) > CLAIMED, one.independent and loo > 0
-    return relation(
-        claim, expected, obtained, true=one.p < LEVEL and (claimed or useful), clear=claimed
-    )
+    return conclude(*told, (obtained, one.p < LEVEL and (claimed or useful), claimed))
 
 
 def draw(trials: Mapping[str, Trial]) -> dict[str, Drawn]:
-    """Draw all correlations as a table of colors, and accuracy against the best statistic of each set."""
+    """Draw all correlations as a table of colors, and accuracy against the best of each set."""
     known = {title: one for title, one in trials.items() if one.r}
     if not known:
         return {}
@@ -194,26 +166,15 @@ def draw(trials: Mapping[str, Trial]) -> dict[str, Drawn]:
         for title, one in known.items()
     }
     fits = tuple(_fit(title, one) for title, one in known.items())
-    return {
-        "": draw_correlations({"correlation with accuracy": rows}, TRIED),
-        "best": draw_accuracy(AccuracyFits(fits, {})),
-    }
+    table = draw_correlations({"correlation with accuracy": rows}, TRIED)
+    return {"": table, "best": draw_accuracy(AccuracyFits(fits, {}))}
 
 
 def _fit(title: str, one: Trial) -> AccuracyFit:
     on = str(one.best)
     found = regress(one.values[on], one.accuracies, 1)
-    return AccuracyFit(
-        title,
-        on,
-        1,
-        one.names,
-        one.values[on],
-        one.accuracies,
-        *found[:3],
-        len(one.r),
-        found.reason,
-    )
+    data = one.names, one.values[on], one.accuracies
+    return AccuracyFit(title, on, 1, *data, *found[:3], len(one.r), found.reason)
 
 
-ITEM = Item(measure=measure, judge=judge, draw=draw)
+ITEM = Item(measure, judge, draw)

@@ -1,6 +1,4 @@
-"""How the scores of a network converge with the number of images: means, bands, and what they tend
-to.
-"""
+"""How the scores of a network converge with the number of images: means, bands and limits."""
 
 from __future__ import annotations
 
@@ -10,13 +8,14 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import t as student
 
-from sigmascope_papers.nonlinearity.cases import Array
+from sigmascope_papers.chance import Array
 
 __all__ = ["WANTED", "Convergence", "quantile"]
 
 WANTED = 0.01  # two decimals
 POWERS = {"1 / n": 1.0, "1 / √n": 0.5}
 CONFIDENCE = 0.95
+SMALLEST = 1e-6  # of an error
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,32 +42,32 @@ class Convergence:
 
     @cached_property
     def deviations(self) -> Array:
-        """The standard deviation over the batches, (m, k); where there is one batch, that of the
-        size before it by √n.
-        """
+        """The std over the batches, (m, k); for one batch, that of the size before by √n."""
         found: list[Array] = []
         for place, batches in enumerate(self.scores.values()):
             if len(batches) > 1:
                 found.append(batches.std(axis=0, ddof=1))
+            elif found:
+                shrinks = np.sqrt(self.sizes[place - 1] / self.sizes[place])
+                found.append(found[-1] * shrinks)
             else:
-                found.append(
-                    found[-1] * np.sqrt(self.sizes[place - 1] / self.sizes[place])
-                    if found
-                    else 0 * batches[0]
-                )
+                found.append(0 * batches[0])
         return np.stack(found)
 
     @property
     def quantiles(self) -> Array:
-        """How many standard deviations a 95 % band has on each side, (m, 1), by as many batches as
-        the deviations are from.
-        """
-        counts = [len(batches) for batches in self.scores.values()]
-        known = [
-            next((count for count in counts[place::-1] if count > 1), 2)
-            for place in range(len(counts))
-        ]
+        """Half the width of a 95 % band in standard deviations, (m, 1), by Student's t."""
+        counts, known = [len(batches) for batches in self.scores.values()], []
+        for place in range(len(counts)):  # as many batches as the deviation comes from
+            known.append(next((count for count in counts[place::-1] if count > 1), 2))
         return np.array([[quantile(count)] for count in known])
+
+    @property
+    def errors(self) -> Array:
+        """The standard error of the means, (m, k)."""
+        counts = np.array([[len(batches)] for batches in self.scores.values()])
+        errors: Array = self.deviations / np.sqrt(counts)
+        return errors
 
     @property
     def bands(self) -> Array:
@@ -76,26 +75,20 @@ class Convergence:
         bands: Array = self.quantiles * self.errors
         return bands
 
-    @property
-    def errors(self) -> Array:
-        """The standard error of the means, (m, k)."""
-        counts = np.array([len(batches) for batches in self.scores.values()])
-        errors: Array = self.deviations / np.sqrt(counts)[:, None]
-        return errors
-
     @cached_property
     def form(self) -> str:
         """Which of `POWERS` fits the mean score over the calls better."""
         level = self.means.mean(axis=1, keepdims=True)
         # The mean over the calls of each batch, since calls of one batch err together.
         batches = [one.mean(axis=1) for one in self.scores.values()]
-        error = np.array(
-            [one.std(ddof=1) / np.sqrt(len(one)) if len(one) > 1 else np.nan for one in batches]
-        )[:, None]
-        error = np.where(np.isfinite(error) & (error > 0), error, np.nanmax(error, initial=1e-6))
-        return min(
-            POWERS, key=lambda name: float(_fit(self.sizes, level, error, POWERS[name])[2].sum())
-        )
+        errors = [
+            one.std(ddof=1) / np.sqrt(len(one)) if len(one) > 1 else np.nan for one in batches
+        ]
+        error = np.array(errors)[:, None]
+        largest = np.nanmax(error, initial=SMALLEST)
+        error = np.where(np.isfinite(error) & (error > 0), error, largest)
+        left = {form: _fit(self.sizes, level, error, power)[2] for form, power in POWERS.items()}
+        return min(left, key=lambda form: float(left[form].sum()))
 
     @property
     def other_form(self) -> str:
@@ -103,35 +96,29 @@ class Convergence:
         return next(name for name in POWERS if name != self.form)
 
     def _fitted(self, form: str) -> tuple[Array, Array, Array]:
-        return _fit(self.sizes, self.means, np.maximum(self.errors, 1e-6), POWERS[form])
+        return _fit(self.sizes, self.means, np.maximum(self.errors, SMALLEST), POWERS[form])
 
     def fitting(self) -> int:
-        """Return how many calls, each for itself, the form fits at least as well as the other one."""
+        """Return how many calls, each for itself, the form fits at least as well as the other."""
         own, other = (self._fitted(form)[2] for form in (self.form, self.other_form))
         return int((own <= other).sum())
 
     @cached_property
-    def _extrapolated(self) -> tuple[Array, Array]:
-        limits, slopes, _ = self._fitted(self.form)
-        return limits, slopes
-
-    @property
     def limits(self) -> Array:
         """The extrapolated score of each call, (k,)."""
-        return self._extrapolated[0]
+        return self._fitted(self.form)[0]
 
     def unbiased_from(self) -> int:
         """Return the n from which on the fitted bias is at most 0.01 at every call."""
-        largest = float(np.abs(self._extrapolated[1]).max())
+        largest = float(np.abs(self._fitted(self.form)[1]).max())
         return int(np.ceil((largest / WANTED) ** (1 / POWERS[self.form])))
 
     def within(self, n: int, *, batch: bool = False, form: str | None = None) -> Array:
-        """Return how far, with 95 % confidence, the mean over the batches or a single batch is from
-        the limit, (k,).
+        """Return how far, with 95 % confidence, the mean is from the limit, (k,).
 
         Args:
-            n: how many images.
-            batch: whether it is about a single batch.
+            n: number of images.
+            batch: whether it is about a single batch, instead of the mean over all.
             form: of the bias; by default the one that fits.
         """
         place = list(self.scores).index(n)
@@ -141,17 +128,16 @@ class Convergence:
         return off
 
     def needed(self, *, batch: bool) -> int | None:
-        """Return the least n from which on every call is within 0.01; None where it is beyond the largest."""
-        enough = [bool((self.within(n, batch=batch) <= WANTED).all()) for n in self.scores]
-        first = len(enough) - next(
-            (after for after, fine in enumerate(reversed(enough)) if not fine), len(enough)
-        )
-        return list(self.scores)[first] if first < len(enough) else None
+        """Return the least n from which on every call is within 0.01; None if beyond the largest."""
+        first = None
+        for n in reversed(self.scores):
+            if not (self.within(n, batch=batch) <= WANTED).all():
+                break
+            first = n
+        return first
 
     def apart(self, n: int) -> Array:
-        """Return for each batch the mean over the calls of its distance from the mean at the
-        largest n, (r,).
-        """
+        """Return the mean distance over the calls of each batch from the largest n, (r,)."""
         distances: Array = np.abs(self.scores[n] - self.means[-1]).mean(axis=1)
         return distances
 
@@ -162,15 +148,12 @@ def quantile(batches: int) -> float:
 
 
 def _fit(sizes: Array, means: Array, errors: Array, power: float) -> tuple[Array, Array, Array]:
-    """Fit a + b n^-power to each column of means (m, k), weighted by errors; return a, b and the
-    weighted squares left.
-    """
+    """Fit a + b n^-power to each column of means (m, k), weighted; return a, b and what is left."""
     weights = 1 / errors**2
     x = sizes[:, None] ** -power
     total = weights.sum(axis=0)
     center, level = (weights * x).sum(axis=0) / total, (weights * means).sum(axis=0) / total
-    slope = (weights * (x - center) * (means - level)).sum(axis=0) / (
-        weights * (x - center) ** 2
-    ).sum(axis=0)
+    covariance = (weights * (x - center) * (means - level)).sum(axis=0)
+    slope = covariance / (weights * (x - center) ** 2).sum(axis=0)
     limit = level - slope * center
     return limit, slope, (weights * (means - limit - slope * x) ** 2).sum(axis=0)

@@ -1,31 +1,21 @@
-"""The correlations behind Tables 1 and 2: of the affinity score with five other metrics, over the
-activations of each network.
-
-All metrics are those of the published formulas (`compat=True`: R² on the samples it was fitted on).
-For ViTs, Swins and ConvNeXts the published code averaged the channels instead of the positions, and
-these rows of the paper come from that; they are measured both ways, with the axes as published and
-with the channels kept, and the paper's numbers are compared with the former. The same code applied
-in-place activations twice in EfficientNets, which is not imitated here.
-
-The sign of the paper's change in entropy is not known. Ours is after less before; wherever entropy
-is compared with the paper, the sign that fits better may be chosen, once for a whole row of
-comparisons.
-"""
+"""Tables 1 and 2: correlations of the affinity score with five other metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sigmascope.compare.correlation import Correlations, correlations
-from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, Check
-from sigmascope_papers.nonlinearity.cases import Array
-from sigmascope_papers.nonlinearity.published import METRICS
-from sigmascope_papers.setting import Setting
+from sigmascope.compare.correlation import Correlations, FamilyCorrelations, correlations
+from sigmascope.figures import Drawn, draw_correlations
+from sigmascope_papers.chance import Array
+from sigmascope_papers.item import Check, Item, conclude
+from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD, TABLE_2
+from sigmascope_papers.setting import PUBLISHED, Setting
 
-__all__ = ["OTHER_AXES", "TITLES", "Correlated", "compare_row", "measure_correlations", "row_text"]
+__all__ = ["ITEMS", "Correlated", "compare_row", "consistency"]
 
 OTHER_AXES = ("ViTs", "Swins", "ConvNeXts")
 """Groups whose channels the published code averages."""
@@ -34,6 +24,15 @@ ENTROPY = METRICS.index("entropy")
 # As far as two numbers of the tables may differ, and from what size on a correlation has a sign
 # worth comparing.
 TOLERANCE, SIGNED = 0.1, 0.3
+FEWEST_GROUPS, FEWEST = 4, 5  # of fewer groups, or networks, nothing can be said about all
+WEAK, STRONG = 0.3, 0.7  # a tenth and half of the variance
+# A metric that is strong in no more than half of the networks is unreliable; one that is in nine of
+# ten is reliable.
+HALF, MOST = 0.5, 0.9
+# Of the last line of the paper's table the least std is 0.35.
+SPREAD, SOME_SPREAD = 0.3, 0.2
+UNKNOWN = (math.nan,) * len(METRICS)
+Rows = Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,39 +51,215 @@ class Correlated:
     trained: bool
 
 
-def measure_correlations(setting: Setting) -> Correlated:
+def measure(setting: Setting) -> Correlated:
     """Correlate the scores of every network of the cast with the metrics."""
     cast = setting.cast
-    runs = {run.signature.name: run.signature for run in setting.runs(cast.names(), compat=True)}
+    own = {run.signature.name: run.signature for run in setting.runs(cast.names(), compat=True)}
     other = cast.names(*OTHER_AXES)
-    again = setting.runs(other, pool="released", compat=True) if other else []
-    kept = correlations(list(runs.values()), families=cast.groups())
-    published = correlations(
-        list((runs | {run.signature.name: run.signature for run in again}).values()),
-        families=cast.groups(),
+    again = setting.runs(other, pool=PUBLISHED, compat=True) if other else []
+    all_of_them = own | {run.signature.name: run.signature for run in again}
+    kept, published = (
+        correlations(list(some.values()), families=cast.groups()) for some in (own, all_of_them)
     )
     return Correlated(kept, published, setting.weights == "default")
 
 
-def row_text(values: Sequence[float] | Array) -> str:
-    """Return the numbers of a row, in the order of the metrics."""
-    return " ".join(f"{value:.2f}" for value in values)
+def compare_row(text: str, expected: Sequence[float], obtained: Array) -> Check:
+    """Compare a row with the paper's: within 0.1 in all columns; weakly if signs agree from 0.3 on.
 
-
-def compare_row(claim: str, expected: Sequence[float], obtained: Array) -> Check:
-    """Compare a row with that of the paper: holds within 0.1 in all columns, in direction where the
-    signs from 0.3 on agree.
+    The sign of the paper's change in entropy is not known, so the one that fits better is taken.
     """
     paper, ours = np.array(expected), obtained.copy()
     if abs(-ours[ENTROPY] - paper[ENTROPY]) < abs(ours[ENTROPY] - paper[ENTROPY]):
         ours[ENTROPY] *= -1
-    clear = np.abs(paper) >= SIGNED
-    alike = bool((np.sign(paper) == np.sign(ours))[clear].all())
-    verdict = (
-        HOLDS
-        if (np.abs(ours - paper) <= TOLERANCE).all()
-        else DIRECTION
-        if clear.any() and alike
-        else FAILS
+    clear, near = np.abs(paper) >= SIGNED, bool((np.abs(ours - paper) <= TOLERANCE).all())
+    alike = clear.any() and (np.sign(paper) == np.sign(ours))[clear].all()
+    told, found = (" ".join(f"{value:.2f}" for value in row) for row in (paper, obtained))
+    return conclude(text, f"{told} ± {TOLERANCE:g}", (found, near or alike, near))
+
+
+def consistency(means: Array) -> float:
+    """Return the weakest of correlations that all have one sign; negative if they have not.
+
+    >>> consistency(np.array([-0.5, -0.9])), consistency(np.array([-0.5, 0.9]))
+    (0.5, -0.5)
+    """
+    return float(max(means.min(), -means.max()))
+
+
+def _by_group(found: FamilyCorrelations) -> dict[str, Array]:
+    """Return the mean correlations of each group, in the order of the paper's metrics."""
+    columns = [found.metrics.index(metric) for metric in METRICS]
+    return dict(zip(found.families, found.mean[:, columns], strict=True))
+
+
+def _by_network(found: Correlations) -> dict[str, Array]:
+    columns = [found.metrics.index(metric) for metric in METRICS]
+    return dict(zip(found.names, found.values[:, columns], strict=True))
+
+
+def judge_groups(found: Correlated) -> list[Check]:
+    """No metric is consistent, and different metrics are the strongest; then signs, or numbers."""
+    means, kept = (
+        {group: row for group, row in _by_group(some.by_family()).items() if group in TABLE_1}
+        for some in (found.published, found.kept)
     )
-    return Check(claim, f"{row_text(paper)} ± {TOLERANCE:g}", row_text(obtained), verdict)
+    checks = [_no_consistent(means, "published axes"), _no_consistent(kept, "channels kept")]
+    checks.append(_strongest(means))
+    if not found.trained:
+        return checks + [_signs(metric, means) for metric in METRICS]
+    titles = ", ".join(TITLES.values())
+    return checks + [
+        compare_row(f"{group}: {titles}", TABLE_1[group], row) for group, row in means.items()
+    ]
+
+
+def _complete(means: Rows) -> tuple[dict[str, Array], str]:
+    """Return the rows with all metrics, and why they are too few; empty if they are not."""
+    known = {group: row for group, row in means.items() if np.isfinite(row).all()}
+    few = f"{len(known)} groups of the table with all metrics; {FEWEST_GROUPS} are needed"
+    return known, few if len(known) < FEWEST_GROUPS else ""
+
+
+def _no_consistent(means: Rows, axes: str) -> Check:
+    """Every metric is below 0.3 in some group; weakly below 0.7."""
+    told = f"no metric correlates strongly in all groups, {axes}"
+    expected = f"below {WEAK} in some group, for every metric"
+    known, few = _complete(means)
+    if few:
+        return conclude(told, expected, few)
+    columns = dict(zip(TITLES.values(), np.array(list(known.values())).T, strict=True))
+    worst = {name: consistency(column) for name, column in columns.items()}
+    listed = [
+        f"{name} {column.mean():.2f} ({column.std():.2f})" for name, column in columns.items()
+    ]
+    name = max(worst, key=worst.__getitem__)
+    obtained = (
+        f"{name} comes nearest, with {worst[name]:.2f} in its weakest group; means (std) over "
+        f"{len(known)} groups: {', '.join(listed)}"
+    )
+    return conclude(told, expected, (obtained, worst[name] < STRONG, worst[name] < WEAK))
+
+
+def _strongest(means: Rows) -> Check:
+    """Three or more of the five metrics are the strongest somewhere; weakly two."""
+    told = "different metrics are the strongest in different groups", "3 or more (5 in the paper)"
+    known, few = _complete(means)
+    if few:
+        return conclude(*told, few)
+    names = list(TITLES.values())
+    strongest = {group: names[int(np.abs(row).argmax())] for group, row in known.items()}
+    count = len(set(strongest.values()))
+    obtained = f"{count}: " + ", ".join(f"{group} {name}" for group, name in strongest.items())
+    return conclude(*told, (obtained, count >= 2, count >= 3))
+
+
+def _signs(metric: str, means: Rows) -> Check:
+    """Signs agree in all groups where the paper's mean is 0.3 in size; weakly in more than half."""
+    place = METRICS.index(metric)
+    clear = {group: row[place] for group, row in TABLE_1.items() if abs(row[place]) >= SIGNED}
+    shared = {group: float(means[group][place]) for group in clear if group in means}
+    ours = {group: value for group, value in shared.items() if math.isfinite(value)}
+    told = (
+        f"{TITLES[metric]}: sign of the correlation",
+        ", ".join(f"{group} {value:.2f}" for group, value in clear.items()),
+    )
+    if len(ours) < 2:
+        return conclude(*told, "fewer than two of these groups are here")
+    same, count = sum(np.sign(ours[group]) == np.sign(clear[group]) for group in ours), len(ours)
+    turned = metric == "entropy" and bool(count - same > same)
+    hits = count - same if turned else same
+    listed = ", ".join(f"{group} {value:.2f}" for group, value in ours.items())
+    obtained = f"{hits} of {count} agree{' with the sign turned' * turned}: {listed}"
+    return conclude(*told, (obtained, hits > count / 2, hits == count))
+
+
+def judge_networks(found: Correlated) -> list[Check]:
+    """No metric is reliable, correlations differ; and the rows of the paper's own networks agree."""
+    checks = [
+        *_unreliable(_by_network(found.published), "published axes"),
+        *_unreliable(_by_network(found.kept), "channels kept"),
+    ]
+    if not found.trained:
+        reason = "these are other networks, or other weights; "
+        reason += "--weights default --data imagefolder:DIR compares them"
+        return [*checks, conclude("the rows of the paper's networks", "within 0.1", reason)]
+    rows = {name.rpartition("/")[2]: row for name, row in _by_network(found.published).items()}
+    return checks + [
+        compare_row(name, TABLE_2[name], row) for name, row in rows.items() if name in TABLE_2
+    ]
+
+
+def _unreliable(rows: Rows, axes: str) -> list[Check]:
+    """|r| is 0.7 with one sign in at most half of the networks, and its std 0.3 or more.
+
+    Weakly if in under nine of ten, and if 0.2 or more; the paper has 0.35 to 0.50.
+    """
+    replace = f"no metric can replace the score, {axes}", f"|r| ≥ {STRONG} in at most half of them"
+    differ = f"correlations differ between networks, {axes}"
+    spread = differ, f"std {SPREAD} or more (0.35 to 0.50 in the paper)"
+    table = np.array(list(rows.values())).reshape(-1, len(METRICS))
+    known = {
+        name: col[np.isfinite(col)] for name, col in zip(TITLES.values(), table.T, strict=True)
+    }
+    if (least := min(map(len, known.values()))) < FEWEST:
+        reason = f"{least} networks with every metric; {FEWEST} are needed"
+        return [conclude(*replace, reason), conclude(*spread, reason)]
+    shares = {
+        name: float(max((column >= STRONG).mean(), (column <= -STRONG).mean()))
+        for name, column in known.items()
+    }
+    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    lines = ", ".join(f"{name} {c.mean():.2f} ± {c.std():.2f}" for name, c in known.items())
+    most, std = max(shares.values()), min(float(column.std()) for column in known.values())
+    return [
+        conclude(*replace, (told, most < MOST, most <= HALF)),
+        conclude(*spread, (lines, std >= SOME_SPREAD, std >= SPREAD)),
+    ]
+
+
+def _listed(rows: Rows) -> dict[str, list[float]]:
+    return {name: row.tolist() for name, row in rows.items()}
+
+
+def draw_groups(found: Correlated) -> dict[str, Drawn]:
+    """Draw the paper's table, ours with the axes as published, and ours with the channels kept."""
+    groups = dict.fromkeys(found.kept.families)
+    tables = {
+        "paper": {group: list(TABLE_1.get(group, UNKNOWN)) for group in groups},
+        "here, published axes": _listed(_by_group(found.published.by_family())),
+        "here, channels kept": _listed(_by_group(found.kept.by_family())),
+    }
+    drawn = draw_correlations(tables, list(TITLES.values()))
+    table = [{**row, **_spreads(found, str(row["table"]), str(row["row"]))} for row in drawn.table]
+    return {"": Drawn(drawn.figure, drawn.axes, table)}
+
+
+def _spreads(found: Correlated, title: str, group: str) -> dict[str, float]:
+    """Return the standard deviations over the networks of a group, and how many there are."""
+    if title == "paper":
+        stds = TABLE_1_STD.get(group, UNKNOWN)
+        return {f"{name} std": std for name, std in zip(TITLES.values(), stds, strict=True)}
+    own = (found.published if "published" in title else found.kept).by_family()
+    place = own.families.index(group)
+    stds = [float(own.std[place, own.metrics.index(metric)]) for metric in METRICS]
+    told = {f"{name} std": std for name, std in zip(TITLES.values(), stds, strict=True)}
+    return {"networks": int(own.counts[place].max()), **told}
+
+
+def draw_networks(found: Correlated) -> dict[str, Drawn]:
+    """Draw ours with both axes, and the paper's where it has the networks."""
+    short = {name: name.rpartition("/")[2] for name in found.kept.names}
+    paper = {name: list(TABLE_2[key]) for name, key in short.items() if key in TABLE_2}
+    tables = {
+        "published axes": _listed(_by_network(found.published)),
+        "channels kept": _listed(_by_network(found.kept)),
+    }
+    tables = ({"paper": paper} if paper else {}) | tables
+    return {"": draw_correlations(tables, list(TITLES.values()))}
+
+
+ITEMS = {
+    "table1": Item(measure, judge_groups, draw_groups),
+    "table2": Item(measure, judge_networks, draw_networks),
+}

@@ -1,15 +1,4 @@
-"""Figure 18: how far the signature of a network moves on data that it was not trained on.
-
-One network of each group; its signature on its own data, against those on other data and on
-standard normal noise: by dynamic time warping, as the text says, and by the Euclidean distance, as
-the caption says. Calls that have no score on one of the two data sets are left out of the
-comparison. 2560 images in batches of 512, Ledoit–Wolf covariance.
-
-The paper's sentence is that the overall deviation is lower for natural images than for random ones.
-"Overall" is the mean over the networks. It is clear where a sign test over the networks, one-sided
-at 0.05, agrees; for nine of them that means eight. As a floor, the distance between the first two
-and the other batches of a network's own data is drawn too.
-"""
+"""Figure 18: how far the signature of a network moves on data that it was not trained on."""
 
 from __future__ import annotations
 
@@ -22,24 +11,29 @@ from scipy.stats import binomtest
 
 from sigmascope.errors import InputError
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
+from sigmascope.figures.drawn import finished
 from sigmascope.maths.warping import dtw
 from sigmascope.measure.signature import Signature
-from sigmascope_papers.item import Check, Item, relation, untried
-from sigmascope_papers.nonlinearity.cases import Array
+from sigmascope_papers.chance import Array
+from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "Deviations", "floor_of"]
+__all__ = ["ITEM", "Deviations", "between", "euclidean", "floor_of"]
 
 OURS, PAPERS = ("fashion-mnist", "mnist"), ("cifar10", "cifar100")
 RANDOM, FLOOR = "random", "its own data, other images"
+EXPECTED = "lower in the mean and in most networks"
+STAND_IN = "Fashion-MNIST and MNIST stand in: CIFAR-100 is in no package that can be had here"
 FIRST = 2  # batches, of five
 
 
-def _euclidean(one: Array, other: Array) -> float:
+def euclidean(one: Array, other: Array) -> float:
+    """Return the Euclidean distance."""
     return float(np.linalg.norm(one - other))
 
 
-DISTANCES: dict[str, Callable[[Array, Array], float]] = {"DTW": dtw, "Euclidean": _euclidean}
+Distance = Callable[[Array, Array], float]
+DISTANCES: dict[str, Distance] = {"DTW": dtw, "Euclidean": euclidean}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +43,7 @@ class Deviations:
     Attributes:
         names: of the m networks.
         distances: kind of distance -> data -> (m,).
-        floor: kind of distance -> (m,), between two parts of the own data; NaN where there is one
-            batch.
+        floor: kind of distance -> (m,), between two parts of the own data; NaN for one batch.
         missing: data -> why there is no signature on them.
     """
 
@@ -61,16 +54,11 @@ class Deviations:
 
 
 def measure(setting: Setting) -> Deviations:
-    """Compare the signatures of the networks that lead their groups; for the paper's own, data may
-    be missing.
-    """
+    """Compare the signatures of the representatives; for the paper's networks data may be missing."""
     names = setting.cast.leads or tuple(setting.cast.names())
     own = [run.signature for run in setting.runs(names)]
     others: dict[str, list[Signature]] = {}
-    missing = {
-        "cifar100": "Fashion-MNIST and MNIST stand in: CIFAR-100 is in no package that can be had here"
-    }
-    missing = missing if setting.ours else {}
+    missing = {"cifar100": STAND_IN} if setting.ours else {}
     for data in (*(OURS if setting.ours else PAPERS), RANDOM):
         try:
             others[data] = [run.signature for run in setting.runs(names, data=data, metrics=())]
@@ -78,75 +66,57 @@ def measure(setting: Setting) -> Deviations:
             if setting.ours:  # they are stored, or can be measured
                 raise
             missing[data] = str(error)
-    found = {
-        kind: {
-            data: np.array([_between(measured, *pair) for pair in zip(own, seen, strict=True)])
+    found, floor = {}, {}
+    for kind, distance in DISTANCES.items():
+        found[kind] = {
+            data: np.array([between(distance, *pair) for pair in zip(own, seen, strict=True)])
             for data, seen in others.items()
         }
-        for kind, measured in DISTANCES.items()
-    }
-    floor = {
-        kind: np.array([floor_of(one, measured) for one in own])
-        for kind, measured in DISTANCES.items()
-    }
+        floor[kind] = np.array([floor_of(one, distance) for one in own])
     return Deviations(tuple(names), found, floor, missing)
 
 
-def _between(distance: Callable[[Array, Array], float], one: Signature, other: Signature) -> float:
+def between(distance: Distance, one: Signature, other: Signature) -> float:
+    """Return the distance over the calls that both have scored; NaN if there is none."""
     both = np.isfinite(one.scores) & np.isfinite(other.scores)
     return distance(one.scores[both], other.scores[both]) if both.any() else np.nan
 
 
-def floor_of(signature: Signature, distance: Callable[[Array, Array], float]) -> float:
-    """Return the distance between the signatures of the first two and of the other batches; NaN
-    without others.
-    """
-    batches = np.array(
-        [site.scores for site in signature.sites if site.batches == signature.batches]
-    )
+def floor_of(signature: Signature, distance: Distance) -> float:
+    """Return the distance between the first two and the other batches; NaN without others."""
+    scored = [site.scores for site in signature.sites if site.batches == signature.batches]
+    batches = np.array(scored)
     if not len(batches) or batches.shape[1] <= FIRST:
         return np.nan
     return distance(batches[:, :FIRST].mean(axis=1), batches[:, FIRST:].mean(axis=1))
 
 
 def judge(found: Deviations) -> list[Check]:
-    """The mean distance is lower than on noise; clearly where that is so for enough networks, by a
-    sign test at 0.05.
-    """
-    claims = {data: f"{data} deviates less than noise" for data in (*OURS, *PAPERS)}
-    expected = "lower in the mean and in most networks"
-    checks = []
-    for kind, by_data in found.distances.items():
-        natural = [data for data in by_data if data != RANDOM]
-        checks += [
-            _lower(found, kind, data, claims[data], expected)
-            for data in natural
-            if RANDOM in by_data
-        ]
-    absent = [data for data in found.missing if data != RANDOM]
-    checks += [untried(claims[data], expected, found.missing[data]) for data in absent]
-    if RANDOM in found.missing:
-        checks.append(
-            untried("natural images deviate less than noise", expected, found.missing[RANDOM])
-        )
+    """The mean distance is lower than on noise; clearly if in enough networks by a sign test."""
+    checks = [
+        _lower(found, kind, data)
+        for kind, by_data in found.distances.items()
+        for data in by_data
+        if data != RANDOM and RANDOM in by_data
+    ]
+    for data in sorted(found.missing, key=lambda data: data == RANDOM):
+        name = "natural images deviate" if data == RANDOM else f"{data} deviates"
+        checks.append(conclude(f"{name} less than noise", EXPECTED, found.missing[data]))
     return checks
 
 
-def _lower(found: Deviations, kind: str, data: str, claim: str, expected: str) -> Check:
+def _lower(found: Deviations, kind: str, data: str) -> Check:
     there, noise = found.distances[kind][data], found.distances[kind][RANDOM]
     known = np.isfinite(there) & np.isfinite(noise)
+    told = f"{data} deviates less than noise, {kind}", EXPECTED
     if not known.any():
-        return untried(f"{claim}, {kind}", expected, "no network has scores on both")
+        return conclude(*told, "no network has scores on both")
     count, lower = int(known.sum()), int((there < noise)[known].sum())
     means = there[known].mean(), noise[known].mean()
     p = float(binomtest(lower, count, alternative="greater").pvalue)
-    return relation(
-        f"{claim}, {kind}",
-        expected,
-        f"{means[0]:.3f} against {means[1]:.3f}; in {lower} of {count} networks, p = {p:.3f}",
-        true=bool(means[0] < means[1]),
-        clear=p <= 0.05,
-    )
+    obtained = f"{means[0]:.3f} against {means[1]:.3f}; "
+    obtained += f"in {lower} of {count} networks, p = {p:.3f}"
+    return conclude(*told, (obtained, means[0] < means[1], p <= 0.05))
 
 
 @styled()
@@ -155,25 +125,21 @@ def draw(found: Deviations) -> dict[str, Drawn]:
     figure = new_figure(7, 3.1)
     panels = figure.subplots(1, len(found.distances))
     places = range(len(found.names))
+    short = [name.rpartition("/")[2] for name in found.names]
     table: list[dict[str, Any]] = []
     for panel, (kind, by_data) in zip(panels, found.distances.items(), strict=True):
-        curves = {**by_data, FLOOR: found.floor[kind]}
-        drawn = draw_curves(places, curves, panel)
+        drawn = draw_curves(places, {**by_data, FLOOR: found.floor[kind]}, panel)
         for line in panel.lines:
             line.set_linestyle("none")  # the networks have no order
         panel.set_title(f"{kind} distance")
         panel.set(ylabel="from the signature on its own data", ylim=(0, None))
-        panel.set_xticks(
-            places, [name.rpartition("/")[2] for name in found.names], rotation=40, ha="right"
-        )
+        panel.set_xticks(places, short, rotation=40, ha="right")
         for row in drawn.table:
-            network = found.names[int(row["at"])]
-            table.append(
-                {"distance": kind, "network": network, "data": row["curve"], "value": row["mean"]}
-            )
+            told = {"distance": kind, "network": found.names[int(row["at"])]}
+            table.append({**told, "data": row["curve"], "value": row["mean"]})
     panels[1].set_ylabel("")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
-    return {"": Drawn(figure, tuple(panels), table)}
+    return {"": finished(panels, table)}
 
 
-ITEM = Item(measure=measure, judge=judge, draw=draw)
+ITEM = Item(measure, judge, draw)

@@ -1,16 +1,8 @@
-"""Figure 5A: least, median and largest score of a decade of networks, in order of their years.
-
-Signatures of all networks of the cast; five batches of 512 images, Ledoit–Wolf covariance. A group
-of one year counts once, by the median over its networks. Early means AlexNets and VGGs.
-
-That the maximum and average "non-linearity" kept increasing is read as said of the scores, since
-the text calls the trend one toward linearity. A trend is judged by Kendall's tau with the year,
-and by the share of all orders of the groups that rise as much.
-"""
+"""Figure 5A: min, median and max score of a decade of networks, in order of their years."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy.stats import skew
@@ -18,11 +10,10 @@ from scipy.stats import skew
 from sigmascope.compare.statistics import statistics
 from sigmascope.figures import Drawn
 from sigmascope.measure.signature import STATISTICS, Signature
-from sigmascope_papers.chance import trend
+from sigmascope_papers.chance import Array, trend
 from sigmascope_papers.figures.years import draw_years
-from sigmascope_papers.item import Check, Item, relation, untried
-from sigmascope_papers.nonlinearity.lineup import Array, Lineup, known, line_up
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.nonlinearity.lineup import Lineup, known, level, measure_cast
 
 __all__ = ["EARLY", "FEWEST", "ITEM", "LAST", "RARE", "corner_of"]
 
@@ -34,65 +25,34 @@ RARE = 0.05
 STRONG = -1.0  # the usual rule of thumb: beyond 1 a skewness is strong
 
 
-def measure(setting: Setting) -> Lineup:
-    """Read or measure the signatures of the whole cast."""
-    return line_up(setting, setting.cast.names())
-
-
-def judge(lineup: Lineup) -> list[Check]:
-    """A trend holds with p at most 0.05, in direction with any rise; the other claims as their
-    functions say.
-    """
-    return [
-        _rises(lineup, "median"),
-        _rises(lineup, "max"),
-        _early_are_narrow(lineup),
-        _inception_widens(lineup),
-        _nas_is_skewed(lineup),
-        _transformers_break_it(lineup),
-        _priors_bring_back(lineup),
-    ]
-
-
-def _level(signatures: Sequence[Signature], statistic: str) -> float:
-    return float(np.median([one.summary()[statistic] for one in signatures]))
-
-
 def _points(lineup: Lineup) -> dict[tuple[str, int], list[Signature]]:
     """Return the networks until the transformers, by group and year."""
     points: dict[tuple[str, int], list[Signature]] = {}
     for member in lineup.cast.members:
         if member.year <= LAST and member.name in lineup.signatures:
-            points.setdefault((member.group, member.year), []).append(
-                lineup.signatures[member.name]
-            )
+            own = points.setdefault((member.group, member.year), [])
+            own.append(lineup.signatures[member.name])
     return points
 
 
 def _rises(lineup: Lineup, statistic: str) -> Check:
-    claim, expected = (
-        f"until {LAST} the {statistic} rises with the years",
-        f"tau above 0, p at most {RARE}",
-    )
+    """Kendall's tau of the groups with the years is above 0; clearly if p is at most 0.05."""
+    told = f"until {LAST} the {statistic} rises with the years", f"tau above 0, p at most {RARE}"
     points = _points(lineup)
     years = [year for _, year in points]
     if len(points) < FEWEST:
-        return untried(
-            claim,
-            expected,
-            f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}",
-        )
-    tau, chance = trend(years, [_level(some, statistic) for some in points.values()])
-    levels = np.array(
+        reason = f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}"
+        return conclude(*told, reason)
+    tau, chance = trend(years, [level(some, statistic) for some in points.values()])
+    batches = np.array(
         [np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()]
     )
-    taus, chances = zip(*(trend(years, column) for column in levels.T.tolist()), strict=True)
+    taus, chances = zip(*(trend(years, column) for column in batches.T.tolist()), strict=True)
     obtained = (
-        f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: tau "
-        f"{min(taus):.2f} to {max(taus):.2f}, "
+        f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: "
+        f"tau {min(taus):.2f} to {max(taus):.2f}, p = {min(chances):.3f} to {max(chances):.3f}"
     )
-    obtained += f"p = {min(chances):.3f} to {max(chances):.3f}"
-    return relation(claim, expected, obtained, true=tau > 0, clear=chance <= RARE)
+    return conclude(*told, (obtained, tau > 0, chance <= RARE))
 
 
 def _by_batch(signature: Signature, statistic: str) -> Array:
@@ -101,89 +61,63 @@ def _by_batch(signature: Signature, statistic: str) -> Array:
     return np.array([STATISTICS[statistic](np.array(batch)) for batch in zip(*sites, strict=False)])
 
 
-def _early_are_narrow(lineup: Lineup) -> Check:
-    """Early networks spread less than later ones in the median; clearly if each less than every
-    later group until 2019.
-    """
-    claim, expected = "early convolutional networks spread little", "less than each later group"
-    later = {key: some for key, some in _points(lineup).items() if key[0] not in EARLY}
-    if (reason := lineup.lacks(*EARLY)) or not later:
-        return untried(claim, expected, reason or f"there is nothing later until {LAST}")
+def _span(values: list[float]) -> str:
+    return f"{min(values):.3f} to {max(values):.3f}"
+
+
+@claim("early convolutional networks spread little", "less than each later group", *EARLY)
+def _early_are_narrow(lineup: Lineup) -> Finding:
+    """They spread less than later groups until 2019 in the median; clearly if each than all."""
+    later = [some for key, some in _points(lineup).items() if key[0] not in EARLY]
+    if not later:
+        return f"there is nothing later until {LAST}"
     early = [one.summary()["spread"] for one in lineup.of(*EARLY)]
-    others = [_level(some, "spread") for some in later.values()]
-    obtained = f"{min(early):.3f} to {max(early):.3f}, later {min(others):.3f} to {max(others):.3f}"
-    return relation(
-        claim,
-        expected,
-        obtained,
-        true=bool(np.median(early) < np.median(others)),
-        clear=max(early) < min(others),
-    )
+    others = [level(some, "spread") for some in later]
+    narrower = np.median(early) < np.median(others)
+    return f"{_span(early)}, later {_span(others)}", narrower, max(early) < min(others)
 
 
-def _inception_widens(lineup: Lineup) -> Check:
-    """GoogLeNet spreads more than each early network; clearly if it goes beyond all of them at both
-    ends.
-    """
-    claim, expected = (
-        "the inception network widens the range at both ends",
-        "beyond all early networks",
-    )
-    if reason := lineup.lacks(*EARLY, "Inceptions"):
-        return untried(claim, expected, reason)
+@claim(
+    "the inception network widens the range at both ends",
+    "beyond all early networks",
+    *EARLY,
+    "Inceptions",
+)
+def _inception_widens(lineup: Lineup) -> Finding:
+    """It spreads more than each early network; clearly if it goes beyond all at both ends."""
     early, own = [one.summary() for one in lineup.of(*EARLY)], lineup.lead("Inceptions").summary()
     low, high = min(one["min"] for one in early), max(one["max"] for one in early)
-    return relation(
-        claim,
-        expected,
-        f"{own['min']:.3f} to {own['max']:.3f}, early {low:.3f} to {high:.3f}",
-        true=own["spread"] > max(one["spread"] for one in early),
-        clear=own["min"] < low and own["max"] > high,
-    )
+    obtained = f"{own['min']:.3f} to {own['max']:.3f}, early {low:.3f} to {high:.3f}"
+    wider = own["spread"] > max(one["spread"] for one in early)
+    return obtained, wider, own["min"] < low and own["max"] > high
 
 
-def _nas_is_skewed(lineup: Lineup) -> Check:
-    """The skewness of the scores is negative in every EfficientNet; clearly if at most -1 in each."""
-    claim, expected = "EfficientNets are skewed toward linearity", f"skewness at most {STRONG:g}"
-    if reason := lineup.lacks("EffNets"):
-        return untried(claim, expected, reason)
+@claim("EfficientNets are skewed toward linearity", f"skewness at most {STRONG:g}", "EffNets")
+def _nas_is_skewed(lineup: Lineup) -> Finding:
+    """The skewness of the scores is negative in each; clearly if at most -1 in each."""
     found = [float(skew(known(one))) for one in lineup.of("EffNets")]
-    obtained = ", ".join(f"{one:.2f}" for one in found)
-    return relation(claim, expected, obtained, true=max(found) < 0, clear=max(found) <= STRONG)
+    return ", ".join(f"{one:.2f}" for one in found), max(found) < 0, max(found) <= STRONG
 
 
-def _transformers_break_it(lineup: Lineup) -> Check:
-    """The median of the ViTs lies below that of every group before; clearly if each ViT lies below
-    each network before.
-    """
-    claim, expected = (
-        "ViTs are more non-linear than all before",
-        "every median below all earlier ones",
-    )
+@claim("ViTs are more non-linear than all before", "every median below all earlier ones", "ViTs")
+def _transformers_break_it(lineup: Lineup) -> Finding:
+    """Their median is below that of every earlier group; clearly if each is below each network."""
     points = _points(lineup)
-    if (reason := lineup.lacks("ViTs")) or not points:
-        return untried(claim, expected, reason or "there is nothing before them")
+    if not points:
+        return "there is nothing before them"
     own = [one.summary()["median"] for one in lineup.of("ViTs")]
     before = [one.summary()["median"] for some in points.values() for one in some]
-    return relation(
-        claim,
-        expected,
-        f"{min(own):.3f} to {max(own):.3f}, before {min(before):.3f} to {max(before):.3f}",
-        true=bool(np.median(own) < min(_level(some, "median") for some in points.values())),
-        clear=max(own) < min(before),
-    )
+    below = np.median(own) < min(level(some, "median") for some in points.values())
+    return f"{_span(own)}, before {_span(before)}", below, max(own) < min(before)
 
 
-def _priors_bring_back(lineup: Lineup) -> Check:
-    """By least, median and largest score, both are nearer to the early networks than the ViTs;
-    clearly if than all between.
-    """
-    claim, expected = (
-        "Swin and ConvNeXt return to the early networks",
-        "nearer than all from 2015 to 2020",
-    )
-    if reason := lineup.lacks(*EARLY, "ViTs", "Swins", "ConvNeXts"):
-        return untried(claim, expected, reason)
+@claim(
+    "Swin and ConvNeXt return to the early networks",
+    "nearer than all from 2015 to 2020",
+    *(*EARLY, "ViTs", "Swins", "ConvNeXts"),
+)
+def _priors_bring_back(lineup: Lineup) -> Finding:
+    """By min, median and max they are nearer to the early ones than ViTs; clearly than all between."""
     home = corner_of(lineup, *EARLY)
     apart = {
         group: float(np.linalg.norm(corner_of(lineup, group) - home))
@@ -191,29 +125,28 @@ def _priors_bring_back(lineup: Lineup) -> Check:
         if lineup.of(group)
     }
     back = max(apart["Swins"], apart["ConvNeXts"])
-    return relation(
-        claim,
-        expected,
-        ", ".join(f"{group} {distance:.3f}" for group, distance in apart.items()),
-        true=back < apart["ViTs"],
-        clear=back < min(apart[group] for group in BETWEEN if group in apart),
-    )
+    obtained = ", ".join(f"{group} {distance:.3f}" for group, distance in apart.items())
+    nearest = min(apart[group] for group in BETWEEN if group in apart)
+    return obtained, back < apart["ViTs"], back < nearest
 
 
 def corner_of(lineup: Lineup, *groups: str) -> Array:
-    """Return least, median and largest score of some groups, each the median over their networks."""
-    return np.array(
-        [_level(lineup.of(*groups), statistic) for statistic in ("min", "median", "max")]
-    )
+    """Return min, median and max score of some groups, each the median over their networks."""
+    return np.array([level(lineup.of(*groups), key) for key in ("min", "median", "max")])
 
 
 def draw(lineup: Lineup) -> dict[str, Drawn]:
     """Draw all networks by their years."""
-    return {
-        "": draw_years(
-            statistics(lineup.of()), lineup.cast.years(), families=lineup.cast.families()
-        )
-    }
+    cast = lineup.cast
+    return {"": draw_years(statistics(lineup.of()), cast.years(), families=cast.families())}
 
 
-ITEM = Item(measure=measure, judge=judge, draw=draw)
+ITEM = Item(
+    measure_cast,
+    judge_by(
+        *(partial(_rises, statistic=key) for key in ("median", "max")),
+        *(_early_are_narrow, _inception_widens, _nas_is_skewed),
+        *(_transformers_break_it, _priors_bring_back),
+    ),
+    draw,
+)

@@ -1,20 +1,10 @@
-"""Figure 7: residual connections split the activations of a network in two.
-
-Signatures of ResNet-20 and of the same network without its residual connections, three seeds each,
-and of the pairs with 32 and 56 layers, one seed each, all trained on CIFAR-10; five batches of 512
-test images, Ledoit–Wolf covariance. Of the paper's own networks it takes ResNet-18 and -34, which
-have no plain twins. Each basic block calls ReLU twice, once inside and once at its end, after the
-addition where there is one.
-
-The split is measured in two ways. The separation is the share of pairs, one call of each place, in
-which the one at the end scores higher; one half means no difference. The modes are those of the
-density of all scores, counted as in Figure 5C.
-"""
+"""Figure 7: residual connections split the activations of a network in two."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -22,12 +12,20 @@ from matplotlib.axes import Axes
 from sigmascope.compare.density import densities
 from sigmascope.compare.networks import is_constant
 from sigmascope.figures import Drawn, draw_densities, draw_signature, new_figure, parts_of, styled
+from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend
 from sigmascope.measure.signature import Signature
-from sigmascope_papers.item import Check, Item, relation, untried
+from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
 from sigmascope_papers.nonlinearity.fig5c import DEEP, modes
-from sigmascope_papers.nonlinearity.lineup import known
-from sigmascope_papers.nonlinearity.places import END, INSIDE, STEM, by_place, places_in, separation
+from sigmascope_papers.nonlinearity.lineup import (
+    END,
+    INSIDE,
+    STEM,
+    by_place,
+    known,
+    places_in,
+    separation,
+)
 from sigmascope_papers.setting import Setting, signatures_of
 
 __all__ = ["CLEAR", "ITEM", "NONE", "Twins"]
@@ -42,12 +40,19 @@ ALL = "all calls"
 
 @dataclass(frozen=True, eq=False)
 class Twins:
-    """Signatures by short name, of the networks with and without residual connections; the latter
-    may be missing.
-    """
+    """Signatures by short name, with and without residual connections (perhaps none of these)."""
 
     residual: dict[str, Signature]
     plain: dict[str, Signature]
+
+    def lacks(self, *kinds: str) -> str:
+        """Say why networks of some kinds cannot be judged; empty if they can."""
+        for found in (getattr(self, kind) for kind in kinds):
+            if unscored := [name for name, one in found.items() if not _is_scored(one)]:
+                return f"too few scores in {', '.join(unscored)}"
+            if not found:
+                return "there are no such networks"
+        return ""
 
 
 def measure(setting: Setting) -> Twins:
@@ -58,99 +63,61 @@ def measure(setting: Setting) -> Twins:
     return Twins(signatures_of(setting.runs([name for name in PAPERS if name in here])), {})
 
 
-def judge(twins: Twins) -> list[Check]:
-    """Judge separation, spread and modes; see the functions below."""
-    return [
-        _split(twins.residual),
-        _not_split(twins.plain),
-        _wider(twins),
-        _modes("residual networks have two modes", 2, twins.residual),
-        _modes("plain networks have one mode", 1, twins.plain),
-    ]
-
-
-def _lacks(found: Mapping[str, Signature]) -> str:
-    """Say why networks cannot be judged; empty where they can."""
-    unscored = [name for name, one in found.items() if not _is_scored(one)]
-    return (
-        f"too few scores in {', '.join(unscored)}"
-        if unscored
-        else ""
-        if found
-        else "there are no such networks"
-    )
-
-
 def _is_scored(one: Signature) -> bool:
     """Whether there are scores inside and at the end of the blocks, and a density of them."""
     return all(map(len, by_place(one).values())) and not is_constant(known(one))
 
 
-def _split(found: Mapping[str, Signature]) -> Check:
+def _separations(found: Mapping[str, Signature]) -> tuple[list[float], str]:
+    shares = [separation(one) for one in found.values()]
+    return shares, ", ".join(f"{share:.2f}" for share in shares)
+
+
+@claim(
+    "activations at the end of a block score above those inside",
+    f"separation at least {CLEAR}",
+    "residual",
+)
+def _split(twins: Twins) -> Finding:
     """Separation above 0.75 in every network, clearly if at least 0.9."""
-    claim, expected = (
-        "activations at the end of a block score above those inside",
-        f"separation at least {CLEAR}",
-    )
-    if reason := _lacks(found):
-        return untried(claim, expected, reason)
-    shares = [separation(one) for one in found.values()]
-    return relation(
-        claim, expected, _listed(shares), true=min(shares) > NONE, clear=min(shares) >= CLEAR
-    )
+    shares, told = _separations(twins.residual)
+    return told, min(shares) > NONE, min(shares) >= CLEAR
 
 
-def _not_split(found: Mapping[str, Signature]) -> Check:
+@claim("in plain networks they do not", f"separation at most {NONE}", "plain")
+def _not_split(twins: Twins) -> Finding:
     """Separation at most 0.75 in every network."""
-    claim, expected = "in plain networks they do not", f"separation at most {NONE}"
-    if reason := _lacks(found):
-        return untried(claim, expected, reason)
-    shares = [separation(one) for one in found.values()]
-    return relation(claim, expected, _listed(shares), true=max(shares) <= NONE)
-
-
-def _listed(shares: Sequence[float]) -> str:
-    return ", ".join(f"{share:.2f}" for share in shares)
+    shares, told = _separations(twins.plain)
+    return told, max(shares) <= NONE
 
 
 def _wider(twins: Twins) -> Check:
-    """The standard deviation of a residual network is larger than that of its twin, in every pair."""
-    claim, expected = "the scores of residual networks spread wider", f"in {len(twins.plain)} pairs"
-    if reason := _lacks(twins.residual) or _lacks(twins.plain):
-        return untried(claim, "in every pair", reason)
+    """The standard deviation of a residual network is larger than its twin's, in every pair."""
+    text, count = "the scores of residual networks spread wider", len(twins.plain)
+    if reason := twins.lacks("residual", "plain"):
+        return conclude(text, "in every pair", reason)
     pairs = zip(twins.residual.values(), twins.plain.values(), strict=True)
     wider = [known(one).std() > known(other).std() for one, other in pairs]
-    return relation(claim, expected, f"{sum(wider)}", true=all(wider))
+    return conclude(text, f"in {count} pairs", (f"{sum(wider)}", all(wider)))
 
 
-def _modes(claim: str, wanted: int, found: Mapping[str, Signature]) -> Check:
+def _modes(twins: Twins, kind: str, wanted: int) -> Check:
     """More than half of the networks have so many modes, clearly if all do."""
-    if reason := _lacks(found):
-        return untried(claim, f"{wanted} in each", reason)
-    curves = [densities([one]).curves[0] for one in found.values()]
+    told = f"{kind} networks have {('', 'one mode', 'two modes')[wanted]}", f"{wanted} in each"
+    if reason := twins.lacks(kind):
+        return conclude(*told, reason)
+    curves = [densities([one]).curves[0] for one in getattr(twins, kind).values()]
     counts, peaks = ([len(modes(curve, deep)) for curve in curves] for deep in (DEEP, 0.0))
-    right = counts.count(wanted)
-    obtained = (
-        f"in {right} of {len(counts)}: {', '.join(map(str, counts))}; all peaks "
-        f"{', '.join(map(str, peaks))}"
-    )
-    return relation(
-        claim,
-        f"{wanted} in each",
-        obtained,
-        true=2 * right > len(counts),
-        clear=right == len(counts),
-    )
+    right, of = counts.count(wanted), len(counts)
+    listed, all_peaks = (", ".join(map(str, numbers)) for numbers in (counts, peaks))
+    obtained = f"in {right} of {of}: {listed}; all peaks {all_peaks}"
+    return conclude(*told, (obtained, 2 * right > of, right == of))
 
 
 def draw(twins: Twins) -> dict[str, Drawn]:
-    """Draw the first residual network and its plain twin, as the paper does, and the deepest ones;
-    nothing without scores.
-    """
-    scored = [
-        [one for one in found.values() if _is_scored(one)]
-        for found in (twins.residual, twins.plain)
-    ]
+    """Draw the first residual network and its plain twin, as the paper does, and the deepest."""
+    both = twins.residual, twins.plain
+    scored = [[one for one in found.values() if _is_scored(one)] for found in both]
     kinds = [found for found in scored if found]
     if not kinds:
         return {}
@@ -174,27 +141,29 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
             ALL: _draw_whole(right, one),
             "densities": draw_densities(parts_of(one, places, (INSIDE, END)), right).table,
         }
-        table += [
-            {"panel": f"{one.name}, {name}", **row} for name, some in drawn.items() for row in some
-        ]
+        table += [{"panel": f"{one.name}, {name}", **row} for name in drawn for row in drawn[name]]
     for axes in rows[:-1].ravel():
         axes.set_xlabel("")
     handles, labels = rows[0, 0].get_legend_handles_labels()
     (whole,) = (line for line in rows[0, 1].lines if line.get_label() == ALL)
     add_legend(figure, [*handles, whole], [*labels, ALL])
-    return Drawn(figure, tuple(rows.ravel()), table)
+    return finished(rows.ravel(), table)
 
 
 def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
-    """Draw the density of all scores, whose modes are counted."""
+    """Draw the density of all scores, under the separation of the two places."""
     (curve,) = densities([one]).curves
     axes.plot(curve.grid, curve.values, color="black", linewidth=1.6, zorder=3, label=ALL)
-    count = len(modes(curve))
-    axes.set_title(f"{count} mode{'s' * (count != 1)} in all")
-    return [
-        {"score": score, "density": value}
-        for score, value in zip(curve.grid.tolist(), curve.values.tolist(), strict=True)
-    ]
+    axes.set_title(f"separation {separation(one):.2f}")
+    points = zip(curve.grid.tolist(), curve.values.tolist(), strict=True)
+    return [{"score": score, "density": value} for score, value in points]
 
 
-ITEM = Item(measure=measure, judge=judge, draw=draw)
+ITEM = Item(
+    measure,
+    judge_by(
+        *(_split, _not_split, _wider),
+        *(partial(_modes, kind=kind, wanted=n) for kind, n in (("residual", 2), ("plain", 1))),
+    ),
+    draw,
+)

@@ -1,36 +1,26 @@
-"""Figure 8: the scores of nine activation functions over the range of their inputs.
-
-Normal inputs of 1000 samples and 300 channels for 20 means from -20 to 20 and the standard
-deviations 2, 1, 0.5, 0.25, 0.1 and 0.01, each given to all functions; unbiased covariance, eps =
-1e-6. A box shows the scores of one mean over the deviations. The baseline is the score of an input
-that is uniform on [-20, 20], a law that the paper leaves open.
-
-Where the variance of the output is below eps the published code replaces the affine map by 0, and
-reports 1 for a constant output. The paper's boxes contain such scores; `fig8-guard` draws them,
-`fig8` leaves them out.
-"""
+"""Figure 8: the scores of nine activation functions over the range of their inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from sigmascope.figures import Drawn
-from sigmascope.measure.affinity import affinity
+from sigmascope.measure.affinity import AffinityOptions, affinity
+from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.ranges import draw_ranges
-from sigmascope_papers.item import Check, Item, agrees, relation
-from sigmascope_papers.nonlinearity.cases import Array
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.item import Check, Finding, Item, agrees, claim, conclude, judge_by
+from sigmascope_papers.setting import PUBLISHED
 
-__all__ = ["FUNCTIONS", "ITEM", "Ranges", "measure_ranges"]
+__all__ = ["DEVIATIONS", "FUNCTIONS", "ITEM", "MEANS", "Ranges", "measure_ranges"]
 
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Sigmoid": torch.sigmoid,
     "ReLU": F.relu,
     "GELU": F.gelu,
@@ -69,14 +59,8 @@ class Ranges:
     def true_scores(self) -> dict[str, Array]:
         """Return the scores, and NaN where there is none."""
         return {
-            name: np.where(self.guarded[name], np.nan, scores)
-            for name, scores in self.scores.items()
+            name: np.where(self.guarded[name], np.nan, self.scores[name]) for name in self.scores
         }
-
-
-def measure(setting: Setting) -> Ranges:
-    """Return the scores of all functions."""
-    return measure_ranges(MEANS)
 
 
 def measure_ranges(
@@ -85,176 +69,128 @@ def measure_ranges(
     *,
     samples: int = 1000,
     channels: int = 300,
-    seed: int = 0,
 ) -> Ranges:
     """Score every function on inputs of every mean and deviation."""
-    generator = np.random.default_rng(seed)
+    generator, size = np.random.default_rng(0), (samples, channels)
     found = np.empty((len(means), len(deviations), len(FUNCTIONS), 2))
-    for place in np.ndindex(found.shape[:2]):
-        x = generator.normal(means[place[0]], deviations[place[1]], size=(samples, channels))
-        found[place] = _scores(x)
-    baseline = _scores(generator.uniform(means[0], means[-1], size=(samples, channels)))
-    names = list(FUNCTIONS)
+    for mean, deviation in np.ndindex(found.shape[:2]):
+        x = generator.normal(means[mean], deviations[deviation], size=size)
+        found[mean, deviation] = _scores(x)
+    baseline = _scores(generator.uniform(means[0], means[-1], size=size))
     return Ranges(
         means,
-        {name: found[:, :, k, 0] for k, name in enumerate(names)},
-        {name: found[:, :, k, 1] > 0 for k, name in enumerate(names)},
-        {name: baseline[k][0] for k, name in enumerate(names)},
+        {name: found[:, :, k, 0] for k, name in enumerate(FUNCTIONS)},
+        {name: found[:, :, k, 1] > 0 for k, name in enumerate(FUNCTIONS)},
+        {name: baseline[k][0] for k, name in enumerate(FUNCTIONS)},
     )
 
 
 def _scores(x: Array) -> list[tuple[float, float]]:
     """Return for every function the score as published, and whether it is the guard's."""
     tensor = torch.from_numpy(x)
-    found = [
-        affinity(tensor, act(tensor), covariance="unbiased", degenerate="released")
-        for act in FUNCTIONS.values()
-    ]
+    options: AffinityOptions = {"covariance": "unbiased", "degenerate": PUBLISHED}
+    found = [affinity(tensor, act(tensor), **options) for act in FUNCTIONS.values()]
     return [(float(one), float(one.degenerate)) for one in found]
 
 
-def judge(ranges: Ranges) -> list[Check]:
-    """What the paper reads off the figure, and what float64 must give where its float32 did not.
-
-    Sizes: "close to 0" is below 0.1 and "not close" above 0.2; a function is non-linear at a mean
-        where the median is below
-    0.95; "on average" is over all means and deviations; ± 0.02 for what differs by its draw alone.
-    """
-    return [
-        _affine_side(ranges),
-        *_symmetric(ranges),
-        agrees(
-            "baseline of ReLU, closed form",
-            BASELINE,
-            ranges.baselines["ReLU"],
-            tolerance=0.05,
-            digits=3,
-        ),
-        *_lowest(ranges),
-        *_compared(
-            ranges,
-            "Sigmoid and GELU are non-linear in a wider range than ReLU",
-            ("Sigmoid", "GELU", "ReLU"),
-            _wider,
-        ),
-        *_compared(
-            ranges,
-            "SiLU and Hardswish are less affine than ReLU",
-            ("SiLU", "Hardswish", "ReLU"),
-            _lower,
-        ),
-        *_compared(
-            ranges,
-            "ReLU and ReLU6 are less affine than LeakyReLU",
-            ("ReLU", "ReLU6", "LeakyReLU"),
-            _lower,
-        ),
-    ]
-
-
-def _lowest(ranges: Ranges) -> list[Check]:
-    """Compare how far down the functions go."""
-    lowest = {name: float(np.nanmin(scores)) for name, scores in ranges.true_scores().items()}
-    return [
-        relation(
-            "ReLU and GELU come close to 0, Sigmoid does not",
-            "below 0.1, below 0.1, above 0.2",
-            f"{lowest['ReLU']:.3f}, {lowest['GELU']:.3f}, {lowest['Sigmoid']:.3f}",
-            true=max(lowest["ReLU"], lowest["GELU"]) < 0.1 < lowest["Sigmoid"],
-            clear=lowest["Sigmoid"] > 0.2,
-        ),
-        relation(
-            "Tanh goes much lower than Sigmoid",
-            "less than half",
-            f"{lowest['Tanh']:.3f} against {lowest['Sigmoid']:.3f}",
-            true=lowest["Tanh"] < lowest["Sigmoid"],
-            clear=lowest["Tanh"] < lowest["Sigmoid"] / 2,
-        ),
-    ]
-
-
-def _affine_side(ranges: Ranges) -> Check:
+@claim("ReLU on positive inputs, in float64", "1 (the published float32 goes down to 0.713)")
+def _affine_side(ranges: Ranges) -> Finding:
     """Right of 13, where ReLU is the identity on all inputs, its scores are 1."""
     least = float(ranges.scores["ReLU"][ranges.means > 13].min())
-    expected = "1 (the published float32 goes down to 0.713)"
-    return relation(
-        "ReLU on positive inputs, in float64",
-        expected,
-        f"{least:.8f} at least",
-        true=least > 1 - 1e-9,
-    )
+    return f"{least:.8f} at least", least > 1 - 1e-9
 
 
-def _symmetric(ranges: Ranges) -> list[Check]:
-    """Sigmoid, odd up to a constant, has the same medians at m and -m, and at 7.37 the known one."""
+@claim("Sigmoid is symmetric, in float64", "medians at m and −m within 0.02")
+def _symmetric(ranges: Ranges) -> Finding:
+    """Sigmoid, odd up to a constant, has the same medians at m and -m; draws differ by 0.02."""
     medians = np.median(ranges.scores["Sigmoid"], axis=1)
     gap = float(np.abs(medians - medians[::-1]).max())
-    expected = "medians at m and −m within 0.02"
-    nearest = int(np.abs(ranges.means - 7.37).argmin())
-    claim = "Sigmoid, median at mean 7.37 (published float32: 0.750)"
-    return [
-        relation(
-            "Sigmoid is symmetric, in float64",
-            expected,
-            f"{gap:.4f} apart at most",
-            true=gap <= 0.02,
-        ),
-        agrees(claim, SIGMOID, float(medians[nearest]), tolerance=0.02, digits=3),
-    ]
+    return f"{gap:.4f} apart at most", gap <= 0.02
 
 
-def _compared(
-    ranges: Ranges,
-    claim: str,
-    names: Sequence[str],
-    judged: Callable[[str, dict[str, Array]], Check],
-) -> list[Check]:
-    """Compare two functions with a third, as published, and again where all three have a score: the
-    guard's are none.
-    """
-    published = {name: ranges.scores[name] for name in names}
+def _known_median(ranges: Ranges) -> Check:
+    """The median of Sigmoid at 7.37 is the known one to 0.02."""
+    median = float(np.median(ranges.scores["Sigmoid"][np.abs(ranges.means - 7.37).argmin()]))
+    text = "Sigmoid, median at mean 7.37 (published float32: 0.750)"
+    return agrees(text, SIGMOID, median, tolerance=0.02, digits=3)
+
+
+def _known_baseline(ranges: Ranges) -> Check:
+    """The baseline of ReLU is that of the closed form to 0.05."""
+    baseline = ranges.baselines["ReLU"]
+    return agrees("baseline of ReLU, closed form", BASELINE, baseline, tolerance=0.05, digits=3)
+
+
+def _lowest(ranges: Ranges, *names: str) -> list[float]:
+    true = ranges.true_scores()
+    return [float(np.nanmin(true[name])) for name in names]
+
+
+@claim("ReLU and GELU come close to 0, Sigmoid does not", "below 0.1, below 0.1, above 0.2")
+def _close_to_0(ranges: Ranges) -> Finding:
+    """ "Close" is below 0.1, and "not close" above that; clearly if above 0.2."""
+    relu, gelu, sigmoid = _lowest(ranges, "ReLU", "GELU", "Sigmoid")
+    told = f"{relu:.3f}, {gelu:.3f}, {sigmoid:.3f}"
+    return told, max(relu, gelu) < 0.1 < sigmoid, sigmoid > 0.2
+
+
+@claim("Tanh goes much lower than Sigmoid", "less than half")
+def _tanh_is_lower(ranges: Ranges) -> Finding:
+    """Its least score is lower; clearly if less than half."""
+    tanh, sigmoid = _lowest(ranges, "Tanh", "Sigmoid")
+    return f"{tanh:.3f} against {sigmoid:.3f}", tanh < sigmoid, tanh < sigmoid / 2
+
+
+def _selected(ranges: Ranges, names: Sequence[str], guard: bool) -> tuple[dict[str, Array], str]:
+    """Return scores as published, or only where all have one, and words for this."""
+    if guard:
+        return {name: ranges.scores[name] for name in names}, "the guard's scores counted"
     known = ~np.logical_or.reduce([ranges.guarded[name] for name in names])
-    own = {name: np.where(known, scores, np.nan) for name, scores in published.items()}
-    return [
-        judged(f"{claim}, the guard's scores counted", published),
-        judged(f"{claim}, where all three have a score", own),
+    found = {name: np.where(known, ranges.scores[name], np.nan) for name in names}
+    return found, "where all three have a score"
+
+
+def _wider(ranges: Ranges, names: Sequence[str], guard: bool) -> Check:
+    """The first two have a median below 0.95 at more means than the third; clearly if by 2."""
+    scores, words = _selected(ranges, names, guard)
+    medians = [
+        [np.median(row[np.isfinite(row)]) for row in own if np.isfinite(row).any()]
+        for own in scores.values()
     ]
+    one, two, third = (sum(median < 0.95 for median in own) for own in medians)
+    text = f"{names[0]} and {names[1]} are non-linear in a wider range than {names[2]}, {words}"
+    obtained = f"{one} and {two} of {len(medians[0])} means, {names[2]} {third}"
+    finding = obtained, min(one, two) > third, min(one, two) > third + 1
+    return conclude(text, "more means, by 2 or more", finding)
 
 
-def _wider(claim: str, scores: dict[str, Array]) -> Check:
-    """Judge whether the first two are non-linear at more means than the third, clearly if by 2."""
-    medians = {
-        name: [np.median(row[np.isfinite(row)]) for row in own if np.isfinite(row).any()]
-        for name, own in scores.items()
-    }
-    (one, two, third), names = (
-        (sum(median < 0.95 for median in own) for own in medians.values()),
-        list(scores),
-    )
-    return relation(
-        claim,
-        "more means, by 2 or more",
-        f"{one} and {two} of {len(medians[names[0]])} means, {names[2]} {third}",
-        true=bool(min(one, two) > third),
-        clear=bool(min(one, two) > third + 1),
-    )
-
-
-def _lower(claim: str, scores: dict[str, Array]) -> Check:
-    """Judge whether the first two are below the third on average, clearly if by 0.01."""
+def _lower(ranges: Ranges, names: Sequence[str], guard: bool) -> Check:
+    """The first two are below the third on average over all inputs; clearly if by 0.01."""
+    scores, words = _selected(ranges, names, guard)
     average = {name: float(own[np.isfinite(own)].mean()) for name, own in scores.items()}
     *lower, higher = average.values()
-    obtained = ", ".join(f"{name} {mean:.3f}" for name, mean in average.items())
     gap = higher - max(lower)
-    return relation(claim, "lower on average, by 0.01", obtained, true=gap > 0, clear=gap >= 0.01)
+    text = f"{names[0]} and {names[1]} are less affine than {names[2]}, {words}"
+    obtained = ", ".join(f"{name} {mean:.3f}" for name, mean in average.items())
+    return conclude(text, "lower on average, by 0.01", (obtained, gap > 0, gap >= 0.01))
 
 
 def draw(ranges: Ranges) -> dict[str, Drawn]:
     """Draw the boxes without the scores of the guard, and with them as in the paper."""
-    return {
-        "": draw_ranges(ranges.means, ranges.true_scores(), ranges.baselines),
-        "guard": draw_ranges(ranges.means, ranges.scores, ranges.baselines),
-    }
+    parts = {"": ranges.true_scores(), "guard": ranges.scores}
+    return {part: draw_ranges(ranges.means, own, ranges.baselines) for part, own in parts.items()}
 
 
-ITEM = Item(measure=measure, judge=judge, draw=draw)
+COMPARED = (
+    (_wider, ("Sigmoid", "GELU", "ReLU")),
+    (_lower, ("SiLU", "Hardswish", "ReLU")),
+    (_lower, ("ReLU", "ReLU6", "LeakyReLU")),
+)
+ITEM = Item(
+    lambda setting: measure_ranges(MEANS),
+    judge_by(
+        *(_affine_side, _symmetric, _known_median, _known_baseline, _close_to_0, _tanh_is_lower),
+        *(partial(rule, names=n, guard=guard) for rule, n in COMPARED for guard in (True, False)),
+    ),
+    draw,
+)

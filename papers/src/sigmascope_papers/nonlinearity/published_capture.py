@@ -1,8 +1,7 @@
 """What the hook of the published code makes of a network, emulated.
 
-The hook runs before an activation and calls it. Where the activation overwrites its input, the
-network then goes on with what is already activated; this is harmless for ReLU, which is idempotent,
-and not for SiLU.
+The hook runs before an activation and calls it. If the activation overwrites its input, the network
+then continues with what is already activated; this is harmless for ReLU, but not for SiLU.
 """
 
 from __future__ import annotations
@@ -15,25 +14,18 @@ from torch import Tensor, nn
 
 from sigmascope.measure.signature import Signature
 
-__all__ = ["Twice", "acting_twice", "first_calls"]
+__all__ = ["NOT_IDEMPOTENT", "Twice", "acting_twice", "first_calls"]
 
-# Activations that may overwrite their input, and that act differently on what they have already
-# acted on.
-NOT_IDEMPOTENT = (
-    nn.SiLU,
-    nn.Hardswish,
-    nn.Mish,
-    nn.ELU,
-    nn.CELU,
-    nn.SELU,
-    nn.LeakyReLU,
-    nn.RReLU,
-    nn.Hardsigmoid,
-)
+# Activations that may overwrite their input, and act differently on what they have acted on.
+NOT_IDEMPOTENT = (nn.SiLU, nn.Hardswish, nn.Mish, nn.ELU, nn.CELU, nn.SELU, nn.LeakyReLU)
+NOT_IDEMPOTENT += (nn.RReLU, nn.Hardsigmoid)
+ENDING = ".once"
+NOTE = "activations that overwrite their input act twice, as under the published capture; "
+NOTE += "first calls only"
 
 
 class Twice(nn.Module):
-    """An activation that acts, and acts again on what it has made."""
+    """An activation that is applied to its own output."""
 
     def __init__(self, once: nn.Module) -> None:
         super().__init__()
@@ -46,9 +38,7 @@ class Twice(nn.Module):
 
 
 def acting_twice(network: nn.Module) -> nn.Module:
-    """Return a copy of a network as the published hook makes it: what overwrites its input and is
-    not idempotent acts twice.
-    """
+    """Return a copy in which what overwrites its input, and is not idempotent, acts twice."""
     changed = copy.deepcopy(network)
     for parent in list(changed.modules()):
         for name, child in list(parent.named_children()):
@@ -58,27 +48,17 @@ def acting_twice(network: nn.Module) -> nn.Module:
 
 
 def first_calls(found: Signature) -> Signature:
-    """Return a signature of what `acting_twice` made, without the second calls, and with the paths
-    of the network itself.
-    """
-    ending = ".once"
+    """Return a signature of `acting_twice` without the second calls, by the network's own paths."""
     sites = [
-        replace(site, path=site.path.removesuffix(ending), call=site.call // 2)
-        if site.path.endswith(ending)
+        replace(site, path=site.path.removesuffix(ENDING), call=site.call // 2)
+        if site.path.endswith(ENDING)
         else site
         for site in found.sites
-        if not (site.path.endswith(ending) and site.call % 2)
+        if not (site.path.endswith(ENDING) and site.call % 2)
     ]
+    seen, notes = len(sites) + len(found.coverage.skipped), (*found.coverage.notes, NOTE)
     scored = sum(bool(np.isfinite(site.score)) for site in sites)
-    told = (
-        "activations that overwrite their input act twice, as under the published capture; first "
-        "calls only"
+    counts = {"seen": seen, "scored": scored, "failed": len(sites) - scored}
+    return replace(
+        found, sites=tuple(sites), coverage=replace(found.coverage, **counts, notes=notes)
     )
-    coverage = replace(
-        found.coverage,
-        seen=len(sites) + len(found.coverage.skipped),
-        scored=scored,
-        failed=len(sites) - scored,
-        notes=(*found.coverage.notes, told),
-    )
-    return replace(found, sites=tuple(sites), coverage=coverage)

@@ -1,23 +1,35 @@
-"""One architecture under different trainings, which Table 3 and Figures 19 and 20 are about.
-
-The paper has 17 checkpoints of ResNet-50: supervised, contrastive with prototypes, contrastive with
-relations. Here it is ResNet-20 on CIFAR-10: supervised with and without augmentation; perturbed, by
-wrong labels or by adversarial examples; and self-supervised, by telling rotations apart or by
-contrasting views. The last ones have never seen a class.
-"""
+"""Figures 19 and 20 and Table 3: one architecture under different trainings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from sigmascope.choices import Normalize
 from sigmascope.compare.distances import Distances, distances
+from sigmascope.figures import Drawn, draw_distances, draw_tree, new_figure, styled
+from sigmascope.figures.drawn import finished
+from sigmascope.figures.style import PAGE, SMALL, add_legend, look
 from sigmascope.measure.signature import Signature
-from sigmascope_papers.nonlinearity.cases import Array
+from sigmascope_papers.chance import (
+    SAME,
+    Array,
+    Labels,
+    adjusted_rand,
+    group_gap,
+    neighbor_share,
+    numbered,
+    p_value,
+    shuffles,
+)
+from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.nonlinearity.published import TABLE_3
 from sigmascope_papers.setting import Setting
 
-__all__ = ["KINDS", "Trainings", "measure_trainings"]
+__all__ = ["ITEMS", "KINDS", "Criteria", "Trainings", "averages", "groupings"]
 
 KINDS: dict[str, str] = {
     "resnet20": "supervised",
@@ -29,6 +41,14 @@ KINDS: dict[str, str] = {
 }
 """Training -> its kind."""
 SEEDS = {"resnet20": (0, 1, 2, 3)}
+# By the usual words for the adjusted Rand index, 0.8 and more is good agreement.
+GOOD, LEVEL = 0.8, 0.05
+# The share of pairs: one distance between trainings, one to another architecture.
+NEARLY_ALL, MORE_OFTEN = 0.95, 0.75
+TITLES = {"score": "affinity score", "cka": "CKA"}
+TITLES |= {key: key for key in ("norm", "sparsity", "entropy")}
+CLEAR = 1.25  # the std of 14 networks is itself uncertain by a fifth
+FEWEST = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,35 +71,233 @@ class Trainings:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of training, by name."""
-        return {
-            one.name: KINDS[training]
-            for one, training in zip(self.trained, self.trainings, strict=True)
-        }
+        rows = zip(self.trained, self.trainings, strict=True)
+        return {one.name: KINDS[training] for one, training in rows}
 
     def distances(self) -> Distances:
         """Return the distances between the trainings."""
         return distances(self.trained)
 
     def averaged(self) -> tuple[list[str], Array]:
-        """Return the trainings, and their distances (t, t) averaged over pairs of seeds; on the
-        diagonal those of two seeds.
-        """
+        """Return the trainings, and their distances (t, t) averaged over pairs of seeds."""
         matrix, labels = self.distances().matrix, np.array(self.trainings)
         names = list(dict.fromkeys(self.trainings))
         off = ~np.eye(len(labels), dtype=bool)
-        means = [
-            [float(matrix[off & np.outer(labels == a, labels == b)].mean()) for b in names]
-            for a in names
-        ]
-        return names, np.array(means)
+        pairs = [[off & np.outer(labels == a, labels == b) for b in names] for a in names]
+        return names, np.array([[float(matrix[pair].mean()) for pair in row] for row in pairs])
+
+    def cut(self, count: int) -> Labels:
+        """Return the groups of the tree of all networks, cut into so many."""
+        return np.array(self.distances().cluster().groups(count), dtype=np.int64)
 
 
-def measure_trainings(setting: Setting) -> Trainings:
+def measure(setting: Setting) -> Trainings:
     """Read or measure the signatures."""
     names = [f"{training}:{seed}" for training in KINDS for seed in SEEDS.get(training, (0, 1))]
-    trained = setting.runs(names)
     groups = setting.cast.groups()
     others = [name for name in setting.cast.leads if groups[name] != "ResNets"]
-    return Trainings(
-        *(tuple(run.signature for run in runs) for runs in (trained, setting.runs(others)))
+    both = setting.runs(names), setting.runs(others)
+    return Trainings(*(tuple(run.signature for run in runs) for runs in both))
+
+
+def groupings(labels: Labels) -> list[Labels]:
+    """Return all ways to group things into groups of these sizes, the given one first."""
+    orders = (labels[order] for order in shuffles(len(labels)))
+    ways = dict.fromkeys(tuple(numbered(list(map(str, order))).tolist()) for order in orders)
+    return [np.array(way, dtype=np.int64) for way in ways]
+
+
+def _as_good(values: Array) -> int:
+    """Return how many values are as large as the first one."""
+    return int((values >= values[0] - SAME).sum())
+
+
+def _kinds(found: Trainings) -> Check:
+    """The kinds are tighter than the average grouping of trainings; clearly if tightest of all."""
+    names, matrix = found.averaged()
+    labels = numbered([KINDS[name] for name in names])
+    gaps = np.array([group_gap(matrix, way) for way in groupings(labels)])
+    tight, count, same = _as_good(gaps), len(gaps), labels[:, None] == labels
+    within = matrix[same & ~np.eye(len(names), dtype=bool)].mean()
+    between = matrix[~same].mean()
+    told = "trainings of one kind are nearest to each other", f"the tightest of {count} groupings"
+    obtained = f"{tight} of {count} as tight; {within:.3f} within kinds, {between:.3f} between"
+    return conclude(*told, (obtained, within < between, tight == 1))
+
+
+def _cut_into_kinds(found: Trainings) -> Check:
+    """They agree with the tree better than the median grouping; clearly if best, and by 0.8."""
+    trainings = numbered(found.trainings)
+    labels = numbered([KINDS[name] for name in dict.fromkeys(found.trainings)])
+    groups = int(labels.max()) + 1
+    cut, ways = found.cut(groups), groupings(labels)
+    agreements = np.array([adjusted_rand(way[trainings], cut) for way in ways])
+    good, own, typical = _as_good(agreements), agreements[0], float(np.median(agreements))
+    told = (
+        f"the tree, cut into {groups}, has the kinds",
+        f"adjusted Rand index {GOOD} or more, the best of {len(ways)} groupings",
     )
+    obtained = f"{own:.2f}; {good} of {len(ways)} as good, median {typical:.2f}"
+    return conclude(*told, (obtained, own > typical + SAME, own >= GOOD and good == 1))
+
+
+def _cut_into_trainings(found: Trainings) -> Check:
+    """They agree with the tree better than 95 % of the orders of networks; clearly if by 0.8."""
+    labels = numbered(found.trainings)
+    groups = int(labels.max()) + 1
+    cut = found.cut(groups)
+    own = adjusted_rand(labels, cut)
+    p = p_value(lambda shuffled: adjusted_rand(shuffled, cut), labels)
+    told = f"the tree, cut into {groups}, has the trainings", f"adjusted Rand index {GOOD} or more"
+    return conclude(*told, (f"{own:.2f}, p = {p:.4f}", own > 0 and p < LEVEL, own >= GOOD))
+
+
+def _nearer(found: Trainings, text: str, normalize: Normalize | None) -> Check:
+    """Distances between trainings are smaller in 95 % of pairs; weakly in 75 %."""
+    expected = f"smaller in {NEARLY_ALL:.0%} of pairs"
+    if not found.others:
+        return conclude(text, expected, "there is no network of another group")
+    count = len(found.trained)
+    matrix = distances([*found.trained, *found.others], normalize=normalize).matrix
+    own, other = matrix[:count, :count][np.triu_indices(count, 1)], matrix[:count, count:].ravel()
+    share = float((own[:, None] < other).mean())
+    obtained = f"{share:.1%}; medians {np.median(own):.3f} and {np.median(other):.3f}, "
+    obtained += f"largest own {own.max():.3f}"
+    return conclude(text, expected, (obtained, share >= MORE_OFTEN, share >= NEARLY_ALL))
+
+
+@claim("the nearest neighbor of a network has the same training", "more than half of them")
+def _neighbors(found: Trainings) -> Finding:
+    """More often than in 95 % of the orders of the names; clearly if for more than half."""
+    matrix, labels = found.distances().matrix, numbered(found.trainings)
+    share = neighbor_share(matrix, labels)
+    p = p_value(lambda shuffled: neighbor_share(matrix, shuffled), labels)
+    return f"{share:.0%}, p = {p:.4f}", p < LEVEL, share > 0.5
+
+
+def draw_trainings(found: Trainings) -> dict[str, Drawn]:
+    """Draw the tree, with the kind of each network."""
+    return {"": draw_tree(found.distances().cluster(), families=found.kinds)}
+
+
+def draw_architectures(found: Trainings) -> dict[str, Drawn]:
+    """Draw the distances between the trainings, and with the other architectures."""
+    parts = {"": found.trained} | ({"others": found.trained + found.others} if found.others else {})
+    return {part: draw_distances(distances(some)) for part, some in parts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Criteria:
+    """Averages over activations.
+
+    Attributes:
+        names: of the k trainings.
+        kinds: the kind of each.
+        trained: criterion -> (k,).
+        others: criterion -> (m,), of other architectures.
+        batches: (k, b), the score batch by batch.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    trained: dict[str, Array]
+    others: dict[str, Array]
+    batches: Array
+
+
+def averages(signatures: Sequence[Signature]) -> dict[str, Array]:
+    """Return for each criterion its mean over the activations of each network that have it."""
+    return {key: np.array([_average(one, key) for one in signatures]) for key in TABLE_3}
+
+
+def _average(signature: Signature, key: str) -> float:
+    sites = signature.sites
+    row = [one.score if key == "score" else one.metrics.get(key, np.nan) for one in sites]
+    known = [value for value in row if np.isfinite(value)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def measure_criteria(setting: Setting) -> Criteria:
+    """Average the criteria over the activations of every network."""
+    found = measure(setting)
+    names, kinds = tuple(found.kinds), tuple(found.kinds.values())
+    batches = [np.mean([site.scores for site in one.sites], axis=0) for one in found.trained]
+    return Criteria(
+        names, kinds, averages(found.trained), averages(found.others), np.array(batches)
+    )
+
+
+def judge_criteria(found: Criteria) -> list[Check]:
+    """The score has the lowest std; clearly if all others are larger by a quarter."""
+    std = {key: float(values.std()) for key, values in found.trained.items()}
+    mean = {key: float(values.mean()) for key, values in found.trained.items()}
+    absolute = ", ".join(f"{TITLES[key]} {mean[key]:.3g} ± {std[key]:.2g}" for key in TABLE_3)
+    absolute += f"; score {mean['score']:.3f} ± {float(found.batches.std()):.3f} over batches too"
+    paper = ", ".join(f"{TITLES[key]} {m:g} ± {s:g}" for key, (m, s) in TABLE_3.items())
+    relative = {key: std[key] / abs(mean[key]) for key in std}
+    checks = [
+        _lowest("the score has the lowest std over trainings", paper, std, absolute),
+        _lowest("ours: the lowest std relative to the mean", "lowest", relative),
+    ]
+    text = "ours: the lowest std relative to that between architectures"
+    if (count := len(found.others["score"])) < FEWEST:
+        few = f"{count} other architectures; {FEWEST} are needed"
+        return [*checks, conclude(text, "lowest", few)]
+    beside = {key: std[key] / float(found.others[key].std()) for key in std}
+    return [*checks, _lowest(text, "lowest", beside)]
+
+
+def _lowest(text: str, expected: str, spreads: Mapping[str, float], obtained: str = "") -> Check:
+    others = min(value for key, value in spreads.items() if key != "score")
+    told = obtained or ", ".join(f"{TITLES[key]} {value:.3f}" for key, value in spreads.items())
+    return conclude(
+        text, expected, (told, spreads["score"] < others, spreads["score"] * CLEAR <= others)
+    )
+
+
+@styled()
+def draw_criteria(found: Criteria) -> dict[str, Drawn]:
+    """Draw every network as a point for each criterion, with the mean over all."""
+    figure = new_figure(PAGE, 2.6)
+    panels = figure.subplots(1, len(TABLE_3))
+    # Side by side, so that points do not hide each other.
+    across = np.linspace(-0.35, 0.35, len(found.names))
+    for panel, (key, (paper_mean, paper_std)) in zip(panels, TABLE_3.items(), strict=True):
+        values = found.trained[key]
+        for number, kind in enumerate(dict.fromkeys(found.kinds)):
+            color, marker, _ = look(number)
+            own = [place for place, one in enumerate(found.kinds) if one == kind]
+            points = {"color": color, "markersize": 4, "markeredgewidth": 0, "label": kind}
+            panel.plot(across[own], values[own], marker, **points)
+        mean, std = float(values.mean()), float(values.std())
+        panel.axhspan(mean - std, mean + std, color="0.5", alpha=0.15, linewidth=0, zorder=0)
+        panel.axhline(mean, color="0.25", linewidth=0.8, zorder=1)
+        panel.set_title(TITLES[key])
+        told = f"{mean:.3g} ± {std:.2g}\npaper {paper_mean:g} ± {paper_std:g}"
+        panel.set_xlabel(told.replace("-", "−"), fontsize=SMALL)
+        panel.set(xticks=[], xlim=(-0.5, 0.5))
+        panel.margins(y=0.15)
+    add_legend(figure, *panels[0].get_legend_handles_labels())
+    values = {key: found.trained[key].tolist() for key in TABLE_3}
+    names = enumerate(zip(found.names, found.kinds, strict=True))
+    rows = [
+        {"network": name, "training": kind, **{key: values[key][place] for key in values}}
+        for place, (name, kind) in names
+    ]
+    return {"": finished(panels, rows)}
+
+
+SMALL_DISTANCES = "distances between trainings are small against those to other architectures"
+ITEMS = {
+    "fig19": Item(measure, judge_by(_kinds, _cut_into_kinds, _cut_into_trainings), draw_trainings),
+    "fig20": Item(
+        measure,
+        judge_by(
+            partial(_nearer, text=SMALL_DISTANCES, normalize=None),
+            partial(_nearer, text="the same, per step of the path", normalize="path"),
+            _neighbors,
+        ),
+        draw_architectures,
+    ),
+    "table3": Item(measure_criteria, judge_criteria, draw_criteria),
+}

@@ -1,53 +1,56 @@
-"""Stitches of Myrtle CNNs by the group of ReLU with several α, the best of which is chosen on
-held-out training data.
-
-Figure 13 shows what the chosen ones cost, and Figure 14 which α they have.
-"""
+"""Figures 13 and 14: stitches of Myrtle CNNs whose α is chosen by cross-validation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sigmascope.figures import Drawn, new_figure, styled
+from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.stitching.run import ALPHAS
+from sigmascope.stitching import ALPHAS
+from sigmascope_papers.item import Check, Item, relation, untried
+from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.plans import ALPHA
-from sigmascope_papers.symmetry.stitches import Plan, Stitches, stitches_of
-
-__all__ = ["FIXED", "LABELS", "Alphas", "alphas_of", "smaller"]
+from sigmascope_papers.symmetry.curves import draw_means
+from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
+from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
+from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
+from sigmascope_papers.symmetry.stitching_items import OTHERS, PAPER, below_ranks
 
 LABELS = tuple(ALPHA.tasks)
 """Of the stitches, in the order of `ALPHAS`."""
 FIXED = "α = 0.1"
-"""What the paper uses everywhere else."""
+"""The value that the paper uses everywhere else."""
+CHOSEN = "relu-group, α chosen"
+SIMILAR, SPREAD, SPAN = (1.0, 3.0), 0.5, (2.0, 5.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Alphas:
-    """Stitches that differ in α.
-
-    Attributes:
-        tried: all of them.
-    """
+    """Stitches that differ in α; the best one is chosen on held-out data."""
 
     tried: Stitches
 
     @property
+    def held_out(self) -> Matrix:
+        """(a, p, k), the accuracies on held-out data."""
+        return np.stack([self.tried.values("chosen_accuracy", label) for label in LABELS])
+
+    @property
     def chosen(self) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """(p, k), the number of the α with the best accuracy on held-out data; of equal ones the smallest."""
-        held_out = self._stacked("chosen_accuracy")
-        best: np.ndarray[Any, np.dtype[np.intp]] = np.where(
-            np.isnan(held_out), -np.inf, held_out
-        ).argmax(axis=0)
+        """(p, k), the number of the α that is best on held-out data; the first of ties."""
+        known = np.nan_to_num(self.held_out, nan=-np.inf)
+        best: np.ndarray[Any, np.dtype[np.intp]] = known.argmax(axis=0)
         return best
 
     @property
     def alphas(self) -> Matrix:
-        """(p, k), the chosen α; NaN where no stitch has an accuracy."""
-        known = np.isfinite(self._stacked("chosen_accuracy")).any(axis=0)
+        """(p, k), the chosen α; NaN if no stitch has an accuracy."""
+        known = np.isfinite(self.held_out).any(axis=0)
         return np.where(known, np.array(ALPHAS)[self.chosen], np.nan)
 
     @property
@@ -55,41 +58,114 @@ class Alphas:
         """(a, p, k), what all stitches cost on the test data."""
         return np.stack([self.tried.penalties(label) for label in LABELS])
 
-    def joined(self, families: Stitches, label: str) -> Stitches:
-        """Return the stitches of families with the chosen ones under a label.
-
-        Args:
-            families: of the same pairs at the same sites.
-            label: of the chosen ones.
-        """
+    def joined(self, families: Stitches) -> Stitches:
+        """Return stitches of the same pairs and sites with the chosen ones under `CHOSEN`."""
         pairs = []
         for one, tried, numbers in zip(families.pairs, self.tried.pairs, self.chosen, strict=True):
-            wanted = {
-                (site, LABELS[number])
-                for site, number in zip(self.tried.plan.layers, numbers, strict=True)
-            }
-            rows = [
-                replace(row, label=label)
-                for row in tried.stitches
-                if (row.site, row.label) in wanted
-            ]
+            wanted = dict(zip(self.tried.plan.layers, numbers, strict=True))
+            best = [row for row in tried.stitches if row.label == LABELS[wanted[row.site]]]
+            rows = [replace(row, label=CHOSEN) for row in best]
             pairs.append(replace(one, stitches=(*one.stitches, *rows)))
         return Stitches(families.plan, tuple(pairs))
 
-    def _stacked(self, field: str) -> Matrix:
-        return np.stack([self.tried.values(field, label) for label in LABELS])
+
+class CrossValidated(NamedTuple):
+    """The stitches of Figure 1 with the chosen ones under `CHOSEN`, and those of all α."""
+
+    families: Stitches
+    alphas: Alphas
 
 
-def alphas_of(setting: Setting) -> Alphas:
-    """Read or train the stitches of all α."""
-    return Alphas(stitches_of(setting, smaller(setting, ALPHA)))
+def _alphas(setting: Setting) -> Alphas:
+    return Alphas(stitches_of(setting, ALPHA))
 
 
-def smaller(setting: Setting, plan: Plan, labels: tuple[str, ...] = ()) -> Plan:
-    """Return a plan; to try the machinery, one with its last site alone and, if any are named,
-    fewer stitches.
-    """
-    if not setting.smoke:
-        return plan
-    tasks = {label: plan.tasks[label] for label in labels or plan.tasks}
-    return replace(plan, tasks=tasks, smoke_sites=tuple(plan.layers)[-1:])
+def _cross_validated(setting: Setting) -> CrossValidated:
+    families, alphas = stitches_of(setting, replace(MYRTLE, pairs=ALPHA.pairs)), _alphas(setting)
+    return CrossValidated(alphas.joined(families), alphas)
+
+
+def _judge_chosen(found: CrossValidated) -> list[Check]:
+    figure_1, fixed = found.families.penalties(GROUP), found.alphas.tried.penalties(FIXED)
+    same = "relu-group costs with a chosen α what it costs in Figure 1, with α = 0.1"
+    words = "it costs less than {} at layers {}, as in Figure 1"
+    return [
+        _similar(same, "very similar: ", found.families, figure_1),
+        _similar("ours: the same beside α = 0.1, trained alike", "", found.families, fixed),
+        *below_ranks(found.families, CHOSEN, words),
+    ]
+
+
+def _similar(claim: str, words: str, families: Stitches, other: Matrix) -> Check:
+    """Judge whether the mean penalties with a chosen α are near others at every layer."""
+    chosen = families.penalties(CHOSEN)
+    change = (chosen - other).mean(axis=0)
+    rows = zip(chosen.mean(axis=0), change, strict=True)
+    obtained = ", ".join(f"{mean:.1f} ({more:+.1f})" for mean, more in rows)
+    expected = f"{words}within {SIMILAR[0]:g} point at every layer"
+    return at_most(claim, expected, obtained, np.abs(change), SIMILAR)
+
+
+def _draw_chosen(found: CrossValidated) -> dict[str, Drawn]:
+    over = "activation; crosses: the paper's Figure 1"
+    return draw_penalties(
+        found.families, [*OTHERS, GROUP, CHOSEN], paper=PAPER["sym-fig1"], over=over
+    )
+
+
+def _judge_alphas(found: Alphas) -> list[Check]:
+    layers, span = found.tried.layers, np.ptp(found.penalties.mean(axis=1), axis=0)
+    claim = "the particular choice of α is not essential"
+    expected = f"mean penalties within {SPAN[0]:g} points over all α, at every layer"
+    obtained = ", ".join(f"{value:.1f} at {at}" for at, value in zip(layers, span, strict=True))
+    return [_varied(found.alphas, layers), at_most(claim, expected, obtained, span, SPAN)]
+
+
+def _varied(chosen: Matrix, layers: tuple[str, ...]) -> Check:
+    """Judge whether at least two values are chosen at every layer; clear if they spread enough."""
+    claim = "there is substantial variance in the chosen α, at all layers"
+    expected = f"a standard deviation of log₁₀ α of {SPREAD:g} or more"
+    if len(chosen) == 1:
+        rows = zip(layers, chosen[0], strict=True)
+        listed = ", ".join(f"{alpha:g} at {at}" for at, alpha in rows)
+        return untried(claim, expected, f"one pair has no variance; it chose {listed}")
+    values = [len(set(column[np.isfinite(column)].tolist())) for column in chosen.T]
+    spread = np.log10(chosen).std(axis=0)
+    told = zip(spread, layers, values, strict=True)
+    obtained = ", ".join(f"{one:.1f} at {at} ({count} values)" for one, at, count in told)
+    true = min(values) > 1 and np.isfinite(chosen).all()
+    return relation(claim, expected, obtained, true=true, clear=(spread >= SPREAD).all())
+
+
+@styled()
+def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
+    """Draw for each layer how often each α is chosen, and below it what each α costs."""
+    layers, chosen, penalties = found.tried.layers, found.alphas, found.penalties
+    figure = new_figure(PAGE, 3.3)
+    panels = figure.subplots(2, len(layers), sharex=True, sharey="row", squeeze=False)
+    places, names = np.arange(len(ALPHAS)), [f"{alpha:g}" for alpha in ALPHAS]
+    table: list[dict[str, Any]] = []
+    for number, layer in enumerate(layers):
+        upper, lower = panels[:, number]
+        counts = [int((chosen[:, number] == alpha).sum()) for alpha in ALPHAS]
+        upper.bar(places, counts, width=0.8, color=look(0).color)
+        drawn = draw_means(lower, places, penalties[:, :, number].T, look(1))
+        upper.set(title=f"activation {layer}", ylim=(0, len(chosen) + 0.4))
+        upper.set_yticks(range(len(chosen) + 1))
+        upper.grid(visible=False, axis="x")
+        lower.set(xlabel="α", xlim=(-0.6, len(places) - 0.4))
+        lower.set_xticks(places, names)
+        table += [
+            {"layer": layer, "alpha": a, "chosen": c, "mean": m, "std": d, "pairs": len(chosen)}
+            for a, c, (m, d) in zip(ALPHAS, counts, drawn, strict=True)
+        ]
+    panels[0, 0].set_ylabel("pairs that choose it")
+    panels[1, 0].set_ylabel("penalty, points (ours)")
+    panels[1, 0].set_ylim(bottom=min(0.0, panels[1, 0].get_ylim()[0]))
+    return {"": Drawn(figure, tuple(panels.ravel()), table)}
+
+
+ITEMS: Mapping[str, Item] = {
+    "sym-fig13": Item(measure=_cross_validated, judge=_judge_chosen, draw=_draw_chosen),
+    "sym-fig14": Item(measure=_alphas, judge=_judge_alphas, draw=_draw_alphas),
+}

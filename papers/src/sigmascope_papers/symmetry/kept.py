@@ -1,15 +1,12 @@
-"""Where the results of experiments are kept, and what an experiment runs on: networks of the zoo,
-and CIFAR-10.
-
-A folder of results looks the same in the zoo and where they are measured again: `zoo/stitches` and
-`OUT/stitches`.
-"""
+"""Stored results of the experiments, and what they run on: networks of the zoo and CIFAR-10."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import torch
 from torch import nn
@@ -19,80 +16,166 @@ from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
-from sigmascope.stitching.data import StitchData, read_data
+from sigmascope.measure.progress import progress_bar
+from sigmascope.stitching import StitchData, read_data
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 
-__all__ = [
-    "Kept",
-    "best_device",
-    "fastest",
-    "images_of",
-    "kept_place",
-    "machine_of",
-    "member",
-    "samples_of",
-]
-
 VERSION = 1
-SMOKE_IMAGES = 64
-"""Of a test of the machinery; as many more to train on."""
+SMOKE_IMAGES = 16
+"""Test images of a smoke run; it trains on as many others."""
+
+
+class Saved(Protocol):
+    """A result that can write itself to a file."""
+
+    def save(self, path: Path, /) -> object:
+        """Write a file."""
+
+
+Result = TypeVar("Result", bound=Saved)
+Row = TypeVar("Row")
 
 
 class Kept:
-    """A dataclass of results that is kept as one file of JSON; `kind` tells such files apart."""
+    """A dataclass of results stored as one JSON file; `kind` identifies such files."""
 
     kind: ClassVar[str]
 
-    def save(self, path: Path) -> None:
-        """Write a file, which replaces an older one at once or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def save(self, path: Path, /) -> None:
+        """Write a file; an older one is replaced as a whole or not at all."""
         write_json(path, self.kind, VERSION, encode(self))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises:
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
+        """Read what `save` wrote; raise FileFormatError if it is anything else."""
         return decode(cls, read_json(path, cls.kind, VERSION), str(path))
 
 
-def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
-    """Return the file of a result, in the zoo or among those that are measured; None where nothing
-    is kept.
+def kept_place(setting: Setting, path: str) -> Path | None:
+    """Return the file of a result in `results/` or the output directory; None to keep nothing.
 
     Raises:
-        InputError: other networks, or some of a cast, are asked for; or the file is not in the zoo,
-            and is not to be made.
+        InputError: the setting asks for other networks; or the file is missing and is not to be
+            computed.
     """
-    if not setting.ours:
-        raise InputError(
-            "this item is about networks of the zoo only. Leave out --weights and --data."
-        )
-    if setting.networks:
-        raise InputError(
-            "this item is about certain networks of the zoo only. Leave out --network."
-        )
+    about = "networks" if not setting.ours else "certain networks"
+    options = "--weights and --data" if not setting.ours else "--network"
+    if not setting.ours or setting.networks:
+        raise InputError(f"this item is about {about} of the zoo only. Leave out {options}.")
     if setting.from_scratch:
-        return setting.keep and setting.keep / folder / name
-    place = setting.results / folder / name
+        return setting.keep and setting.keep / path
+    place = setting.results / path
     if not place.is_file():
         raise InputError(
-            f"{place} is missing. Measure it again with --from-scratch, which takes hours without a "
-            "GPU, or try the same experiment in a tiny size with --smoke."
+            f"{place} is missing. Compute it with --from-scratch, which takes hours without a GPU, "
+            "or run the same experiment in a tiny size with --smoke."
         )
     return place
 
 
-def member(setting: Setting, network: str, seed: int) -> Model:
-    """Return a trained network; to try the machinery, an untrained one where the zoo has no weights.
+def _read(
+    load: Callable[[Path], Result], place: Path | None, asked: Mapping[str, object]
+) -> Result | None:
+    """Return a stored result, or None if there is no file; refuse one of another experiment."""
+    if place is None or not place.is_file():
+        return None
+    found = load(place)
+    for name, wanted in asked.items():
+        if (given := getattr(found, name)) != wanted:
+            raise InputError(
+                f"{place} holds another experiment: {name} is {given!r:.200}, expected "
+                f"{wanted!r:.200}. Restore the file from the repository, or remove it."
+            )
+    return found
 
-    Raises:
-        InputError, OptionError: the zoo has no weights of it.
+
+def _write(result: Saved, place: Path | None) -> None:
+    if place is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        result.save(place)
+
+
+def read_or_make(
+    setting: Setting,
+    path: str,
+    load: Callable[[Path], Result],
+    asked: Mapping[str, object],
+    make: Callable[[], Result],
+) -> Result:
+    """Return a stored result, or make and keep it.
+
+    Args:
+        setting: where results come from.
+        path: the directory and name of the file.
+        load: reads a file.
+        asked: field -> the value that a stored result must have.
+        make: does the work.
     """
-    name = f"sigmascope/{network}:{seed}"
+    place = kept_place(setting, path)
+    if (found := _read(load, place, asked)) is None:
+        found = make()
+        _write(found, place)
+    return found
+
+
+def resume(
+    setting: Setting,
+    path: str,
+    load: Callable[[Path], Result],
+    asked: Mapping[str, object],
+    *,
+    parts: Sequence[str],
+    done: Callable[[Result], Collection[str]],
+    begin: Callable[[], Callable[[str, Result | None], Result]],
+) -> Result:
+    """Return a stored result of several parts; those that are missing are run, each kept at once.
+
+    Args:
+        setting: see `read_or_make`, as for the next three.
+        path: the file.
+        load: reads it.
+        asked: what it must hold.
+        parts: the names of all parts.
+        done: the names of those that a result has.
+        begin: prepares the work and returns what runs a part and appends it to a result.
+    """
+    place = kept_place(setting, path)
+    found = _read(load, place, asked)
+    left = [part for part in parts if found is None or part not in done(found)]
+    if found is not None and not left:
+        return found
+    if not setting.from_scratch:
+        raise InputError(f"{place} lacks {', '.join(left)}. Restore the file from the repository.")
+    run = begin()
+    with progress_bar(path, len(left), shown=setting.progress) as advance:
+        for part in left:
+            found = run(part, found)
+            _write(found, place)
+            advance()
+    if found is None:
+        raise InputError(f"{path}: expected at least one part, got none.")
+    return found
+
+
+def row_of(kind: type[Row], result: object, **own: Any) -> Row:
+    """Return a row with the fields that it shares with a result, and its own."""
+    names = [one.name for one in fields(kind) if one.name not in own]  # type: ignore[arg-type]
+    return kind(**{name: getattr(result, name) for name in names}, **own)
+
+
+def zoo_name(network: str, seed: int) -> str:
+    """Return the name of a network in the catalog.
+
+    >>> zoo_name("resnet20", 0)
+    'sigmascope/resnet20:0'
+    """
+    return f"sigmascope/{network}:{seed}"
+
+
+def member(setting: Setting, network: str, seed: int) -> Model:
+    """Return a trained network; in a smoke run an untrained one if the zoo has no weights."""
+    name = zoo_name(network, seed)
     try:
         return model(name)
     except (InputError, OptionError) as error:
@@ -106,10 +189,8 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def fastest(network: nn.Module, device: torch.device) -> nn.Module:
-    """Move a network; on a GPU, images are laid out there as its convolutions like them best,
-    channels last.
-    """
+def to_device(network: nn.Module, device: torch.device) -> nn.Module:
+    """Move a network; channels_last on a GPU, which is faster for convolutions."""
     network.to(device)
     if device.type == "cuda":
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -117,32 +198,28 @@ def fastest(network: nn.Module, device: torch.device) -> nn.Module:
 
 
 def machine_of(device: torch.device) -> str:
-    """Return what a result is said to have run on."""
+    """Return the name of the device that results record."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
 def images_of(setting: Setting, like: Model, *, images: int, batch: int) -> Data:
-    """Return test images in batches, for networks that take what one of them takes."""
+    """Return test images in batches, transformed for a network."""
     if setting.smoke:
-        return data(
-            "embedded", limit=SMOKE_IMAGES, batch_size=SMOKE_IMAGES // 2, transform=like.transform
-        )
-    return data(
-        DATA, root=setting.data_root, batch_size=batch, limit=images, transform=like.transform
-    )
+        size = SMOKE_IMAGES
+        return data("embedded", limit=size, batch_size=size // 2, transform=like.transform)
+    own: dict[str, Any] = {"root": setting.data_root, "transform": like.transform}
+    return data(DATA, batch_size=batch, limit=images, **own)
 
 
 def samples_of(setting: Setting, like: Model) -> StitchData:
-    """Return all images to train and to test on, flipped and shifted in training."""
+    """Return all images to train and test on, flipped and shifted in training."""
     if setting.smoke:
         images, labels = embedded_images()
         inputs = like.transform(images) if like.transform else images
-        first, second = (
-            (inputs[at:][:SMOKE_IMAGES], labels[at:][:SMOKE_IMAGES]) for at in (0, SMOKE_IMAGES)
-        )
-        return StitchData(first, second, augment="flip-shift")
-    train, test = (
-        data(DATA, root=setting.data_root, split=split, transform=like.transform)
-        for split in ("train", "test")
+        first, second = (slice(at, at + SMOKE_IMAGES) for at in (0, SMOKE_IMAGES))
+        train, test = ((inputs[some], labels[some]) for some in (first, second))
+        return StitchData(train, test, augment="flip-shift")
+    own: dict[str, Any] = {"root": setting.data_root, "transform": like.transform}
+    return read_data(
+        *(data(DATA, split=one, **own) for one in ("train", "test")), augment="flip-shift"
     )
-    return read_data(train, test, augment="flip-shift")

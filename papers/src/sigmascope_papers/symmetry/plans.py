@@ -3,12 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from sigmascope.stitching.run import ALPHAS, Task
-from sigmascope_papers.symmetry.stitches import FAMILIES, Plan
+from sigmascope.choices import Preset
+from sigmascope.stitching import ALPHAS, Settings, Task, settings_for
+from sigmascope_papers.symmetry.kept import zoo_name
 
-__all__ = ["ALPHA", "LASSO", "LEAKY", "MYRTLE", "RESNET18", "RESNET20", "SLOPES", "TRANSFORMER"]
+SMOKE = {"epochs": 1, "head_start": 0, "batch": 8, "validation": 0.5, "pass_batches": 1}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment.
+
+    Attributes:
+        name: what is tried, for the file names.
+        network: the name in the zoo.
+        pairs: the seeds of fronts and backs.
+        layers: site -> the paper's name of it, `*` for those inside a residual block.
+        tasks: label -> stitch.
+        epochs: of training.
+        preset: the other settings of training.
+        changes: settings of all stitches other than those of the preset.
+        smoke_sites: where a smoke run stitches; everywhere if empty.
+    """
+
+    name: str
+    network: str
+    pairs: tuple[tuple[int, int], ...]
+    layers: Mapping[str, str]
+    tasks: Mapping[str, Task]
+    epochs: int
+    preset: Preset = "fast"
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    smoke_sites: tuple[str, ...] = ()
+
+    def file_name(self, pair: tuple[int, int]) -> str:
+        """Return the file name of a result."""
+        return f"{self.name}-{self.network}-{pair[0]}-{pair[1]}.json"
+
+    def names(self, pair: tuple[int, int]) -> tuple[str, str]:
+        """Return the names of front and back in the catalog."""
+        return zoo_name(self.network, pair[0]), zoo_name(self.network, pair[1])
+
+    def trained(self, *, smoke: bool) -> dict[str, Task]:
+        """Return the stitches with everything that differs from the preset."""
+        common, tiny = {"epochs": self.epochs, **self.changes}, SMOKE if smoke else {}
+        return {
+            label: Task(task.family, {**common, **task.changes, **tiny})
+            for label, task in self.tasks.items()
+        }
+
+    def settings(self, *, smoke: bool) -> dict[str, Settings]:
+        """Return the settings of all stitches by label."""
+        return {
+            label: settings_for(self.preset, task.family, task.changes)
+            for label, task in self.trained(smoke=smoke).items()
+        }
+
+
+FAMILIES: Mapping[str, Task] = {
+    "full": Task("full"),
+    **{f"rank {rank}": Task("low-rank", {"rank": rank}) for rank in (4, 2, 1)},
+    # Scales are trained at the rate of the permutation, as in the paper.
+    "relu-group": Task("relu-group", {"scale_rate": None}),
+    "permutation": Task("permutation"),
+    "least-squares": Task("least-squares"),
+}
+"""Label -> stitch: the families of the paper, and two that are computed instead of trained."""
 
 
 def _block_sites(first: int, steps: tuple[int, ...]) -> dict[str, str]:
@@ -16,7 +79,7 @@ def _block_sites(first: int, steps: tuple[int, ...]) -> dict[str, str]:
 
     Args:
         first: the number of the activation before all blocks.
-        steps: for each block, by how much its numbers grow; the shortcut with a convolution has two
+        steps: for each block, by how much its numbers grow; a shortcut with a convolution has two
             more modules.
 
     >>> _block_sites(3, (8,))
@@ -24,8 +87,7 @@ def _block_sites(first: int, steps: tuple[int, ...]) -> dict[str, str]:
     """
     sites, at = {"act1": str(first)}, first
     for block, step in enumerate(steps):
-        sites[f"blocks.{block}.act1"] = f"{at + 5}*"
-        sites[f"blocks.{block}.act2"] = f"{at + 8}"
+        sites |= {f"blocks.{block}.act1": f"{at + 5}*", f"blocks.{block}.act2": f"{at + 8}"}
         at += step
     return sites
 
@@ -35,91 +97,52 @@ RESNET20_LAYERS = _block_sites(3, (8,) * 9)
 # The paper numbers ResNet-18 as its authors' modules are registered: a block has eight, one with a
 # convolution on its shortcut ten, and the shortcut comes last.
 RESNET18_LAYERS = _block_sites(3, (8, 8, 10, 8, 10, 8, 10, 8))
-SMOKE_RESNET = ("act1", "blocks.0.act1", "blocks.0.act2")
+LEAKY_SITES = ("act1", *(f"blocks.{block}.act2" for block in (0, 2, 4, 6)), "blocks.8.act1")
+LEAKY_LAYERS = {site: RESNET20_LAYERS[site] for site in (*LEAKY_SITES, "blocks.8.act2")}
+TWO_PAIRS, ONE_PAIR = ((0, 1), (2, 3)), ((0, 1),)
 
-# Myrtle CNNs are stitched as the paper's scripts did, but that the epoch is chosen on held-out
-# samples.
-AS_RUN: Mapping[str, Any] = {"preset": "as-run", "changes": {"select_on": "validation"}}
-MYRTLE = Plan("families", "myrtle", ((0, 1), (2, 3)), MYRTLE_LAYERS, FAMILIES, epochs=20, **AS_RUN)
-RESNET20 = Plan(
-    "families",
-    "resnet20",
-    ((0, 1), (2, 3)),
-    RESNET20_LAYERS,
-    FAMILIES,
-    epochs=6,
-    smoke_sites=(*SMOKE_RESNET, "blocks.8.act1"),
-)
-RESNET18 = Plan(
-    "families",
-    "resnet18",
-    ((0, 1),),
-    RESNET18_LAYERS,
-    {label: FAMILIES[label] for label in ("full", "rank 1", "relu-group", "permutation")},
-    epochs=3,
-    smoke_sites=("act1", "blocks.7.act1"),
-)
 
-SLOPES = ("0.0001", "0.001", "0.01", "0.1", "0.5", "0.9", "1")
-"""Of LeakyReLU, as names of the zoo have them."""
-LEAKY_SITES = (
-    "act1",
-    "blocks.0.act2",
-    "blocks.2.act2",
-    "blocks.4.act2",
-    "blocks.6.act2",
-    "blocks.8.act1",
-    "blocks.8.act2",
-)
-LEAKY: Mapping[str, Plan] = {
-    slope: Plan(
-        "leaky",
-        f"resnet20-leaky{slope}",
-        ((0, 1),),
-        {site: RESNET20_LAYERS[site] for site in LEAKY_SITES},
-        {label: FAMILIES[label] for label in ("full", "relu-group", "permutation")},
-        epochs=6,
-        smoke_sites=("blocks.8.act1", "blocks.8.act2"),
-    )
-    for slope in SLOPES
-}
-"""Slope -> the experiment with networks of that slope."""
+def _myrtle(name: str, pairs: Any, tasks: Mapping[str, Task], epochs: int) -> Plan:
+    """Return an experiment as the paper's scripts ran it; the epoch is chosen on held-out data."""
+    changes, sites = {"select_on": "validation"}, ("13",)
+    return Plan(name, "myrtle", pairs, MYRTLE_LAYERS, tasks, epochs, "as-run", changes, sites)
 
-TRANSFORMER = Plan(
-    "families",
-    "vit-patch4",
-    ((0, 1),),
-    {f"blocks.{block}": f"block {block + 1}" for block in range(6)},
-    {
-        label: FAMILIES[label]
-        for label in ("full", "rank 4", "relu-group", "permutation", "least-squares")
-    },
-    epochs=6,
-    smoke_sites=("blocks.0", "blocks.5"),
-)
 
+def _fast(
+    network: str, pairs: Any, layers: Mapping[str, str], labels: str, epochs: int, *smoke: str
+) -> Plan:
+    """Return an experiment with some families and the fast preset."""
+    name = "leaky" if "leaky" in network else "families"
+    tasks = {label: FAMILIES[label] for label in labels.split(", ")}
+    return Plan(name, network, pairs, layers, tasks, epochs, smoke_sites=smoke)
+
+
+MYRTLE = _myrtle("families", TWO_PAIRS, FAMILIES, 20)
 CROSS_VALIDATION = {"epochs": 5, "head_start": 0, "validation": 0.2, "final_pass": True}
-ALPHA = Plan(
+ALPHA = _myrtle(
     "alpha",
-    "myrtle",
-    MYRTLE.pairs[:1],
-    MYRTLE_LAYERS,
-    {
-        f"α = {alpha:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": alpha})
-        for alpha in ALPHAS
-    },
-    epochs=5,
-    **AS_RUN,
+    ONE_PAIR,
+    {f"α = {one:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": one}) for one in ALPHAS},
+    5,
 )
 """As the paper chooses α: five epochs without a head start, judged on a fifth of the training data.
 """
+STRENGTHS = {f"λ = {one:g}": Task("lasso", {"strength": one}) for one in (1e-3, 1e-2, 1e-1)}
+LASSO = _myrtle("lasso", TWO_PAIRS, STRENGTHS, 20)
 
-LASSO = Plan(
-    "lasso",
-    "myrtle",
-    MYRTLE.pairs,
-    MYRTLE_LAYERS,
-    {f"λ = {strength:g}": Task("lasso", {"strength": strength}) for strength in (1e-3, 1e-2, 1e-1)},
-    epochs=20,
-    **AS_RUN,
-)
+EVERY = ", ".join(FAMILIES)
+SMOKE20, SMOKE18 = ("blocks.0.act2", "blocks.8.act1"), "blocks.7.act1"
+RESNET20 = _fast("resnet20", TWO_PAIRS, RESNET20_LAYERS, EVERY, 6, *SMOKE20)
+SOME = "full, rank 1, relu-group, permutation"
+RESNET18 = _fast("resnet18", ONE_PAIR, RESNET18_LAYERS, SOME, 3, SMOKE18)
+BLOCKS = {f"blocks.{block}": f"block {block + 1}" for block in range(6)}
+FIVE = "full, rank 4, relu-group, permutation, least-squares"
+TRANSFORMER = _fast("vit-patch4", ONE_PAIR, BLOCKS, FIVE, 6, "blocks.5")
+SLOPES = ("0.0001", "0.001", "0.01", "0.1", "0.5", "0.9", "1")
+"""Of LeakyReLU, as the zoo spells them."""
+THREE = "full, relu-group, permutation"
+LEAKY: Mapping[str, Plan] = {
+    slope: _fast(f"resnet20-leaky{slope}", ONE_PAIR, LEAKY_LAYERS, THREE, 6, "blocks.8.act2")
+    for slope in SLOPES
+}
+"""Slope -> the experiment with networks of that slope."""

@@ -1,80 +1,70 @@
-"""Rotation penalties of our Myrtle CNNs without batch norm: the stored results, or networks that
-are trained on CIFAR-10.
+"""Figure 4: what it costs a Myrtle CNN without batch norm to work in another basis.
 
-A matrix is put behind a convolution, all up to it is frozen, and the rest is trained again. Each
-draw of a matrix is put into a network of its own, and the three matrices of a draw into the same
-one.
+A fixed matrix is put after a convolution, everything up to it is frozen, and the rest is trained
+again. Each draw uses a network of its own; the three matrices of a draw share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sigmascope.checks import check_choice
-from sigmascope.dissection.penalty import RotationPenalty, rotation_penalty
+from sigmascope.dissection.penalty import rotation_penalty
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.errors import InputError
+from sigmascope.figures import Drawn, new_figure, styled
+from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.measure.progress import progress_bar
-from sigmascope.symmetry.groups import group
+from sigmascope.symmetry.groups import group as group_of
 from sigmascope.symmetry.rotations import random_rotation
+from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.kept import (
-    Kept,
-    best_device,
-    fastest,
-    kept_place,
-    machine_of,
-    member,
-    samples_of,
-)
-
-__all__ = [
-    "LAYERS",
-    "MATRICES",
-    "SETTINGS",
-    "LayerRotations",
-    "Rotated",
-    "Rotations",
-    "file_name",
-    "rotations_of",
-]
+from sigmascope_papers.symmetry import kept
 
 FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
 LAYERS = ("0", "2", "5")
 """The first three of the four convolutions."""
-# The paper's, but that the epoch is chosen on held-out samples, and among the last ones, when the
-# rate is lowest: the network was first trained on these samples, so that with the identity the
-# first epochs may look best, while it still knows them.
+# The paper's settings, except that the epoch is chosen on held-out samples among the last epochs,
+# when the rate is lowest: the network was first trained on these samples, so with the identity the
+# first epochs may look best, while it still remembers them.
 SETTINGS = FineTuning(epochs=50, batch=32, rate=1e-3, select_on="validation", least_epoch=38)
-SMOKE = FineTuning(epochs=1, batch=16, validation=0.5, least_epoch=1)
-SMOKE_LAYERS = ("0", "5")
-SMOKE_SAMPLES = 16
+SMOKE = FineTuning(epochs=1, batch=8, validation=0.5, least_epoch=1)
+SMOKE_LAYERS = ("5",)
 
 MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "identity": lambda channels, seed: torch.eye(channels, dtype=torch.float64),
-    "relu": lambda channels, seed: group("relu").sample(channels, seed),
+    "relu": lambda channels, seed: group_of("relu").sample(channels, seed),
     "orthogonal": random_rotation,
 }
-"""Group -> function of the number of channels and a seed that draws an element; the identity is our
+"""Group -> function that draws an element for a number of channels and a seed; the identity is our
 control.
 """
+PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "relu": {"0": (0.0, 0.5), "2": (1.7, 0.7), "5": (1.3, 0.3)},
+    "orthogonal": {"0": (0.75, 0.3), "2": (4.6, 0.4), "5": (8.3, 0.9)},
+}
+"""Group -> convolution -> penalty and its standard deviation over ten draws, in percentage points.
+"""
+SHOWN = {"identity": "identity, our control", "relu": "group of ReLU", "orthogonal": "rotations"}
+LIMITS = {"relu": (1.5, 3.0), "orthogonal": (2.5, 5.0)}
+FREE = (1.0, 2.5)
+LIKE_THE_IDENTITY = (0.5, 1.5)
 
 
 @dataclass(frozen=True)
 class Rotated:
-    """One matrix in one network; see `RotationPenalty`, which has the same and more.
+    """The numbers of a `RotationPenalty` that differ between runs.
 
     Attributes:
         group: that the matrix is drawn from.
-        seed: of the network, of the matrix, and of the training.
+        seed: of the network, the matrix and the training.
     """
 
     group: str
@@ -88,20 +78,8 @@ class Rotated:
 
 
 @dataclass(frozen=True)
-class LayerRotations(Kept):
-    """All matrices behind one layer.
-
-    Attributes:
-        network: its name in the zoo.
-        layer: the path of the convolution.
-        channels: of it.
-        settings: how the rest was trained.
-        samples: how many were trained on, chosen by, and tested on.
-        augment: how training data were augmented.
-        machine: what it ran on.
-        versions: of the packages that matter.
-        runs: all.
-    """
+class LayerRotations(kept.Kept):
+    """All matrices after one layer of a network of the zoo; see `RotationPenalty`."""
 
     kind = "rotation-penalties"
 
@@ -118,12 +96,7 @@ class LayerRotations(Kept):
 
 @dataclass(frozen=True, eq=False)
 class Rotations:
-    """What all layers gave.
-
-    Attributes:
-        seeds: of the draws.
-        layers: one result for each layer.
-    """
+    """Results of all layers, for the draws with some seeds."""
 
     seeds: tuple[int, ...]
     layers: tuple[LayerRotations, ...]
@@ -133,10 +106,10 @@ class Rotations:
         """The paths of the layers."""
         return tuple(one.layer for one in self.layers)
 
-    def values(self, field: str, group: str) -> Matrix:
-        """(d, k), a field of the runs of all draws behind all layers; NaN where there is none."""
+    def penalties(self, group: str) -> Matrix:
+        """(d, k), the accuracy of the original network minus that at the best epoch, in points."""
         found = {
-            (run.seed, layer.layer): getattr(run, field)
+            (run.seed, layer.layer): run.base_accuracy - run.accuracy
             for layer in self.layers
             for run in layer.runs
             if run.group == group
@@ -144,13 +117,9 @@ class Rotations:
         rows = [[found.get((seed, layer), np.nan) for layer in self.names] for seed in self.seeds]
         return np.array(rows, dtype=np.float64)
 
-    def penalties(self, group: str) -> Matrix:
-        """(d, k), the accuracy of the network as it was minus that at the best epoch, in percentage points."""
-        return self.values("base_accuracy", group) - self.values("accuracy", group)
-
 
 def file_name(layer: str) -> str:
-    """Return the name of a result.
+    """Return the file name of a result.
 
     >>> file_name("2")
     'myrtle-nobn-2.json'
@@ -158,19 +127,19 @@ def file_name(layer: str) -> str:
     return f"{NETWORK}-{layer}.json"
 
 
-def rotations_of(setting: Setting, layers: Sequence[str] | None = None) -> Rotations:
-    """Read or train all draws behind some layers.
+def rotations_of(setting: Setting, layers: Sequence[str] = ()) -> Rotations:
+    """Return all draws after some layers, stored or trained.
 
-    Training writes a file for each layer after every run, and goes on where it stopped, so that
-    several layers can be trained side by side.
+    Training writes a file for each layer after every run and continues where it stopped, so several
+    layers can be trained side by side.
 
     Args:
         setting: where results come from.
-        layers: among `LAYERS`; all by default.
+        layers: among `LAYERS`; by default all.
 
     Raises:
-        InputError: some are not stored, or cannot be trained; the message says what to do.
-        FileFormatError: a file is damaged, foreign or newer.
+        InputError: some are not stored, or cannot be trained.
+        FileFormatError: a file is damaged, of another kind or newer.
     """
     chosen = tuple(layers or (SMOKE_LAYERS if setting.smoke else LAYERS))
     for layer in chosen:
@@ -180,82 +149,121 @@ def rotations_of(setting: Setting, layers: Sequence[str] | None = None) -> Rotat
 
 
 def _layer(setting: Setting, layer: str, seeds: Sequence[int]) -> LayerRotations:
-    place = kept_place(setting, FOLDER, file_name(layer))
-    kept = _read(place, layer) if place is not None and place.is_file() else None
-    done = {(run.group, run.seed) for run in kept.runs} if kept else set()
-    left = [(name, seed) for seed in seeds for name in MATRICES if (name, seed) not in done]
-    if kept and not left:
-        return kept
-    if not setting.from_scratch:
-        told = ", ".join(f"{name} {seed}" for name, seed in left)
-        raise InputError(f"{place} has no run of {told}. Take it from the checkout again.")
-    return _trained(setting, layer, left, kept, place)
+    parts = {f"{name} {seed}": (name, seed) for seed in seeds for name in MATRICES}
 
+    def begin() -> Callable[[str, LayerRotations | None], LayerRotations]:
+        device, settings = kept.best_device(), SMOKE if setting.smoke else SETTINGS
+        samples = kept.samples_of(setting, kept.member(setting, NETWORK, seeds[0]))
 
-def _read(place: Path, layer: str) -> LayerRotations:
-    """Read a result and refuse one that is not of this experiment."""
-    found = LayerRotations.load(place)
-    if (found.network, found.layer, found.settings) != (NETWORK, layer, SETTINGS):
-        raise InputError(
-            f"{place} holds another experiment. Take it from the checkout again, or remove it."
-        )
-    return found
+        def train(part: str, old: LayerRotations | None) -> LayerRotations:
+            name, seed = parts[part]
+            network = kept.to_device(kept.member(setting, NETWORK, seed).network, device)
+            matrix = MATRICES[name](len(network.get_submodule(layer).get_parameter("weight")), seed)
+            options: dict[str, Any] = {"settings": settings, "seed": seed, "progress": False}
+            found = rotation_penalty(network, layer, matrix, samples, **options)
+            runs = (*(old.runs if old else ()), kept.row_of(Rotated, found, group=name))
+            own = {"augment": samples.augment, "machine": kept.machine_of(device), "runs": runs}
+            return kept.row_of(LayerRotations, found, network=NETWORK, **own)
 
+        return train
 
-def _trained(
-    setting: Setting,
-    layer: str,
-    left: Sequence[tuple[str, int]],
-    kept: LayerRotations | None,
-    place: Path | None,
-) -> LayerRotations:
-    """Train with the matrices that are left and put the results behind those that there are."""
-    device, settings = best_device(), SMOKE if setting.smoke else SETTINGS
-    entries = {
-        seed: member(setting, NETWORK, seed) for seed in dict.fromkeys(seed for _, seed in left)
-    }
-    samples = samples_of(setting, next(iter(entries.values())))
-    if setting.smoke:
-        first, second = (
-            (one[0][:SMOKE_SAMPLES], one[1][:SMOKE_SAMPLES])
-            for one in (samples.train, samples.test)
-        )
-        samples = replace(samples, train=first, test=second)
-    with progress_bar(f"Rotations behind {layer}", len(left), shown=setting.progress) as advance:
-        for name, seed in left:
-            network = fastest(entries[seed].network, device)
-            channels = len(network.get_submodule(layer).get_parameter("weight"))
-            matrix = MATRICES[name](channels, seed)
-            found = rotation_penalty(
-                network, layer, matrix, samples, settings=settings, seed=seed, progress=False
-            )
-            kept = LayerRotations(
-                network=NETWORK,
-                layer=layer,
-                channels=channels,
-                settings=settings,
-                samples=found.samples,
-                augment=samples.augment,
-                machine=machine_of(device),
-                versions=found.versions,
-                runs=(*(kept.runs if kept else ()), _row(name, found)),
-            )
-            if place is not None:
-                kept.save(place)
-            advance()
-    if kept is None:
-        raise InputError(f"there is nothing to train behind {layer}.")
-    return kept
-
-
-def _row(name: str, found: RotationPenalty) -> Rotated:
-    return Rotated(
-        group=name,
-        seed=found.seed,
-        deviation=found.deviation,
-        base_accuracy=found.base_accuracy,
-        start_accuracy=found.start_accuracy,
-        accuracy=found.accuracy,
-        best_epoch=found.best_epoch,
-        history=found.history,
+    return kept.resume(
+        setting,
+        f"{FOLDER}/{file_name(layer)}",
+        LayerRotations.load,
+        {"network": NETWORK, "layer": layer, "settings": SETTINGS},
+        parts=list(parts),
+        done=lambda found: {f"{run.group} {run.seed}" for run in found.runs},
+        begin=begin,
     )
+
+
+def _judge(rotations: Rotations) -> list[Check]:
+    relu, orthogonal, identity = (
+        rotations.penalties(group) for group in ("relu", "orthogonal", "identity")
+    )
+    gap, steps = orthogonal - relu, np.diff(orthogonal, axis=1)
+    excess = relu.mean(axis=0) - identity.mean(axis=0)
+    free = "an element of the group of ReLU costs about nothing"
+    about_nothing = f"0 ± {FREE[0]:g} behind every convolution, on average"
+    ours = "ours: it costs no more than training again with the identity"
+    no_more = f"at most {LIKE_THE_IDENTITY[0]:g} points more, on average"
+    told = f"{_listed(excess)} more than the identity's {_means(identity)}"
+    return [
+        relation(
+            "a rotation costs more than an element of the group of ReLU",
+            "behind every convolution; clear if in every draw",
+            f"on average {_listed(gap.mean(axis=0))}; in {(gap > 0).sum()} of {gap.size} draws",
+            true=(gap.mean(axis=0) > 0).all(),
+            clear=(gap > 0).all(),
+        ),
+        relation(
+            "the penalty of a rotation grows with depth",
+            "at each step; clear if in every draw",
+            f"{_means(orthogonal)}; in {(steps > 0).sum()} of {steps.size} steps",
+            true=steps.size > 0 and (steps.mean(axis=0) > 0).all(),
+            clear=(steps > 0).all(),
+        ),
+        at_most(free, about_nothing, _means(relu), np.abs(relu.mean(axis=0)), FREE),
+        *(_near(rotations, group) for group in PAPER),
+        at_most(ours, no_more, told, excess, LIKE_THE_IDENTITY),
+    ]
+
+
+def _near(rotations: Rotations, group: str) -> Check:
+    """Judge whether each mean over the draws is near the paper's number."""
+    found, limits = rotations.penalties(group), LIMITS[group]
+    paper = [PAPER[group][layer][0] for layer in rotations.names]
+    claim = f"{SHOWN[group]}, convolutions {', '.join(rotations.names)}"
+    expected = f"{_listed(paper)}, each ± {limits[0]:g}"
+    return at_most(claim, expected, _means(found), np.abs(found.mean(axis=0) - paper), limits)
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def _means(found: Matrix) -> str:
+    rows = zip(found.mean(axis=0), found.std(axis=0), strict=True)
+    return ", ".join(f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in rows)
+
+
+@styled()
+def _draw(rotations: Rotations) -> dict[str, Drawn]:
+    """Draw penalties by layer: every draw, their mean and deviation, and the paper's as crosses."""
+    figure = new_figure(PAGE, 2.8)
+    panel, names = figure.subplots(), rotations.names
+    places = np.arange(float(len(names)))
+    table: list[dict[str, Any]] = []
+    for number, group in enumerate(MATRICES):
+        color, marker, _ = look((2, 0, 1)[number])
+        found, at = rotations.penalties(group), places + 0.24 * (number - 1)
+        mean, deviation = found.mean(axis=0), found.std(axis=0)
+        panel.plot(at, mean, marker, color=color, markersize=5, label=SHOWN[group])
+        if len(found) > 1:
+            panel.errorbar(at, mean, deviation, fmt="none", ecolor=color, capsize=2)
+        style: dict[str, Any] = {"color": color, "markersize": 4, "markeredgewidth": 0}
+        panel.plot(at - 0.05, found.T, ".", alpha=0.45, **style)
+        rows = zip(names, mean.tolist(), deviation.tolist(), strict=True)
+        table += [
+            {"layer": name, "curve": SHOWN[group], "mean": m, "std": d, "draws": len(found)}
+            for name, m, d in rows
+        ]
+        for place, name in zip(at, names, strict=True) if group in PAPER else ():
+            value, spread = PAPER[group][name]
+            style = {"fmt": "x", "color": color, "alpha": 0.75, "markersize": 5, "elinewidth": 0.8}
+            panel.errorbar(place + 0.07, value, spread, **style)
+            row = {"layer": name, "curve": f"{SHOWN[group]}, the paper's", "mean": value}
+            table.append(row | {"std": spread, "draws": 10})
+    panel.plot([], [], "x", color="0.3", markersize=5, label="the paper's")
+    panel.plot([], [], ".", color="0.5", markersize=4, label="one draw")
+    panel.axhline(0, color="0.3", linewidth=0.6, zorder=0.5)
+    over, points = "convolution that the matrix follows", "rotation penalty, percentage points"
+    panel.set(xlabel=over, ylabel=points, xlim=(-0.5, len(places) - 0.5))
+    panel.set_xticks(places, [f"{one.layer} ({one.channels} channels)" for one in rotations.layers])
+    panel.grid(axis="x", visible=False)
+    add_panel_legend(figure, [panel])
+    return {"": Drawn(figure, (panel,), table)}
+
+
+ITEMS: Mapping[str, Item] = {"sym-fig4": Item(measure=rotations_of, judge=_judge, draw=_draw)}

@@ -1,63 +1,152 @@
-"""How alike the layers of two of our networks are: the stored result, or a comparison on the test
-images of CIFAR-10.
-"""
+"""How alike the layers of two zoo networks are: stored results, or a comparison on test images."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from sigmascope.errors import InputError
-from sigmascope.symmetry.layers import LayerSimilarity, compare
+from sigmascope.maths.procrustes import Matrix
+from sigmascope.symmetry.layer_similarity import LayerSimilarity
+from sigmascope.symmetry.layers import compare
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.kept import best_device, images_of, kept_place, member
+from sigmascope_papers.symmetry import kept
+from sigmascope_papers.symmetry.plans import MYRTLE_LAYERS, RESNET18_LAYERS, RESNET20_LAYERS
 
-__all__ = ["BATCH", "IMAGES", "compared", "file_name", "similarity"]
-
+GROUPS = ("relu", "orthogonal")
 FOLDER = "similarities"
-# How the stored results were measured; comparisons from scratch are made like this too: on all test
-# images.
 IMAGES, BATCH = 10_000, 500
-# Bytes of features that CKA keeps at a time without a GPU, and the share of a GPU's free memory
-# with one.
+# Bytes of features that CKA keeps at a time without a GPU, and the share of a GPU's free memory.
 MEMORY, SHARE = 2e9, 0.4
-# Images in each of the two batches that try the machinery.
 SMOKE_BATCH = 4
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Networks of one architecture.
+
+    Attributes:
+        network: the name in the zoo.
+        pairs: the seeds of the networks that are compared.
+        layers: the paper's names of the activations, `*` for those inside a residual block.
+    """
+
+    network: str
+    pairs: tuple[tuple[int, int], ...]
+    layers: tuple[str, ...]
+
+
+MYRTLE = Subject("myrtle", ((0, 1), (2, 3), (4, 5), (6, 7)), tuple(MYRTLE_LAYERS.values()))
+RESNET20 = Subject("resnet20", ((0, 1), (2, 3), (0, 2), (1, 3)), tuple(RESNET20_LAYERS.values()))
+# The weights of the next two are not in the repository; their results are.
+RESNET18 = Subject("resnet18", ((0, 1),), tuple(RESNET18_LAYERS.values()))
+WIDE = Subject("myrtle-wide", ((0, 1), (2, 3)), MYRTLE.layers)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Results of all pairs of an architecture.
+
+    Attributes:
+        layers: k names.
+        found: "relu" and "orthogonal" -> one result for each pair.
+    """
+
+    layers: tuple[str, ...]
+    found: Mapping[str, tuple[LayerSimilarity, ...]]
+
+    def matrices(self, group: str) -> Matrix:
+        """(p, k, k), the similarities of all layers of p pairs."""
+        return np.stack([one.similarity for one in self.found[group]])
+
+    def same_place(self, group: str, layers: Sequence[str] = ()) -> Matrix:
+        """(p, k), the similarities of layers at the same place, of some layers or of all."""
+        places = [self.layers.index(layer) for layer in layers or self.layers]
+        return self.matrices(group).diagonal(axis1=1, axis2=2)[:, places]
+
+    def mean(self, group: str, layers: Sequence[str] = ()) -> Matrix:
+        """(k,), the mean of `same_place` over the pairs."""
+        mean: Matrix = self.same_place(group, layers).mean(axis=0)
+        return mean
+
+    def live_channels(self) -> Matrix:
+        """(p, 2, k), the number of channels of the two networks that are not zero everywhere."""
+        return np.array([one.live for one in self.found["relu"]], dtype=np.float64)
+
+    def by_live_channels(self) -> Matrix:
+        """(p, k), the Procrustes similarities of the relu group over live channels only.
+
+        The authors' normalizer divides the squared distance by 4 max(C₁, C₂), the other one by
+        twice the number of live channels of both.
+        """
+        widest = np.array([np.max(one.channels, axis=0) for one in self.found["relu"]])
+        live = np.maximum(self.live_channels().sum(axis=1), 1)  # without any the similarity is NaN
+        distance: Matrix = (1 - self.same_place("relu")) * np.sqrt(2 * widest / live)
+        return 1 - distance
+
+    def averaged(self, group: str) -> LayerSimilarity:
+        """Return the mean over the pairs, with the paper's names of the layers."""
+        first = self.found[group][0]
+        network = first.networks[0].partition(":")[0].removeprefix("sigmascope/")
+        mean = tuple(map(tuple, self.matrices(group).mean(axis=0).tolist()))
+        titles = f"{network}, one seed", "another seed"
+        sites: dict[str, Any] = {"rows": self.layers, "columns": self.layers}
+        return replace(first, networks=titles, similarities=mean, missing=(), **sites)
+
+
+def pairs_of(setting: Setting, subject: Subject, measure: str) -> Pairs:
+    """Return the similarities of all pairs, by both groups; in a smoke run of the first pair.
+
+    Raises:
+        InputError: some are not stored, cannot be computed, or have other layers than the paper.
+    """
+    pairs = subject.pairs[:1] if setting.smoke else subject.pairs
+    found = {
+        group: tuple(similarity(setting, subject.network, pair, measure, group) for pair in pairs)
+        for group in GROUPS
+    }
+    k = len(subject.layers)
+    for one in (one for results in found.values() for one in results):
+        if one.similarity.shape != (k, k):
+            raise InputError(
+                f"{' and '.join(one.networks)}: expected {k} layers, got {len(one.rows)} and "
+                f"{len(one.columns)}. Restore the stored results from the repository."
+            )
+    return Pairs(subject.layers, found)
 
 
 def similarity(
     setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str
 ) -> LayerSimilarity:
-    """Return the similarity of every layer of a network with every layer of its twin of another seed.
+    """Return the similarity of every layer of a network with every layer of one of another seed.
 
     Args:
-        setting: where results come from; those that are measured go to `similarities` in its folder
-            `keep`.
-        network: its name in the zoo, such as "myrtle".
+        setting: where results come from, and where computed ones are kept.
+        network: the name in the zoo, such as "myrtle".
         pair: the seeds of the two.
         measure: "procrustes" or "cka".
         group: "relu" or "orthogonal".
 
     Raises:
-        InputError: it is not stored, or cannot be measured; the message says what to do.
-        FileFormatError: the file is damaged, foreign or newer.
+        InputError: the result is not stored, or cannot be computed.
+        FileFormatError: the file is damaged, of another kind or newer.
     """
-    place = kept_place(setting, FOLDER, file_name(network, pair, measure, group))
-    if place is not None and place.is_file():
-        return _checked(
-            LayerSimilarity.load(place), place, (*_names(network, pair), measure, group)
-        )
-    found = compared(setting, network, pair, measure, group)
-    if place is not None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        found.save(place)
-    return found
+    names = kept.zoo_name(network, pair[0]), kept.zoo_name(network, pair[1])
+    return kept.read_or_make(
+        setting,
+        f"{FOLDER}/{file_name(network, pair, measure, group)}",
+        LayerSimilarity.load,
+        {"networks": names, "measure": measure, "group": group},
+        lambda: compared(setting, network, pair, measure, group),
+    )
 
 
 def file_name(network: str, pair: tuple[int, int], measure: str, group: str) -> str:
-    """Return the name of a result.
+    """Return the file name of a result.
 
     >>> file_name("myrtle", (0, 1), "cka", "relu")
     'myrtle-0-1-cka-relu.json'
@@ -68,55 +157,21 @@ def file_name(network: str, pair: tuple[int, int], measure: str, group: str) -> 
 def compared(
     setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str
 ) -> LayerSimilarity:
-    """Compare two networks of the zoo, on a GPU if there is one.
+    """Compare two zoo networks, on a GPU if there is one; see `similarity`.
 
-    To try the machinery two small batches do, and for Procrustes the layers at the same place.
-
-    Args:
-        setting: where images are, and how many are taken.
-        network: see `similarity`, as for the next three.
-        pair: the seeds.
-        measure: of similarity.
-        group: that it is blind to.
-
-    Raises:
-        InputError: the weights or the images are not here.
+    A smoke run takes two small batches and, for Procrustes, the layers at the same place.
     """
-    device = best_device()
-    entries = [member(setting, network, seed) for seed in pair]
-    images: Any = images_of(setting, entries[0], images=IMAGES, batch=BATCH)
-    own: dict[str, Any] = {}
+    device = kept.best_device()
+    entries = [kept.member(setting, network, seed) for seed in pair]
+    images: Any = kept.images_of(setting, entries[0], images=IMAGES, batch=BATCH)
+    names = kept.zoo_name(network, pair[0]), kept.zoo_name(network, pair[1])
+    options: dict[str, Any] = {"measure": measure, "group": group, "names": names}
     if setting.smoke:
         inputs = next(iter(images))[0]
         images = [inputs[:SMOKE_BATCH], inputs[SMOKE_BATCH : 2 * SMOKE_BATCH]]
-        own["pairs"] = "diagonal" if measure == "procrustes" else "all"
+        options["pairs"] = "diagonal" if measure == "procrustes" else "all"
     if measure == "cka":
-        own["memory"] = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY
+        free = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY
+        options["memory"] = free
     one, other = (entry.network.to(device) for entry in entries)
-    names = _names(network, pair)
-    return compare(
-        one,
-        other,
-        images,
-        measure=measure,
-        group=group,
-        names=names,
-        progress=setting.progress,
-        **own,
-    )
-
-
-def _names(network: str, pair: tuple[int, int]) -> tuple[str, str]:
-    return f"sigmascope/{network}:{pair[0]}", f"sigmascope/{network}:{pair[1]}"
-
-
-def _checked(
-    found: LayerSimilarity, place: Path, asked: tuple[str, str, str, str]
-) -> LayerSimilarity:
-    """Refuse a result under a name that is not its own."""
-    if (*found.networks, found.measure, found.group) != asked:
-        told = f"{found.measure}, {found.group} group, of {' and '.join(found.networks)}"
-        raise InputError(
-            f"{place} holds another result: {told}. Take it from the checkout again, or remove it."
-        )
-    return found
+    return compare(one, other, images, progress=setting.progress, **options)

@@ -1,4 +1,4 @@
-"""Rules for sums, products and quotients, in which channels meet channels, parameters or constants."""
+"""Rules for sums, products and quotients of channels with channels, parameters or constants."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ class _Pair:
 
     @property
     def meeting(self) -> int | None:
-        """The axis of the other operand that meets the channels; None where it is the same for all of them."""
+        """The axis of the other operand that meets the channels; None if it has none."""
         if not isinstance(self.other, Tensor):
             return None
         axis = self.channels.axis - self.tensor.ndim + self.other.ndim
-        return (
-            axis if axis >= 0 and (self.other.shape[axis] > 1 or len(self.channels) == 1) else None
-        )
+        meets = axis >= 0 and (self.other.shape[axis] > 1 or len(self.channels) == 1)
+        return axis if meets else None
 
     def check_axes(self, call: Call) -> None:
         """Check that channels meet channels, one by one."""
@@ -90,15 +89,12 @@ def _product(call: Call) -> Channels:
 
 
 def _gated(call: Call, channels: Channels, others: Channels) -> Channels:
-    """Follow a product of channels with channels: places are tied, and one of the two keeps its scales."""
+    """Follow a product of channels with channels: places are tied, one side keeps its scales."""
     if len(channels) != len(others):
         raise call.refused(f"{len(channels)} channels meet {len(others)}")
     scales = call.wiring.ties.scales
-    kept, gate = (
-        (others, channels)
-        if bool((scales.lost[:, scales.roots(channels.scale)] > 0).all())
-        else (channels, others)
-    )
+    unscaled = bool((scales.lost[:, scales.roots(channels.scale)] > 0).all())
+    kept, gate = (others, channels) if unscaled else (channels, others)
     call.restrict(gate, "it multiplies other channels", *BOTH)
     call.wiring.ties.places.join(channels.place, others.place)
     return kept.at(channels.axis)
@@ -117,12 +113,13 @@ def _quotient(call: Call) -> Channels:
 
 
 def _moving(rule: Rule) -> Rule:
-    """Leave a call alone in which nothing moves."""
-    return lambda call: (
-        rule(call)
-        if any(call.wiring.of(one) is not None for one in (*call.args, *call.kwargs.values()))
-        else None
-    )
+    """Return a rule that skips calls in which nothing moves."""
+
+    def checked(call: Call) -> Any:
+        given = (*call.args, *call.kwargs.values())
+        return rule(call) if any(call.wiring.of(one) is not None for one in given) else None
+
+    return checked
 
 
 ARITHMETIC_RULES: dict[str, Rule] = {

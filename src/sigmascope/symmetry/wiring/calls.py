@@ -15,16 +15,7 @@ __all__ = ["Call", "Rule"]
 
 @dataclass(frozen=True)
 class Call:
-    """One function call: what a row of the table needs to know.
-
-    Attributes:
-        wiring: what is known so far.
-        function: what is called.
-        site: where in the network it is called.
-        args: by position.
-        kwargs: by name.
-        output: what it returned.
-    """
+    """One function call: the wiring so far, the function, where it is called, and its values."""
 
     wiring: Wiring
     function: Any
@@ -49,18 +40,14 @@ class Call:
 
     @property
     def channels(self) -> Channels:
-        """The channels of the source.
-
-        Raises:
-            UnmovableError: it is another argument that moves.
-        """
+        """The channels of the source; refused if another argument moves instead."""
         channels = self.wiring.of(self.source)
         if channels is None:
             raise self.refused("its first argument does not move but another one does")
         return channels
 
     def refused(self, reason: str) -> UnmovableError:
-        """Return the error that says that this call cannot be moved, and why."""
+        """Return the error that this call cannot be moved, and why."""
         return UnmovableError(f"{self.site}: {self.name} cannot be moved: {reason}.")
 
     def because(self, reason: str) -> str:
@@ -76,11 +63,7 @@ class Call:
         self.wiring.ties.pin(channels, self.because(reason))
 
     def tie(self, first: Channels, second: Channels, reason: str) -> None:
-        """Make two lists of channels move alike.
-
-        Raises:
-            UnmovableError: there are not as many.
-        """
+        """Make two lists of channels move together; refused if their numbers differ."""
         if len(first) != len(second):
             raise self.refused(f"{len(first)} channels meet {len(second)}")
         self.wiring.ties.tie(first, second, self.because(reason))
@@ -99,6 +82,4 @@ class Call:
 
 
 Rule: TypeAlias = Callable[[Call], "Channels | list[Channels | None] | None"]
-"""Returns the channels of the output, of each of several outputs, or None where the output is
-still.
-"""
+"""Returns the channels of the output, of each of several outputs, or None if it is still."""

@@ -17,10 +17,9 @@ OUT_OF_SIGHT = "out of sight, as globals and what TorchScript or another library
 
 
 class UnmovableError(SigmascopeError, ValueError):
-    """A network computes something that does not commute with the moves known here, or is not known
-    at all.
+    """A network computes something that does not commute with its symmetries, or has no rule.
 
-    It is no TypeError: operators of Python would take that for an operand that they do not support.
+    Not a TypeError: Python's operators would take that for an operand that they do not support.
     """
 
 
@@ -60,11 +59,11 @@ class Wiring:
         return self._names.get(id(tensor))
 
     def is_zero(self, tensor: Tensor) -> bool:
-        """Tell whether a tensor was made of zeros, and is."""
+        """Return whether a tensor was made of zeros, and still is zero."""
         return id(tensor) in self._zeros and not bool(tensor.any())
 
     def is_known(self, tensor: Tensor) -> bool:
-        """Tell whether it was seen where a tensor comes from."""
+        """Return whether the origin of a tensor was seen."""
         return id(tensor) in self._known
 
     def know(self, value: object) -> None:
@@ -74,7 +73,7 @@ class Wiring:
             self._alive.append(tensor)
 
     def note(self, tensor: Tensor, channels: Channels, site: str) -> None:
-        """Remember the channels of a tensor, which a site has put out."""
+        """Remember the channels of a tensor, the output of a site."""
         self.ties.keep_together(channels.place)
         self._channels[id(tensor)] = channels
         self.sites.setdefault(site, channels)
@@ -90,7 +89,7 @@ class Wiring:
             self._used_still.add(name)
 
     def turn(self, tensor: Tensor | None, *turns: Turn) -> None:
-        """Make a parameter follow its channels. One that is used twice follows both, so that they are tied."""
+        """Make a parameter follow its channels; using it twice ties the channels of both uses."""
         if tensor is None:
             return
         name = self._names[id(tensor)]
@@ -111,7 +110,7 @@ class Wiring:
                 self._pin(one, f"{name} is used in two ways")
 
     def finish(self, output: object) -> None:
-        """Pin what the network puts out, and what shares a parameter with something still.
+        """Pin the network's output, and what shares a parameter with something still.
 
         Raises:
             UnmovableError: there is no tensor in the output.
@@ -119,14 +118,12 @@ class Wiring:
         results = list(tensors_in(output))
         if not results:
             raise UnmovableError(
-                f"the network returns a {type(output).__name__} without a tensor in it, so "
-                "nothing can be kept."
+                f"the network returns a {type(output).__name__} without a tensor in it. Return "
+                "tensors."
             )
         for tensor in results:
             if not self.is_known(tensor):
-                raise UnmovableError(
-                    f"the network puts out a tensor that comes from {OUT_OF_SIGHT}."
-                )
+                raise UnmovableError(f"an output of the network comes from {OUT_OF_SIGHT}.")
             channels = self.of(tensor)
             if channels is not None:
                 self.ties.pin(channels, "it is the output of the network")

@@ -1,6 +1,4 @@
-"""The table of functions through which channels are followed. A new function is one row; what has
-no row is refused.
-"""
+"""The table of functions through which channels are followed; others are refused."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from torch import Tensor
 
 from sigmascope.capture.activations import ALIASES, POINTWISE, kind_of_function
 from sigmascope.capture.nested import tensors_in
+from sigmascope.symmetry.group_table import GROUPS, find_group
 from sigmascope.symmetry.groups import Group
-from sigmascope.symmetry.table import GROUPS, find_group
 from sigmascope.symmetry.wiring.arithmetic import ARITHMETIC_RULES
 from sigmascope.symmetry.wiring.calls import Call, Rule
 from sigmascope.symmetry.wiring.shapes import SHAPE_RULES, joined, reduced
@@ -26,16 +24,14 @@ from sigmascope.symmetry.wiring.weights import WEIGHT_RULES, attention
 __all__ = ["RULES"]
 
 LOSES = {"one": BOTH, "signs": (MAGNITUDE,), "positive": (SIGN,), "nonzero": (), "linear": ()}
-"""Scalars that a group admits -> what a scale may not be any more."""
+"""Scalars that a group admits -> freedoms that a scale loses."""
 
 # Functions of one number beside the activations: any of them commutes with permutations.
 OTHER_POINTWISE = """
-    acos acosh asin asinh atan atanh cos cosh erf erfc exp expm1 floor log log1p log2 reciprocal round rsqrt sign sin sinh sqrt
-    tan trunc
+    acos acosh asin asinh atan atanh cos cosh erf erfc exp expm1 floor log log1p log2 reciprocal
+    round rsqrt sign sin sinh sqrt tan trunc
 """
-AVERAGES = (
-    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d"
-)
+AVERAGES = [f"{kind}avg_pool{axes}d" for kind in ("adaptive_", "") for axes in "123"]
 MAXIMA = [
     f"{kind}max_pool{axes}d{places}"
     for kind in ("adaptive_", "")
@@ -52,69 +48,53 @@ def _parameters(kind: str, call: Call) -> dict[str, float]:
 
 
 def _group_of(call: Call) -> Group | None:
-    """Return the group of the activation that is called; None if only permutations are known to
-    commute with it.
-    """
+    """Return the group of the activation; None if only permutations are known to commute."""
     kind = kind_of_function(call.function, call.args, dict(call.kwargs)) or call.name
-    if kind == "hardtanh" and call.argument(1, "min_val", -1.0) != -call.argument(
-        2, "max_val", 1.0
-    ):
+    limits = call.argument(1, "min_val", -1.0), call.argument(2, "max_val", 1.0)
+    if kind == "hardtanh" and limits[0] != -limits[1]:
         return None
     return find_group(kind, _parameters(kind, call)) if kind in GROUPS else None
 
 
-def _through(call: Call, channels: Channels, group: Group | None) -> Channels:
+def _through(call: Call, group: Group | None) -> Channels:
     """Follow channels through an activation: restricted to its group, and mapped by φ."""
+    channels = call.channels
     if group is None:
         call.restrict(channels, f"{call.name} admits permutations", *BOTH)
         return channels
     call.restrict(channels, f"{group.name} admits {group.scalars}", *LOSES[group.scalars.name])
     image = float(group.image(torch.tensor(-2.0, dtype=torch.float64)))
-    power = round(float(np.log2(abs(image))))
-    return replace(
-        channels, exponent=channels.exponent * power, signed=channels.signed & (image < 0)
-    )
+    exponent = channels.exponent * round(float(np.log2(abs(image))))
+    return replace(channels, exponent=exponent, signed=channels.signed & (image < 0))
 
 
 def _activation(call: Call) -> Channels | None:
-    return (
-        None
-        if call.wiring.of(call.source) is None
-        else _through(call, call.channels, _group_of(call))
-    )
+    return None if _same(call) is None else _through(call, _group_of(call))
 
 
 def _relu_at_random(call: Call) -> Channels | None:
     if call.argument(3, "training", False):
         raise call.refused("it is random. Call it in evaluation mode")
-    return (
-        None
-        if call.wiring.of(call.source) is None
-        else _through(call, call.channels, find_group("relu", {}))
-    )
+    return None if _same(call) is None else _through(call, find_group("relu", {}))
 
 
 def _power(call: Call) -> Channels | None:
-    if call.wiring.of(call.source) is None:
+    if _same(call) is None:
         return None
     degree = 2 if call.name == "square" else call.argument(1, "exponent")
     if isinstance(degree, Tensor):
         raise call.refused("its exponent is a tensor")
     whole = degree == int(degree) and degree >= 1
-    return _through(
-        call, call.channels, find_group("power", {"degree": int(degree)}) if whole else None
-    )
+    return _through(call, find_group("power", {"degree": int(degree)}) if whole else None)
 
 
 def _clamp(call: Call) -> Channels | None:
     low, high = call.argument(1, "min"), call.argument(2, "max")
     if isinstance(low, Tensor) or isinstance(high, Tensor):
         raise call.refused("its limits are tensors")
-    if call.wiring.of(call.source) is None:
+    if _same(call) is None:
         return None
-    return _through(
-        call, call.channels, find_group("relu", {}) if low == 0 and high is None else None
-    )
+    return _through(call, find_group("relu", {}) if low == 0 and high is None else None)
 
 
 def _maximum(call: Call) -> Channels | list[Channels | None] | None:
@@ -132,7 +112,7 @@ def _greatest(call: Call) -> Channels | None:
     return channels
 
 
-def _unmoved(call: Call) -> Channels | None:
+def _same(call: Call) -> Channels | None:
     return call.wiring.of(call.source)
 
 
@@ -147,25 +127,21 @@ def _resized(call: Call) -> Channels | None:
 
 
 def _in_front(call: Call, axis: int, otherwise: str) -> Channels | None:
-    """Check that channels are on the axis in front of the positions. On the axis of the samples
-    they are refused too.
-    """
+    """Return the channels, which must be on the axis before the positions."""
     channels = call.wiring.of(call.source)
     if channels is not None and channels.axis != axis:
-        raise call.refused(
-            f"{otherwise}: it expects them on axis {axis}, and they are on axis {channels.axis}"
-        )
+        raise call.refused(f"{otherwise}: they are on axis {channels.axis}, not on axis {axis}")
     return channels
 
 
 def _dropout(call: Call) -> Channels | None:
     if call.argument(2, "training", True):
         raise call.refused("it is random. Use nn.Dropout, or pass training=self.training")
-    return call.wiring.of(call.source)
+    return _same(call)
 
 
 def _neighbors(call: Call) -> Channels | None:
-    channels = call.wiring.of(call.source)
+    channels = _same(call)
     if channels is not None:
         call.pin(channels, "it mixes neighboring channels")
     return channels
@@ -175,10 +151,10 @@ def _alone(rule: Rule) -> Rule:
     """Refuse a call in which something beside the first argument moves."""
 
     def checked(call: Call) -> Channels | list[Channels | None] | None:
-        given = tensors_in((call.args, dict(call.kwargs)))
-        if any(
-            call.wiring.of(tensor) is not None and tensor is not call.source for tensor in given
-        ):
+        others = (
+            one for one in tensors_in((call.args, dict(call.kwargs))) if one is not call.source
+        )
+        if any(call.wiring.of(tensor) is not None for tensor in others):
             raise call.refused("another argument than the first one moves")
         return rule(call)
 
@@ -209,7 +185,7 @@ ALONE: dict[str, Rule] = {
     **_rows("interpolate upsample", _resized),
     **_rows(MAXIMA, _maximum),
     **_rows("amax", _greatest),
-    **_rows("neg negative", _unmoved),
+    **_rows("neg negative", _same),
     **_rows("local_response_norm", _neighbors),
     **_rows("pow square", _power),
     **_rows("clamp clip clamp_min", _clamp),

@@ -1,11 +1,10 @@
-"""Rules for functions that move axes, cut, join and pad: where the channels are afterwards, and
-which of them.
-"""
+"""Rules for functions that move axes, slice, join and pad: where the channels are afterwards."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from torch import Tensor
@@ -21,19 +20,8 @@ def _same(call: Call) -> Channels | None:
     return call.wiring.of(call.source)
 
 
-def _permuted(call: Call) -> Channels | None:
-    if call.wiring.of(call.source) is None:
-        return None
-    order = MOVES[call.name](call.source.ndim, call.args, dict(call.kwargs))
-    return call.channels.at(order.index(call.channels.axis))
-
-
 def reduced(call: Call) -> Channels | None:
-    """Follow a sum or mean over positions.
-
-    Raises:
-        UnmovableError: it is taken over the channels.
-    """
+    """Follow a permutation of the axes, or a sum or mean over positions."""
     channels = call.wiring.of(call.source)
     if channels is None:
         return None
@@ -44,15 +32,14 @@ def reduced(call: Call) -> Channels | None:
 
 
 def reshaped(channels: Channels, source: Shape, output: Shape) -> Channels | None:
-    """Follow channels through a reshape; None where their axis is split.
+    """Return channels after a reshape; None where their axis is split.
 
-    The axis may be joined with axes before it and behind it: each channel then occurs once for each
-    of their positions.
+    The axis may be joined with axes before and after it: each channel then occurs once for each of
+    their positions.
     """
     before, count = math.prod(source[: channels.axis]), len(channels)
     behind = math.prod(source[channels.axis + 1 :])
-    # The same axis first: a single channel is found on every axis, and that of the samples is of no
-    # use behind it.
+    # The same axis first: a single channel is found on every axis, also on that of the samples.
     for axis in sorted(range(len(output)), key=lambda axis: axis != channels.axis):
         length, outside = output[axis], math.prod(output[:axis])
         if outside == 0 or before % outside or (length == 1 and count > 1):
@@ -71,10 +58,8 @@ def _reshaped(call: Call) -> Channels | None:
         return None
     found = reshaped(channels, tuple(call.source.shape), tuple(call.output.shape))
     if found is None:
-        raise call.refused(
-            f"from {tuple(call.source.shape)} to {tuple(call.output.shape)} it splits the "
-            "channels into groups"
-        )
+        shapes = f"from {tuple(call.source.shape)} to {tuple(call.output.shape)}"
+        raise call.refused(f"{shapes} it splits the channels into groups")
     return found
 
 
@@ -89,9 +74,7 @@ def _expanded(call: Call) -> Channels | None:
 
 
 def _cut(call: Call, channels: Channels, start: int, stop: int) -> Channels:
-    """Take neighboring channels out; those before them keep together, so that occurrences are
-    counted alike.
-    """
+    """Return neighboring channels; those before them stay together, for the count of copies."""
     call.wiring.ties.keep_together(channels.place[:start])
     return channels[start:stop]
 
@@ -103,20 +86,16 @@ def _indexed(call: Call) -> Channels | None:
     index = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
     order = MOVES["__getitem__"](call.source.ndim, call.args, {})
     if channels.axis not in order or any(isinstance(part, (list, Tensor)) for part in index):
-        raise call.refused(
-            "channels are followed through slices only, and through numbers on other axes"
-        )
+        raise call.refused("channels can only be sliced; other axes also take numbers")
     parts: list[object] = []
-    for part in (one for one in index if one is not None):
-        parts += (
-            [slice(None)] * (call.source.ndim - sum(one is not None for one in index) + 1)
-            if part is Ellipsis
-            else [part]
-        )
+    given = [one for one in index if one is not None]
+    for part in given:
+        filled = [slice(None)] * (call.source.ndim - len(given) + 1)
+        parts += filled if part is Ellipsis else [part]
     part = parts[channels.axis] if channels.axis < len(parts) else slice(None)
     start, stop, step = part.indices(len(channels)) if isinstance(part, slice) else (0, 0, 0)
     if step != 1:
-        raise call.refused("channels are followed through slices without a step only")
+        raise call.refused("channels can only be sliced without a step")
     return _cut(call, channels, start, stop).at(order.index(channels.axis))
 
 
@@ -139,18 +118,11 @@ def _split(call: Call) -> list[Channels | None] | None:
     if axis != channels.axis:
         return [channels] * len(call.output)
     ends = np.cumsum([part.shape[axis] for part in call.output]).tolist()
-    return [
-        _cut(call, channels, start, stop) for start, stop in zip([0, *ends], ends, strict=False)
-    ]
+    return [_cut(call, channels, start, stop) for start, stop in pairwise([0, *ends])]
 
 
 def joined(call: Call) -> Channels | None:
-    """Follow tensors that are joined: side by side along the channels, tied to each other along
-    another axis.
-
-    Raises:
-        UnmovableError: their channels are on different axes.
-    """
+    """Follow tensors joined along the channels, or tied to each other along another axis."""
     tensors: Sequence[Tensor] = call.argument(0, "tensors")
     axis = call.argument(1, "dim", call.kwargs.get("axis", 0)) % tensors[0].ndim
     found = [call.wiring.of(tensor) for tensor in tensors]
@@ -163,27 +135,19 @@ def joined(call: Call) -> Channels | None:
         for channels in moving[1:]:
             call.tie(moving[0], channels, "they are joined along another axis")
         if len(moving) < len(tensors):
-            _note_still(call, tensors)
+            for tensor in tensors:
+                call.wiring.note_still(tensor)
             call.pin(moving[0], "they are joined with a tensor that does not move")
         return moving[0]
-    return Channels.side_by_side(
-        [
-            channels or _still(call, tensor, axis)
-            for channels, tensor in zip(found, tensors, strict=True)
-        ]
-    )
-
-
-def _note_still(call: Call, tensors: Sequence[Tensor]) -> None:
-    for tensor in tensors:
-        call.wiring.note_still(tensor)
+    both = zip(found, tensors, strict=True)
+    return Channels.side_by_side([own or _still(call, tensor, axis) for own, tensor in both])
 
 
 def _still(call: Call, tensor: Tensor, axis: int) -> Channels:
-    """Return channels for a tensor without any: zeros may be moved at will, the rest not at all."""
+    """Return channels for a tensor without any: zeros are free to move, others are fixed."""
     channels = call.wiring.ties.fresh(tensor.shape[axis], axis)
     if not call.wiring.is_zero(tensor):
-        _note_still(call, [tensor])
+        call.wiring.note_still(tensor)
         call.pin(channels, "it does not move")
     return channels
 
@@ -192,11 +156,8 @@ def _padded(call: Call) -> Channels | None:
     channels = call.wiring.of(call.source)
     if channels is None:
         return None
-    pads, mode, value = (
-        call.argument(1, "pad"),
-        call.argument(2, "mode", "constant"),
-        call.argument(3, "value"),
-    )
+    pads, mode = call.argument(1, "pad"), call.argument(2, "mode", "constant")
+    value = call.argument(3, "value")
     if mode == "constant" and value:
         call.restrict(channels, "it is padded with a constant", *BOTH)
     back = call.source.ndim - 1 - channels.axis
@@ -209,6 +170,9 @@ def _padded(call: Call) -> Channels | None:
     return Channels.side_by_side([ends[0], channels, ends[1]])
 
 
+KEPT = "clone contiguous cpu cuda data detach double float requires_grad to type"
+AXES = "permute transpose swapaxes swapdims movedim moveaxis t T mT mean sum"
+
 SHAPE_RULES: dict[str, Rule] = {
     "__getitem__": _indexed,
     "pad": _padded,
@@ -216,25 +180,7 @@ SHAPE_RULES: dict[str, Rule] = {
     **dict.fromkeys(("chunk", "split", "tensor_split", "split_with_sizes"), _split),
     **dict.fromkeys(("expand", "broadcast_to"), _expanded),
     **dict.fromkeys(("flatten", "reshape", "squeeze", "unsqueeze", "view"), _reshaped),
-    **dict.fromkeys(
-        ("permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "T", "mT"),
-        _permuted,
-    ),
-    **dict.fromkeys(("mean", "sum"), reduced),
-    **dict.fromkeys(
-        (
-            "clone",
-            "contiguous",
-            "cpu",
-            "cuda",
-            "data",
-            "detach",
-            "double",
-            "float",
-            "requires_grad",
-        ),
-        _same,
-    ),
-    **dict.fromkeys(("to", "type"), _same),
+    **dict.fromkeys(AXES.split(), reduced),
+    **dict.fromkeys(KEPT.split(), _same),
 }
 """Name of a function -> its rule."""

@@ -1,5 +1,4 @@
-"""Which channels of a network must move together, and by which scales: equivalence classes with
-restrictions.
+"""Which channels of a network must move together: equivalence classes with restrictions.
 
 Every tensor of a forward pass whose channels may move has, for each channel, a *place* and a
 *scale*. Channels of one place are permuted alike, wherever they occur; channels of one scale are
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +25,12 @@ BOTH = (MAGNITUDE, SIGN)
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """The channels along one axis of a tensor. A scale d has the value |d| to the exponent here,
-    with its sign or without.
+    """The channels along one axis of a tensor.
+
+    A scale d has the value |d| to the exponent here, with or without its sign.
 
     Attributes:
-        axis: where they are, from the front.
+        axis: their axis, from the front.
         place: (c,) numbers of places.
         scale: (c,) numbers of scales.
         exponent: (c,) whole numbers ≥ 1.
@@ -51,41 +51,25 @@ class Channels:
         return replace(self, axis=axis)
 
     def __getitem__(self, index: slice | Integers) -> Channels:
-        """Return some of the channels, or all of them in another order or several times."""
-        return Channels(
-            self.axis,
-            self.place[index],
-            self.scale[index],
-            self.exponent[index],
-            self.signed[index],
-        )
+        """Return some of the channels, in any order, or several times."""
+        return Channels(self.axis, *(column[index] for column in self._columns()))
+
+    def _columns(self) -> tuple[Any, Any, Any, Any]:
+        return self.place, self.scale, self.exponent, self.signed
 
     def same_as(self, other: Channels) -> bool:
-        """Tell whether these are the same channels in the same order, on whichever axis."""
-        pairs = (
-            (self.place, other.place),
-            (self.scale, other.scale),
-            (self.exponent, other.exponent),
-            (self.signed, other.signed),
-        )
-        return all(np.array_equal(one, two) for one, two in pairs)
+        """Return whether these are the same channels in the same order, on any axis."""
+        return all(map(np.array_equal, self._columns(), other._columns()))
 
     @staticmethod
     def side_by_side(parts: Sequence[Channels]) -> Channels:
         """Return the channels of several tensors, one after the other."""
-        columns = [(part.place, part.scale, part.exponent, part.signed) for part in parts]
-        place, scale, exponent, signed = (
-            np.concatenate(column) for column in zip(*columns, strict=True)
-        )
-        return Channels(parts[0].axis, place, scale, exponent, signed)
+        columns = zip(*(part._columns() for part in parts), strict=True)
+        return Channels(parts[0].axis, *map(np.concatenate, columns))
 
 
 class Classes:
-    """Numbers that are joined into classes; for each class, which of its freedoms are lost, and why.
-
-    Args:
-        freedoms: how many there are; a freedom is lost for the reason of a number above 0.
-    """
+    """Numbers joined into classes; `lost` holds, for each class and freedom, the reason or 0."""
 
     def __init__(self, freedoms: int) -> None:
         self._parent: Integers = np.empty(0, np.int64)
@@ -113,9 +97,8 @@ class Classes:
             if a != b:
                 low, high = min(a, b), max(a, b)
                 self._parent[high] = low
-                self.lost[:, low] = np.where(
-                    self.lost[:, low] > 0, self.lost[:, low], self.lost[:, high]
-                )
+                kept, other = self.lost[:, low], self.lost[:, high]
+                self.lost[:, low] = np.where(kept > 0, kept, other)
 
     def restrict(self, numbers: Integers, freedom: int, reason: int) -> None:
         """Take a freedom away, where it has not been taken away before."""
@@ -148,10 +131,7 @@ class Ties:
         return replace(self.fresh(len(channels), channels.axis), place=channels.place)
 
     def tie(self, first: Channels, second: Channels, reason: str) -> None:
-        """Make two lists of channels move alike.
-
-        Scales that come out of different powers are not solved for: both are set to 1.
-        """
+        """Make two lists of channels move together; scales of different powers are set to 1."""
         self.places.join(first.place, second.place)
         alike = (first.exponent == second.exponent) & (first.signed == second.signed)
         self.scales.join(first.scale[alike], second.scale[alike])
@@ -172,22 +152,19 @@ class Ties:
     def keep_together(self, place: Integers) -> None:
         """Allow only permutations that map a list of places to itself.
 
-        A place may occur several times, as after a flattening. Then its k-th occurrence moves to
-        the k-th of another place, which must have as many.
+        A place may occur several times, as after flattening. Then its k-th occurrence moves to the
+        k-th of another place, which must have as many.
         """
         if len(place):
             self._arrays.setdefault(place.tobytes(), place)
 
     def cells(self) -> Integers:
-        """Return, for every place, the number of its cell: places of one cell may be permuted
-        freely among themselves.
-        """
+        """Return the cell of every place; places of one cell may be permuted freely."""
         count = self.places.lost.shape[1]
         roots = self.places.roots(np.arange(count, dtype=np.int64))
         label = np.zeros(count, np.int64)
-        for array in {
-            found.tobytes(): found for found in (roots[place] for place in self._arrays.values())
-        }.values():
+        rooted = (roots[place] for place in self._arrays.values())
+        for array in {found.tobytes(): found for found in rooted}.values():
             members, times = np.unique(array, return_counts=True)
             _, kinds = np.unique(np.stack([label[members], times]), axis=1, return_inverse=True)
             label[members] = kinds.reshape(-1) + label.max(initial=0) + 1

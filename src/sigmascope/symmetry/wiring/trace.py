@@ -1,18 +1,24 @@
-"""One forward pass under watch, on an input that is given or made up."""
+"""Tracing one forward pass: every function that is called is looked up in the table of rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from sigmascope.capture.guard import left_as_it_was
+from sigmascope.capture.activations import function_name
+from sigmascope.capture.guard import preserve_state
+from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
-from sigmascope.symmetry.wiring.network import Wiring
+from sigmascope.symmetry.wiring.calls import Call
+from sigmascope.symmetry.wiring.network import OUT_OF_SIGHT, UnmovableError, Wiring
 from sigmascope.symmetry.wiring.rules import RULES
-from sigmascope.symmetry.wiring.watch import watching
+from sigmascope.symmetry.wiring.ties import Channels
 
 __all__ = ["run", "trace"]
 
@@ -20,16 +26,25 @@ SIDES = (32, 64, 224, 28, 96, 128, 256, 299, 384)
 """Sizes that are tried for images, and lengths of sequences."""
 # What a network raises when a size does not fit it.
 UNFIT = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
+FACTS = """
+    device dim dtype element_size grad_fn is_complex is_contiguous is_cpu is_cuda is_floating_point
+    is_leaf is_meta is_mkldnn is_mps is_nested is_quantized is_sparse is_xpu itemsize layout names
+    ndim ndimension numel requires_grad shape size stride storage_offset empty_like full_like
+    new_empty new_full new_ones ones_like _set_grad_enabled __format__ __hash__ __len__ __repr__
+"""
+"""Functions that use the shape or the kind of a tensor, never its values."""
+KNOWN_FACTS = frozenset(FACTS.split())
+ZEROS = ("zeros", "zeros_like", "new_zeros")
 
 
 def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = False) -> Wiring:
-    """Watch one forward pass in evaluation mode and return how the channels hang together.
+    """Run a network once in evaluation mode and return how its channels are connected.
 
     Args:
-        model: the network; it is left as it was.
+        model: the network, whose state is preserved.
         example_input: a tensor, a tuple of arguments or a mapping of them. By default inputs of
             usual sizes are made up for the first layer, until the network takes one: the size does
-            not change which channels hang together.
+            not change which channels are connected.
         exact_eval: see `move`.
 
     Raises:
@@ -41,7 +56,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         wiring = Wiring(model, exact_eval=exact_eval)
         wiring.know(example)
         try:
-            with left_as_it_was(model, mode="eval"), watching(model, wiring, RULES):
+            with preserve_state(model, mode="eval"), _traced(model, wiring):
                 output = run(model, example)
         except UNFIT as error:
             if wiring.refusal is not None:
@@ -53,10 +68,9 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         wiring.finish(output)
         return wiring
     if example_input is None:
-        last = f" The last one that was tried failed: {problem}" if problem else ""
+        last = f" The last input that was tried failed: {problem}" if problem else ""
         raise InputError(
-            "no input could be made up for this network. Pass example_input, a batch that "
-            f"it takes.{last}"
+            f"no input could be made up for this network. Pass example_input, a batch.{last}"
         )
     raise InputError(f"the network does not take example_input: {problem}") from problem
 
@@ -84,3 +98,112 @@ def _made_up(model: nn.Module) -> Iterator[Tensor]:
         else:
             continue
         return
+
+
+class _Tracer(TorchFunctionMode):
+    """Looks up every function that is called while a network runs."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        super().__init__()
+        self._wiring = wiring
+        self._running: list[tuple[str, nn.Module]] = []
+        self._calls: Counter[str] = Counter()
+        self._named: set[str] = set()
+
+    def enter(self, path: str, module: nn.Module) -> None:
+        """Note that a module begins to run."""
+        self._running.append((path, module))
+
+    def leave(self, output: object) -> None:
+        """Note that a module has run; its name means the channels of its first output."""
+        path, _ = self._running.pop()
+        channels = self._wiring.of(output)
+        if path and channels is not None and path not in self._named:
+            self._wiring.sites[path] = channels
+            self._named.add(path)
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name, wiring = function_name(func), self._wiring
+        given = list(tensors_in((args, kwargs)))
+        known = all(wiring.is_known(tensor) for tensor in given)
+        output = func(*args, **kwargs)
+        if known:
+            wiring.know(output)
+        moving = any(wiring.of(tensor) is not None for tensor in given)
+        if name in ZEROS:
+            wiring.note_zeros(output)
+        elif name not in KNOWN_FACTS and (moving or any(map(wiring.parameter, given))):
+            call = Call(wiring, func, self._site(name), args, kwargs, output)
+            try:
+                self._apply(call, given, moving)
+            except UnmovableError as error:
+                wiring.refusal = wiring.refusal or error  # the network may catch it
+                raise
+        return output
+
+    def _apply(self, call: Call, given: list[Tensor], moving: bool) -> None:
+        rule = RULES.get(call.name)
+        if not all(self._wiring.is_known(tensor) for tensor in given):
+            raise call.refused(f"one of its tensors comes from {OUT_OF_SIGHT}")
+        if rule is None and moving:
+            raise call.refused("there is no rule for it. Rewrite the network with other functions")
+        found = rule(call) if rule is not None else None
+        if found is None:
+            for tensor in given:
+                self._wiring.note_still(tensor)
+            return
+        outputs = found if isinstance(found, list) else [found]
+        for tensor, channels in zip(tensors_in(call.output), outputs, strict=False):
+            self._check_in_place(call, given, tensor, channels)
+            if channels is None:
+                continue
+            if (count := tensor.shape[channels.axis]) != len(channels):
+                raise call.refused(f"it has {count} channels, and its input {len(channels)}")
+            self._wiring.note(tensor, channels, call.site)
+
+    def _check_in_place(
+        self, call: Call, given: list[Tensor], tensor: Tensor, channels: Channels | None
+    ) -> None:
+        """Refuse to write other channels into a tensor: its views would have them unnoticed."""
+        before = self._wiring.of(tensor)
+        same = before is not None and channels is not None and before.same_as(channels)
+        if not same and any(tensor is one for one in given):
+            raise call.refused("it changes the channels of a tensor, and of its views, in place")
+
+    def _site(self, name: str) -> str:
+        """Return the name of a call: its module if it is torch's, else module, function, number."""
+        path, module = self._running[-1] if self._running else ("", None)
+        if path and type(module).__module__.startswith("torch.nn."):
+            return path
+        site = f"{path}.{name}".lstrip(".")
+        self._calls[site] += 1
+        return site if self._calls[site] == 1 else f"{site}#{self._calls[site]}"
+
+
+@contextmanager
+def _traced(model: nn.Module, wiring: Wiring) -> Iterator[None]:
+    """Trace a network that runs inside the context; hooks are removed when it ends."""
+    tracer, handles = _Tracer(wiring), []
+
+    def enter(path: str) -> Callable[[nn.Module, object], None]:
+        return lambda module, _args: tracer.enter(path, module)
+
+    def leave(_module: nn.Module, _args: object, output: object) -> None:
+        tracer.leave(output)
+
+    try:
+        for path, module in model.named_modules():
+            handles.append(module.register_forward_pre_hook(enter(path)))
+            handles.append(module.register_forward_hook(leave, prepend=True))
+        with tracer:
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()

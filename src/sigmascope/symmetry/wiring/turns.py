@@ -1,9 +1,8 @@
-"""What a move does to one parameter or buffer: along an axis, permute and multiply by powers of the
-scales.
-"""
+"""What a move does to a parameter or buffer: permute an axis and multiply by powers of scales."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -15,10 +14,18 @@ from sigmascope.errors import InputError
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.wiring.ties import Channels, Integers, Ties
 
-__all__ = ["Assignment", "Factor", "Power", "Turn"]
+__all__ = ["Assignment", "Factor", "Turn"]
 
 Power: TypeAlias = Literal["value", "inverse", "square", "sign"]
 Factor: TypeAlias = tuple[Channels, Power]
+Values: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+POWERS: dict[str, Callable[[Values], Values]] = {
+    "value": lambda value: value,
+    "inverse": lambda value: 1 / value,
+    "square": lambda value: value**2,
+    "sign": np.sign,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,25 +45,21 @@ class Turn:
     shift: float = 0.0
 
     def fits(self, other: Turn) -> bool:
-        """Tell whether two actions are the same but for the channels they name."""
-        mine = (
-            self.channels.axis,
-            len(self.channels),
-            self.rows,
-            self.shift,
-            [power for _, power in self.factors],
+        """Return whether two actions are the same except for the channels they name."""
+        one, two = (
+            (turn.channels.axis, len(turn.channels), turn.rows, turn.shift, turn.powers)
+            for turn in (self, other)
         )
-        return mine == (
-            other.channels.axis,
-            len(other.channels),
-            other.rows,
-            other.shift,
-            [power for _, power in other.factors],
-        )
+        return one == two
+
+    @property
+    def powers(self) -> list[Power]:
+        """The powers of the factors."""
+        return [power for _, power in self.factors]
 
 
 class Assignment:
-    """A choice of a permutation of the places and a value of each scale.
+    """A permutation of the places and a value of each scale.
 
     Args:
         ties: the places and scales.
@@ -64,30 +67,19 @@ class Assignment:
         values: for each scale, what it multiplies by.
     """
 
-    def __init__(
-        self, ties: Ties, order: Integers, values: np.ndarray[tuple[int], np.dtype[np.float64]]
-    ) -> None:
+    def __init__(self, ties: Ties, order: Integers, values: Values) -> None:
         self._ties, self._order, self._values = ties, order, values
 
     def monomial(self, channels: Channels, factors: tuple[Factor, ...] | None = None) -> Monomial:
-        """Return the element that acts on these channels, or the one with other factors."""
+        """Return the element that acts on these channels, or one with the given factors."""
         places = self._ties.places.roots(channels.place)
         scales = np.ones(len(channels))
         for one, power in ((channels, "value"),) if factors is None else factors:
-            value = self._value(one)
-            scales = (
-                scales
-                * {
-                    "value": value,
-                    "inverse": 1 / value,
-                    "square": value**2,
-                    "sign": np.sign(value),
-                }[power]
-            )
+            scales = scales * POWERS[power](self._value(one))
         return Monomial(torch.from_numpy(_positions(places, self._order)), torch.from_numpy(scales))
 
     def turned(self, tensor: Tensor, turn: Turn, name: str) -> Tensor:
-        """Return what becomes of a parameter, in float64.
+        """Return the new value of a parameter, in float64.
 
         Raises:
             InputError: a variance would become negative.
@@ -104,7 +96,7 @@ class Assignment:
         result[rows] = part
         return result
 
-    def _value(self, channels: Channels) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _value(self, channels: Channels) -> Values:
         scale = self._values[self._ties.scales.roots(channels.scale)]
         size = np.abs(scale) ** channels.exponent
         return np.where(channels.signed & (scale < 0), -size, size)
@@ -114,16 +106,13 @@ def _check_variance(variance: Tensor, name: str) -> None:
     channel = int(variance.argmin())
     if variance[channel] < 0:
         raise InputError(
-            f"{name}: the variance of channel {channel} would become "
-            f"{float(variance[channel]):.3g}. Choose a scale nearer "
-            "to 1 in front of this batch norm, or leave exact_eval out."
+            f"{name}: the variance of channel {channel} would become {variance[channel]:.3g}. "
+            "Choose a scale nearer to 1 before this batch norm, or exact_eval=False."
         )
 
 
 def _positions(places: Integers, order: Integers) -> Integers:
-    """Return which position moves to each one, when each place receives another: its k-th
-    occurrence the k-th of that one.
-    """
+    """Return which position moves to each one: the k-th of a place to the k-th of its target."""
     by_place = np.argsort(places, kind="stable")
     ranked = places[by_place]
     occurrence = np.empty_like(places)

@@ -1,4 +1,4 @@
-"""Rules for functions with parameters: how a weight follows the channels on either side of it."""
+"""Rules for functions with parameters: how a weight follows the channels on both sides."""
 
 from __future__ import annotations
 
@@ -15,17 +15,10 @@ EPS = "batch norm divides by √(var + eps): scale behind it, or pass exact_eval
 
 
 def _owned(call: Call, *tensors: Tensor | None) -> None:
-    """Check that what has to move is a parameter or buffer.
-
-    Raises:
-        UnmovableError: it was computed from others.
-    """
+    """Refuse a weight that is neither a parameter nor a buffer."""
     for tensor in tensors:
         if tensor is not None and call.wiring.parameter(tensor) is None:
-            raise call.refused(
-                "its weight, bias or statistics are computed by the network and are no "
-                "parameter of it"
-            )
+            raise call.refused("its weight, bias or statistics are computed, not parameters")
 
 
 def _along(axis: int, channels: Channels, *factors: Factor) -> Turn:
@@ -37,9 +30,7 @@ def _linear(call: Call) -> Channels:
     _owned(call, weight, bias)
     before = call.wiring.of(call.source)
     if before is not None and before.axis != call.source.ndim - 1:
-        raise call.refused(
-            f"it mixes the last axis, and the channels of its input are on axis {before.axis}"
-        )
+        raise call.refused(f"it mixes the last axis; its input has channels on axis {before.axis}")
     after = call.fresh(len(weight), call.output.ndim - 1)
     incoming = [] if before is None else [_along(1, before, (before, "inverse"))]
     call.wiring.turn(weight, _along(0, after), *incoming)
@@ -48,11 +39,8 @@ def _linear(call: Call) -> Channels:
 
 
 def _convolution(call: Call) -> Channels:
-    weight, bias, groups = (
-        call.argument(1, "weight"),
-        call.argument(2, "bias"),
-        call.argument(6, "groups", 1),
-    )
+    weight, bias = call.argument(1, "weight"), call.argument(2, "bias")
+    groups = call.argument(6, "groups", 1)
     _owned(call, weight, bias)
     before, axis = _before(call, weight.ndim), call.output.ndim - weight.ndim + 1
     if before is not None and groups == len(before) > 1:
@@ -73,7 +61,7 @@ def _convolution(call: Call) -> Channels:
 
 
 def _depthwise(call: Call, before: Channels, weight: Tensor, bias: Tensor | None) -> Channels:
-    """Filter each channel by itself: places stay, scales are free again."""
+    """Follow a filter of each channel by itself: places stay, scales are free again."""
     wide = before[np.repeat(np.arange(len(before)), len(weight) // len(before))]
     after = call.rescaled(wide)
     call.wiring.turn(weight, _along(0, after, (after, "value"), (wide, "inverse")))
@@ -82,14 +70,10 @@ def _depthwise(call: Call, before: Channels, weight: Tensor, bias: Tensor | None
 
 
 def _transposed_convolution(call: Call) -> Channels:
-    weight, bias, groups = (
-        call.argument(1, "weight"),
-        call.argument(2, "bias"),
-        call.argument(6, "groups", 1),
-    )
+    weight, bias = call.argument(1, "weight"), call.argument(2, "bias")
     _owned(call, weight, bias)
-    if groups != 1:
-        raise call.refused("transposed convolutions in groups are not in the table")
+    if call.argument(6, "groups", 1) != 1:
+        raise call.refused("there is no rule for transposed convolutions in groups")
     before, axis = _before(call, weight.ndim), call.output.ndim - weight.ndim + 1
     after = call.fresh(weight.shape[1], axis)
     incoming = [] if before is None else [_along(0, before, (before, "inverse"))]
@@ -102,33 +86,27 @@ def _before(call: Call, ndim: int) -> Channels | None:
     """Return the channels that enter a convolution; its input may lack the axis of the samples."""
     before = call.wiring.of(call.source)
     if before is not None and before.axis != call.source.ndim - ndim + 1:
-        raise call.refused(
-            f"the channels of its input are on axis {before.axis}, where it expects positions"
-        )
+        raise call.refused(f"axis {before.axis} of its input holds channels, not positions")
     return before
 
 
 def _batch_norm(call: Call) -> Channels | None:
     mean, variance = call.argument(1, "running_mean"), call.argument(2, "running_var")
-    weight, bias, eps = (
-        call.argument(3, "weight"),
-        call.argument(4, "bias"),
-        call.argument(7, "eps", 1e-5),
-    )
+    weight, bias = call.argument(3, "weight"), call.argument(4, "bias")
+    eps = call.argument(7, "eps", 1e-5)
     _owned(call, mean, variance, weight, bias)
     training = call.argument(5, "training", False)
     if call.wiring.of(call.source) is None:
         return None
     before = call.channels
     if before.axis != 1:
-        raise call.refused(f"it expects channels on axis 1, and they are on axis {before.axis}")
+        raise call.refused(f"its channels must be on axis 1, not on axis {before.axis}")
     if call.wiring.exact_eval and variance is not None:
         call.wiring.floors.append((before, (eps / (variance + eps)).sqrt().double().cpu().numpy()))
     if eps and (training or not call.wiring.exact_eval):
-        call.restrict(
-            before, "batch norm divides by √(var + eps) of the batch" if training else EPS, *BOTH
-        )
-    after = _affine(call, before, weight, bias, entering="sign")
+        why = "batch norm divides by √(var + eps) of the batch" if training else EPS
+        call.restrict(before, why, *BOTH)
+    after = _affine(call, before, weight, bias, signs=True)
     call.wiring.turn(mean, _along(0, before))
     square = Turn(before.at(0), ((before, "square"),), shift=eps if call.wiring.exact_eval else 0.0)
     call.wiring.turn(variance, square)
@@ -136,38 +114,34 @@ def _batch_norm(call: Call) -> Channels | None:
 
 
 def _affine(
-    call: Call, before: Channels, weight: Tensor | None, bias: Tensor | None, *, entering: str = ""
+    call: Call, before: Channels, weight: Tensor | None, bias: Tensor | None, *, signs: bool = False
 ) -> Channels:
-    """Follow the gain and offset of a norm, through which new scales begin; without a gain nothing
-    is scaled.
-    """
+    """Follow the gain and offset of a norm, with which new scales begin; without a gain, none."""
     if weight is None:
-        call.restrict(before, "a norm without a gain puts out what cannot be scaled", *BOTH)
+        call.restrict(before, "the output of a norm without a gain cannot be scaled", *BOTH)
         after = before
     else:
         after = call.rescaled(before)
-        factors: tuple[Factor, ...] = (
-            ((after, "value"), (before, "sign")) if entering else ((after, "value"),)
-        )
-        call.wiring.turn(weight, Turn(after.at(0), factors))
+        factors: list[Factor] = [(after, "value")]
+        if signs:
+            factors.append((before, "sign"))
+        call.wiring.turn(weight, Turn(after.at(0), tuple(factors)))
     call.wiring.turn(bias, _along(0, after))
     return after
 
 
 def _norm(position: int) -> Rule:
-    """Follow a norm over several channels, whose gain and offset are arguments from a position on."""
+    """Return the rule of a norm over several channels, with the position of its gain argument."""
 
     def rule(call: Call) -> Channels | None:
-        weight, bias = (
-            call.argument(position, "weight"),
-            None if call.name == "rms_norm" else call.argument(position + 1, "bias"),
-        )
+        weight = call.argument(position, "weight")
+        bias = None if call.name == "rms_norm" else call.argument(position + 1, "bias")
         _owned(call, weight, bias)
         if call.wiring.of(call.source) is None:
             return None
         before = call.channels
         if call.name == "instance_norm" and call.argument(1, "running_mean") is not None:
-            raise call.refused("it keeps running statistics, which are not in the table")
+            raise call.refused("there is no rule for its running statistics")
         _check_extent(call, before)
         call.restrict(before, f"{call.name.replace('_', ' ')} mixes channels", *BOTH)
         return _affine(call, before, weight, bias)
@@ -183,7 +157,7 @@ def _check_extent(call: Call, before: Channels) -> None:
     shape = call.argument(1, "normalized_shape", (0,))
     if before.axis != expected or (call.name in ("layer_norm", "rms_norm") and len(shape) != 1):
         raise call.refused(
-            f"it does not normalise over the axis of the channels, {before.axis}, alone"
+            f"it does not normalize over the axis of the channels, {before.axis}, alone"
         )
 
 
@@ -195,9 +169,7 @@ def _prelu(call: Call) -> Channels | None:
     call.restrict(channels, "prelu admits d > 0", SIGN)
     if weight.numel() > 1:
         if channels.axis != 1:
-            raise call.refused(
-                f"it has slopes for axis 1, and the channels are on axis {channels.axis}"
-            )
+            raise call.refused(f"its slopes are for axis 1; channels are on axis {channels.axis}")
         call.wiring.turn(weight, Turn(channels.at(0), ()))
     else:
         call.wiring.note_still(weight)
@@ -215,45 +187,30 @@ def _embedding(call: Call) -> Channels:
 
 
 def attention(call: Call) -> list[Channels | None]:
-    """Move what enters and what leaves; queries, keys and values inside stay as they are."""
-    weight, out_weight, out_bias = (
-        call.argument(5, "in_proj_weight"),
-        call.argument(11, "out_proj_weight"),
-        call.argument(12, "out_proj_bias"),
-    )
-    parts = (
-        [weight]
-        if weight is not None
-        else [call.argument(18 + number, f"{one}_proj_weight") for number, one in enumerate("qkv")]
-    )
+    """Move what enters and what leaves; queries, keys and values inside do not move."""
+    weight, out_weight = call.argument(5, "in_proj_weight"), call.argument(11, "out_proj_weight")
+    out_bias, joint = call.argument(12, "out_proj_bias"), weight is not None
+    names = [f"{one}_proj_weight" for one in "qkv"]
+    separate = [call.argument(18 + number, name) for number, name in enumerate(names)]
+    parts = [weight] * 3 if joint else separate
     _owned(call, out_weight, out_bias, *parts)
-    if any(
-        call.wiring.of(mask) is not None
-        for mask in (call.argument(14, "key_padding_mask"), call.argument(16, "attn_mask"))
-    ):
+    masks = call.argument(14, "key_padding_mask"), call.argument(16, "attn_mask")
+    if any(call.wiring.of(mask) is not None for mask in masks):
         raise call.refused("its mask is computed from channels")
-    turns: list[list[Turn]] = []
+    turns: dict[int, list[Turn]] = {}
     for number, name in enumerate(("query", "key", "value")):
         entering = call.argument(number, name)
         channels = call.wiring.of(entering)
-        if channels is not None and channels.axis != entering.ndim - 1:
-            raise call.refused(
-                f"the channels of its {name} are on axis {channels.axis}, not on the last one"
-            )
-        rows = (
-            (number * len(out_weight), (number + 1) * len(out_weight))
-            if weight is not None
-            else (0, None)
-        )
-        turns.append(
-            [] if channels is None else [Turn(channels.at(1), ((channels, "inverse"),), rows=rows)]
-        )
-    together = [turn for own in turns for turn in own]
-    for tensor, own in (
-        [(weight, together)] if weight is not None else zip(parts, turns, strict=True)
-    ):
-        if own:
-            call.wiring.turn(tensor, *own)
+        if channels is None:
+            continue
+        if channels.axis != entering.ndim - 1:
+            raise call.refused(f"axis {channels.axis} of its {name}, not the last, holds channels")
+        width = len(out_weight)
+        rows = (number * width, (number + 1) * width) if joint else (0, None)
+        turn = Turn(channels.at(1), ((channels, "inverse"),), rows=rows)
+        turns.setdefault(0 if joint else number, []).append(turn)
+    for number, own in turns.items():
+        call.wiring.turn(parts[number], *own)
     after = call.fresh(len(out_weight), call.output[0].ndim - 1)
     call.wiring.turn(out_weight, _along(0, after))
     call.wiring.turn(out_bias, _along(0, after))

@@ -1,0 +1,210 @@
+"""Figures 2A to 2C: functions of one variable, each beside the affine map of its score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from sigmascope.figures import Drawn, draw_curves, new_figure, styled
+from sigmascope.figures.drawn import finished
+from sigmascope.figures.style import SMALL, add_legend, figure_of, look, shown
+from sigmascope.maths.fit import affine_map
+from sigmascope.measure.affinity import affinity
+from sigmascope_papers.chance import Array
+from sigmascope_papers.item import Check, Finding, Item, agrees, claim
+
+__all__ = ["FUNCTIONS", "ITEMS", "Case", "population_score"]
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "ReLU": lambda x: np.maximum(x, 0),
+    "Tanh": np.tanh,
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+SAMPLES = 1000
+MEANS = np.linspace(-4, 4, 20).tolist()
+PRINTED_A = {MEANS[5]: 0.13387674, MEANS[8]: 0.52627778, MEANS[11]: 0.79208457}
+PRINTED_A |= {MEANS[13]: 0.94012433}
+PRINTED_B = {"ReLU": 0.49, "Tanh": 0.67, "Sigmoid": 0.77}
+PRINTED_C = {1: 1.0, 3: 0.71, 5: 0.58, 11: 0.40, 21: 0.29, 41: 0.20}
+FLOOR = 0.16  # of a panel's height shows where the inputs are
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A sample (n,), its outputs, its image under the affine map, and the score (NaN: none)."""
+
+    x: Array
+    y: Array
+    mapped: Array
+    score: float
+
+
+def _case(x: Array, y: Array) -> Case:
+    rows = x.reshape(-1, 1), y.reshape(-1, 1)
+    score = float(affinity(*rows, covariance="unbiased"))
+    mapped = np.asarray(affine_map(*rows, covariance="unbiased")(rows[0]), dtype=np.float64)
+    return Case(x, y, mapped.ravel(), score)
+
+
+def _by_function(generator: np.random.RandomState) -> dict[str, Case]:
+    inputs = {name: generator.normal(-1, 2, size=SAMPLES) for name in FUNCTIONS}
+    return {name: _case(x, FUNCTIONS[name](x)) for name, x in inputs.items()}
+
+
+def _by_mean(generator: np.random.RandomState) -> dict[float, Case]:
+    _by_function(generator)  # the authors drew the inputs of Figure 2B first
+    inputs = {mean: generator.uniform(mean - 2, mean + 2, size=SAMPLES) for mean in MEANS}
+    return {mean: _case(x, FUNCTIONS["ReLU"](x)) for mean, x in inputs.items()}
+
+
+def _by_degree(generator: np.random.RandomState) -> dict[int, Case]:
+    x = np.linspace(-1, 1, SAMPLES)
+    return {degree: _case(x, x**degree) for degree in PRINTED_C}
+
+
+def population_score(degree: int) -> float:
+    """Return the score of x^k, k odd, for x uniform on [-1, 1].
+
+    >>> round(population_score(3), 4)
+    0.7111
+    """
+    return 1 - math.sqrt(1 - min(math.sqrt(3 * (2 * degree + 1)) / (degree + 2), 1))
+
+
+@claim("inputs above 0 score 1", "1")
+def _affine_above_0(cases: Mapping[float, Case]) -> Finding:
+    """They score 1 up to rounding."""
+    least = float(np.min([case.score for mean, case in cases.items() if mean >= 2]))
+    return f"{least:.8f} at least", least > 1 - 1e-9
+
+
+@claim("the score rises with the mean", "no step below 0")
+def _rises(cases: Mapping[float, Case]) -> Finding:
+    """Every step is above 0 up to rounding, and no score is missing."""
+    least = np.diff([case.score for mean, case in cases.items() if mean > -2]).min()
+    return f"smallest step {least:.1g}", least > -1e-9
+
+
+@claim("order", " < ".join(PRINTED_B))
+def _order(cases: Mapping[str, Case]) -> Finding:
+    """The scores are in the order of the printed ones."""
+    ranked = sorted(cases, key=lambda name: cases[name].score)
+    return " < ".join(ranked), ranked == list(PRINTED_B)
+
+
+@claim("order", " > ".join(f"x^{k}" for k in PRINTED_C))
+def _falls(cases: Mapping[int, Case]) -> Finding:
+    """The scores fall with the degree."""
+    ranked = sorted(cases, key=lambda k: -cases[k].score)
+    return " > ".join(f"x^{k}" for k in ranked), ranked == sorted(cases)
+
+
+def _closed_form(cases: Mapping[int, Case]) -> Check:
+    """The score of each degree is that of the closed form up to 1/n."""
+    worst = max(cases, key=lambda k: abs(cases[k].score - population_score(k)))
+    text = f"closed form, at degree {worst}, the furthest from it"
+    exact, score = population_score(worst), cases[worst].score
+    return agrees(text, exact, score, tolerance=1 / SAMPLES, digits=4)
+
+
+def _draw_cases(cases: Mapping[str, Case], panels: Sequence[Axes]) -> list[dict[str, Any]]:
+    """Draw one case in each panel, with its score; return the points as rows of a table."""
+    rows: list[dict[str, Any]] = []
+    for panel, (name, case) in zip(panels, cases.items(), strict=True):
+        _draw_case(panel, case)
+        panel.set_title(f"{shown(name)}\n$\\rho$ = {case.score:.3f}")
+        points = zip(case.x.tolist(), case.y.tolist(), case.mapped.tolist(), strict=True)
+        told = {"panel": name, "score": case.score}
+        rows += [{**told, "x": x, "y": y, "mapped": mapped} for x, y, mapped in points]
+    panels[0].set_ylabel("output")
+    add_legend(figure_of(panels[0]), *panels[0].get_legend_handles_labels())
+    return rows
+
+
+def _draw_case(panel: Axes, case: Case) -> None:
+    order = np.argsort(case.x)
+    x, y, mapped = case.x[order], case.y[order], case.mapped[order]
+    panel.plot(x, y, color=look(0).color, linewidth=2, label=r"output $\sigma(x)$")
+    panel.plot(x, mapped, color=look(1).color, linestyle="--", label="affine map $T(x)$")
+    counts, edges = np.histogram(case.x, bins=24)
+    bars = {"fill": True, "color": "0.75", "transform": panel.get_xaxis_transform()}
+    panel.stairs(FLOOR * counts / counts.max(), edges, label="inputs", **bars)
+    low, high = min(y.min(), mapped.min()), max(y.max(), mapped.max())
+    # the curves stay above the inputs
+    panel.set_ylim(low - 1.6 * FLOOR * (high - low), high + 0.08 * (high - low))
+    panel.tick_params(labelsize=SMALL)
+
+
+@styled()
+def _draw_means(cases: Mapping[float, Case]) -> dict[str, Drawn]:
+    """Draw the four inputs whose scores are printed, and below the scores of all inputs."""
+    figure = new_figure(7, 3.9)
+    panels = figure.subplot_mosaic([["a", "b", "c", "d"], ["scores"] * 4], height_ratios=[1.15, 1])
+    below = panels.pop("scores")
+    picked = {f"mean {mean:.2f}".replace("-", "−"): cases[mean] for mean in PRINTED_A}
+    table = _draw_cases(picked, list(panels.values()))
+    scores = {"ReLU": [case.score for case in cases.values()]}
+    drawn = draw_curves(MEANS, scores, below, over="mean of the input, uniform of width 4")
+    table += [{"panel": "scores", **row} for row in drawn.table]
+    circles = {"markersize": 8, "fillstyle": "none", "color": look(1).color}
+    below.plot(list(PRINTED_A), list(PRINTED_A.values()), "o", **circles)
+    dead = max(mean for mean, case in cases.items() if not math.isfinite(case.score))
+    below.axvspan(MEANS[0] - 0.2, dead + 0.2, color="0.9", linewidth=0)
+    center = {"ha": "center", "va": "center", "fontsize": SMALL}
+    below.text((MEANS[0] + dead) / 2, 0.5, "all inputs below 0:\nno score", **center)
+    below.set(ylim=(0, 1.05), xlim=(MEANS[0] - 0.2, MEANS[-1] + 0.2))
+    below.set_title("circles: printed in the paper", fontsize=SMALL, loc="right")
+    return {"": finished([below, *panels.values()], table)}
+
+
+@styled()
+def _draw_row(cases: Mapping[Any, Case]) -> dict[str, Drawn]:
+    """Draw each function on its inputs, beside its affine map."""
+    degrees = len(cases) == len(PRINTED_C)
+    figure = new_figure(*((7, 1.9) if degrees else (5.2, 2.2)))
+    panels = figure.subplots(1, len(cases), sharey=degrees, squeeze=False)[0].tolist()
+    named = {f"degree {key}" if degrees else str(key): case for key, case in cases.items()}
+    table = _draw_cases(named, panels)
+    figure.supxlabel("input", fontsize=8)
+    return {"": finished(panels, table)}
+
+
+def _item(
+    measure: Callable[[np.random.RandomState], Mapping[Any, Case]],
+    draw: Callable[[Any], dict[str, Drawn]],
+    printed: Mapping[Any, float],
+    *rules: Callable[[Any], Check],
+    words: str,
+    tolerance: float = 0.005,
+    digits: int = 2,
+) -> Item:
+    def judge(cases: Mapping[Hashable, Case]) -> list[Check]:
+        """The printed scores agree to the digits printed, and the rules of the panel hold."""
+        within = {"tolerance": tolerance, "digits": digits}
+        checks = [
+            agrees(words.format(key), score, cases[key].score, **within)  # type: ignore[arg-type]
+            for key, score in printed.items()
+        ]
+        return [*checks, *(rule(cases) for rule in rules)]
+
+    return Item(lambda setting: measure(np.random.RandomState(987)), judge, draw)
+
+
+ITEMS = {
+    # 5e-6 is the noise of the authors' float32
+    "fig2a": _item(
+        *(_by_mean, _draw_means, PRINTED_A, _affine_above_0, _rises),
+        words="score at mean {:.2f}",
+        tolerance=5e-6,
+        digits=6,
+    ),
+    "fig2b": _item(_by_function, _draw_row, PRINTED_B, _order, words="score of {}"),
+    "fig2c": _item(
+        _by_degree, _draw_row, PRINTED_C, _closed_form, _falls, words="score of degree {}"
+    ),
+}

@@ -1,0 +1,293 @@
+"""Figures 13 to 15: ViTs by the size of their patches, VGGs and ResNets by their depth."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from sigmascope.compare.distances import distances
+from sigmascope.figures import Drawn, draw_signature, draw_signatures, new_figure, styled
+from sigmascope.figures.drawn import finished
+from sigmascope.figures.style import PAGE, add_panel_legend, short_names
+from sigmascope.measure.signature import Signature
+from sigmascope_papers.cast import Cast
+from sigmascope_papers.chance import Array
+from sigmascope_papers.item import Finding, Item, claim, judge_by
+from sigmascope_papers.nonlinearity.fig5a import RARE
+from sigmascope_papers.nonlinearity.fig7 import CLEAR, NONE
+from sigmascope_papers.nonlinearity.lineup import (
+    END,
+    INSIDE,
+    STEM,
+    Lineup,
+    by_place,
+    known,
+    line_up,
+    places_in,
+    separation,
+)
+from sigmascope_papers.setting import Setting
+
+__all__ = ["ITEMS", "Sizes", "patch_of"]
+
+PATCH = re.compile(r"(?:patch|vit_[a-z]_)(\d+)")
+FINE, FEWEST = 16, 4  # pixels; blocks, below which there is no plateau to speak of
+NEAR, ABOUT = 0.05, 0.1
+CLOSE_TO_1 = 0.95
+
+
+def patch_of(name: str) -> int | None:
+    """Return the size of the patches in pixels, by the name of a network; None if it is not there.
+
+    >>> patch_of("torchvision/vit_l_16"), patch_of("sigmascope/vit-patch4:0"), patch_of("vit:0")
+    (16, 4, None)
+    """
+    found = PATCH.search(name)
+    return int(found[1]) if found else None
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(Lineup):
+    """Networks of one group by their size.
+
+    Attributes:
+        group: which one; the lineup may have other groups too.
+        seeds: signatures of one of the networks, trained from several seeds (none for the paper's).
+    """
+
+    group: str
+    seeds: Sequence[Signature] = ()
+
+    @property
+    def deep(self) -> list[Signature]:
+        """The networks of the group, the shallowest first."""
+        return sorted(self.of(self.group), key=len)
+
+    @property
+    def others(self) -> list[Signature]:
+        """The representatives of the other groups."""
+        groups = self.cast.groups()
+        return [one for one in self.leads() if groups[one.name] != self.group]
+
+    @property
+    def patches(self) -> dict[int, Signature]:
+        """One network by the size of its patches, the smallest first."""
+        found = {patch_of(one.name): one for one in self.of(self.group)}
+        return {
+            size: one for size, one in sorted(found.items(), key=lambda row: row[0] or 0) if size
+        }
+
+    @property
+    def fine(self) -> int:
+        """The size that represents small patches."""
+        return FINE if FINE in self.patches else min(self.patches)
+
+    def lacks(self, *needs: str) -> str:
+        """Say which groups, depths or patches are missing; empty if none is."""
+        if "depths" in needs:
+            return "" if len(self.deep) > 1 else f"needs {self.group} of two depths"
+        if "patches" in needs:
+            blocks = [len(known(one)) for one in self.patches.values()]
+            few = len(blocks) < 2 or min(blocks) < FEWEST
+            return f"needs ViTs of two sizes of patches, with {FEWEST} blocks or more" * few
+        return super().lacks(*needs)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.3f}" for value in values)
+
+
+def _grows(values: Sequence[float]) -> bool:
+    return all(one < other for one, other in itertools.pairwise(values))
+
+
+@claim(
+    "small patches: non-linear early, ever more linear later",
+    f"tau with depth above 0, p at most {RARE}",
+    "patches",
+)
+def _rises_gradually(found: Sizes) -> Finding:
+    """Kendall's tau is above 0, and the last third above the first; clearly if p says so."""
+    scores = known(found.patches[found.fine])
+    rank = kendalltau(np.arange(len(scores)), scores, alternative="greater")
+    third = len(scores) // 3 or 1
+    early, late = float(scores[:third].mean()), float(scores[-third:].mean())
+    told = f"patches of {found.fine}: tau {rank.statistic:.2f}, p = {rank.pvalue:.3f}, "
+    told += f"thirds {early:.3f} and {late:.3f}"
+    return told, rank.statistic > 0 and late > early, rank.pvalue <= RARE
+
+
+@claim(
+    "large patches: a plateau, then a steep rise in the last layer",
+    "last step above the range between first and last",
+    "patches",
+)
+def _rises_at_the_end(found: Sizes) -> Finding:
+    """The last step is the largest rise, to the highest score; clearly if above the range between."""
+    coarse, one = list(found.patches.items())[-1]
+    scores = known(one)
+    steps, plateau, last = np.diff(scores), float(np.ptp(scores[1:-1])), len(scores) - 1
+    top = steps[-1] > 0 and steps.argmax() == last - 1 and scores.argmax() == last
+    told = f"patches of {coarse}: last step {steps[-1]:.3f}, largest {steps.max():.3f}, "
+    return f"{told}range between {plateau:.3f}", top, steps[-1] > plateau
+
+
+@claim(
+    "the larger the patches, the more of the rise is in the last layer",
+    "share grows with every size",
+    "patches",
+)
+def _depends_on_size(found: Sizes) -> Finding:
+    """The last step is a larger share of the range for coarse patches; clearly if at every size."""
+    curves = {size: known(one) for size, one in found.patches.items()}
+    shares = {size: float((s[-1] - s[-2]) / (np.ptp(s) or 1.0)) for size, s in curves.items()}
+    told = ", ".join(f"{size}: {share:.2f}" for size, share in shares.items())
+    *_, coarse = shares.values()
+    return told, shares[found.fine] < coarse, _grows(list(shares.values()))
+
+
+def _among(signatures: Sequence[Signature]) -> Array:
+    matrix: Array = distances(signatures, normalize="path").matrix
+    return matrix[np.triu_indices(len(matrix), 1)]
+
+
+@claim(
+    "VGGs of all depths have one signature, beside other groups",
+    "at most half the median to others",
+    "depths",
+)
+def _little_beside_others(found: Sizes) -> Finding:
+    """They are nearer to each other than to others in the median; clearly if all by half of that."""
+    if not found.others:
+        return "there is no other group"
+    own, count = _among(found.deep), len(found.deep)
+    across = distances([*found.deep, *found.others], normalize="path").matrix[:count, count:]
+    middle, typical = np.median(own), np.median(across)
+    told = f"median {middle:.3f}, largest {own.max():.3f}; "
+    told += f"to others {typical:.3f}, least {across.min():.3f}"
+    return told, middle < typical, own.max() <= typical / 2
+
+
+@claim("depth changes no more than another seed does", "within the largest between seeds", "depths")
+def _little_beside_seeds(found: Sizes) -> Finding:
+    """The median distance is within the largest between seeds; clearly if the largest one is."""
+    if not found.seeds:
+        return "there are no other seeds of these networks"
+    own, seeds = _among(found.deep), _among(found.seeds)
+    told = f"median {np.median(own):.3f}, largest {own.max():.3f}; "
+    told += f"seeds {np.median(seeds):.3f}, {seeds.max():.3f}"
+    return told, np.median(own) <= seeds.max(), own.max() <= seeds.max()
+
+
+@claim("the median does not change with depth", f"all within {NEAR}", "depths")
+def _keeps_its_level(found: Sizes) -> Finding:
+    """The medians are within 0.1; clearly if within 0.05, a tenth of what scores mostly span."""
+    medians = [one.summary()["median"] for one in found.deep]
+    spread = max(medians) - min(medians)
+    return _listed(medians), spread <= ABOUT, spread <= NEAR
+
+
+def _gap(signature: Signature) -> float:
+    """Return how far the median at the end of a block is above that inside."""
+    places = by_place(signature)
+    return float(np.median(places[END]) - np.median(places[INSIDE]))
+
+
+@claim("the gap widens with depth", "at every step", "depths")
+def _gap_grows(found: Sizes) -> Finding:
+    """It is wider in the deepest than in the shallowest; clearly if it grows at every step."""
+    gaps, seeds = [_gap(one) for one in found.deep], [_gap(one) for one in found.seeds]
+    told = _listed(gaps)
+    if seeds:
+        told += f"; {len(seeds)} seeds of the first {min(seeds):.3f} to {max(seeds):.3f}"
+    return told, gaps[-1] > gaps[0], _grows(gaps)
+
+
+@claim(
+    "after the addition the score approaches 1", f"at every step, to {CLOSE_TO_1} or more", "depths"
+)
+def _approaches_1(found: Sizes) -> Finding:
+    """The median after it grows with depth; clearly if at every step, to 0.95 or more."""
+    levels = [float(np.median(by_place(one)[END])) for one in found.deep]
+    clear = _grows(levels) and levels[-1] >= CLOSE_TO_1
+    return _listed(levels), levels[-1] > levels[0], clear
+
+
+@claim("the two are apart at every depth", f"separation at least {CLEAR}", "ResNets")
+def _stays_apart(found: Sizes) -> Finding:
+    """The separation of Figure 7 is above 0.75 at every depth; clearly if 0.9 or more."""
+    shares = [separation(one) for one in found.deep]
+    return _listed(shares), min(shares) > NONE, min(shares) >= CLEAR
+
+
+def _draw_overlaid(found: Sizes) -> dict[str, Drawn]:
+    """Draw all sizes on top of each other; nothing if there is no network of the group."""
+    drawn = list(found.patches.values()) if found.group == "ViTs" else found.deep
+    return {"": draw_signatures(drawn, layout="overlaid")} if drawn else {}
+
+
+@styled()
+def _draw_panels(found: Sizes) -> dict[str, Drawn]:
+    """Draw each depth in a panel of its own, on one scale; nothing if there is no network."""
+    if not found.deep:
+        return {}
+    figure = new_figure(PAGE, 0.3 + 1.5 * len(found.deep))
+    panels = figure.subplots(len(found.deep), 1, sharey=True, squeeze=False).ravel()
+    table: list[Mapping[str, Any]] = []
+    names = short_names([one.name for one in found.deep])
+    for panel, one, name in zip(panels, found.deep, names, strict=True):
+        table += draw_signature(one, panel, groups=places_in(one), order=(INSIDE, END, STEM)).table
+        panel.set(xlabel="", ylabel="", title=name)
+    figure.supxlabel("activation call, in order of execution", fontsize=8)
+    figure.supylabel("affinity score ± std", fontsize=8)
+    add_panel_legend(figure, panels)
+    return {"": finished(panels, table)}
+
+
+def _one_for_each_patch(cast: Cast) -> list[str]:
+    sizes = {patch_of(name): name for name in cast.names("ViTs")}
+    return [name for size, name in sizes.items() if size is not None]
+
+
+def _beside_others(cast: Cast) -> list[str]:
+    return list(dict.fromkeys([*cast.names("VGGs"), *cast.leads]))
+
+
+def _measure(
+    setting: Setting, group: str, names: Callable[[Cast], list[str]], seeds: Sequence[str] = ()
+) -> Sizes:
+    """Read or measure the networks, and the seeds of one if it is among them."""
+    chosen = names(setting.cast)
+    lineup = line_up(setting, chosen)
+    trained = setting.runs(seeds) if seeds and f"sigmascope/{seeds[0]}" in chosen else []
+    return Sizes(lineup.cast, lineup.signatures, group, [run.signature for run in trained])
+
+
+VGG16 = [f"vgg16:{seed}" for seed in range(1, 10)]
+RESNET20 = [f"resnet20:{seed}" for seed in range(3)]
+ITEMS = {
+    "fig13": Item(
+        partial(_measure, group="ViTs", names=_one_for_each_patch),
+        judge_by(_rises_gradually, _rises_at_the_end, _depends_on_size),
+        _draw_overlaid,
+    ),
+    "fig14": Item(
+        partial(_measure, group="VGGs", names=_beside_others, seeds=VGG16),
+        judge_by(_little_beside_others, _little_beside_seeds, _keeps_its_level),
+        _draw_overlaid,
+    ),
+    "fig15": Item(
+        partial(
+            _measure, group="ResNets", names=lambda cast: cast.names("ResNets"), seeds=RESNET20
+        ),
+        judge_by(_gap_grows, _approaches_1, _stays_apart),
+        _draw_panels,
+    ),
+}

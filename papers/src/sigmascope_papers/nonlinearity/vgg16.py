@@ -1,0 +1,273 @@
+"""Figures 10 and 11: the signature of VGG16 by batch size, by seed, and before training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from sigmascope.catalog import data, model
+from sigmascope.figures import Drawn, draw_curves, new_figure, styled
+from sigmascope.figures.drawn import finished
+from sigmascope.maths.warping import dtw_matrix
+from sigmascope.measure.signature import Signature
+from sigmascope.measure.survey import signature
+from sigmascope.runs import Run
+from sigmascope_papers.chance import Array
+from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED, Setting
+
+__all__ = ["BATCHES", "ITEMS", "SEEDS", "Repetitions", "Training", "turning"]
+
+BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
+# Of the range over the batch sizes, and of twice the standard deviation over the trainings.
+ABSOLUTE, BESIDE = 0.05, 0.1
+# Rank correlations: the same weights should keep nearly every place, others may swap neighbors.
+SAME_ORDER, ALIKE = (0.95, 0.8), (0.8, 0.5)
+INCREASING = 0.9  # a rank correlation that leaves room for a few neighbors to swap, not more
+LATE, LINEAR, NEARLY = 3, 0.95, 0.9
+# A quarter of the way back is seen in a figure; a tenth is more than batches move a score.
+TURN, SOME = 0.25, 0.1
+READINGS = {"before": "as published", "normalized": "with batch statistics"}
+
+
+@dataclass(frozen=True, eq=False)
+class Repetitions:
+    """Scores (k,) of one network by the size of the batches, and of others by their seeds."""
+
+    batches: dict[int, Array]
+    seeds: dict[int, Array]
+
+
+def measure_repetitions(setting: Setting) -> Repetitions:
+    """Read or measure the signatures of Figure 10."""
+    sizes = {
+        size: setting.runs(["vgg16:1"], images=5120, batch=size, metrics=())[0] for size in BATCHES
+    }
+    seeds = setting.runs([f"vgg16:{seed}" for seed in SEEDS])
+    return Repetitions(
+        {size: run.signature.scores for size, run in sizes.items()},
+        {seed: run.signature.scores for seed, run in zip(SEEDS, seeds, strict=True)},
+    )
+
+
+def judge_repetitions(found: Repetitions) -> list[Check]:
+    """Within 0.05 at every activation, weakly 0.1; rank correlations; the mean falls with size.
+
+    It falls clearly where its rank correlation with the batch size is -0.8 or less.
+    """
+    sizes, seeds = np.stack(list(found.batches.values())), np.stack(list(found.seeds.values()))
+    apart, deviation = np.ptp(sizes, axis=0).max(), 2 * seeds.std(axis=0, ddof=1).max()
+    means = sizes.mean(axis=1)
+    trend = spearmanr(list(found.batches), means).statistic
+    spreads = [f"signature spreads over {np.ptp(some.mean(axis=0)):.3f}" for some in (sizes, seeds)]
+    told = f"{trend:.2f}; mean {means[0]:.4f} at {BATCHES[0]}, {means[-1]:.4f} at {BATCHES[-1]}"
+    within = f"within {ABSOLUTE:g}"
+    return [
+        conclude(
+            "left: batch sizes agree at every activation",
+            within,
+            (f"{apart:.3f} at most, {spreads[0]}", apart <= BESIDE, apart <= ABSOLUTE),
+        ),
+        _ordered("left: batch sizes order the activations alike", sizes, SAME_ORDER),
+        conclude(
+            "right: trainings agree at every activation",
+            f"two standard deviations {within}",
+            (f"{deviation:.3f} at most, {spreads[1]}", deviation <= BESIDE, deviation <= ABSOLUTE),
+        ),
+        _ordered("right: trainings order the activations alike", seeds, ALIKE),
+        conclude(
+            "the score falls with the batch size (the authors' AlexNet)",
+            "rank correlation −0.8 or less",
+            (told, means[-1] < means[0], trend <= -0.8),
+        ),
+    ]
+
+
+def _ordered(text: str, scores: Array, limits: tuple[float, float]) -> Check:
+    clear, least = limits
+    ranks = [float(spearmanr(one, other).statistic) for one, other in combinations(scores, 2)]
+    obtained = f"{min(ranks):.2f} or more, {np.median(ranks):.2f} in median"
+    finding = obtained, min(ranks) >= least, min(ranks) >= clear
+    return conclude(text, f"rank correlations of {clear} or more", finding)
+
+
+@styled()
+def draw_repetitions(found: Repetitions) -> dict[str, Drawn]:
+    """Draw the signature of every batch size; and of every training, with mean and deviation."""
+    left, right = panels = new_figure(7, 3).subplots(1, 2, sharey=True)
+    calls = range(1, 1 + len(next(iter(found.batches.values()))))
+    over = "activation call of VGG16, in order"
+    curves = {str(size): scores for size, scores in found.batches.items()}
+    table = [{"panel": "left", **row} for row in draw_curves(calls, curves, left, over=over).table]
+    seeds = np.stack(list(found.seeds.values()))
+    labels = ["one training"] + ["_"] * (len(seeds) - 1)
+    right.plot(calls, seeds.T, color="0.6", linewidth=0.5, label=labels)
+    mean = draw_curves(calls, {f"mean of {len(seeds)} ± std": seeds}, right, over=over)
+    table += [{"panel": "right", **row} for row in mean.table]
+    for seed, scores in found.seeds.items():
+        told = {"panel": "right", "curve": f"seed {seed}"}
+        points = zip(calls, scores.tolist(), strict=True)
+        table += [{**told, "at": at, "mean": score} for at, score in points]
+    right.set_ylabel("")
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "ncols": 4, "title_fontsize": 8.5}
+    for axes, title in zip(panels, ("images in a batch", "seeds of the training"), strict=True):
+        axes.set_xticks(calls, [str(call) if call % 2 else "" for call in calls])
+        axes.legend(title=title, **above)
+    return {"": finished(panels, table)}
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Scores (seeds, calls) of all seeds.
+
+    Attributes:
+        before: at initialization, as published.
+        after: after training.
+        scored: which calls have a score at initialization without the guard.
+        normalized: at initialization, with batch statistics.
+    """
+
+    before: Array
+    after: Array
+    scored: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    normalized: Array
+
+
+def measure_training(setting: Setting) -> Training:
+    """Read or measure the signatures of Figure 11."""
+    first, last = ([f"vgg16:{seed}{moment}" for seed in SEEDS] for moment in ("-init", ""))
+    return Training(
+        scored=np.isfinite(_scores(setting.runs(first))),
+        before=_scores(setting.runs(first, degenerate=PUBLISHED, metrics=())),
+        after=_scores(setting.runs(last)),
+        normalized=np.array([_normalized(setting, f"sigmascope/{name}").scores for name in first]),
+    )
+
+
+def _scores(runs: Sequence[Run]) -> Array:
+    return np.array([run.signature.scores for run in runs])
+
+
+def _normalized(setting: Setting, name: str) -> Signature:
+    """Measure a network whose batch norms use the statistics of the batch."""
+
+    def work() -> Signature:
+        entry = model(name)
+        chosen = {"root": setting.data_root, "batch_size": BATCH, "limit": IMAGES}
+        batches = data(DATA, transform=entry.transform, **chosen)
+        network = entry.network.train()
+        return signature(network, batches, mode="as-is", name=name, progress=setting.progress)
+
+    return setting.signature(name, f"{DATA} batch statistics", work)
+
+
+def turning(scores: Array) -> float:
+    """Return how far a curve (k,) goes back: 0 if it is monotone, 1 if it falls as far as it rises.
+
+    >>> turning(np.array([0.0, 4.0, 3.0])), turning(np.array([1.0, 2.0, 5.0]))
+    (0.25, 0.0)
+    """
+    # later less earlier
+    steps = np.subtract.outer(scores, scores)[np.tril_indices(len(scores), -1)]
+    rise, fall = max(float(steps.max()), 0.0), max(float(-steps.min()), 0.0)
+    return min(rise, fall) / max(rise, fall) if rise or fall else 0.0
+
+
+def _increases(found: Training, reading: str) -> Check:
+    """The rank correlation with depth is above 0 for every seed; clearly if 0.9 in the median."""
+    lines = getattr(found, reading)
+    ranks = [float(spearmanr(np.arange(len(line)), line).statistic) for line in lines]
+    middle = float(np.median(ranks))
+    told = f"at initialization the score increases with depth, {READINGS[reading]}"
+    over = f"{min(ranks):.2f} to {max(ranks):.2f} over {len(ranks)} seeds"
+    finding = f"median {middle:.2f}, {over}", min(ranks) > 0, middle >= INCREASING
+    return conclude(told, f"rank correlation at least {INCREASING}", finding)
+
+
+def _ends_linear(found: Training, reading: str) -> Check:
+    """The last three calls score 0.9 in the mean; clearly if 0.95."""
+    late = getattr(found, reading)[:, -LATE:].mean(axis=1)
+    told = f"at initialization the last layers are almost linear, {READINGS[reading]}"
+    obtained = f"{late.mean():.3f} ± {late.std(ddof=1):.3f} over the seeds"
+    finding = obtained, late.mean() >= NEARLY, late.mean() >= LINEAR
+    return conclude(told, f"mean of the last {LATE} at least {LINEAR}", finding)
+
+
+def _gets_non_linear(found: Training, reading: str) -> Check:
+    """The mean score falls in the mean over the seeds; clearly if for every seed."""
+    change = found.after.mean(axis=1) - getattr(found, reading).mean(axis=1)
+    falls, count = int((change < 0).sum()), len(change)
+    told = f"training makes the network more non-linear, {READINGS[reading]}"
+    obtained = f"by {-change.mean():.3f} ± {change.std(ddof=1):.3f}, for {falls} of {count}"
+    finding = obtained, change.mean() < 0, falls == count
+    return conclude(told, f"the mean falls, for each of {count} seeds", finding)
+
+
+@claim("after training the score is not monotone in depth", f"return at least {TURN}")
+def _turns(found: Training) -> Finding:
+    """The median return is at least a tenth; clearly if at least a quarter for every seed."""
+    before, after = ([turning(line) for line in some] for some in (found.before, found.after))
+    obtained = f"median {np.median(after):.2f}, least {min(after):.2f}; "
+    obtained += f"at initialization {np.median(before):.2f}"
+    return obtained, np.median(after) >= SOME, min(after) >= TURN
+
+
+def _tells_training(found: Training, reading: str) -> Check:
+    """Before and after differ more than trained seeds in the mean; clearly if the least than any."""
+    before, count = getattr(found, reading), len(found.after)
+    matrix = dtw_matrix([*before, *found.after])
+    across = matrix[:count, count:]
+    among = matrix[count:, count:][np.triu_indices(count, 1)]
+    told = f"the signature tells training from none, {READINGS[reading]}"
+    spans = [f"{some.min():.2f} to {some.max():.2f}" for some in (across, among)]
+    finding = " against ".join(spans), across.mean() > among.mean(), across.min() > among.max()
+    return conclude(told, "every distance before–after above all between trained seeds", finding)
+
+
+@claim(
+    "ours: the last layers, at initialization, do vary",
+    f"a score for the last {LATE} without the guard",
+)
+def _end_is_alive(found: Training) -> Finding:
+    """The last three calls have scores of their own in most seeds; clearly if in all."""
+    alive, counts = found.scored[:, -LATE:].all(axis=1), found.scored.sum(axis=1)
+    obtained = f"for {alive.sum()} of {len(alive)} seeds; scored are {counts.min()} to "
+    obtained += f"{counts.max()} of {found.scored.shape[1]} calls"
+    return obtained, alive.mean() > 0.5, alive.all()
+
+
+@styled()
+def draw_training(found: Training) -> dict[str, Drawn]:
+    """Draw all readings, with the range over the seeds; gray where none has a score unguarded."""
+    calls = range(1, found.before.shape[1] + 1)
+    curves = {"initial, as published": found.before, "trained": found.after}
+    curves["initial, batch statistics"] = found.normalized
+    over = "activation call of VGG16, in order of execution"
+    drawn = draw_curves(calls, curves, over=over, spread="range")
+    (axes,) = drawn.axes
+    axes.axhline(1, color="0.5", linewidth=0.5, zorder=0.5)
+    for call in np.flatnonzero(~found.scored.any(axis=0)) + 1:
+        axes.axvspan(call - 0.5, call + 0.5, color="0.92", linewidth=0, zorder=0)
+    axes.set_xticks([call for call in calls if call % 2])
+    axes.set_title(f"{len(found.before)} seeds; gray: no score without guard")
+    return {"": drawn}
+
+
+PUBLISHED_RULES, OTHER_RULES = (
+    [partial(rule, reading=reading) for rule in (_increases, _ends_linear, _gets_non_linear)]
+    for reading in READINGS
+)
+TELLS = [partial(_tells_training, reading=reading) for reading in READINGS]
+ITEMS = {
+    "fig10": Item(measure_repetitions, judge_repetitions, draw_repetitions),
+    "fig11": Item(
+        measure_training,
+        judge_by(*PUBLISHED_RULES, _turns, TELLS[0], _end_is_alive, *OTHER_RULES, TELLS[1]),
+        draw_training,
+    ),
+}

@@ -1,0 +1,325 @@
+"""Figures 2, 5, 9, 10, 11 and 16, Tables 2 and 4: how alike the layers of two networks are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from sigmascope.figures import Drawn, draw_similarity, new_figure, styled
+from sigmascope.figures.style import PAGE, add_panel_legend, look
+from sigmascope.maths.procrustes import Matrix
+from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.rules import at_most
+from sigmascope_papers.symmetry import similarity_rules as rules
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means
+from sigmascope_papers.symmetry.similarities import (
+    GROUPS,
+    MYRTLE,
+    RESNET18,
+    RESNET20,
+    WIDE,
+    Pairs,
+    Subject,
+    pairs_of,
+)
+from sigmascope_papers.symmetry.similarity_rules import (
+    CKA_LIMITS,
+    PROCRUSTES_LIMITS,
+    Numbers,
+    Rule,
+    each_group,
+    once,
+)
+
+
+def _numbers(layers: tuple[str, ...], *texts: str) -> Numbers:
+    return {group: by_layer(layers, text) for group, text in zip(GROUPS, texts, strict=True)}
+
+
+def _matrices(*texts: str) -> dict[str, Matrix]:
+    rows = (np.array(text.split(), dtype=np.float64).reshape(4, 4) for text in texts)
+    return dict(zip(GROUPS, rows, strict=True))
+
+
+MATRICES: Mapping[str, Mapping[str, Matrix]] = {
+    "sym-fig2": _matrices(
+        "0.84 0.60 0.31 0.21  0.62 0.61 0.31 0.21  0.31 0.31 0.45 0.34  0.20 0.21 0.35 0.43",
+        "0.98 0.91 0.53 0.37  0.90 0.97 0.66 0.49  0.52 0.66 0.92 0.83  0.37 0.49 0.83 0.93",
+    ),
+    "sym-fig16": _matrices(
+        "0.84 0.60 0.31 0.18  0.56 0.51 0.27 0.16  0.30 0.28 0.45 0.32  0.19 0.19 0.36 0.44",
+        "0.99 0.88 0.48 0.33  0.90 0.96 0.65 0.48  0.50 0.65 0.92 0.82  0.34 0.48 0.83 0.94",
+    ),
+}
+"""Item -> group -> the paper's similarities of all layers, row by row."""
+ENDS20, ENDS18, ODD = RESNET20.layers[::2], RESNET18.layers[::2], "70*"
+INSIDE18 = ("60*", ODD)
+NUMBERS: Mapping[str, Numbers] = {
+    "sym-table2": _numbers(
+        MYRTLE.layers, "0.6208 0.5106 0.4432 0.4899", "0.7724 0.5743 0.5087 0.5825"
+    ),
+    "sym-table4": _numbers(
+        WIDE.layers, "0.8176 0.7602 0.5691 0.4971", "0.8460 0.6735 0.5409 0.6050"
+    ),
+    "sym-fig5": _numbers(("3", "75"), "0.79 0.38", "0.96 0.78"),
+    "sym-fig9": _numbers(
+        ENDS20,
+        "0.62 0.60 0.60 0.61 0.55 0.54 0.54 0.49 0.49 0.55",
+        "0.72 0.66 0.66 0.64 0.67 0.64 0.61 0.60 0.58 0.62",
+    ),
+    "sym-fig10": _numbers(
+        (*ENDS18, *INSIDE18),
+        "0.62 0.56 0.54 0.51 0.49 0.52 0.50 0.69 0.69 0.83 0.98",
+        "0.75 0.67 0.62 0.63 0.58 0.53 0.51 0.71 0.71 0.57 0.73",
+    ),
+    "sym-fig11": _numbers(
+        (*ENDS18, ODD),
+        "0.84 0.62 0.55 0.56 0.48 0.42 0.39 0.48 0.46 0.36",
+        "0.98 - - - - - - - 0.85 0.35",
+    ),
+}
+"""Item -> group -> layer -> the paper's similarity of layers at the same place, where known."""
+INSIDE20 = {"relu": (0.42, 0.55), "orthogonal": (0.49, 0.62)}
+"""Group -> least and largest similarity of the layers inside blocks, in Figure 9."""
+# The decay at constant width as a share of that at growing width; in the paper 0.98.
+DECAY = (0.75, 0.5)
+
+
+class Widths(NamedTuple):
+    """Pairs of networks of constant width, and of growing width."""
+
+    constant: Pairs
+    growing: Pairs
+
+
+def _like_growing(widths: Widths, group: str) -> Check:
+    constant, growing = (pairs.matrices(group).mean(axis=0) for pairs in widths)
+    gap = np.abs(constant - growing)
+    claim = f"{group} group: constant width gives what growing width gives"
+    obtained = f"off by {gap.max():.2f} at most, {np.median(gap):.2f} in median"
+    return at_most(claim, f"each entry within {CKA_LIMITS[0]:g}", obtained, gap, CKA_LIMITS)
+
+
+def _same_decay(widths: Widths) -> Check:
+    constant, growing = (-np.diff(pairs.mean("relu")[[0, -1]])[0] for pairs in widths)
+    claim = "the decay by the relu group is not due to width"
+    expected = f"at constant width at least {DECAY[0]:g} of that at growing width, which is there"
+    obtained = f"from first to last {constant:.2f} against {growing:.2f}"
+    clear, true = (bool(growing > 0 and constant >= share * growing) for share in DECAY)
+    return relation(claim, expected, obtained, true=true, clear=clear)
+
+
+@styled()
+def draw_layers(pairs: Pairs, paper: Numbers, *, live: bool = False) -> dict[str, Drawn]:
+    """Draw similarities of layers at the same place, and the paper's as crosses.
+
+    Args:
+        pairs: by Procrustes.
+        paper: where the similarity is known.
+        live: add the relu group over live channels only, and their share.
+    """
+    figure = new_figure(PAGE, 3.4 if live else 2.6)
+    ratios = (3, 1)[: 1 + live]
+    panels = figure.subplots(1 + live, 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
+    layers, table = pairs.layers, []
+    for number, group in enumerate(GROUPS):
+        table += _curve(panels[0], layers, f"{group} group", pairs.same_place(group), number)
+        known = {layers.index(layer): value for layer, value in paper[group].items()}
+        name = f"{group} group, the paper's"
+        panels[0].plot(list(known), list(known.values()), "x", color=look(number).color, label=name)
+        table += [
+            {"layer": layers[at], "curve": name, "at": at, "mean": value}
+            for at, value in known.items()
+        ]
+    if live:
+        name = "relu group, live channels only"
+        table += _curve(panels[0], layers, name, pairs.by_live_channels(), 2)
+        widths = np.array([one.channels for one in pairs.found["relu"]])
+        shares = (pairs.live_channels() / widths).reshape(-1, len(layers))
+        table += _curve(panels[1], layers, "share of live channels", shares, 3)
+        panels[1].set(ylabel="live channels", ylim=(-0.1, 1.1))
+    inside = any(layer.endswith("*") for layer in layers)
+    panels[0].set(ylabel="Procrustes similarity")
+    panels[-1].set(xlabel=OVER_BLOCKS if inside else "activation")
+    panels[-1].set_xticks(range(len(layers)), list(layers))
+    add_panel_legend(figure, [panels[0]])
+    return {"": Drawn(figure, tuple(panels), table)}
+
+
+def _curve(
+    panel: Axes, layers: tuple[str, ...], name: str, found: Matrix, number: int
+) -> list[dict[str, Any]]:
+    order = 2.5 - number / 10  # where curves coincide, the first is in front
+    drawn = draw_means(panel, range(len(layers)), found, look(number), label=name, zorder=order)
+    return [
+        {"layer": layer, "curve": name, "at": at, "mean": m, "std": d, "repetitions": len(found)}
+        for at, (layer, (m, d)) in enumerate(zip(layers, drawn, strict=True))
+    ]
+
+
+@styled()
+def draw_matrices(pairs: Pairs) -> dict[str, Drawn]:
+    """Draw the mean matrix of each group as a heat map."""
+    figure = new_figure(PAGE, 3.2)
+    panels = figure.subplots(1, len(GROUPS)).tolist()
+    table: list[dict[str, Any]] = []
+    for panel, group in zip(panels, GROUPS, strict=True):
+        drawn = draw_similarity(pairs.averaged(group), axes=panel)
+        panel.set_box_aspect(1)
+        table += [{"group": group, **row} for row in drawn.table]
+    return {"": Drawn(figure, tuple(panels), table)}
+
+
+@styled()
+def _draw_decay(widths: Widths) -> Drawn:
+    """Draw the diagonals at constant and at growing width."""
+    figure = new_figure(PAGE, 2.4)
+    panels = figure.subplots(1, len(GROUPS), sharey=True).tolist()
+    layers, table = widths.constant.layers, []
+    for panel, group in zip(panels, GROUPS, strict=True):
+        for number, (name, pairs) in enumerate(
+            zip(("constant width", "growing width"), widths, strict=True)
+        ):
+            rows = _curve(panel, layers, name, pairs.same_place(group), number)
+            table += [{"group": group, **row} for row in rows]
+        paper = np.diagonal(MATRICES["sym-fig16"][group])
+        name = "constant width, the paper's"
+        panel.plot(range(len(layers)), paper, "x", color="0.2", label=name)
+        panel.set(title=f"{group} group", xlabel="activation")
+        panel.set_xticks(range(len(layers)), list(layers))
+    panels[0].set(ylabel="CKA similarity", ylim=(None, 1.05))
+    add_panel_legend(figure, panels)
+    return Drawn(figure, tuple(panels), table)
+
+
+def _item(subject: Subject, measure: str, draw: Any, *checks: Rule) -> Item:
+    return Item(
+        measure=lambda setting: pairs_of(setting, subject, measure),
+        judge=lambda pairs: [check for rule in checks for check in rule(pairs)],
+        draw=draw,
+    )
+
+
+def _cka(subject: Subject, *checks: Rule) -> Item:
+    """Return an item about CKA: mean matrices as heat maps."""
+    return _item(subject, "cka", draw_matrices, *checks)
+
+
+def _procrustes(subject: Subject, name: str, *checks: Rule, live: bool = False) -> Item:
+    """Return an item about Procrustes: curves over the layers."""
+    draw = partial(draw_layers, paper=NUMBERS[name], live=live)
+    return _item(subject, "procrustes", draw, *checks)
+
+
+def _near(name: str, words: str = "{}", layers: tuple[str, ...] = ()) -> Any:
+    """Return a rule that compares with the paper's numbers, at some layers or at all."""
+    paper = {
+        group: {layer: row[layer] for layer in row if not layers or layer in layers}
+        for group, row in NUMBERS[name].items()
+    }
+    limits = CKA_LIMITS if name in ("sym-fig5", "sym-fig11") else PROCRUSTES_LIMITS
+    return partial(rules.numbers, paper=paper, limits=limits, words=words)
+
+
+def _entries(name: str) -> list[Any]:
+    """Return the rules that compare with the paper's matrices, on the diagonal and off it."""
+    return [partial(rules.entries, paper=MATRICES[name], same=same) for same in (True, False)]
+
+
+FIRST_THREE = partial(rules.falls, first=3, words="the first three layers")
+LIKE_OWN20, LIKE_OWN18 = (
+    partial(rules.like_their_own, counts=dict.fromkeys(GROUPS, counts), source=", our limit")
+    for counts in ((29, 19), (26, 17))  # three quarters, and half, of the rows and columns
+)
+CONSTANT_WIDTH = _cka(
+    WIDE,
+    each_group(
+        *_entries("sym-fig16"),
+        partial(rules.like_their_own, counts={"relu": (6, 5), "orthogonal": (8, 6)}),
+    ),
+    once(rules.below_orthogonal, rules.decays_faster),
+)
+ITEMS: Mapping[str, Item] = {
+    "sym-fig2": _cka(
+        MYRTLE,
+        each_group(*_entries("sym-fig2")),
+        each_group(partial(rules.like_their_own, counts={"relu": (7, 6), "orthogonal": (8, 6)})),
+        once(rules.below_orthogonal, rules.decays_faster),
+    ),
+    "sym-fig5": _cka(
+        RESNET20,
+        each_group(_near("sym-fig5", "3 and 75 at the same place"), LIKE_OWN20, rules.inner_lower),
+        once(rules.below_orthogonal, rules.decays_faster),
+    ),
+    "sym-fig9": _procrustes(
+        RESNET20,
+        "sym-fig9",
+        each_group(
+            _near("sym-fig9", "at the ends of blocks"),
+            partial(rules.within_range, paper=INSIDE20, limits=PROCRUSTES_LIMITS),
+            rules.inner_lower,
+        ),
+        once(rules.below_orthogonal, rules.orders_agree),
+    ),
+    "sym-fig10": _procrustes(
+        RESNET18,
+        "sym-fig10",
+        each_group(
+            _near("sym-fig10", "at the ends of blocks", ENDS18),
+            _near("sym-fig10", "60* and 70*", INSIDE18),
+            partial(rules.falls_and_rises, paper=NUMBERS["sym-fig10"]),
+        ),
+        once(
+            partial(rules.below_at_ends, layers=ENDS18, counts=(9, 7)),
+            partial(rules.orders_agree, layers=ENDS18),
+            partial(rules.stand_out, paper=NUMBERS["sym-fig10"], layers=INSIDE18),
+            partial(rules.of_dead_channels, layer=ODD),
+        ),
+        live=True,
+    ),
+    "sym-fig11": _cka(
+        RESNET18,
+        each_group(
+            _near("sym-fig11", "{} at the same place", ENDS18),
+            partial(rules.unlike_itself, paper=NUMBERS["sym-fig11"], layer=ODD),
+            LIKE_OWN18,
+        ),
+        once(partial(rules.below_orthogonal, but=(ODD,)), rules.decays_faster),
+    ),
+    "sym-fig16": Item(
+        measure=lambda setting: Widths(
+            pairs_of(setting, WIDE, "cka"), pairs_of(setting, MYRTLE, "cka")
+        ),
+        judge=lambda widths: [
+            *CONSTANT_WIDTH.judge(widths.constant),
+            *(_like_growing(widths, group) for group in GROUPS),
+            _same_decay(widths),
+        ],
+        draw=lambda widths: {**draw_matrices(widths.constant), "decay": _draw_decay(widths)},
+    ),
+    "sym-table2": _procrustes(
+        MYRTLE,
+        "sym-table2",
+        each_group(_near("sym-table2")),
+        once(rules.below_orthogonal),
+        each_group(FIRST_THREE, rules.rises_last),
+        once(partial(rules.differ_little, spread=0.04)),
+    ),
+    "sym-table4": _procrustes(
+        WIDE,
+        "sym-table4",
+        each_group(_near("sym-table4")),
+        once(
+            partial(rules.falls, group="relu", first=4, words="all layers"),
+            partial(FIRST_THREE, group="orthogonal"),
+            partial(rules.rises_last, group="orthogonal"),
+            partial(rules.above_between, paper=NUMBERS["sym-table4"]),
+            partial(rules.differ_little, spread=0.008),
+        ),
+        live=True,
+    ),
+}

@@ -1,0 +1,289 @@
+"""Two networks and their data, ready for training, and the results of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.capture.guard import unwrapped
+from sigmascope.checks import OLD_NAMES, check_choice
+from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.maths.samples import Array
+from sigmascope.measure.batches import fingerprint, place_of
+from sigmascope.measure.subject import current_versions
+from sigmascope.stitching.assembly import Joint, prepare
+from sigmascope.stitching.families import FAMILIES, Moments
+from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis
+from sigmascope.stitching.loop import TrainingLoop
+from sigmascope.stitching.result import StitchResult, no_matrix
+from sigmascope.stitching.settings import SHARED, Settings, settings_for
+from sigmascope.stitching.trainer import Snapshot, StitchTrainer
+from sigmascope.symmetry.monomial import Monomial
+from sigmascope.training import evaluation
+from sigmascope.training.data import StitchData
+from sigmascope.training.feed import Feed, feeds_of
+
+__all__ = ["StitchSetup", "Task", "check_shared", "settings_of"]
+
+FEW = 4  # samples on which the cut is checked
+
+
+@dataclass(frozen=True)
+class Task:
+    """One stitch among several.
+
+    Attributes:
+        family: a row of `FAMILIES`.
+        changes: settings that differ from the preset; only settings that the family reads.
+        element: for the family "fixed": a group element or matrix (c, c).
+    """
+
+    family: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    element: Monomial | Array | None = None
+
+
+def settings_of(task: Task, preset: str | Settings) -> Settings:
+    """Return the settings of a task.
+
+    Raises:
+        OptionError: an unknown family, preset or setting; an invalid value; a setting that the
+            family does not read; "fixed" without an element, or an element without "fixed".
+
+    >>> settings_of(Task("low-rank", {"rank": 4}), "paper").rank
+    4
+    """
+    check_choice("family", task.family, FAMILIES)
+    if (task.element is not None) != (task.family == "fixed"):
+        raise OptionError("family='fixed' and element=... belong together. Pass both or neither.")
+    settings = settings_for(preset, task.family, task.changes)
+    for name, value in task.changes.items():
+        current = OLD_NAMES.get(name, name)
+        readers = [family for family, row in FAMILIES.items() if current in row.options]
+        if readers and task.family not in readers:
+            raise OptionError(
+                f"{name}={value!r} is read by family={' and '.join(map(repr, readers))} only, not "
+                f"by {task.family!r}. Leave it out."
+            )
+    return settings
+
+
+def check_shared(settings: Sequence[Settings]) -> None:
+    """Raise unless settings can be trained together, on the same batches.
+
+    Raises:
+        OptionError: none, or settings that differ in one of `SHARED`.
+    """
+    if not settings:
+        raise OptionError("tasks is empty. Pass at least one.")
+    for name in SHARED:
+        values = dict.fromkeys(getattr(one, name) for one in settings)
+        if len(values) > 1:
+            raise OptionError(
+                f"tasks that are trained together must agree in {name}, got "
+                f"{' and '.join(map(repr, values))}."
+            )
+
+
+class StitchSetup:
+    """Two networks and their data, ready for training.
+
+    Args:
+        networks: the front and the back.
+        data: the samples; they are moved to the device of the front.
+        settings: what all stitches have in common.
+        site: where the networks are stitched.
+        seed: of the initial stitches and of the held-out samples.
+        style: where the channels are, or "auto".
+        names: of the networks, for error messages.
+
+    Attributes:
+        joint: the halves of the networks.
+        feeds: the samples, on the device.
+    """
+
+    def __init__(
+        self,
+        networks: tuple[nn.Module, nn.Module],
+        data: StitchData,
+        settings: Settings,
+        *,
+        site: str,
+        seed: int = 0,
+        style: str = "auto",
+        names: tuple[str, str] | None = None,
+    ) -> None:
+        self.networks, self.data, self.settings, self.seed = networks, data, settings, seed
+        self.device, self.dtype = place = _common_place(*networks)
+        self.feeds = feeds_of(data, settings, seed, place)
+        few = next(self.feeds.test.batches(FEW)).inputs
+        self.joint: Joint = prepare(*networks, site=site, inputs=few, style=style, names=names)
+        classes = [evaluation.classes_of(unwrapped(network), few) for network in networks]
+        if classes[0] != classes[1]:
+            raise InputError(
+                f"the front has {classes[0]} output classes and the back {classes[1]}. Stitch "
+                "networks for the same task."
+            )
+        for feed in (self.feeds.everything, self.feeds.test):
+            evaluation.check_labels(feed.labels, classes[0])
+
+    def trainer(self, task: Task, settings: Settings) -> StitchTrainer:
+        """Return a new trainer of a stitch."""
+        joint = self.joint
+        layer = Stitch(task.family, joint.channels, joint.style, settings=settings, seed=self.seed)
+        layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
+        fit = FAMILIES[task.family].fit
+        if fit is not None:
+            halves = joint.front.before, joint.back.before
+            layer.set_matrix(fit(_moments_of(*halves, self.feeds.train, joint.style)))
+        if task.element is not None:
+            layer.set_matrix(as_matrix(task.element, joint.channels))
+        return StitchTrainer(layer, joint.back.after, task.family, settings)
+
+    def identity(
+        self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool
+    ) -> dict[str, object]:
+        """Return what the results depend on, as plain values.
+
+        The kind of device counts, since each has its own random numbers; so does a cached front,
+        which runs on other batches and rounds differently.
+        """
+        digests = [
+            fingerprint([*network.parameters(), *network.buffers()])
+            for network in map(unwrapped, self.networks)
+        ]
+        samples = fingerprint([*self.data.train, *self.data.test])
+        stitches = zip(tasks, settings, strict=True)
+        return {
+            "front": digests[0],
+            "back": digests[1],
+            "data": f"{samples} {self.data.augment}",
+            "device": self.device.type,
+            "site": self.joint.site.name,
+            "style": self.joint.style,
+            "seed": self.seed,
+            "cache_front": cached,
+            "stitches": {
+                str(number): {
+                    "family": task.family,
+                    "element": self._digest(task),
+                    "settings": asdict(one),
+                }
+                for number, (task, one) in enumerate(stitches, 1)
+            },
+        }
+
+    def _digest(self, task: Task) -> str | None:
+        """Return a digest of all entries of an element: permutations may differ in a few only."""
+        if task.element is None:
+            return None
+        matrix = as_matrix(task.element, self.joint.channels)
+        return fingerprint([matrix], values_each=matrix.numel())
+
+    def result(
+        self,
+        loop: TrainingLoop,
+        trainer: StitchTrainer,
+        *,
+        names: tuple[str, str],
+        accuracies: tuple[float, float],
+    ) -> StitchResult:
+        """Return the best epoch of a stitch, evaluated on the test data.
+
+        Args:
+            loop: that trained it.
+            trainer: of the stitch.
+            names: of the two networks.
+            accuracies: of the two networks.
+        """
+        best = loop.finish(trainer)
+        if best is None:
+            accuracy, matrix = float("nan"), no_matrix(self.joint.channels)
+        else:
+            [accuracy] = loop.accuracies([trainer], self.feeds.test)
+            matrix = trainer.stitch.matrix(exact=True).detach().double().cpu()
+        return StitchResult(
+            networks=names,
+            site=self.joint.site.name,
+            inner=self.joint.site.inner,
+            family=trainer.name,
+            channels=self.joint.channels,
+            style=self.joint.style,
+            front_accuracy=accuracies[0],
+            back_accuracy=accuracies[1],
+            stitched_accuracy=accuracy,
+            chosen_accuracy=float("nan") if best is None else best.accuracy,
+            best_epoch=0 if best is None else best.epoch,
+            history=tuple(trainer.history),
+            settings=trainer.settings,
+            samples=self.feeds.sizes,
+            augment=self.data.augment,
+            seed=self.seed,
+            notes=_notes(trainer, matrix),
+            versions=current_versions(),
+            tensors={"matrix": matrix, **_statistics(best)},
+        )
+
+
+def _common_place(front: nn.Module, back: nn.Module) -> tuple[torch.device, torch.dtype | None]:
+    """Return the device and dtype of two networks; raise unless they agree."""
+    (device, dtype), (other_device, other_dtype) = place_of(front), place_of(back)
+    if device != other_device:
+        raise InputTypeError(
+            f"the front is on {device} and the back on {other_device}. Move one with .to(...)."
+        )
+    if None not in (dtype, other_dtype) and dtype != other_dtype:
+        raise InputTypeError(
+            f"the front has dtype {dtype} and the back {other_dtype}. Convert one with .to(...)."
+        )
+    return device, dtype
+
+
+@torch.no_grad()
+def _moments_of(front: nn.Module, back: nn.Module, feed: Feed, style: str) -> Moments:
+    """Return products of features, in evaluation mode, summed over samples and positions.
+
+    Args:
+        front: the first half of the front network.
+        back: the first half of the back network.
+        feed: the training samples.
+        style: where the channels are.
+    """
+    front.eval()
+    back.eval()
+    sums: list[Tensor] = []
+    for _, inputs, _ in feed.batches(evaluation.BATCH):
+        x, y = (_rows(half(inputs)[0], style) for half in (front, back))
+        products = [x.T @ x, x.T @ y, y.square().sum(dim=0)]
+        sums = (
+            [total + one for total, one in zip(sums, products, strict=True)] if sums else products
+        )
+    return Moments(*sums)
+
+
+def _rows(value: Tensor, style: str) -> Tensor:
+    """Return features as (samples and positions, c), float64."""
+    return value.double().movedim(channel_axis(tuple(value.shape), style), -1).flatten(0, -2)
+
+
+def _statistics(best: Snapshot | None) -> dict[str, Tensor]:
+    sides = {} if best is None else {"front": best.front, "back": best.back}
+    return {
+        f"{side}/{name}": value.cpu()
+        for side, buffers in sides.items()
+        for name, value in buffers.items()
+    }
+
+
+def _notes(trainer: StitchTrainer, matrix: Tensor) -> tuple[str, ...]:
+    notes = [trainer.reason] if trainer.reason else []
+    zeros = int((matrix.abs().sum(dim=0) == 0).sum())
+    if trainer.family.monomial and zeros:
+        notes.append(
+            f"{zeros} of {len(matrix)} scales are 0, outside the group; `element` has 1e-6 there"
+        )
+    return tuple(notes)

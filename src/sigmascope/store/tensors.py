@@ -1,0 +1,117 @@
+"""Tensors in a safetensors file that says what it is; nothing in it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sigmascope.errors import FileFormatError, InputError, InputTypeError
+from sigmascope.store.documents import dump, parse, unwrap, wrap
+from sigmascope.store.files import Location, check_source, replacing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["read_features", "write_features"]
+
+KIND, VERSION = "features", 1
+ENTRY = "sigmascope"  # of the file's metadata
+RESERVED = "__metadata__"  # by safetensors
+
+
+def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str, object]) -> None:
+    """Write named tensors and a few plain values about them, atomically.
+
+    Args:
+        path: the file.
+        tensors: dense tensors of any shape, on any device. They are read back on the CPU, without
+            gradient.
+        info: plain values, as `write_json` takes.
+
+    Raises:
+        InputTypeError: not dense tensors with string names, or of a dtype that safetensors cannot
+            hold.
+        InputError: info that JSON cannot hold; a reserved name; a path that is a directory.
+
+    >>> import tempfile, torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_features(f"{folder}/a.safetensors", {"relu": torch.ones(2)}, {"model": "tiny"})
+    ...     read_features(f"{folder}/a.safetensors")
+    ({'relu': tensor([1., 1.])}, {'model': 'tiny'})
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    if not isinstance(info, dict):
+        raise InputTypeError(f"info must be a dict of plain values, got a {type(info).__name__}.")
+    entry = dump(wrap(KIND, VERSION, info)).decode()
+    storable = _storable(tensors)
+    with replacing(path) as temporary:
+        try:
+            save_file(storable, temporary, metadata={ENTRY: entry})
+        except SafetensorError as error:
+            raise OSError(f"{path} could not be written: {error}") from error
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise InputTypeError(
+                f"safetensors cannot hold one of these tensors: {error}. Convert it first."
+            ) from error
+
+
+def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Return the tensors that `write_features` wrote, on the CPU, and the values about them.
+
+    Raises:
+        FileFormatError: corrupt, not a sigmascope file, or newer than this version.
+        FileNotFoundError: there is no such file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    check_source(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            info = _info((file.metadata() or {}).get(ENTRY), str(path))
+            return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118
+    except SafetensorError as error:
+        raise FileFormatError(
+            f"{path} is truncated, damaged or not a safetensors file: {error}. Restore a "
+            "copy or write it again."
+        ) from error
+
+
+def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies of what safetensors would reject or, as a lazy conjugate, store wrongly."""
+    import torch
+
+    found: dict[str, Tensor] = {}
+    storages = set()
+    for name, tensor in tensors.items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+            raise InputTypeError(
+                f"{name!r} is not a tensor with a string name, but a {type(tensor).__name__}."
+            )
+        if name == RESERVED:
+            raise InputError(f"The name {name!r} is reserved by safetensors. Choose another.")
+        if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
+            raise InputTypeError(
+                f"{name!r} is sparse, quantized or without data. Make it dense first."
+            )
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        storage = plain.untyped_storage().data_ptr()
+        found[name] = plain.clone() if storage in storages else plain
+        storages.add(storage)
+    return found
+
+
+def _info(entry: str | None, source: str) -> dict[str, object]:
+    if entry is None:
+        raise FileFormatError(f"{source} was not written by sigmascope. Pass a {KIND} file.")
+    try:
+        document = parse(entry.encode())
+    except ValueError as error:
+        raise FileFormatError(
+            f"{source} has damaged metadata: {error}. Restore a copy or write it again."
+        ) from error
+    info = unwrap(document, source, KIND, VERSION)
+    if not isinstance(info, dict):
+        raise FileFormatError(f"{source} has damaged metadata. Restore a copy or write it again.")
+    return info

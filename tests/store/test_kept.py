@@ -1,0 +1,134 @@
+"""Identities are compared by name, and a lock is held by one process until it ends or dies."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sigmascope.errors import ResumeError
+from sigmascope.store import KeptRun, check_identity, claim, differences
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "told"),
+    [
+        ({}, {}, []),
+        ({"a": 1, "b": {"c": [1, 2]}}, {"b": {"c": [1, 2]}, "a": 1}, []),
+        ({"a": None}, {}, ["a is None there and absent here"]),
+        ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2}}}, ["a.b.c is 1 there and 2 here"]),
+        ({"a": {"b": 1}}, {"a": 1}, ["a is {'b': 1} there and 1 here"]),
+        ({"n": ["x", "y"]}, {"n": ["z", "y"]}, ["n: x only there", "n: z only here"]),
+        ({"n": ["x", "y"]}, {"n": ["y", "x"]}, ["n: in another order"]),
+        ({"n": [1, 2]}, {"n": [2, 1]}, ["n is [1, 2] there and [2, 1] here"]),
+        (
+            {"z": 0, "a": 0},
+            {"z": 1, "a": 1},
+            ["a is 0 there and 1 here", "z is 0 there and 1 here"],
+        ),
+        ({"pool": "released"}, {"pool": "published"}, []),
+        ({"o": {"normaliser": "live"}}, {"o": {"normalizer": "live"}}, []),
+        ({"at": "3"}, {"site": "3"}, []),
+    ],
+)
+def test_differences_are_named(
+    there: dict[str, object], here: dict[str, object], told: list[str]
+) -> None:
+    assert differences(there, here) == told
+
+
+@dataclass(frozen=True)
+class Asked:
+    seed: int
+    names: tuple[str, ...] = ()
+
+
+def test_another_identity_is_refused() -> None:
+    check_identity("a.json", Asked(0), {"seed": 0, "names": []})
+    with pytest.raises(
+        ResumeError,
+        match=r"^a\.json belongs to another run: names: x only here; seed is 0 there and 1 here\. "
+        r"Use the same settings, choose another path, or remove it first\.$",
+    ):
+        check_identity("a.json", Asked(0), Asked(1, ("x",)))
+
+
+def test_a_claim_is_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.lock"
+    with claim(path) as first, claim(path) as second:
+        assert (first, second) == (True, False)
+        assert path.exists()
+    assert not path.exists()
+    with claim(path) as again, claim(tmp_path / "b.lock") as other:
+        assert (again, other) == (True, True)
+    with KeptRun(tmp_path / "a", tmp_path / "b", path).claim() as free, claim(path) as taken:
+        assert (free, taken) == (True, False)
+
+
+def test_a_claim_does_not_follow_links(tmp_path: Path) -> None:
+    os.symlink(tmp_path / "elsewhere", tmp_path / "a.lock")
+    with pytest.raises(OSError, match=r"a\.lock"), claim(tmp_path / "a.lock"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_waiting_claims_exclude_each_other(tmp_path: Path) -> None:
+    """Also where each holder removes the file that the others have opened."""
+    path, inside, seen = tmp_path / "a.lock", [], []
+
+    def enter(number: int) -> None:
+        for _ in range(5):
+            with claim(path, wait=True) as free:
+                inside.append(number)
+                seen.append((free, len(inside)))
+                inside.remove(number)
+
+    threads = [threading.Thread(target=enter, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [(True, 1)] * 20
+
+
+def test_without_locks_a_single_run_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.lock_descriptor", refuse)  # as some network file systems do
+    with claim(tmp_path / "a.lock") as free, claim(tmp_path / "b.lock", wait=True) as other:
+        assert (free, other) == (True, True)
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from sigmascope.store import claim
+with claim(Path(sys.argv[1])) as free:
+    print(free, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        with claim(path) as free:
+            assert not free
+        holder.kill()
+        holder.wait()
+        with claim(path) as free:
+            assert free
