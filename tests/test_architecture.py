@@ -25,6 +25,7 @@ LAYERS = (
     "errors",
     "choices",
     "checks",
+    "tables",
     "store",
     "maths",
     "capture",
@@ -45,6 +46,11 @@ LAYERS = (
 # Results that draw themselves: these modules may import figures, but only inside a function or for
 # types.
 DRAW_THEMSELVES = (
+    "compare.accuracy",
+    "compare.correlation",
+    "compare.density",
+    "compare.distances",
+    "compare.statistics",
     "measure.signature",
     "symmetry.layer_similarity",
     "stitching.result",
@@ -61,7 +67,7 @@ OPTIONAL = {
     "onnx2torch": ("catalog",),
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
-    "pandas": ("compare", "measure.signature"),
+    "pandas": ("tables", "compare", "measure.signature"),
     "dtaidistance": ("compare",),
 }
 # Code from files, and what Windows lacks.

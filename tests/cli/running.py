@@ -36,7 +36,7 @@ def document(result: Result) -> tuple[str, Any]:
 
 FORKER = """
 import json, os, signal, sys
-import sigmascope.cli, sigmascope.compare.table, sigmascope.runs
+import sigmascope.cli, sigmascope.tables, sigmascope.runs
 
 for line in sys.stdin:
     order = json.loads(line)

@@ -137,12 +137,7 @@ class RotationPenalty:
 
     @classmethod
     def load(cls, path: str | Path) -> RotationPenalty:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            FileFormatError: not a rotation penalty, corrupt, or newer than this version.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a rotation penalty."""
         penalty = decode(cls, read_json(path, KIND, VERSION), str(path))
         if len(penalty.history) != penalty.settings.epochs + 1:
             raise FileFormatError(f"{path} is corrupt: its history is not one entry per epoch.")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from sigmascope.compare.table import as_lines
 from sigmascope.dissection.masks import Concept
 from sigmascope.errors import FileFormatError
 from sigmascope.store import read_paired, write_paired
+from sigmascope.tables import as_lines
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
@@ -133,9 +133,8 @@ class Dissection:
         turned = f", {rotations} rotation{'s' * (rotations > 1)}" if self.powers != (0.0,) else ""
         head = (
             f"Dissection of {self.name}: {self.units} units, {self.samples} samples, "
-            f"{len(self.concepts)} concepts{turned}; "
-            f"active above the {100 * self.quantile:g} % quantile, interpretable if IoU > "
-            f"{self.least_iou:g}"
+            f"{len(self.concepts)} concepts{turned}; active above the {100 * self.quantile:g} % "
+            f"quantile, interpretable if IoU > {self.least_iou:g}"
         )
         notes = [f"Note: {note}." for note in self.notes]
         return "\n".join([head, *as_lines(self.columns()), *notes, *self._out_of_reach()])
@@ -176,10 +175,8 @@ class Dissection:
         """Return the columns of the printed table: one row per power, averaged over rotations."""
         fraction = self.fraction
         rotations, powers = range(len(fraction)), range(len(self.powers))
-        table: dict[str, list[Any]] = {
-            "power": list(self.powers),
-            "interpretable": fraction.mean(axis=0).tolist(),
-        }
+        table: dict[str, list[Any]] = {"power": list(self.powers)}
+        table["interpretable"] = fraction.mean(axis=0).tolist()
         if len(rotations) > 1:
             table["spread"] = fraction.std(axis=0, ddof=1).tolist()
         table["concepts"] = self.unique_concepts.mean(axis=0).tolist()
@@ -196,12 +193,7 @@ class Dissection:
 
     @classmethod
     def load(cls, path: str | Path) -> Dissection:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: one of the two files is missing.
-            FileFormatError: not a dissection, corrupt, or newer than this version.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a dissection."""
         values = read_paired(path, KIND, VERSION, cls)
         tensors = values["tensors"]
         rotations = max(1, len(values["seeds"]))

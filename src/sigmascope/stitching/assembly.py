@@ -126,9 +126,8 @@ def prepare(
     names: tuple[str, str] | None = None,
 ) -> Joint:
     """Return two networks cut at the same site, with features of one shape; see `assemble`."""
-    one, two = (
-        traced(copy.deepcopy(unwrapped(network)).requires_grad_(False)) for network in (front, back)
-    )
+    copies = [copy.deepcopy(unwrapped(network)) for network in (front, back)]
+    one, two = (traced(network.requires_grad_(False)) for network in copies)
     _check_alike(one, two, names)
     halves = [cut(network, site, inputs) for network in (one, two)]
     shapes = []
@@ -179,9 +178,8 @@ def cut(network: Traced, name: str, inputs: Tensor) -> Halves:
 
 def _before(network: Traced, values: list[fx.Node]) -> fx.GraphModule:
     """Return the part that computes the values that cross."""
-    needed = set().union(*map(ancestors, values)) | {
-        node for node in network.graph.nodes if node.op == "placeholder"
-    }
+    inputs = {node for node in network.graph.nodes if node.op == "placeholder"}
+    needed = inputs.union(*map(ancestors, values))
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     for node in network.graph.nodes:
         if node in needed:

@@ -146,9 +146,8 @@ def _group_start(channels: int, generator: torch.Generator, settings: Settings) 
 def _group_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     permutation = parameters["permutation"]
     if exact:
-        permutation = round_permutation(
-            permutation, settings.rounding, weights=parameters.get("weights")
-        )
+        weights = parameters.get("weights")
+        permutation = round_permutation(permutation, settings.rounding, weights=weights)
     return permutation * parameters["scales"]
 
 
@@ -160,9 +159,8 @@ def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
 
 def _group_project(parameters: Parameters, settings: Settings) -> None:
     permutation, scales = parameters["permutation"], parameters["scales"]
-    permutation.copy_(
-        permutation.clamp_min(0) if settings.projection == "none" else project(permutation)
-    )
+    clamped = settings.projection == "none"
+    permutation.copy_(permutation.clamp_min(0) if clamped else project(permutation))
     scales.clamp_(min=0)
 
 
@@ -200,9 +198,8 @@ def _matched(moments: Moments) -> Tensor:
     """Return the permutation that best matches normalized channels, scaled by ratios of norms."""
     x_squares = moments.xx.diagonal()
     squares = [one.cpu().numpy().astype(np.float64) for one in (x_squares, moments.y_squares)]
-    found = torch.from_numpy(align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix).to(
-        moments.xx
-    )
+    permutation = align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix
+    found = torch.from_numpy(permutation).to(moments.xx)
     ratios = (moments.y_squares[:, None] / x_squares).sqrt()
     alive = (moments.y_squares[:, None] > 0) & (x_squares > 0)
     return found * torch.where(alive, ratios, 1.0)

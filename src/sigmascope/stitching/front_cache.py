@@ -123,9 +123,8 @@ def check_cacheable(front: nn.Module, feed: Feed, *, augment: str, mode: str) ->
             "which freezes its batch norms; the published protocol does not freeze them."
         )
     raise InputError(
-        "cache_front needs a front that always returns the same for a sample, but this one does "
-        "not, even in evaluation mode: it draws random numbers or depends on the batch. Leave "
-        "cache_front out."
+        "cache_front needs a front that always returns the same for a sample, but this one draws "
+        "random numbers or depends on the batch, even in evaluation mode. Leave cache_front out."
     )
 
 

@@ -181,12 +181,7 @@ class StitchResult:
 
     @classmethod
     def load(cls, path: str | Path) -> StitchResult:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: one of the two files is missing.
-            FileFormatError: not a stitch file, corrupt, or newer than this version.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a stitch file."""
         values = read_paired(path, KIND, VERSION, cls)
         tensors, size = values["tensors"], values["channels"]
         shape = tuple(tensors["matrix"].shape) if "matrix" in tensors else ()

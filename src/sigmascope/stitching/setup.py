@@ -132,8 +132,7 @@ class StitchSetup:
     ) -> dict[str, object]:
         """Return what the results depend on, as plain values.
 
-        The kind of device counts, since each has its own random numbers; so does a cached front,
-        which runs on other batches and rounds differently.
+        Kinds of devices draw other random numbers, and a cached front rounds differently.
         """
         front, back = map(unwrapped, self.networks)
         samples = fingerprint([*self.data.train, *self.data.test])

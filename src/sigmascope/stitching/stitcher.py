@@ -253,7 +253,7 @@ def stitch(
     arXiv:2205.14258). `Stitcher` has the same for several stitches.
 
     Args:
-        front: see `Stitcher`, as for `back`, `batches`, `site`, `preset` and `seed`.
+        front: see `Stitcher`, as for all arguments that are not explained here.
         back: see `Stitcher`.
         batches: see `Stitcher`.
         site: see `Stitcher`.

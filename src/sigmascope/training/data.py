@@ -53,8 +53,7 @@ class StitchData:
     Attributes:
         train: inputs (n, …) and labels (n,).
         test: the same for the test.
-        prepare: turns a batch into the inputs of a network, such as normalizing bytes; by default
-            the batch is used as it is.
+        prepare: turns a batch into the inputs of a network, such as by normalizing bytes.
         augment: a row of `AUGMENTATIONS`, applied to prepared training inputs.
 
     Raises:
@@ -79,11 +78,7 @@ class StitchData:
 
 
 def as_data(batches: object) -> StitchData:
-    """Return training and test data, from themselves or from a pair (train, test); see `read_data`.
-
-    Raises:
-        InputTypeError: neither.
-    """
+    """Return training and test data, from themselves or from a pair; see `read_data`."""
     if isinstance(batches, StitchData):
         return batches
     if isinstance(batches, (tuple, list)) and len(batches) == 2:
