@@ -1,4 +1,4 @@
-"""The grammar of the package: who may import what, and which constructs have no place in it.
+"""The structure of the package: who may import what, and which constructs are forbidden.
 
 Each rule is a function from a parsed module to complaints. It is run on the package, where it must
 be silent, and on made-up snippets, where it must not be.
@@ -25,6 +25,7 @@ LAYERS = (
     "errors",
     "choices",
     "checks",
+    "tables",
     "store",
     "maths",
     "capture",
@@ -45,6 +46,11 @@ LAYERS = (
 # Results that draw themselves: these modules may import figures, but only inside a function or for
 # types.
 DRAW_THEMSELVES = (
+    "compare.accuracy",
+    "compare.correlation",
+    "compare.density",
+    "compare.distances",
+    "compare.statistics",
     "measure.signature",
     "symmetry.layer_similarity",
     "stitching.result",
@@ -61,7 +67,7 @@ OPTIONAL = {
     "onnx2torch": ("catalog",),
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
-    "pandas": ("compare", "measure.signature"),
+    "pandas": ("tables", "compare", "measure.signature"),
     "dtaidistance": ("compare",),
 }
 # Code from files, and what Windows lacks.
@@ -71,7 +77,7 @@ MAY_IMPORT = {"matplotlib": ("figures", "reporting"), **OPTIONAL, **dict.fromkey
 
 @dataclass(frozen=True)
 class Module:
-    """A parsed module; `name` is dotted and relative to the package, empty for the package itself."""
+    """A parsed module; `name` is dotted, relative to the package, and empty for the package."""
 
     name: str
     is_package: bool

@@ -13,10 +13,6 @@ from sigmascope.catalog import model_names
 from sigmascope.catalog.cifar import NETWORKS, TRAININGS, VGG_COUNTS
 from sigmascope.catalog.cifar_transformers import WindowAttention, put_together, windows_of
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
-
 # name -> parameters, activations
 SIZES = {
     **{f"resnet20-{training}": (269_722, 19) for training in TRAININGS},

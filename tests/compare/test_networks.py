@@ -128,7 +128,7 @@ def test_families() -> None:
         InputError, match=r"families names none of the networks: a, b\. Use their names as keys"
     ):
         families_of(networks, {"c": "third"})
-    with pytest.raises(InputTypeError, match=r"families is a list\. Pass a mapping"):
+    with pytest.raises(InputTypeError, match=r"families must be a mapping .* got list"):
         families_of(networks, ["first", "second"])  # type: ignore[arg-type]
 
 

@@ -28,7 +28,9 @@ QUIET = (
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 WATCH = """
 window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(event.violatedDirective);
+});
 """
 
 

@@ -75,7 +75,11 @@ class Comparison:
 
 
 def _compared(
-    runs: list[Run], count: int | None, *, normalize: str | None, linkage: str
+    runs: list[Run],
+    count: int | None,
+    *,
+    normalize: choices.Normalize | None,
+    linkage: choices.Linkage,
 ) -> Comparison:
     from sigmascope.compare.distances import distances
     from sigmascope.compare.statistics import statistics
@@ -110,7 +114,7 @@ def _print(compared: Comparison) -> None:
     say("\n".join(["Nearest neighbors", "", *_neighbor_lines(compared.distances)]))
 
 
-def _draw(compared: Comparison, linkage: str, folder: Path) -> list[Path]:
+def _draw(compared: Comparison, linkage: choices.Linkage, folder: Path) -> list[Path]:
     """Draw signatures and densities, and distances if there are any; return the files."""
     from sigmascope import figures
 
@@ -131,7 +135,7 @@ def _draw(compared: Comparison, linkage: str, folder: Path) -> list[Path]:
 
 def _known(runs: list[Run], names: tuple[str, ...]) -> list[str]:
     """Return a table of the facts stored beside the signatures, if there are any."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     if not any(run.facts for run in runs):
         return []
@@ -153,7 +157,7 @@ def _neighbors(found: Distances) -> list[list[tuple[str, float]]]:
 
 
 def _neighbor_lines(found: Distances) -> list[str]:
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     every = _neighbors(found)
     columns: dict[str, list[Any]] = {"network": list(found.names)}

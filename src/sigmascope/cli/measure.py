@@ -140,7 +140,7 @@ def _print(outcomes: list[Outcome], out: str | None) -> None:
 
 def _summary(found: list[Signature]) -> list[str]:
     """Return a table with one line per signature."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     summaries = [signature.summary() for signature in found]
     columns: dict[str, list[Any]] = {

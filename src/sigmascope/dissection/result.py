@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from sigmascope.compare.table import as_lines
 from sigmascope.dissection.masks import Concept
 from sigmascope.errors import FileFormatError
 from sigmascope.store import read_paired, write_paired
+from sigmascope.tables import as_lines
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn

@@ -8,11 +8,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from sigmascope.checks import check_kind
 from sigmascope.dissection.penalty import RotationPenalty
 from sigmascope.dissection.result import Dissection
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.drawn import Drawn
-from sigmascope.figures.kinds import check_kind
 from sigmascope.stitching.result import CrossValidation, StitchResult
 
 __all__ = ["draw_cross_validation", "draw_dissection", "draw_rotation_penalty", "draw_stitch"]

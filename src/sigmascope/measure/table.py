@@ -7,10 +7,12 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from sigmascope.tables import aligned
+
 if TYPE_CHECKING:
     from sigmascope.measure.signature import Signature, Site
 
-__all__ = ["aligned", "as_html", "as_text", "bar"]
+__all__ = ["as_html", "as_text", "bar"]
 
 WIDTH = 20
 LONGEST_PATH = 48
@@ -113,23 +115,6 @@ def _footer(signature: Signature) -> list[str]:
     if unused := coverage.never_called:
         lines.append(f"Never ran: {', '.join(unused[:LISTED])}{', …' * (len(unused) > LISTED)}.")
     return [*lines, *(f"Note: {note}." for note in coverage.notes)]
-
-
-def aligned(rows: list[list[str]], numeric: set[int]) -> list[str]:
-    """Lay rows of one length out as lines: the columns in `numeric` end together, the others start
-    together.
-
-    >>> aligned([["site", "dim"], ["relu", "64"]], {1})
-    ['site  dim', 'relu   64']
-    """
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            text.rjust(width) if column in numeric else text.ljust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _number(value: float) -> str:

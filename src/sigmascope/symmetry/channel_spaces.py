@@ -9,10 +9,10 @@ import numpy as np
 from torch import nn
 
 from sigmascope.capture.guard import unwrapped
-from sigmascope.compare.table import as_lines
 from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.ties import MAGNITUDE, SIGN, Channels, Integers
 from sigmascope.symmetry.wiring.trace import trace
+from sigmascope.tables import as_lines
 
 __all__ = ["Space", "Spaces", "found_spaces", "spaces"]
 
