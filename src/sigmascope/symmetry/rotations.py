@@ -26,8 +26,7 @@ from sigmascope.symmetry.matrices import as_square, like
 
 __all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers"]
 
-TOLERANCE = 1e-6
-"""How far R Rᵀ may be from the identity: float32 matrices pass."""
+TOLERANCE = 1e-6  # how far R Rᵀ may be from the identity: float32 matrices pass
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
