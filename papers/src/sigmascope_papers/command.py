@@ -20,9 +20,7 @@ WEIGHTS: dict[str, Any] = {"default": "zoo", "show_default": True}
 @click.command(short_help="Reproduce figures and tables of the papers.")
 @click.argument("names", nargs=-1)
 @click.option("--list", "wanted_list", is_flag=True, help="Print the names, with what they show.")
-@click.option(
-    "-o", "--out", type=click.Path(file_okay=False), help="Directory to write to.", **OUT
-)
+@click.option("-o", "--out", type=click.Path(file_okay=False), help="Directory to write to.", **OUT)
 @click.option(
     "--from-scratch", is_flag=True, help="Measure our networks again instead of reading results."
 )

@@ -65,7 +65,9 @@ class Outcome:
     def facts(self) -> dict[str, str]:
         """What is said of the run beside its claims, by heading."""
         keys = (*FULL_ONLY, "rule", "reason", "run")
-        return {HEADINGS.get(key, key.title()): text for key in keys if (text := getattr(self, key))}
+        return {
+            HEADINGS.get(key, key.title()): text for key in keys if (text := getattr(self, key))
+        }
 
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]

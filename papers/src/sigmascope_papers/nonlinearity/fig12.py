@@ -12,7 +12,7 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_panel_legend, short_names
 from sigmascope.measure.signature import Signature, Site
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, claim, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.fig5a import LAST
 from sigmascope_papers.nonlinearity.lineup import (
     END,
@@ -36,9 +36,7 @@ KINDS = (NOWHERE, INSIDE, END, TRANSITION, SQUEEZE, GATE)
 GATES = ("sigmoid", "hardsigmoid")
 
 
-@claim("AlexNet is stable throughout", f"the least std of all until {LAST}", "AlexNets")
 def _alexnet_is_stable(lineup: Lineup) -> Finding:
-    """Its scores have a lower std than half of all networks until 2019; clearly if than all."""
     years, lead = lineup.cast.years(), lineup.cast.lead("AlexNets")
     others = [one for one in lineup.leads() if years[one.name] <= LAST and one.name != lead]
     if not others:
@@ -48,41 +46,25 @@ def _alexnet_is_stable(lineup: Lineup) -> Finding:
     return obtained, own < np.median(stds), own < min(stds)
 
 
-@claim("GoogLeNet varies between 0.6 and 0.9", f"both ends within {NEAR}", "Inceptions")
 def _googlenet_varies(lineup: Lineup) -> Finding:
-    """Both ends are within 0.1 of the printed ones; clearly if within 0.05."""
     scores = known(lineup.lead("Inceptions"))
     off = max(abs(scores.min() - PRINTED[0]), abs(scores.max() - PRINTED[1]))
     return f"{scores.min():.3f} to {scores.max():.3f}", off <= ABOUT, off <= NEAR
 
 
-@claim(
-    "ResNet: close to 1 after a skip, much lower inside",
-    f"at least {CLOSE_TO_1}, and {ABOUT} above",
-    RESIDUAL,
-)
 def _skips_are_linear(lineup: Lineup) -> Finding:
-    """The median after a skip is above that inside; clearly if it is 0.95, and 0.1 above."""
     found = by_place(lineup.lead(RESIDUAL))
     end, inside = (float(np.median(found[place])) for place in (END, INSIDE))
     clear = end >= CLOSE_TO_1 and end - inside >= ABOUT
     return f"medians {end:.3f} and {inside:.3f}", end > inside, clear
 
 
-@claim(
-    "DenseNet is slightly more non-linear than ResNet",
-    f"mean lower, by at most {ABOUT}",
-    *(DENSE, RESIDUAL),
-)
 def _densenet_is_like_resnet(lineup: Lineup) -> Finding:
-    """Its mean score is lower; clearly if by no more than 0.1, since the text says slightly."""
     dense, residual = (float(known(lineup.lead(group)).mean()) for group in (DENSE, RESIDUAL))
     return f"{dense:.3f} against {residual:.3f}", dense < residual, residual - dense <= ABOUT
 
 
-@claim("DenseNet: transition layers are linear", "each above three quarters of its block", DENSE)
 def _transitions_are_linear(lineup: Lineup) -> Finding:
-    """Each is above the median of the block before it; clearly if above three quarters of it."""
     pairs = transitions(lineup.lead(DENSE))
     if not pairs:
         return "no path names a transition"
@@ -171,6 +153,7 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
 ITEM = Item(
     measure_leads,
     judge_by(
+        "nonlinearity.fig12",
         *(_alexnet_is_stable, _googlenet_varies, _skips_are_linear),
         *(_densenet_is_like_resnet, _transitions_are_linear),
     ),

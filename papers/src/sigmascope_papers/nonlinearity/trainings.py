@@ -24,7 +24,7 @@ from sigmascope_papers.chance import (
     p_value,
     shuffles,
 )
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.published import TABLE_3
 from sigmascope_papers.setting import Setting
 
@@ -165,9 +165,7 @@ def _nearer(found: Trainings, text: str, normalize: str | None) -> Check:
     return conclude(text, expected, (obtained, share >= MORE_OFTEN, share >= NEARLY_ALL))
 
 
-@claim("the nearest neighbor of a network has the same training", "more than half of them")
 def _neighbors(found: Trainings) -> Finding:
-    """More often than in 95 % of the orders of the names; clearly if for more than half."""
     matrix, labels = found.distances().matrix, numbered(found.trainings)
     share = neighbor_share(matrix, labels)
     p = p_value(lambda shuffled: neighbor_share(matrix, shuffled), labels)
@@ -288,10 +286,15 @@ def draw_criteria(found: Criteria) -> dict[str, Drawn]:
 
 SMALL_DISTANCES = "distances between trainings are small against those to other architectures"
 ITEMS = {
-    "fig19": Item(measure, judge_by(_kinds, _cut_into_kinds, _cut_into_trainings), draw_trainings),
+    "fig19": Item(
+        measure,
+        judge_by("nonlinearity.fig19", _kinds, _cut_into_kinds, _cut_into_trainings),
+        draw_trainings,
+    ),
     "fig20": Item(
         measure,
         judge_by(
+            "nonlinearity.fig20",
             partial(_nearer, text=SMALL_DISTANCES, normalize=None),
             partial(_nearer, text="the same, per step of the path", normalize="path"),
             _neighbors,
