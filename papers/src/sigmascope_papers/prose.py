@@ -62,5 +62,6 @@ def prose_of(file: str) -> Prose:
     found: dict[str, Any] = {
         head.strip().lower(): " ".join(body.split()) for head, _, body in parts
     }
-    claims = {rule: Claim(*texts) for rule, *texts in ROW.findall(text)}
+    rows = ([cell.replace("\\|", "|") for cell in row] for row in ROW.findall(text))
+    claims = {rule: Claim(*texts) for rule, *texts in rows}
     return Prose(title.strip(), " ".join(shows.split()), **{**found, "claims": claims})

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from sigmascope.figures import Drawn, draw_signature, new_figure, styled
-from sigmascope.figures.drawn import finished
-from sigmascope.figures.style import PAGE, add_panel_legend, short_names
+from sigmascope.figures import Drawn
+from sigmascope.figures.style import short_names
 from sigmascope.measure.signature import Signature, Site
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import LAST
-from sigmascope_papers.nonlinearity.lineup import (
-    END,
-    INSIDE,
-    Lineup,
-    by_place,
-    known,
-    measure_leads,
-    places_in,
-)
+from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
+from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in
 
 __all__ = ["GATE", "ITEM", "KINDS", "NOWHERE", "SQUEEZE", "TRANSITION", "kinds_of_places"]
 __all__ += ["transitions"]
@@ -105,8 +95,8 @@ def kinds_of_places(signature: Signature, group: str) -> list[str]:
             kinds[number - 1] = SQUEEZE
         if group == DENSE and _is_transition(site) and number < len(sites) - 1:
             kinds[number] = TRANSITION
-    places = places_in(signature) if group == RESIDUAL else kinds
-    return [END if place == END else kind for place, kind in zip(places, kinds, strict=True)]
+    found = places_in(signature) if group == RESIDUAL else kinds
+    return [END if place == END else kind for place, kind in zip(found, kinds, strict=True)]
 
 
 def _kind(site: Site) -> str:
@@ -122,32 +112,17 @@ def _batch_spread(signature: Signature) -> float:
     return float(np.mean([site.std for site in signature.sites if np.isfinite(site.score)]))
 
 
-@styled()
 def draw(lineup: Lineup) -> dict[str, Drawn]:
     """Draw all signatures on one scale; nothing without representatives."""
-    leads = lineup.leads()
+    leads, groups = lineup.leads(), lineup.cast.groups()
     if not leads:
         return {}
-    rows, columns = (len(leads) + 1) // 2, min(2, len(leads))
-    figure = new_figure(PAGE, 0.4 + 1.2 * rows)
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    groups, table = lineup.cast.groups(), list[Mapping[str, Any]]()
-    names = short_names([lead.name for lead in leads])
-    for panel, one, name in zip(panels, leads, names, strict=False):
-        kinds = kinds_of_places(one, groups[one.name])
-        table += draw_signature(one, panel, groups=kinds, order=KINDS).table
-        for line in panel.lines:
-            line.set_markersize(0.75 * line.get_markersize())
-        spread = _batch_spread(one)
-        title = f"{name}, mean std {spread:.4f}" if np.isfinite(spread) else name
-        panel.set(xlabel="", ylabel="")
-        panel.set_title(title, fontsize=8, pad=3)
-    for panel in panels[len(leads) :]:
-        panel.set_axis_off()
-    figure.supxlabel("activation call, in order of execution", fontsize=8)
-    figure.supylabel("affinity score ± std", fontsize=8)
-    add_panel_legend(figure, panels[: len(leads)])
-    return {"": finished(panels[: len(leads)], table)}
+    titles, kinds = short_names([one.name for one in leads]), []
+    for number, one in enumerate(leads):
+        kinds.append(kinds_of_places(one, groups[one.name]))
+        if np.isfinite(spread := _batch_spread(one)):
+            titles[number] += f", mean std {spread:.4f}"
+    return {"": places.draw_panels(leads, kinds, titles, order=KINDS, columns=2)}
 
 
 ITEM = Item(

@@ -17,12 +17,12 @@ from sigmascope.figures.style import PAGE, add_legend
 from sigmascope.measure.signature import Signature
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.fig5c import DEEP, modes
-from sigmascope_papers.nonlinearity.lineup import (
+from sigmascope_papers.nonlinearity.lineup import known
+from sigmascope_papers.nonlinearity.places import (
     END,
     INSIDE,
-    STEM,
+    ORDER,
     by_place,
-    known,
     places_in,
     separation,
 )
@@ -125,7 +125,7 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
         left.sharey(rows[0, 0])
         places = places_in(one)
         drawn = {
-            "signature": draw_signature(one, left, groups=places, order=(INSIDE, END, STEM)).table,
+            "signature": draw_signature(one, left, groups=places, order=ORDER).table,
             ALL: _draw_whole(right, one),
             "densities": draw_densities(parts_of(one, places, (INSIDE, END)), right).table,
         }

@@ -100,7 +100,8 @@ def _like_flattening(found: Robustness) -> Finding:
     told = (
         f"{apart:.3f} at most; means {flat.mean():.3f} flattened, {mean.mean():.3f} averaged, "
         f"{middle.mean():.3f} at the central position; of {len(mean)} calls flattened above "
-        f"averaged {(flat > mean).sum()} times, averaged above central {(mean > middle).sum()} times"
+        f"averaged {(flat > mean).sum()} times, averaged above central "
+        f"{(mean > middle).sum()} times"
     )
     return told, apart <= 0.05
 

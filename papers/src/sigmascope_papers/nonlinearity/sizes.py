@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
 
 from sigmascope.compare.distances import distances
-from sigmascope.figures import Drawn, draw_signature, draw_signatures, new_figure, styled
-from sigmascope.figures.drawn import finished
-from sigmascope.figures.style import PAGE, add_panel_legend, short_names
+from sigmascope.figures import Drawn, draw_signatures
+from sigmascope.figures.style import short_names
 from sigmascope.measure.signature import Signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import RARE
 from sigmascope_papers.nonlinearity.fig7 import CLEAR, NONE
-from sigmascope_papers.nonlinearity.lineup import (
-    END,
-    INSIDE,
-    STEM,
-    Lineup,
-    by_place,
-    known,
-    line_up,
-    places_in,
-    separation,
-)
+from sigmascope_papers.nonlinearity.lineup import Lineup, known, line_up
+from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in, separation
 from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEMS", "Sizes", "patch_of"]
@@ -168,8 +158,8 @@ def _keeps_its_level(found: Sizes) -> Finding:
 
 def _gap(signature: Signature) -> float:
     """Return how far the median at the end of a block is above that inside."""
-    places = by_place(signature)
-    return float(np.median(places[END]) - np.median(places[INSIDE]))
+    found = by_place(signature)
+    return float(np.median(found[END]) - np.median(found[INSIDE]))
 
 
 def _gap_grows(found: Sizes) -> Finding:
@@ -197,22 +187,11 @@ def _draw_overlaid(found: Sizes) -> dict[str, Drawn]:
     return {"": draw_signatures(drawn, layout="overlaid")} if drawn else {}
 
 
-@styled()
 def _draw_panels(found: Sizes) -> dict[str, Drawn]:
     """Draw each depth in a panel of its own, on one scale; nothing if there is no network."""
-    if not found.deep:
-        return {}
-    figure = new_figure(PAGE, 0.3 + 1.5 * len(found.deep))
-    panels = figure.subplots(len(found.deep), 1, sharey=True, squeeze=False).ravel()
-    table: list[Mapping[str, Any]] = []
-    names = short_names([one.name for one in found.deep])
-    for panel, one, name in zip(panels, found.deep, names, strict=True):
-        table += draw_signature(one, panel, groups=places_in(one), order=(INSIDE, END, STEM)).table
-        panel.set(xlabel="", ylabel="", title=name)
-    figure.supxlabel("activation call, in order of execution", fontsize=8)
-    figure.supylabel("affinity score ± std", fontsize=8)
-    add_panel_legend(figure, panels)
-    return {"": finished(panels, table)}
+    deep = found.deep
+    names, kinds = short_names([one.name for one in deep]), [places_in(one) for one in deep]
+    return {"": places.draw_panels(deep, kinds, names)} if deep else {}
 
 
 def _one_for_each_patch(cast: Cast) -> list[str]:
