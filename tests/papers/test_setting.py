@@ -9,14 +9,15 @@ import pytest
 
 import sigmascope as sg
 from sigmascope_papers.cast import FAMILIES, PAPER, ZOO, Cast
-from sigmascope_papers.setting import Setting, facts_of, signatures_of
+from sigmascope_papers.setting import RESULTS, Setting, facts_of, signatures_of
 
-FOLDER = Path(__file__).resolve().parents[2] / "papers/src/sigmascope_papers/results"
+FOLDER = RESULTS
+WEIGHTS = Path(__file__).resolve().parents[2] / "zoo"
 
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Path:
-    """A folder of data sets with the images that the package carries, under the name of CIFAR-10."""
+    """A directory of data sets with the embedded images, under the name of CIFAR-10."""
     images, labels = zip(*sg.catalog.data("embedded", batch_size=512), strict=True)
     (tmp_path / "cifar10").mkdir()
     np.save(tmp_path / "cifar10" / "test_images.npy", np.concatenate(images).astype(np.uint8))
@@ -126,7 +127,7 @@ def test_a_cast_has_each_group_once_in_the_lead(cast: Cast, count: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
 def test_all_networks_are_known_to_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIGMASCOPE_ZOO", str(FOLDER))
+    monkeypatch.setenv("SIGMASCOPE_ZOO", str(WEIGHTS))
     known = {name for names in sg.catalog.model_names().values() for name in names}
     assert {*PAPER.names(), *ZOO.names()} <= known
 
