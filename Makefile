@@ -7,25 +7,45 @@ STARTED := $(VENV)/.started
 DEV     := $(VENV)/.dev
 REAL    := $(VENV)/.real
 BENCH   := $(VENV)/.bench
+PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real bench gallery format clean browser
+# What `make check` runs, but for tests marked slow; what `make test-portable` runs with kernels of
+# other processors.
+CHECKED   := tests/test_architecture.py tests/maths tests/store tests/capture tests/measure tests/compare
+NUMERICAL ?= tests/maths tests/measure tests/compare tests/symmetry tests/papers
+SETTINGS  ?= sse avx2
+sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
+avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Zen
+
+.PHONY: help demo check lint test test-portable test-real test-gpu bench gallery format clean browser
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEV) ## measure a residual network and its plain twin, offline, in seconds
 	@$(BIN)/sigmascope demo
 
-test: $(DEV) browser ## lint, check types, run tests and doctests (WORKERS=2)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+check: lint ## what to run at every change, in a minute: lint, types, quick tests (WORKERS=2)
+	$(PYTEST) -m "not slow" $(CHECKED)
+
+test: lint browser ## everything, in at most 8 minutes: lint, types, all tests and doctests
+	$(PYTEST)
+
+test-portable: $(DEV) ## the numerical tests as other processors compute (SETTINGS="sse avx2")
+	@$(foreach one,$(SETTINGS),echo "$(one): $($(one))" && $($(one)) $(PYTEST) $(NUMERICAL) &&) true
 
 test-real: $(REAL) ## the networks that others have trained, on real data: downloads 190 MB, once
-	SIGMASCOPE_REQUIRE_REAL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/real
+	SIGMASCOPE_REQUIRE_REAL=1 $(PYTEST) tests/real
+
+test-gpu: ## the CUDA tests, where PYTHON has torch and pytest; EXTRA=DIR adds packages it lacks
+	PYTHONPATH=.:src:papers/src:$(EXTRA) $(PYTHON) -m tests.on_gpu
 
 bench: $(BENCH) ## time against the textbook pipelines
 	$(BIN)/python benchmarks/run.py

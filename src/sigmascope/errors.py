@@ -1,4 +1,4 @@
-"""The errors of sigmascope: every message says what was wrong, where, and what to do about it."""
+"""The errors of sigmascope; every message says what is wrong and what to do about it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ __all__ = [
     "OptionError",
     "ResumeError",
     "SigmascopeError",
+    "UnknownSiteError",
 ]
 
 
 class SigmascopeError(Exception):
-    """The base of every error that sigmascope raises on purpose."""
+    """The base of all errors of sigmascope."""
 
 
 class InputError(SigmascopeError, ValueError):
-    """The numbers or the shape of an input cannot be measured."""
+    """An input has values or a shape that cannot be used."""
 
 
 class InputTypeError(SigmascopeError, TypeError):
-    """An input is of a kind, dtype or layout that cannot be measured."""
+    """An input is of a type, dtype or layout that cannot be used."""
 
 
 class OptionError(SigmascopeError, ValueError):
-    """An option has a value that is not in its table."""
+    """An option has a value that is not valid, or does not exist."""
 
 
 class GradientError(SigmascopeError, RuntimeError):
-    """A derivative was asked for that does not exist here."""
+    """A derivative does not exist here."""
 
 
 class MissingExtraError(SigmascopeError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed but not installed."""
 
 
 class NetworkError(SigmascopeError, TypeError):
@@ -45,12 +46,18 @@ class NetworkError(SigmascopeError, TypeError):
 
 
 class NoActivationError(SigmascopeError, ValueError):
-    """A network made no activation call that could be seen."""
+    """A network made no activation call that could be observed."""
 
 
 class FileFormatError(SigmascopeError, ValueError):
-    """A file is not what it should be: truncated, foreign, newer than this version, or hostile."""
+    """A file is corrupt, not a sigmascope file, or newer than this version."""
 
 
 class ResumeError(SigmascopeError, ValueError):
-    """A run cannot be continued: its file belongs to another network, other data or other settings."""
+    """A run cannot be continued: its file belongs to a run with other settings, or is in use."""
+
+
+class UnknownSiteError(SigmascopeError, KeyError):
+    """A signature has no site of this name."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message quoted

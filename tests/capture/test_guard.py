@@ -105,6 +105,7 @@ def test_a_plain_network_is_itself() -> None:
     assert unwrapped(model) is model
 
 
+@pytest.mark.slow
 def test_a_compiled_network_is_its_original() -> None:
     model = network()
     assert unwrapped(torch.compile(model, backend="eager")) is model

@@ -15,6 +15,8 @@ from sigmascope.capture.lineage import Descent
 from sigmascope.capture.record import Call, recording
 from tests.networks import TIMM, TORCHVISION, TRANSFORMERS, Network
 
+pytestmark = pytest.mark.slow
+
 
 def calls(network: Network) -> list[tuple[Call, int]]:
     """Run a network once and list the calls it makes, each with the number of axes of its input."""

@@ -102,8 +102,13 @@ def test_the_document(folder: Path, signatures: list[Signature]) -> None:
     assert content["statistics"]["median"] == pytest.approx([0.8, 0.8, 0.15])
     assert content["facts"][1] is None
     assert content["facts"][2] == {
-        "name": "gamma", "accuracy": 50.0, "parameters": 500, "flops": None, "depth": None, "weights": "w",
-    }  # fmt: skip
+        "name": "gamma",
+        "accuracy": 50.0,
+        "parameters": 500,
+        "flops": None,
+        "depth": None,
+        "weights": "w",
+    }
     assert content["distances"] == {"normalize": "path", "matrix": found.matrix.tolist()}
     assert content["clusters"] == {
         "method": "single",
@@ -190,8 +195,8 @@ def test_report_replaces_nothing_but_pages(folder: Path, content: bytes) -> None
     result = run("report", folder, "-o", folder / "page.html")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {folder}/page.html is there and is no page of sigmascope. Give another name "
-        "with -o, or remove it first.\n"
+        f"Error: {folder}/page.html exists and is not a report. Pass another name with -o, or "
+        "remove it first.\n"
     )
     assert (folder / "page.html").read_bytes() == content
 
@@ -201,7 +206,7 @@ def test_report_never_replaces_its_input(folder: Path, signatures: list[Signatur
     for target in (folder / "alpha.json", folder / "manifest.json", folder / "new.JSON"):
         result = run("report", folder, "-o", target)
         assert result.exit_code == 2
-        assert f"{target} ends like a signature" in result.stderr
+        assert f"{target} is the name of a signature file" in result.stderr
     odd = signatures[0].save(folder / "alpha.signature")
     assert run("report", odd, "-o", odd).exit_code == 1
     odd.unlink()

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 import sigmascope as sg
 from tests.networks import torchvision_models
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "networks.json").read_text())
 # That of the golden values. The forward pass is float32 on both sides; here the worst difference is
 # 1.4e-7.

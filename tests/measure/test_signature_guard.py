@@ -199,6 +199,7 @@ def alive() -> int:
     return sum(type(one) is Tensor for one in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_batches() -> None:
     """Live tensors are counted in the loader, before each batch."""
     network = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(8, 8), nn.ReLU())))

@@ -73,6 +73,7 @@ print(json.dumps({**found, "continued": run(journal, 4), "whole": whole}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
 def test_killed_at_random_moments_and_continued(tmp_path: Path) -> None:
     script = tmp_path / "script.py"

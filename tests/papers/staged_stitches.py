@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sigmascope.stitching.settings import settings_for
-from sigmascope_papers.symmetry.stitches import FOLDER, PairStitches, Plan, Stitched, Stitches
+from sigmascope_papers.symmetry.plans import Plan
+from sigmascope_papers.symmetry.stitches import FOLDER, PairStitches, Stitched, Stitches
 
 Values = Sequence[float] | np.ndarray
 
@@ -39,10 +39,6 @@ def staged(
         sparsities: label -> (k,); by default that of a permutation of 64 channels.
         chosen: label -> (k,), the accuracies on held-out data; by default those on the test data.
     """
-    settings = {
-        label: settings_for(plan.preset, one.family, one.changes)
-        for label, one in plan.trained(smoke=False).items()
-    }
     shifts = np.linspace(-noise, noise, len(plan.pairs)) if len(plan.pairs) > 1 else np.zeros(1)
     pairs = []
     for pair, shift in zip(plan.pairs, shifts, strict=True):
@@ -64,7 +60,7 @@ def staged(
                 experiment=plan.name,
                 networks=plan.names(pair),
                 accuracies=accuracies,
-                settings=settings,
+                settings=plan.settings(smoke=False),
                 samples=(45_000, 5_000, 10_000),
                 augment="flip-shift",
                 machines=("made up",),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import InputError, OptionError
 from sigmascope_papers.theory.capacity import capacity_logs
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_groups.npz")
@@ -68,14 +68,14 @@ def test_a_coarse_grid_turns_the_claim_around() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((4, 5, 1.0, 0.1), InputError, "at most rank 4"),
-        ((4, 0, 1.0, 0.1), InputError, "≥ 1"),
-        ((0, 1, 1.0, 0.1), InputError, "≥ 1"),
-        ((4.0, 1, 1.0, 0.1), InputTypeError, "whole number"),
-        ((4, 1, 1.0, 0.0), InputError, "make no grid"),
-        ((4, 1, 1.0, 2.0), InputError, "make no grid"),
-        ((4, 1, math.inf, 0.1), InputError, "make no grid"),
-        ((4, 1, math.nan, 0.1), InputError, "make no grid"),
+        ((4, 5, 1.0, 0.1), InputError, "at most n=4"),
+        ((4, 0, 1.0, 0.1), OptionError, ">= 1"),
+        ((0, 1, 1.0, 0.1), OptionError, ">= 1"),
+        ((4.0, 1, 1.0, 0.1), OptionError, "whole number"),
+        ((4, 1, 1.0, 0.0), InputError, "expected a grid"),
+        ((4, 1, 1.0, 2.0), InputError, "expected a grid"),
+        ((4, 1, math.inf, 0.1), InputError, "expected a grid"),
+        ((4, 1, math.nan, 0.1), InputError, "expected a grid"),
     ],
 )
 def test_refuses(

@@ -116,16 +116,14 @@ def test_is_the_distance_of_two_functions() -> None:
 def test_monte_carlo_approaches_quadrature() -> None:
     lam = torch.tensor([0.2, 0.5, 1.0, 2.0], dtype=torch.float64)
     exact = gelu_xi(lam)
-    sampled = gelu_xi(lam, "monte-carlo", generator=0)
+    sampled = gelu_xi(lam, "monte-carlo", seed=0)
     torch.testing.assert_close(sampled, exact, atol=0, rtol=0.02)
     assert not torch.equal(sampled, exact)
-    assert torch.equal(sampled, gelu_xi(lam, "monte-carlo", generator=0))
+    assert torch.equal(sampled, gelu_xi(lam, "monte-carlo", seed=0))
     # one sample for every λ
-    assert torch.equal(sampled[:1], gelu_xi(lam[:1], "monte-carlo", generator=0))
-    assert not torch.equal(sampled, gelu_xi(lam, "monte-carlo", generator=1))
-    assert gelu_xi(0.5, "monte-carlo", samples=10, generator=0) != pytest.approx(
-        gelu_xi(0.5), rel=0.02
-    )
+    assert torch.equal(sampled[:1], gelu_xi(lam[:1], "monte-carlo", seed=0))
+    assert not torch.equal(sampled, gelu_xi(lam, "monte-carlo", seed=1))
+    assert gelu_xi(0.5, "monte-carlo", samples=10, seed=0) != pytest.approx(gelu_xi(0.5), rel=0.02)
 
 
 def test_grid_of_the_paper() -> None:
@@ -150,18 +148,18 @@ def test_kinds_stay_as_they_come() -> None:
 
 @pytest.mark.parametrize("lam", [0.0, -1.0, math.nan, math.inf])
 def test_refuses_scales(lam: float) -> None:
-    with pytest.raises(InputError, match="λ > 0"):
+    with pytest.raises(InputError, match="finite and > 0"):
         gelu_xi(lam)
-    with pytest.raises(InputError, match="λ > 0"):
+    with pytest.raises(InputError, match="finite and > 0"):
         gelu_xi(torch.tensor([1.0, lam]))
 
 
 def test_refuses_other_arguments() -> None:
     with pytest.raises(OptionError, match="Did you mean 'quadrature'"):
         gelu_xi(1.0, "quadratur")
-    with pytest.raises(InputTypeError, match="Pass a number"):
+    with pytest.raises(InputTypeError, match="must be a number"):
         gelu_xi("two")  # type: ignore[type-var]
-    with pytest.raises(InputTypeError, match="Pass a number"):
+    with pytest.raises(InputTypeError, match="must be a number"):
         gelu_xi([1.0, 2.0])  # type: ignore[type-var]
-    with pytest.raises(InputError, match="n=0"):
+    with pytest.raises(OptionError, match="whole number >= 1, got 0"):
         gelu_xi(1.0, "monte-carlo", samples=0)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.dissection.features import network_features
+from sigmascope.dissection.dissecting import POWERS, dissect
+from sigmascope.dissection.network_maps import network_features
 from sigmascope.dissection.penalty import RotationPenalty
-from sigmascope.dissection.run import POWERS, dissect
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, UNTRIED
 from sigmascope_papers.run import load_outcome, reproduce
@@ -349,7 +349,7 @@ def dissected(
     *,
     parts: tuple[float, float, float] = (0.2, 0.1, 0.7),
 ) -> Dissected:
-    """A site of 1000 units, of which this share is interpretable at a power, divided among the
+    """A site of 1000 units, of which this share is interpretable at a power, split_samples among the
     categories.
     """
     counts = np.array([[round(1000 * share(power) * part) for power in POWERS] for part in parts])

@@ -72,7 +72,7 @@ def test_listing_names_is_light() -> None:
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"name='fig2z' is not known\. Did you mean"):
+    with pytest.raises(OptionError, match=r"name='fig2z' is not a valid choice\. Did you mean"):
         reproduce("fig2z", tmp_path)
 
 

@@ -17,8 +17,7 @@ from torch import nn
 from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.models import model
 from sigmascope.errors import FileFormatError, InputError
-from sigmascope.stitching.run import Task
-from sigmascope.stitching.settings import settings_for
+from sigmascope.stitching import Task, settings_for
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept, plans, stitches
 from sigmascope_papers.symmetry.kept import images_of, kept_place, member, samples_of
@@ -59,7 +58,7 @@ def numbers(plan: Plan = PLAN) -> dict[str, np.ndarray]:
 
 
 class Trainer:
-    """Stands in for `stitch_many`: remembers what it is asked for, and stops at a site if told so."""
+    """Stands in for `Stitcher`: remembers what it is asked for, and stops at a site if told so."""
 
     def __init__(self, stop_at: str = "") -> None:
         self.stop_at = stop_at
@@ -67,9 +66,12 @@ class Trainer:
         self.tasks: list[Task] = []
 
     def __call__(
-        self, front: nn.Module, back: nn.Module, tasks: Sequence[Task], **options: Any
-    ) -> list[SimpleNamespace]:
-        site = options["at"]
+        self, front: nn.Module, back: nn.Module, batches: Any, **options: Any
+    ) -> SimpleNamespace:
+        return SimpleNamespace(fit_many=lambda tasks: self.fit_many(tasks, **options))
+
+    def fit_many(self, tasks: Sequence[Task], **options: Any) -> list[SimpleNamespace]:
+        site = options["site"]
         if site == self.stop_at:
             raise KeyboardInterrupt("stopped here")
         self.asked.append(site)
@@ -98,7 +100,7 @@ class Trainer:
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Trainer:
     """Nothing is trained, and no network or image is read."""
     one = Trainer()
-    monkeypatch.setattr(stitches, "stitch_many", one)
+    monkeypatch.setattr(stitches, "Stitcher", one)
     monkeypatch.setattr(stitches, "member", lambda *_: SimpleNamespace(network=nn.Linear(1, 1)))
     monkeypatch.setattr(stitches, "samples_of", lambda *_: None)
     return one
@@ -339,7 +341,7 @@ def test_real_networks_are_stitched_and_read_again(
     assert min(pair.accuracies) > 70  # trained networks
     assert {one.channels for one in pair.stitches} == {64}
     assert np.isfinite(found.penalties("permutation")).all()
-    monkeypatch.setattr(stitches, "stitch_many", Trainer(stop_at="blocks.8.act2"))
+    monkeypatch.setattr(stitches, "Stitcher", Trainer(stop_at="blocks.8.act2"))
     assert same(stitches_of(Setting(results=tmp_path / "out"), plan), found)
 
 
@@ -387,7 +389,7 @@ def test_networks_without_weights_are_untrained_in_a_tiny_run_only(
         assert torch.equal(one, other)
     with pytest.raises(
         InputError,
-        match=r"resnet20:7 has no embedded weights.*zoo/README\.md says how it is trained",
+        match=r"resnet20:7: the package ships weights for .*zoo/README\.md says how it is trained",
     ):
         member(Setting(), "resnet20", 7)
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(ZOO))  # a zoo without this seed

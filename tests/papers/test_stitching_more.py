@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from sigmascope.errors import FileFormatError, InputError
-from sigmascope.stitching.run import ALPHAS
+from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import DIRECTION, FAILS, HOLDS
 from sigmascope_papers.run import load_outcome, reproduce
 from sigmascope_papers.setting import Setting

@@ -36,7 +36,8 @@ def written(folder: Path, data: bytes) -> Path:
 def document(
     content: str, *, form: str = "sigmascope", kind: str = KIND, version: object = VERSION
 ) -> bytes:
-    return f'{{"format": "{form}", "kind": "{kind}", "version": {version}, "content": {content}}}'.encode()
+    head = f'"format": "{form}", "kind": "{kind}", "version": {version}'
+    return f'{{{head}, "content": {content}}}'.encode()
 
 
 @given(plain, st.sampled_from([None, 1]))
@@ -111,13 +112,13 @@ HOSTILE = {
     "comment": (b"// " + document("1"), "Expecting value"),
     "trailing comma": (document("[1,]"), "Expecting value|Illegal trailing comma"),
     "zeros": (bytes(100), "Expecting value"),
-    "list": (b"[]", "was not written by sigmascope. Give a scores file that was"),
+    "list": (b"[]", "was not written by sigmascope. Pass a scores file"),
     "number": (b"3", "was not written by sigmascope"),
     "foreign": (b'{"format": {"a": 1}, "content": 1}', "was not written by sigmascope"),
     "other format": (document("1", form="onnx"), "was not written by sigmascope"),
     "other kind": (
         document("1", kind="journal"),
-        "is of kind 'journal'. Give a file of kind 'scores'",
+        "is of kind 'journal'. Pass a file of kind 'scores'",
     ),
     "no kind": (b'{"format": "sigmascope", "version": 3, "content": 1}', "is of kind None"),
     "newer": (
@@ -176,7 +177,7 @@ def nest(depth: int) -> object:
 UNWRITABLE = {
     "NaN": (math.nan, "not JSON compliant"),
     "infinity": ({"a": [math.inf]}, "not JSON compliant"),
-    "tuple": ({"a": (1, 2)}, "tuples, or keys that are no strings, would come back changed"),
+    "tuple": ({"a": (1, 2)}, "tuples, or keys that are not strings, would come back changed"),
     "key": ({1: 2}, "would come back changed"),
     "keys that collide": ({1: 2, "1": 3}, "occurs twice"),
     "large": (2**64, "more than 64 bits"),

@@ -5,6 +5,7 @@ left as it was.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.passes import Copies
 from sigmascope.symmetry.procrustes_similarity import procrustes
+from sigmascope.symmetry.similarity_options import ProcrustesOptions
 
 
 def network(
@@ -308,7 +310,7 @@ def test_refuses_what_cannot_be_run() -> None:
         [(name, value)] = options.items()
         with pytest.raises(OptionError, match=f"{name}='{value}'"):
             compare(one, one, images(), measure="cka", **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="memory=0 is not a positive number"):
+    with pytest.raises(OptionError, match="memory must be a number > 0, got 0"):
         compare(one, one, images(), measure="cka", memory=0)
     with pytest.raises(NoActivationError, match="Linear has no features to compare"):
         compare(one, nn.Linear(8, 2), images())
@@ -329,7 +331,7 @@ def test_refuses_what_cannot_be_run() -> None:
             "kernel belongs to measure='cka', not to 'procrustes'",
         ),
         ("cka", {"normalizer": "live"}, "normalizer belongs to measure='procrustes', not to 'cka'"),
-        ("cka", {"max_batch": 3}, "option='max_batch' is not known. Did you mean 'max_batches'"),
+        ("cka", {"max_batch": 3}, "'max_batch' is not a valid choice. Did you mean 'max_batches'"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(
@@ -371,6 +373,34 @@ def test_options_reach_the_measure_and_the_run() -> None:
     }
     linear = compare(one, other, batches, measure="cka", group="orthogonal")
     assert linear.settings["kernel"] == "sum"
+
+
+def test_older_names_and_options_as_one_object() -> None:
+    one, other = network(0), network(1)
+    expected = compare(one, other, images(), normalizer="live", seed=3)
+    assert compare(one, other, images(), normaliser="live", seed=3) == expected
+    options = ProcrustesOptions(normalizer="live", seed=7)
+    assert compare(one, other, images(), options=options, seed=3) == expected
+    assert replace(options, seed=torch.Generator().manual_seed(5)).seed >= 0
+    kernels = compare(one, other, images(), measure="cka", normalize="none")
+    assert compare(one, other, images(), measure="cka", normalise="none") == kernels
+    with pytest.raises(OptionError, match="options must be a CkaOptions"):
+        compare(one, other, images(), measure="cka", options=options)
+
+
+def test_a_flat_dict_of_the_compared_pairs() -> None:
+    found = compare(network(0), network(1), images())
+    assert found.to_dict("sim/")["sim/4/8"] == found.similarity[1, 2]
+    assert len(found.to_dict()) == 9
+    diagonal = compare(network(0), network(1), images(), pairs="diagonal")
+    assert list(diagonal.to_dict()) == ["1/1", "4/4", "8/8"]
+
+
+def test_files_with_older_names_are_read(tmp_path: Path) -> None:
+    found = compare(network(0), network(1), images(), measure="cka")
+    path = found.save(tmp_path / "similar.json")
+    path.write_text(path.read_text().replace('"normalize"', '"normalise"'))
+    assert LayerSimilarity.load(path) == found
 
 
 def test_saved_and_read_back(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_batch_norm_perceptron() -> None:
 
 
 class Headed(nn.Module):
-    """A block between a convolution and a linear layer, so that its input and its output may move."""
+    """A block between a convolution and a linear layer: its input and its output may move."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Layers with parameters: shared, grouped, transposed, gated, tied; and what a move leaves alone."""
+"""Layers with parameters: shared, grouped, transposed, gated, tied; what a move preserves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.symmetry import UnmovableError, check_equivalence, move, spaces
 from tests.symmetry.lively import changed, images, lively
 
@@ -146,7 +146,7 @@ def test_parameters_used_in_two_ways_stay() -> None:
     assert "the values of first.weight are also used elsewhere" in both["first"].reasons
     twice = lively(Transposed())
     (space,) = [space for space in spaces(twice) if space.name == "code"]
-    assert space.is_fixed
+    assert space.group == "fixed"
     assert "code.weight is used in two ways" in space.reasons
     assert (
         check_equivalence(
@@ -171,7 +171,7 @@ def test_computed_weights_are_refused(wrap: Callable[[nn.Module], nn.Module], la
 
 def test_layers_that_mix_other_axes_are_refused() -> None:
     with pytest.raises(
-        UnmovableError, match="it mixes the last axis, and the channels of its input are on axis 1"
+        UnmovableError, match="it mixes the last axis; its input has channels on axis 1"
     ):
         move(nn.Sequential(nn.Conv1d(3, 4, 1), nn.Linear(32, 2)))
     with pytest.raises(UnmovableError, match="does not normalize over the axis of the channels"):
@@ -294,5 +294,5 @@ def test_inputs() -> None:
         move(nn.Linear(2, 2), example_input=torch.zeros(2, 3))
     with pytest.raises(InputError, match="no input could be made up"):
         move(nn.ReLU())
-    with pytest.raises(InputError, match="log_std=-1 is no standard deviation"):
+    with pytest.raises(OptionError, match="log_std must be a number >= 0, got -1"):
         move(nn.Linear(2, 2), log_std=-1)

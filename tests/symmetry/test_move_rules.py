@@ -1,4 +1,4 @@
-"""Every rule of the table in a small network: the group that is left, and the function that stays."""
+"""Every rule of the table in a small network: the group it admits, the function it preserves."""
 
 from __future__ import annotations
 
@@ -192,22 +192,19 @@ def swallowed(x: Tensor) -> Tensor:
 
 
 REFUSED: dict[str, tuple[Body, str]] = {
-    "unknown": (
-        lambda x: x.cumsum(2),
-        r"cumsum: cumsum cannot be moved: the table has no row for it",
-    ),
-    "product with a matrix": (lambda x: x @ torch.ones(4, 4, dtype=x.dtype), "matmul.*no row"),
+    "unknown": (lambda x: x.cumsum(2), r"cumsum: cumsum cannot be moved: there is no rule for it"),
+    "product with a matrix": (lambda x: x @ torch.ones(4, 4, dtype=x.dtype), "matmul.*no rule"),
     "values read": (
         lambda x: x if float(x.sum((2, 3)).flatten()[0]) > 0 else -x,
-        "__getitem__.*slices only",
+        "__getitem__.*only be sliced",
     ),
-    "comparison": (lambda x: torch.where(x > 0, x, -x), "gt.*no row"),
-    "item": (lambda x: x * x.mean((2, 3)).amax(0).std().item(), "no row"),
+    "comparison": (lambda x: torch.where(x > 0, x, -x), "gt.*no rule"),
+    "item": (lambda x: x * x.mean((2, 3)).amax(0).std().item(), "no rule"),
     "sum over channels": (lambda x: x.sum(1), "it is taken over the channels"),
     "mean of all": (lambda x: x - x.mean(), "it is taken over the channels"),
-    "one channel": (lambda x: x[:, 0], "channels are followed through slices only"),
-    "listed channels": (lambda x: x[:, [1, 0]], "channels are followed through slices only"),
-    "every second channel": (lambda x: x[:, ::2], "slices without a step only"),
+    "one channel": (lambda x: x[:, 0], "channels can only be sliced"),
+    "listed channels": (lambda x: x[:, [1, 0]], "channels can only be sliced"),
+    "every second channel": (lambda x: x[:, ::2], "sliced without a step"),
     "groups": (
         lambda x: x.view(2, 2, 3, 4, 4).transpose(1, 2).reshape(2, 6, 4, 4),
         "splits the channels into groups",
@@ -220,10 +217,10 @@ REFUSED: dict[str, tuple[Body, str]] = {
     "ratio": (lambda x: x / x.abs(), "may not stand in a denominator"),
     "written into": (
         lambda x: torch.zeros(2, 8, 4, 4, dtype=x.dtype).index_copy(1, torch.arange(6), x),
-        "no row",
+        "no rule",
     ),
     "input in place": (lambda x: torch.ones(2, 6, 4, 4, dtype=x.dtype).add_(x), "in place"),
-    "squared in place": (lambda x: x.square_(), "in place, and views of that tensor"),
+    "squared in place": (lambda x: x.square_(), "of its views, in place"),
     "random": (lambda x: F.dropout(x, 0.5), "it is random"),
     "padded channels": (
         lambda x: F.pad(x, (0, 0, 0, 0, 1, 1), value=1.0),
@@ -231,16 +228,16 @@ REFUSED: dict[str, tuple[Body, str]] = {
     ),
     "one channel for all": (
         lambda x: x.mean((2, 3))[:, :1] + torch.ones(2, 6, dtype=x.dtype),
-        "6 channels out of 1",
+        "it has 6 channels, and its input 1",
     ),
-    "exponent": (lambda x: 2**x, "__rpow__.*no row"),
+    "exponent": (lambda x: 2**x, "__rpow__.*no rule"),
     "max pool over channels": (
         lambda x: F.max_pool2d(by_channel(x), 2),
         "max_pool2d cannot be moved: it pools over the channels",
     ),
     "max pool with places over channels": (
         lambda x: F.max_pool2d(by_channel(x), 2, return_indices=True)[0],
-        "it pools over the channels: it expects them on axis 1, and they are on axis 3",
+        "it pools over the channels: they are on axis 3, not on axis 1",
     ),
     "average over channels": (
         lambda x: F.adaptive_avg_pool2d(by_channel(x), 2),
@@ -255,7 +252,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
         "roll cannot be moved: it rolls the channels",
     ),
     "all rolled": (lambda x: x.roll(1), "it rolls the channels"),
-    "caught": (swallowed, "cumsum.*no row"),
+    "caught": (swallowed, "cumsum.*no rule"),
     "out of sight": (lambda x: torch.relu(hidden(x)), "one of its tensors comes from out of sight"),
 }
 
@@ -293,7 +290,7 @@ def test_pooling_without_an_axis_of_samples() -> None:
 
 
 def test_a_single_channel_goes_on_to_what_follows() -> None:
-    """Flattened it is scaled at every position; a convolution behind it is none of one channel each."""
+    """Flattened it is scaled at every position; a convolution after it is not depthwise."""
     bottleneck = nn.Sequential(nn.Conv2d(3, 1, 1), nn.ReLU(), nn.Flatten(), nn.Linear(16, 4))
     widening = nn.Sequential(
         nn.Conv2d(3, 1, 1),

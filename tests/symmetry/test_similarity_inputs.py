@@ -79,7 +79,13 @@ def test_any_stride_byte_order_and_permission(measure: Callable[..., Any]) -> No
     [
         ([[1.0]], features(5, 2), {}, InputTypeError, "x is a list"),
         (features(5, 2), np.ones((5, 2), dtype=int), {}, InputTypeError, "y is an array of int64"),
-        (torch.ones(5, 2, dtype=torch.int64), features(5, 2), {}, InputTypeError, "dtype int64"),
+        (
+            torch.ones(5, 2, dtype=torch.int64),
+            features(5, 2),
+            {},
+            InputTypeError,
+            "tensor of int64",
+        ),
         (features(5), features(5, 2), {}, InputError, r"x has shape \(5,\)"),
         (features(5, 0), features(5, 2), {}, InputError, "not empty"),
         (features(5, 2), features(6, 2), {}, InputError, "x has 5 samples and y 6"),
@@ -119,6 +125,20 @@ def test_refuses(
 ) -> None:
     with pytest.raises(error, match=match):
         measure(x, y, **options)
+
+
+def test_older_names_of_options() -> None:
+    x, y = features(9, 3), features(9, 3, seed=1)
+    assert repr(procrustes(x, y, normaliser="live")) == repr(procrustes(x, y, normalizer="live"))
+    assert repr(cka(x, y, normalise="none")) == repr(cka(x, y, normalize="none"))
+
+
+def test_a_flat_dict() -> None:
+    found = procrustes(features(9, 3), features(9, 3, seed=1))
+    assert found.to_dict("relu/") == {
+        "relu/similarity": found.similarity,
+        "relu/distance": found.distance,
+    }
 
 
 def test_refuses_options_of_its_own() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sigmascope.errors import InputError
-from sigmascope.measure.table import aligned
 from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.tables import aligned
 from sigmascope_papers.item import OLD_WORDS, UNTESTED, Check, overall, tally
 from sigmascope_papers.setting import TINY, Setting
 from sigmascope_papers.table import ITEMS, item, prose

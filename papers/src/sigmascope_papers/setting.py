@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import sigmascope.measure.affinity as _affinity
 from sigmascope.checks import check_choice
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
@@ -22,8 +21,7 @@ from sigmascope_papers.cast import PAPER, ZOO, Cast
 __all__ = ["BATCH", "DATA", "IMAGES", "PUBLISHED", "RESULTS", "TINY", "WEIGHTS", "Setting"]
 __all__ += ["facts_of", "signatures_of"]
 
-# The option value for what the published code does; until the library knows it, its old word.
-PUBLISHED = getattr(_affinity, "DEGENERATE", ("nan", "published"))[1]
+PUBLISHED: Final = "published"  # the option value for what the published code does
 RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.

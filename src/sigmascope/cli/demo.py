@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, say, written
 
 __all__ = ["demo"]
@@ -16,14 +17,7 @@ Without residual connections, the same layers share the work evenly.
 
 
 @click.command(short_help="Measure two embedded networks, offline, in seconds.")
-@click.option(
-    "-o",
-    "--out",
-    default="demo",
-    show_default=True,
-    type=click.Path(file_okay=False),
-    help="Directory to write to.",
-)
+@options.out("DIR", "Directory to write to.", "demo")
 @json_option
 def demo(out: str, as_json: bool) -> None:
     """Measure a residual network and its plain twin on real images, all embedded: no download."""

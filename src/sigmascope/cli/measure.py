@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sigmascope.choices import Covariance, MetricChoice, Pool, Samples
-from sigmascope.cli.options import (
-    choice,
-    count,
-    data_root_option,
-    device_option,
-    optional_file,
-    seed_option,
-)
+from sigmascope import choices
+from sigmascope.cli import options
 from sigmascope.cli.output import complain, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE, FAILED, PARTIAL, is_debugging, keeping
 
@@ -40,7 +33,7 @@ STATES = {
 def _shard(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[int, int] | None:
-    """Read I/N."""
+    """Return the numbers of I/N."""
     if value is None:
         return None
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", value)
@@ -52,55 +45,28 @@ def _shard(
     return index, count
 
 
-def _metrics(
-    context: click.Context, option: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...] | str:
-    return "all" if "all" in value else value
-
-
 @click.command(short_help="Measure networks, print and store their signatures.")
 @click.argument("names", nargs=-1, required=True, metavar="NETWORK...")
-@click.option("--data", required=True, metavar="NAME", help="Data; see `sigmascope list data`.")
-@data_root_option
-@click.option("--split", default="test", show_default=True, help="Split of the data.")
-@count("--limit", "Use only N samples, evenly spaced.")
-@click.option(
-    "--weights",
-    default="default",
-    show_default=True,
-    metavar="default|none|FILE",
-    help="Weights of the networks; none: random.",
+@options.data()
+@options.split
+@options.limit
+@options.option("--weights", "Weights; none: random.", "default", metavar="default|none|FILE")
+@options.count("--batch-size", "Samples that are scored together.", 512)
+@options.count("--max-batches", "Stop after N batches.")
+@options.choice("--samples", choices.Samples, "What counts as a sample.", "batch")
+@options.choice("--metrics", choices.MetricChoice, "Further metric; repeatable.", multiple=True)
+@options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
+@options.choice("--pool", choices.Pool, "How feature maps become rows.", "channels")
+@options.device
+@options.seed
+@options.option(
+    "--shard", "Measure every N-th network, from the I-th on.", metavar="I/N", callback=_shard
 )
-@count("--batch-size", "Samples that are scored together.", 512)
-@count("--max-batches", "Stop after N batches.")
-@choice("--samples", Samples, "What counts as a sample.", "batch")
-@choice(
-    "--metrics",
-    MetricChoice,
-    "Metric to compute beside the score; repeat for several.",
-    multiple=True,
-    callback=_metrics,
-)
-@choice("--covariance", Covariance, "Covariance estimator.", "ledoit-wolf")
-@choice("--pool", Pool, "How feature maps become rows.", "channels")
-@device_option
-@seed_option
-@click.option(
-    "--shard",
-    metavar="I/N",
-    callback=_shard,
-    help="Measure every N-th network, starting with the I-th, into a shared directory.",
-)
-@click.option(
-    "--resume/--no-resume",
-    default=True,
-    show_default=True,
-    help="Keep and continue what is there, or measure again.",
-)
-@optional_file("OUT", "Directory to write to; or FILE.json, for one network.")
+@options.option("--resume/--no-resume", "Continue what is there, or measure again.", True)
+@options.out("OUT", "Directory to write to; or FILE.json, for one network.")
 @json_option
 def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any) -> int:
-    """Measure the signatures of networks, by their names in the catalog; see `sigmascope list models`.
+    """Measure the signatures of networks, by their names in `sigmascope list models`.
 
     With a directory as OUT this may be killed at any moment: the same command continues where it
     stopped. Several processes or machines may share the directory. A network that fails does not
@@ -116,9 +82,9 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
     chosen = Selection(
         given["data"], given["data_root"], given["split"], given["limit"], given["batch_size"]
     )
-    request = request_for(
-        names, chosen, weights=given["weights"], options={name: given[name] for name in OPTIONS}
-    )
+    given["metrics"] = "all" if "all" in given["metrics"] else given["metrics"]
+    asked = {name: given[name] for name in OPTIONS}
+    request = request_for(names, chosen, weights=given["weights"], options=asked)
     shard = Shard(*given["shard"]) if given["shard"] else Shard()
     with keeping("What was scored is kept" if out else None):
         measured = measure_runs(
@@ -174,7 +140,7 @@ def _print(outcomes: list[Outcome], out: str | None) -> None:
 
 def _summary(found: list[Signature]) -> list[str]:
     """Return a table with one line per signature."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     summaries = [signature.summary() for signature in found]
     columns: dict[str, list[Any]] = {

@@ -2,61 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from sigmascope.checks import OLD_NAMES
 from sigmascope.choices import OLD_VALUES, values_of
 
-__all__ = [
-    "choice",
-    "count",
-    "current_name",
-    "data_root_option",
-    "device_option",
-    "optional_file",
-    "runs_argument",
-    "seed_option",
-]
-
-runs_argument = click.argument("runs", nargs=-1, required=True, type=click.Path())
-data_root_option = click.option(
-    "--data-root",
-    metavar="DIR",
-    help="Directory with the data files.  [default: $SIGMASCOPE_DATA, or data]",
-)
-device_option = click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    help="Device of the networks; auto: a GPU if there is one.",
-)
-seed_option = click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed of all random numbers.",
-)
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def choice(flag: str, values: Any, help: str, default: str | None = None, **more: Any) -> Any:
+def option(
+    flag: str, help: str, default: Any = None, *flags: str, **more: Any
+) -> Callable[[Command], Command]:
+    """Return an option, text unless it has another type; a default is shown in the help."""
+    if default is not None:
+        more |= {"default": default, "show_default": True}
+    return click.option(flag, *flags, help=help, **more)
+
+
+def choice(
+    flag: str, values: Any, help: str, default: str | None = None, **more: Any
+) -> Callable[[Command], Command]:
     """Return an option whose values are those of a `Literal` type, or a sequence of names."""
     names = values if isinstance(values, Sequence) else values_of(values)
-    return _option(flag, click.Choice(names), help, default, **more)
+    return option(flag, help, default, type=click.Choice(names), **more)
 
 
-def count(flag: str, help: str, default: int | None = None, *, minimum: int = 1) -> Any:
+def count(
+    flag: str, help: str, default: int | None = None, *, minimum: int = 1
+) -> Callable[[Command], Command]:
     """Return an option that is a whole number, by default at least 1."""
-    return _option(flag, click.IntRange(min=minimum), help, default, metavar="N")
+    return option(flag, help, default, type=click.IntRange(min=minimum), metavar="N")
 
 
-def optional_file(metavar: str, help: str, **path: bool) -> Any:
+def number(flag: str, help: str) -> Callable[[Command], Command]:
+    """Return an option that is a finite number from 0."""
+    return option(flag, help, type=click.FloatRange(0, math.inf, max_open=True), metavar="X")
+
+
+def out(metavar: str, help: str, default: str | None = None) -> Callable[[Command], Command]:
     """Return the option `-o`, where to write."""
-    return click.option("-o", "--out", metavar=metavar, type=click.Path(**path), help=help)
+    return option("-o", help, default, "--out", type=click.Path(), metavar=metavar)
+
+
+def data(default: str | None = None) -> Callable[[Command], Command]:
+    """Return the options `--data` and `--data-root`; without a default the first is required."""
+    more = {"metavar": "NAME", "required": default is None}
+    name = option("--data", "Data; see `sigmascope list data`.", default, **more)
+    root = "Directory with the data files.  [default: $SIGMASCOPE_DATA, or data]"
+    directory = option("--data-root", root, metavar="DIR")
+    return lambda command: name(directory(command))
 
 
 def current_name(name: str) -> str:
@@ -68,7 +66,8 @@ def current_name(name: str) -> str:
     return OLD_NAMES.get(name, OLD_VALUES.get(name, name))
 
 
-def _option(flag: str, kind: click.ParamType, help: str, default: Any, **more: Any) -> Any:
-    return click.option(
-        flag, type=kind, default=default, show_default=default is not None, help=help, **more
-    )
+runs = click.argument("runs", nargs=-1, required=True, type=click.Path())
+split = option("--split", "Split of the data.", "test")
+limit = count("--limit", "Use only N samples, drawn at random.")
+seed = count("--seed", "Seed of all random numbers.", 0, minimum=0)
+device = option("--device", "Device of the networks; auto: a GPU if there is one.", "auto")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sigmascope.cli.options import runs_argument
+from sigmascope.cli import options
 from sigmascope.cli.output import counted, emit, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
 
@@ -22,15 +22,8 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 
 
 @click.command(short_help="Write a page about stored signatures.")
-@runs_argument
-@click.option(
-    "-o",
-    "--out",
-    default="report.html",
-    show_default=True,
-    type=click.Path(),
-    help="The page to write.",
-)
+@options.runs
+@options.out("FILE", "The page to write.", "report.html")
 @json_option
 def report(runs: tuple[str, ...], out: str, as_json: bool) -> int:
     """Write a self-contained page about stored signatures: files, or directories of runs.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from sigmascope.cli.options import runs_argument
+from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, read, say
 
 __all__ = ["show"]
 
 
 @click.command(short_help="Print stored signatures.")
-@runs_argument
+@options.runs
 @json_option
 def show(runs: tuple[str, ...], as_json: bool) -> None:
     """Print stored signatures: files, or directories of runs."""

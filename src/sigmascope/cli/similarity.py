@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sigmascope.choices import (
-    ChannelNorm,
-    Kernel,
-    Measure,
-    Normalizer,
-    Pairs,
-    Precision,
-    SimilarityGroup,
-)
-from sigmascope.cli.options import (
-    choice,
-    count,
-    data_root_option,
-    device_option,
-    optional_file,
-    seed_option,
-)
+from sigmascope import choices
+from sigmascope.cli import options
 from sigmascope.cli.output import counted, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE, PARTIAL
 
@@ -45,30 +30,23 @@ NAME = "similarity"
 @click.command(short_help="Compare two networks layer by layer.")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option(
-    "--data",
-    default="embedded",
-    show_default=True,
-    metavar="NAME",
-    help="Data; see `sigmascope list data`.",
-)
-@data_root_option
-@click.option("--split", default="test", show_default=True, help="Split of the data.")
-@count("--limit", "Use only N samples, evenly spaced.")
-@count("--batch-size", "Samples per forward pass.", 500)
-@choice("--measure", Measure, "Measure of similarity.", "procrustes")
-@choice("--group", SimilarityGroup, "Symmetry group the similarity is invariant under.", "relu")
-@choice("--pairs", Pairs, "Layers to compare; diagonal: those at the same depth.", "all")
-@choice("--normalizer", Normalizer, "How Procrustes treats channels that are zero.")
-@choice("--kernel", Kernel, "Kernel used by CKA.")
-@choice("--normalize", ChannelNorm, "Whether CKA scales each channel to norm 1.")
+@options.data("embedded")
+@options.split
+@options.limit
+@options.count("--batch-size", "Samples per forward pass.", 500)
+@options.choice("--measure", choices.Measure, "Measure of similarity.", "procrustes")
+@options.choice("--group", choices.SimilarityGroup, "Symmetries to disregard.", "relu")
+@options.choice("--pairs", choices.Pairs, "Pairs of layers; diagonal: same depth.", "all")
+@options.choice("--normalizer", choices.Normalizer, "How Procrustes treats channels that are zero.")
+@options.choice("--kernel", choices.Kernel, "Kernel used by CKA.")
+@options.choice("--normalize", choices.ChannelNorm, "Whether CKA scales each channel to norm 1.")
 @click.option(
     "--centered/--uncentered", default=None, help="Whether CKA subtracts the mean of each channel."
 )
-@choice("--dtype", Precision, "Precision of the products.")
-@device_option
-@seed_option
-@optional_file("OUT", "Directory for the result and its figure.", file_okay=False)
+@options.choice("--dtype", choices.Precision, "Precision of the products.")
+@options.device
+@options.seed
+@options.out("OUT", "Directory for the result and its figure.")
 @json_option
 def similarity(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> int:
     """Compare every activation of network A with every activation of network B.

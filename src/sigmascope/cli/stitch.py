@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sigmascope.choices import Augmentation, Family, FrontMode, Preset, Selection, Style, values_of
-from sigmascope.cli.options import (
-    choice,
-    count,
-    current_name,
-    data_root_option,
-    device_option,
-    optional_file,
-    seed_option,
-)
+from sigmascope import choices
+from sigmascope.cli import options
 from sigmascope.cli.output import emit, inform, json_option, say, written
 from sigmascope.cli.program import keeping
 from sigmascope.cli.stitch_file import files_for, identity_of
@@ -31,21 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_FAMILY", "SETTINGS", "stitch"]
 
-FAMILIES = [name for name in values_of(Family) if name != "fixed"]  # which needs an element
+# "fixed" needs an element
+FAMILIES = [name for name in choices.values_of(choices.Family) if name != "fixed"]
 # option -> the only family that reads it
 OF_FAMILY = {"rank": "low-rank", "strength": "lasso", "alpha": "relu-group"}
 AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
 # option -> setting; only options that are given change the preset
-SETTINGS = {
-    "rank": "rank",
-    "strength": "strength",
-    "alpha": "alpha",
-    "epochs": "epochs",
-    "head_start": "head_start",
-    "batch_size": "batch",
-    "rate": "rate",
-    "select_on": "select_on",
-    "front_mode": "front_mode",
+SETTINGS = {"batch_size": "batch"} | {
+    name: name for name in (*OF_FAMILY, "epochs", "head_start", "rate", "select_on", "front_mode")
 }
 
 
@@ -66,38 +51,23 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _number(flag: str, help: str) -> Any:
-    kind = click.FloatRange(min=0, max=math.inf, max_open=True)
-    return click.option(flag, type=kind, metavar="X", help=help)
-
-
 @click.command(short_help="Stitch the front of one network to the back of another.")
 @click.argument("front")
 @click.argument("back")
-@click.option(
-    "--site",
-    required=True,
-    metavar="SITE",
-    help="Activation or module to stitch at; a wrong name lists the choices.",
-)
-@click.option(
-    "--data",
-    required=True,
-    metavar="NAME",
-    help="Data with the splits train and test; see `sigmascope list data`.",
-)
-@choice("--family", FAMILIES, "Family of matrices the stitch is from.", "relu-group")
-@choice("--preset", Preset, "Training settings to start from.", "paper")
-@count("--rank", "Rank of a low-rank stitch.")
-@_number("--strength", "Strength of the lasso penalty.")
-@_number("--alpha", "How strongly a relu-group stitch is drawn to permutations.")
-@choice("--style", Style, "Axis of the channels: 1 for conv, the last for linear.", "auto")
-@count("--epochs", "Epochs, instead of those of the preset.")
-@count("--head-start", "Epochs without scales, out of all epochs.", minimum=0)
-@count("--batch-size", "Batch size, instead of that of the preset.")
-@_number("--rate", "Learning rate, instead of that of the preset.")
-@choice("--select-on", Selection, "Data that the best epoch is chosen on.")
-@choice("--front-mode", FrontMode, "Mode of the batch norms of the front.")
+@options.option("--site", "Where to stitch; a wrong name lists the choices.", required=True)
+@options.data()
+@options.choice("--family", FAMILIES, "Family of matrices the stitch is from.", "relu-group")
+@options.choice("--preset", choices.Preset, "Training settings to start from.", "paper")
+@options.count("--rank", "Rank of a low-rank stitch.")
+@options.number("--strength", "Strength of the lasso penalty.")
+@options.number("--alpha", "How strongly a relu-group stitch is drawn to permutations.")
+@options.choice("--style", choices.Style, "Channel axis: 1 for conv, the last for linear.", "auto")
+@options.count("--epochs", "Epochs, instead of those of the preset.")
+@options.count("--head-start", "Epochs without scales, out of all epochs.", minimum=0)
+@options.count("--batch-size", "Batch size, instead of that of the preset.")
+@options.number("--rate", "Learning rate, instead of that of the preset.")
+@options.choice("--select-on", choices.Selection, "Data that the best epoch is chosen on.")
+@options.choice("--front-mode", choices.FrontMode, "Mode of the batch norms of the front.")
 @click.option(
     "--set",
     "others",
@@ -105,20 +75,17 @@ def _number(flag: str, help: str) -> Any:
     metavar="NAME=VALUE",
     help="Any other setting; repeat for several. A wrong name lists them.",
 )
-@click.option(
-    "--cache-front",
-    metavar="memory|DIR",
-    help="Where to cache the outputs of the front; needs --front-mode eval.",
+@options.option(
+    "--cache-front", "Cache of the front; needs --front-mode eval.", metavar="memory|DIR"
 )
-@choice(
-    "--augment", Augmentation, "Augmentation of training images.  [default: flip-shift for CIFAR]"
+@options.choice(
+    "--augment", choices.Augmentation, "Augmentation in training.  [default: flip-shift for CIFAR]"
 )
-@data_root_option
-@count("--limit", "Use only N training samples, evenly spaced.")
-@count("--test-limit", "Use only N test samples, evenly spaced.")
-@device_option
-@seed_option
-@optional_file("FILE", "FILE.json to write to; the tensors go beside it.")
+@options.count("--limit", "Use only N training samples, drawn at random.")
+@options.count("--test-limit", "Use only N test samples, drawn at random.")
+@options.device
+@options.seed
+@options.out("FILE", "FILE.json to write to; the tensors go beside it.")
 @json_option
 def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) -> None:
     """Stitch the front of network FRONT to the back of network BACK, by their catalog names.
@@ -170,8 +137,8 @@ def _trained(
         return train(
             front.network.to(given["device"]),
             back.network.to(given["device"]),
-            data=_data(front, given),
-            at=given["site"],
+            _data(front, given),
+            site=given["site"],
             cache_front={None: False, "memory": True}.get(cache, cache),
             checkpoint=checkpoint,
             names=(front.name, back.name),
@@ -200,8 +167,8 @@ def _setting(text: str) -> tuple[str, Any]:
     from sigmascope.checks import check_choice
     from sigmascope.stitching.settings import Settings
 
-    name, _, value = text.partition("=")
-    name = current_name(name)
+    given, _, value = text.partition("=")
+    name = options.current_name(given)
     own = next((option for option, setting in SETTINGS.items() if setting == name), None)
     if own or not value:
         raise click.UsageError(

@@ -1,13 +1,13 @@
-"""Several networks measured into one folder, by one process or by many, and read back.
+"""Several networks measured into one directory, by one process or by many, and read back.
 
-`request` says what is asked for, `folder` where everything lies, `survey` does the work and
-`loading` reads the results.
+`request` says what to measure, `folder` where everything lies, `measuring` does the work, `loading`
+reads signatures, and `opening` any file of sigmascope.
 """
 
 from sigmascope.runs.loading import Run, Runs, load_runs, read_runs
+from sigmascope.runs.measuring import measure_runs
 from sigmascope.runs.outcome import Facts, Failure, Outcome
 from sigmascope.runs.request import Request, Selection, Shard, request_for
-from sigmascope.runs.measuring import measure_runs
 
 __all__ = [
     "Facts",

@@ -16,24 +16,15 @@ from sigmascope.errors import InputError
 from sigmascope.measure.signature import Signature, load
 from sigmascope.measure.subject import current_versions
 from sigmascope.runs.request import Request
-from sigmascope.store import (
-    KeptRun,
-    check_identity,
-    claim,
-    decode,
-    encode,
-    kind_of,
-    read_json,
-    write_json,
-)
+from sigmascope.store import KeptRun, check_identity, claim, decode, encode
+from sigmascope.store.documents import kind_of, read_json, write_json
 from sigmascope.store.files import Location, writable_directory
 
 __all__ = [
     "MANIFEST",
     "Manifest",
     "NetworkFiles",
-    "facts_of",
-    "failure_beside",
+    "beside",
     "files_beside",
     "files_of",
     "finished",
@@ -89,7 +80,12 @@ def open_folder(path: Location, request: Request) -> Path:
     with claim(folder / SCRATCH / "manifest.lock", wait=True):
         manifest = read_manifest(folder)
         if manifest is None:
-            _check_empty(folder)
+            names = sorted(path.name for path in folder.iterdir() if path.name[0] != ".")
+            if names:
+                raise InputError(
+                    f"{folder} contains other files, such as {names[0]}, and no {MANIFEST}. Choose "
+                    "a new or empty directory."
+                )
             manifest = Manifest(request, current_versions())
             write_json(folder / MANIFEST, KIND, VERSION, encode(manifest))
         check_identity(folder, manifest.request, request)
@@ -114,7 +110,9 @@ def files_of(folder: Path, name: str) -> NetworkFiles:
     stem, scratch = _stem(name), folder / SCRATCH
     signature = folder / f"{stem}.json"
     journal, lock = scratch / f"{stem}.journal", scratch / f"{stem}.lock"
-    return NetworkFiles(signature, journal, lock, facts_of(signature), failure_beside(signature))
+    return NetworkFiles(
+        signature, journal, lock, beside(signature, "facts"), beside(signature, "error")
+    )
 
 
 def files_beside(path: Location) -> NetworkFiles:
@@ -125,7 +123,7 @@ def files_beside(path: Location) -> NetworkFiles:
     """
     file = Path(path)
     journal, lock = (file.with_name(f".{file.name}.{ending}") for ending in ("journal", "lock"))
-    files = NetworkFiles(file, journal, lock, facts_of(file))
+    files = NetworkFiles(file, journal, lock, beside(file, "facts"))
     for target, kind in ((files.finished, "signature"), (files.facts, "facts")):
         if target.is_file() and kind_of(target) != kind:
             raise InputError(
@@ -135,14 +133,9 @@ def files_beside(path: Location) -> NetworkFiles:
     return files
 
 
-def facts_of(signature: Path) -> Path:
-    """Return the file with the facts about a network, beside its signature."""
-    return signature.with_name(f"{signature.stem}.facts.json")
-
-
-def failure_beside(signature: Path) -> Path:
-    """Return the file with the failure of a network, beside its signature."""
-    return signature.with_name(f"{signature.stem}.error.json")
+def beside(signature: Path, what: str) -> Path:
+    """Return the file with the "facts" or the "error" of a network, beside its signature."""
+    return signature.with_name(f"{signature.stem}.{what}.json")
 
 
 def finished(files: NetworkFiles, request: Request, name: str) -> Signature | None:
@@ -173,12 +166,3 @@ def _stem(name: str) -> str:
         return name.replace("/", "-", 1)
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-60:].strip("-.") or "network"
     return f"{readable}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
-
-
-def _check_empty(folder: Path) -> None:
-    other = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    if other:
-        raise InputError(
-            f"{folder} contains other files, such as {other[0]}, and no {MANIFEST}. Choose a new "
-            "or empty directory."
-        )

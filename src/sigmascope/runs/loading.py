@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.measure.signature import Signature, load
-from sigmascope.runs.folder import MANIFEST, facts_of, failure_beside, files_of, read_manifest
+from sigmascope.runs.folder import MANIFEST, beside, files_of, read_manifest
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request
 from sigmascope.store import decode, kind_of, read_json
@@ -62,13 +62,7 @@ class Runs:
 
 
 def load_runs(paths: Sequence[Location]) -> list[Signature]:
-    """Return the signatures in files and directories of runs; warn about what is ignored.
-
-    Raises:
-        FileNotFoundError: no such file or directory.
-        FileFormatError: a signature, a manifest or facts are corrupt or newer than this version.
-        InputError: there is no signature.
-    """
+    """Return the signatures of `read_runs`, which see; warn about what is ignored."""
     found = read_runs(paths)
     for note in found.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
@@ -152,7 +146,7 @@ class _Search:
         if kind_of(path) == SEVERAL:
             self.runs[key] = [Run(signature, path, None) for signature in read_several(path)]
             return
-        file = facts_of(path)
+        file = beside(path, "facts")
         facts = read_record(Facts, file) if file.is_file() else None
         self.runs[key] = [Run(load(path), path, facts, data)]
 
@@ -162,7 +156,7 @@ class _Search:
         if kind is None:
             reason = "a device or a pipe"
         elif kind == SINGLE and _failure(path) is not None:
-            reason = f"measuring it again failed, see {failure_beside(path).name}"
+            reason = f"measuring it again failed, see {beside(path, 'error').name}"
         elif kind not in (SINGLE, SEVERAL, *COMPANIONS):
             reason = f"of kind {kind}" if kind else "not written by sigmascope"
         if reason:
@@ -172,7 +166,7 @@ class _Search:
 
 def _failure(signature: Path) -> str | None:
     """Return why a network failed when it was last measured, or None."""
-    path = failure_beside(signature)
+    path = beside(signature, "error")
     if not path.is_file() or kind_of(path) != "failure":
         return None
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,6 @@ from sigmascope.runs.request import Request, Shard
 from sigmascope.store.files import Location, checked_target
 
 __all__ = ["checked_device", "measure_runs"]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How networks are measured, as far as it does not affect the result."""
-
-    resume: bool
-    device: torch.device
-    progress: bool
 
 
 def measure_runs(
@@ -72,13 +63,13 @@ def measure_runs(
     sigmascope/resnet20 measured
     sigmascope/resnet2 failed
     """
-    options = RunOptions(resume, checked_device(device), progress)
+    chosen, place = (shard or Shard()).of(request.names), checked_device(device)
     _data(request, lambda samples: samples)  # data that cannot be opened would fail every network
-    chosen = (shard or Shard()).of(request.names)
-    targets = _targets(request, chosen, out)
-    return (
-        _outcome(request, name, files, options) for name, files in zip(chosen, targets, strict=True)
-    )
+    networks = [
+        _Network(name, files, request, place, resume, progress)
+        for name, files in zip(chosen, _targets(request, chosen, out), strict=True)
+    ]
+    return (network.outcome() for network in networks)
 
 
 def _targets(
@@ -126,74 +117,68 @@ def _data(request: Request, transform: Callable[[Any], Any] | None) -> Data:
     )
 
 
-def _outcome(
-    request: Request, name: str, files: NetworkFiles | None, options: RunOptions
-) -> Outcome:
-    try:
-        with files.claim() if files else nullcontext(True) as free:
-            return _claimed(request, name, files, options) if free else Outcome(name, "busy")
-    except OSError as error:  # the directory is gone, full, or read-only
-        return Outcome(name, "failed", failure=failure_of(name, error))
+@dataclass(frozen=True)
+class _Network:
+    """A network to measure: where to write it, on which device, and how."""
 
+    name: str
+    files: NetworkFiles | None
+    request: Request
+    device: torch.device
+    resume: bool
+    progress: bool
 
-def _claimed(
-    request: Request, name: str, files: NetworkFiles | None, options: RunOptions
-) -> Outcome:
-    start = time.perf_counter()
-    try:
-        kept = _kept(request, name, files, options) if files else None
-        if kept:
-            return kept
-        found, facts = _measured(request, name, files, options)
-    except (Exception, SystemExit) as error:  # whatever the code of a network raises
-        failure = failure_of(name, error)
-        if files and files.failure:
-            write_record(files.failure, failure)
-        return Outcome(name, "failed", failure=failure, seconds=time.perf_counter() - start)
-    path = files.finished if files else None
-    return Outcome(name, "measured", found, facts, path, seconds=time.perf_counter() - start)
+    def outcome(self) -> Outcome:
+        """Return what becomes of it."""
+        try:
+            with self.files.claim() if self.files else nullcontext(True) as free:
+                return self._claimed() if free else Outcome(self.name, "busy")
+        except OSError as error:  # the directory is gone, full, or read-only
+            return Outcome(self.name, "failed", failure=failure_of(self.name, error))
 
+    def _claimed(self) -> Outcome:
+        start = time.perf_counter()
+        try:
+            found = self._kept(self.files) or self._measured()
+        except (Exception, SystemExit) as error:  # whatever the code of a network raises
+            failure = failure_of(self.name, error)
+            if self.files and self.files.failure:
+                write_record(self.files.failure, failure)
+            found = Outcome(self.name, "failed", failure=failure)
+        return replace(found, seconds=time.perf_counter() - start)
 
-def _kept(request: Request, name: str, files: NetworkFiles, options: RunOptions) -> Outcome | None:
-    """Return what the directory already has of a network, if it may be kept."""
-    if not options.resume:
-        files.partial.unlink(missing_ok=True)
-        return None
-    # a single file, or a network that is not finished
-    if files.failure is None or not files.facts.exists():
-        return None
-    found = finished(files, request, name)
-    # a failure is newer than the signature: the network was to be measured again
-    if found is None or files.failure.exists():
-        return None
-    files.tidy()
-    return Outcome(name, "kept", found, read_record(Facts, files.facts), files.finished)
-
-
-def _measured(
-    request: Request, name: str, files: NetworkFiles | None, options: RunOptions
-) -> tuple[Signature, Facts]:
-    weights = None if request.weights == "none" else request.weights
-    entry = model(name, weights=weights, seed=request.options.seed)
-    facts = Facts(name, **entry.facts())
-    found = _signature(request, entry, files.partial if files else None, options)
-    if files:
-        # first, so that no signature is without its facts
-        write_record(files.facts, facts)
-        found.save(files.finished)
+    def _kept(self, files: NetworkFiles | None) -> Outcome | None:
+        """Return what the directory already has, if it may be kept."""
+        if files and not self.resume:
+            files.partial.unlink(missing_ok=True)
+        # a single file, or a network that is not finished
+        if not self.resume or not files or not files.failure or not files.facts.exists():
+            return None
+        found = finished(files, self.request, self.name)
+        # a failure is newer than the signature: the network was to be measured again
+        if found is None or files.failure.exists():
+            return None
         files.tidy()
-    return found, facts
+        return Outcome(self.name, "kept", found, read_record(Facts, files.facts), files.finished)
 
+    def _measured(self) -> Outcome:
+        weights = None if self.request.weights == "none" else self.request.weights
+        entry = model(self.name, weights=weights, seed=self.request.options.seed)
+        facts, files = Facts(self.name, **entry.facts()), self.files
+        found = self._signature(entry)
+        if files:
+            # first, so that no signature is without its facts
+            write_record(files.facts, facts)
+            found.save(files.finished)
+            files.tidy()
+        return Outcome(self.name, "measured", found, facts, files.finished if files else None)
 
-def _signature(
-    request: Request, entry: Model, journal: Path | None, options: RunOptions
-) -> Signature:
-    given = {field.name: getattr(request.options, field.name) for field in fields(request.options)}
-    return signature(
-        entry.network.to(options.device),
-        _data(request, entry.transform),
-        name=entry.name,
-        resume=journal,
-        progress=options.progress,
-        **given,
-    )
+    def _signature(self, entry: Model) -> Signature:
+        return signature(
+            entry.network.to(self.device),
+            _data(self.request, entry.transform),
+            name=entry.name,
+            resume=self.files.partial if self.files else None,
+            progress=self.progress,
+            options=self.request.options,
+        )

@@ -1,20 +1,19 @@
-"""Files that survive: written whole or not at all, read strictly, and continued where a run was
-killed.
+"""Files that survive: written atomically, read strictly, and continued after an interruption.
 
-`documents` holds JSON, `codec` turns dataclasses into it and back, `journal` grows line by line,
-`features` holds tensors, and `paired` a document and tensors that belong together. What is written
-can be read back unchanged; everything else is refused by name. None of it knows what it stores.
+`documents` holds JSON, `codec` turns dataclasses into it and back, `tensors` holds tensors,
+`paired` a document with tensors, `journal` grows line by line, and `kept` says which run a file
+belongs to and who works on it. What is written is read back unchanged; the rest is rejected.
 """
 
 from __future__ import annotations
 
 from sigmascope.store.codec import decode, encode
 from sigmascope.store.documents import kind_of, read_json, write_json
-from sigmascope.store.tensors import read_features, write_features
 from sigmascope.store.files import write_atomic
 from sigmascope.store.journal import Journal
 from sigmascope.store.kept import KeptRun, check_identity, claim, differences
 from sigmascope.store.paired import read_paired, record_of, write_paired
+from sigmascope.store.tensors import read_features, write_features
 
 __all__ = [
     "Journal",

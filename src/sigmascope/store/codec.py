@@ -8,17 +8,19 @@ import math
 import reprlib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from sigmascope.checks import OLD_NAMES
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 
 __all__ = ["decode", "encode"]
 
 T = typing.TypeVar("T")
-Hint = typing.Any  # type[...], tuple[X, ...], X | None: what stands behind the colon of a field
-Item = tuple[Hint, object, str]  # its hint, itself and its place
+Hint = typing.Any  # type[...], tuple[X, ...], X | None: the annotation of a field
 
 LEAF, OPTIONAL = "leaf", "optional"
+# Metadata of a field: its name in older files; whether older files lack it and its default holds.
+FORMERLY, LATER = "formerly", "later"
 LEAVES = {
     str: "a string",
     bool: "true or false",
@@ -29,20 +31,20 @@ LEAVES = {
 
 
 def encode(value: object, where: str = "content") -> object:
-    """Turn a dataclass into plain values that JSON holds and `decode` turns back, bit for bit.
+    """Return plain values that JSON can hold and `decode` turns back into the same value.
 
     A dataclass becomes a dict, a tuple a list, NaN becomes None.
 
     Args:
         value: a dataclass whose fields are str, int, float, bool, None, dataclasses, or list[X],
             tuple[X, ...], tuple[X, Y], dict[str, X] and X | None of these; or one of those itself,
-            its items then going by their own types.
+            with items encoded by their own types.
         where: what to call it in messages.
 
     Raises:
         InputTypeError: a field does not hold what its hint says, or the hint is none of these.
-        InputError: an infinite number; NaN where None may stand, as both would be read back as
-            None.
+        InputError: an infinite number; NaN in a field that may be None, since both would be read
+            back as None.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Site:
@@ -60,7 +62,7 @@ def encode(value: object, where: str = "content") -> object:
 
 
 def decode(kind: type[T], data: object, where: str = "content") -> T:
-    """Turn what `encode` made back into a value of this kind.
+    """Return the value of this kind that `encode` turned into plain values.
 
     Args:
         kind: a dataclass, or any hint that `encode` lists.
@@ -68,8 +70,8 @@ def decode(kind: type[T], data: object, where: str = "content") -> T:
         where: what to call them in messages.
 
     Raises:
-        FileFormatError: naming the place of a missing or unknown key, of a value of the wrong type,
-            or of one that the dataclass itself refuses.
+        FileFormatError: a key is missing or unknown, or a value is of the wrong type or rejected by
+            the dataclass; the message says where.
         InputTypeError: the kind is none that `encode` lists.
 
     >>> decode(tuple[float, ...], [0.5, None])
@@ -84,7 +86,12 @@ def decode(kind: type[T], data: object, where: str = "content") -> T:
 def _encode(hint: Hint, value: typing.Any, where: str) -> object:
     shape, inner = _opened(hint, where)
     if shape is OPTIONAL:
-        return _encode_optional(inner[0], value, where)
+        encoded = None if value is None else _encode(inner[0], value, where)
+        if encoded is None and value is not None:
+            raise InputError(
+                f"{where}: NaN would be read back as None. Use None, or a hint without None."
+            )
+        return encoded
     if shape is LEAF:
         return _encode_leaf(hint, value, where)
     if not _is_exactly(value, shape):  # a subclass would come back as its base
@@ -100,26 +107,16 @@ def _encode(hint: Hint, value: typing.Any, where: str) -> object:
     }
 
 
-def _encode_optional(hint: Hint, value: object, where: str) -> object:
-    encoded = None if value is None else _encode(hint, value, where)
-    if encoded is None and value is not None:
-        raise InputError(
-            f"{where}: NaN would be read back as None. Use None, or a hint without None."
-        )
-    return encoded
-
-
 def _encode_leaf(hint: Hint, value: object, where: str) -> object:
-    _check_leaf(hint, value, where, InputTypeError)
-    if hint is not float:
-        return value
-    number = _number(value)
-    if math.isinf(number):
-        raise InputError(
-            f"{where}: {reprlib.repr(value)} is infinite, which JSON cannot hold. Use a "
-            "finite number or NaN."
-        )
-    return None if math.isnan(number) else number
+    leaf = _leaf(hint, value, where, InputTypeError)
+    if not isinstance(leaf, float) or math.isfinite(leaf):
+        return leaf
+    if math.isnan(leaf):
+        return None
+    raise InputError(
+        f"{where}: {reprlib.repr(value)} is infinite, which JSON cannot hold. Use a finite number "
+        "or NaN."
+    )
 
 
 def _decode(hint: Hint, data: typing.Any, where: str) -> object:
@@ -138,20 +135,31 @@ def _decode(hint: Hint, data: typing.Any, where: str) -> object:
     return _decode_record(shape, data, where)
 
 
+def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
+    """Return stored fields under their present names, with the defaults of those added since."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    data = {key if key in names else OLD_NAMES.get(key, key): data[key] for key in data}
+    for field in dataclasses.fields(kind):
+        old = field.metadata.get(FORMERLY)
+        if old in data and field.name not in data:
+            data[field.name] = data.pop(old)
+        if field.metadata.get(LATER) and field.name not in data:
+            data[field.name] = encode(field.default)
+    return data
+
+
 def _decode_record(kind: Hint, data: object, where: str) -> object:
     hints = _fields(kind)
     if not isinstance(data, dict):
         raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
-    for trouble, names in (
-        ("missing", hints.keys() - data.keys()),
-        ("unknown", data.keys() - hints.keys()),
-    ):
-        if names:
-            listed = ", ".join(map(reprlib.repr, sorted(names, key=str)))
-            raise FileFormatError(
-                f"{where}: {trouble} {listed}. Another version wrote it, or it is damaged: "
-                "write it again."
-            )
+    data = _current(kind, data)
+    missing, unknown = hints.keys() - data.keys(), data.keys() - hints.keys()
+    if missing or unknown:
+        names = ", ".join(map(reprlib.repr, sorted(missing or unknown, key=str)))
+        raise FileFormatError(
+            f"{where}: {'missing' if missing else 'unknown'} {names}. It is damaged, or another "
+            "version wrote it: write it again."
+        )
     parts = {name: _decode(hint, data[name], f"{where}.{name}") for name, hint in hints.items()}
     try:
         return kind(**parts)
@@ -162,19 +170,30 @@ def _decode_record(kind: Hint, data: object, where: str) -> object:
 def _decode_leaf(hint: Hint, data: object, where: str) -> object:
     if hint is float and data is None:
         return math.nan
-    _check_leaf(hint, data, where, FileFormatError)
-    if hint is not float:
-        return data
-    if not math.isfinite(number := _number(data)):
+    leaf = _leaf(hint, data, where, FileFormatError)
+    if isinstance(leaf, float) and not math.isfinite(leaf):
         raise _unlike(FileFormatError, where, "a finite number", data)
-    return number
+    return leaf
+
+
+def _leaf(hint: Hint, value: typing.Any, where: str, error: type[Exception]) -> object:
+    """Return a value of this type; whole numbers become floats where those are expected."""
+    accepted = (int, float) if hint is float else hint
+    if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
+        raise _unlike(error, where, LEAVES[hint], value)
+    if hint is not float:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _opened(hint: Hint, where: str) -> tuple[Hint, tuple[Hint, ...]]:
-    """Tell the outer type of a hint from those within; for X | None that is OPTIONAL and X.
+    """Return the outer type of a hint and those within; for X | None, OPTIONAL and X.
 
     Raises:
-        InputTypeError: a hint by which a value could not be read back.
+        InputTypeError: a value could not be read back by this hint.
     """
     outer: Hint = typing.get_origin(hint)
     inner = typing.get_args(hint)
@@ -204,15 +223,13 @@ def _fields(kind: type) -> dict[str, Hint]:
 
 def _items(
     hints: tuple[Hint, ...], values: Sequence[object], where: str, error: type[Exception]
-) -> list[Item]:
-    """Give each item of a list or tuple its hint and its place."""
+) -> Iterator[tuple[Hint, object, str]]:
+    """Yield the hint, the value and the place of each item of a list or tuple."""
     each = hints[:1] * len(values) if hints[1:] == (...,) else hints
     if len(each) != len(values):
         raise error(f"{where}: expected {len(each)} items, found {len(values)}")
-    return [
-        (hint, value, f"{where}[{i}]")
-        for i, (hint, value) in enumerate(zip(each, values, strict=True))
-    ]
+    for i, (hint, value) in enumerate(zip(each, values, strict=True)):
+        yield hint, value, f"{where}[{i}]"
 
 
 def _is_exactly(value: object, kind: Hint) -> bool:
@@ -222,19 +239,6 @@ def _is_exactly(value: object, kind: Hint) -> bool:
 def _check_keys(value: object, where: str, error: type[Exception]) -> None:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise _unlike(error, where, "a dict with string keys", value)
-
-
-def _check_leaf(hint: Hint, value: object, where: str, error: type[Exception]) -> None:
-    accepted = (int, float) if hint is float else hint
-    if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
-        raise _unlike(error, where, LEAVES[hint], value)
-
-
-def _number(value: typing.Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 def _unlike(error: type[Exception], where: str, expected: str, found: object) -> Exception:

@@ -14,11 +14,11 @@ from sigmascope.store.files import LIMIT, Location, read_bytes, write_atomic
 __all__ = ["dump", "kind_of", "parse", "read_json", "unwrap", "wrap", "write_json"]
 
 FORMAT = "sigmascope"
-LARGEST = 2**64 - 1  # holds every seed and size; beyond it other readers of JSON disagree
+LARGEST = 2**64 - 1  # holds every seed and size; other JSON readers disagree on larger numbers
 # How a document begins; the rest of other files is not read, whatever their size.
 OPENING = re.compile(rb'\s*\{\s*"format"\s*:\s*"sigmascope"\s*,\s*"kind"\s*:\s*"([\w-]+)"')
 OPENING_LENGTH = 256
-HALF_OF_A_PAIR = re.compile(r"\\ud[89a-f]", re.IGNORECASE)  # may be a surrogate without its partner
+SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)  # perhaps without its partner
 
 
 def write_json(path: Location, kind: str, version: int, content: object) -> None:
@@ -27,12 +27,12 @@ def write_json(path: Location, kind: str, version: int, content: object) -> None
     Args:
         path: the file.
         kind: what the content is, such as "signature".
-        version: of this kind's layout, counted up when older readers would misunderstand.
+        version: of this kind's layout, increased when older readers would misread it.
         content: dicts with string keys, lists, strings, booleans, None, finite floats and integers
             of at most 64 bits; see `encode` for dataclasses.
 
     Raises:
-        InputError: content that would not be read back unchanged; a path that is a folder.
+        InputError: content that would not be read back unchanged; a path that is a directory.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,21 +44,17 @@ def write_json(path: Location, kind: str, version: int, content: object) -> None
 
 
 def read_json(path: Location, kind: str, version: int) -> object:
-    """Read the content of a document that `write_json` wrote.
+    """Return the content of a document that `write_json` wrote.
 
     Args:
         path: the file.
         kind: what it must be.
-        version: of the layout that the caller understands.
-
-    Returns:
-        The content: dicts, lists, strings, booleans, None, finite floats and integers of at most 64
-        bits.
+        version: the layout that the caller understands.
 
     Raises:
-        FileFormatError: truncated, damaged, foreign, of another kind or version, too large, or not
-            strict JSON: NaN and Infinity, numbers out of range, a key that occurs twice, half of a
-            surrogate pair, nesting without end.
+        FileFormatError: corrupt, not a sigmascope file, of another kind or version, too large, or
+            not strict JSON: NaN and Infinity, numbers out of range, a key that occurs twice, an
+            unpaired surrogate, nesting too deep.
         FileNotFoundError: there is no such file.
     """
     data = read_bytes(path)
@@ -80,25 +76,21 @@ def kind_of(path: Location) -> str:
 
 
 def wrap(kind: str, version: int, content: object) -> dict[str, object]:
-    """Say in front of the content what it is."""
+    """Return a document: the content and what it is."""
     return {"format": FORMAT, "kind": kind, "version": version, "content": content}
 
 
 def unwrap(document: object, source: str, kind: str, version: int) -> object:
-    """Return the content of what `wrap` made, if it is of this kind and version.
+    """Return the content of a document, if it is of this kind and version.
 
     Raises:
         FileFormatError: it is not; the message names the `source`.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FileFormatError(
-            f"{source} was not written by sigmascope. Give a {kind} file that was."
-        )
+        raise FileFormatError(f"{source} was not written by sigmascope. Pass a {kind} file.")
     if document.get("kind") != kind:
-        raise FileFormatError(
-            f"{source} is of kind {reprlib.repr(document.get('kind'))}. Give a file of kind "
-            f"{kind!r}."
-        )
+        other = reprlib.repr(document.get("kind"))
+        raise FileFormatError(f"{source} is of kind {other}. Pass a file of kind {kind!r}.")
     found = document.get("version")
     if type(found) is int and found > version:
         raise FileFormatError(
@@ -112,49 +104,48 @@ def unwrap(document: object, source: str, kind: str, version: int) -> object:
         )
     if document.keys() != wrap(kind, version, None).keys():
         raise FileFormatError(
-            f"{source} has the keys {reprlib.repr(sorted(document))}: it is damaged. Write "
-            "it again."
+            f"{source} has the keys {reprlib.repr(sorted(document))}: it is damaged. Write it "
+            "again."
         )
     return document["content"]
 
 
 def dump(value: object, indent: int | None = None) -> bytes:
-    """Turn plain values into JSON that `parse` turns back into the same values.
+    """Return plain values as JSON that `parse` turns back into the same values.
 
     Args:
         value: as the content of `write_json`.
-        indent: spaces per level, a line per value, so that a difference shows; None for a single
-            line.
+        indent: spaces per level, with one value per line; None for a single line.
 
     Raises:
-        InputError: it would not come back unchanged: NaN, a key that is no string, a tuple, an
-            object of another kind.
+        InputError: it would not come back unchanged: NaN, a key that is not a string, a tuple, an
+            object of another type.
 
     >>> dump({"score": 0.5, "sites": [1, 2]})
     b'{"score": 0.5, "sites": [1, 2]}'
     """
     try:
         data = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent).encode()
-        trouble = (
-            ""
-            if parse(data) == value
-            else "tuples, or keys that are no strings, would come back changed"
-        )
+        unchanged = parse(data) == value
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"This cannot be written as JSON: {error}. Pass plain values, or dataclasses "
             "through encode()."
         ) from error
-    if trouble or len(data) > LIMIT:
+    if not unchanged:
         raise InputError(
-            "This cannot be written as JSON: "
-            f"{trouble or f'it has {len(data)} bytes, the limit is {LIMIT}'}."
+            "This cannot be written as JSON: tuples, or keys that are not strings, would come back "
+            "changed."
+        )
+    if len(data) > LIMIT:
+        raise InputError(
+            f"This cannot be written as JSON: it has {len(data)} bytes, the limit is {LIMIT}."
         )
     return data
 
 
 def parse(data: bytes) -> object:
-    """Read UTF-8 JSON, refusing what Python's reader lets pass.
+    """Return the value of strict UTF-8 JSON, rejecting what Python's reader accepts beyond it.
 
     Raises:
         ValueError: saying why, for callers that know the name of the file.
@@ -172,7 +163,7 @@ def parse(data: bytes) -> object:
             parse_constant=_refuse_constant,
             object_pairs_hook=_unique,
         )
-        if HALF_OF_A_PAIR.search(text):
+        if SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

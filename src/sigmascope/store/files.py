@@ -126,7 +126,7 @@ def _explained(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = f"cannot write to this directory ({error.strerror}). Choose another one"
+        told = f"cannot write to this directory ({error.strerror}); choose another one"
         raise OSError(error.errno, told, str(directory)) from error
 
 

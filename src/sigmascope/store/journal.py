@@ -1,4 +1,4 @@
-"""A file that grows by one line per result, for runs that may be killed at any point."""
+"""A file that grows by one line per result, for runs that may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Record = dict[str, object]
 
 
 class Journal:
-    """An append-only file of JSON lines: a header that says which run it belongs to, then its records.
+    """An append-only file of JSON lines: the identity of its run, then the records.
 
     A record is on the disk when `append` returns. Open it with `Journal.open`; it is its own
     context manager.
@@ -42,20 +42,18 @@ class Journal:
 
     @classmethod
     def open(cls, path: Location, header: Record) -> Self:
-        """Start a journal, or continue one with the same header.
+        """Start a journal, or continue one of the same run.
 
-        A last line that was not written to its end is cut off. A file that is not a journal is left
-        as it is.
+        An incomplete last line is cut off. A file that is not a journal is left unchanged.
 
         Args:
-            path: the file. A missing folder is created.
-            header: plain values that name the network, the data and the settings of the run.
+            path: the file. A missing directory is created.
+            header: the identity of the run: plain values for its network, data and settings.
 
         Raises:
-            ResumeError: the journal has another header, naming what differs; or another process has
-                it open.
+            ResumeError: the journal belongs to another run; or another process has it open.
             FileFormatError: not a journal, of a newer sigmascope, or damaged before its last line.
-            InputError: the path is a folder, a device or a pipe; a header that JSON cannot hold.
+            InputError: the path is a directory, a device or a pipe; a header that JSON cannot hold.
             InputTypeError: a header that is not a dict.
         """
         _check_dict("header", header)
@@ -80,7 +78,7 @@ class Journal:
         return journal
 
     def append(self, record: Record) -> None:
-        """Write a record and wait until the disk has it.
+        """Write a record and wait until it is on the disk.
 
         Raises:
             InputTypeError: not a dict.
@@ -94,7 +92,7 @@ class Journal:
         self._write(_line(record))
 
     def close(self) -> None:
-        """Close the file and let other processes have it."""
+        """Close the file, so that other processes can open it."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -110,7 +108,7 @@ class Journal:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except BaseException:
-            # a torn line with others after it could not be told from damage
+            # an incomplete line with others after it would look like damage
             self._file.truncate(self._end)
             raise
         self._end += len(line)
@@ -131,9 +129,7 @@ def _line(value: Record) -> bytes:
 def _recover(
     file: io.FileIO, source: str, opening: bytes, header: Record
 ) -> tuple[list[Record], int]:
-    """Read the complete records, and where the last of them ends: at 0 if not even the header is
-    complete.
-    """
+    """Return the complete records and where they end: 0 if not even the header is complete."""
     records: list[Record] = []
     broken = ""
     with open(file.fileno(), "rb", closefd=False) as reader:

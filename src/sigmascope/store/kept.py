@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from sigmascope.store.files import Location
 __all__ = ["KeptRun", "check_identity", "claim", "differences", "lock"]
 
 ABSENT = object()
-# Windows has no such flag; creating a link needs special rights there.
+# Windows has no such flag; creating a symbolic link needs special rights there.
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -56,19 +56,16 @@ def differences(there: object, here: object) -> list[str]:
     >>> differences({"a": {"b": 1}, "names": ["x", "y"]}, {"a": {"b": 3}, "names": ["y"]})
     ['a.b is 1 there and 3 here', 'names: x only there']
     """
-    return _compared("", _current(encode(there)), _current(encode(here)))
+    return list(_compared("", _current(encode(there)), _current(encode(here))))
 
 
 def check_identity(source: Location, there: object, here: object) -> None:
-    """Raise unless what `source` holds belongs to this run.
+    """Raise `ResumeError`, listing the differences, unless `source` belongs to this run.
 
     Args:
         source: the file or directory, for the message.
         there: the identity it was written with; see `differences`.
         here: the identity of this run.
-
-    Raises:
-        ResumeError: the identities differ; the message lists the differences.
     """
     told = "; ".join(differences(there, here))
     if told:
@@ -88,21 +85,28 @@ def claim(path: Path, *, wait: bool = False) -> Iterator[bool]:
         wait: whether to wait for the process that holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, free = _open_locked(path, wait)
-    try:
-        yield free
-    finally:
-        if free:
-            with suppress(OSError):  # Windows does not remove an open file
-                path.unlink()
-        os.close(descriptor)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
+        try:
+            free = lock(descriptor, wait=wait)
+            if free and not _is_at(descriptor, path):
+                continue  # its holder removed the file after it was opened here
+            try:
+                yield free
+            finally:
+                if free:
+                    with suppress(OSError):  # Windows does not remove an open file
+                        path.unlink()
+            return
+        finally:
+            os.close(descriptor)
 
 
 def lock(descriptor: int, *, wait: bool = False) -> bool:
     """Lock an open file until it is closed or the process dies; return whether it was free.
 
-    Some network file systems have no locks. There the file always counts as free, so that a single
-    run works.
+    Some network file systems have no locks. There every file counts as free, so that a single run
+    works.
     """
     from filelock import lock_descriptor
 
@@ -110,20 +114,6 @@ def lock(descriptor: int, *, wait: bool = False) -> bool:
         return lock_descriptor(descriptor, blocking=wait)
     except OSError:
         return True
-
-
-def _open_locked(path: Path, wait: bool) -> tuple[int, bool]:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
-        try:
-            free = lock(descriptor, wait=wait)
-            # the previous holder may have removed the file between opening and locking it
-            if not free or _is_at(descriptor, path):
-                return descriptor, free
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -135,32 +125,33 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _current(value: Any) -> Any:
     """Return an identity in the words of this version."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {OLD_NAMES.get(name, name): _current(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [_current(item) for item in value]
     return OLD_VALUES.get(value, value) if isinstance(value, str) else value
 
 
-def _compared(name: str, old: Any, new: Any) -> list[str]:
+def _compared(name: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        pairs = [
-            (f"{name}.{key}".lstrip("."), old.get(key, ABSENT), new.get(key, ABSENT))
-            for key in sorted(old.keys() | new.keys())
-        ]
-        return [phrase for pair in pairs for phrase in _compared(*pair)]
-    if old == new:
-        return []
-    if _are(dict, old) and _are(dict, new) and len(old) == len(new):
-        pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(old, new, strict=True))]
-        return [phrase for pair in pairs for phrase in _compared(*pair)]
-    if _are(str, old) and _are(str, new) and len({*old}) == len(old) and len({*new}) == len(new):
-        sides = {"there": {*old} - {*new}, "here": {*new} - {*old}}
-        found = [f"{name}: {', '.join(sorted(one))} only {at}" for at, one in sides.items() if one]
-        return found or [f"{name}: in another order"]
-    shown = ("absent" if value is ABSENT else reprlib.repr(value) for value in (old, new))
-    return ["{} is {} there and {} here".format(name, *shown)]
+        for key in sorted(old.keys() | new.keys()):
+            within = f"{name}.{key}" if name else key
+            yield from _compared(within, old.get(key, ABSENT), new.get(key, ABSENT))
+    elif old == new:
+        return
+    elif _are(dict, old, new) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _compared(f"{name}[{index}]", one, other)
+    elif _are(str, old, new) and {*old} != {*new}:
+        for side, only in (("there", {*old} - {*new}), ("here", {*new} - {*old})):
+            if only:
+                yield f"{name}: {', '.join(sorted(only))} only {side}"
+    elif _are(str, old, new):
+        yield f"{name}: in another order"
+    else:
+        shown = ["absent" if value is ABSENT else reprlib.repr(value) for value in (old, new)]
+        yield f"{name or 'the identity'} is {shown[0]} there and {shown[1]} here"
 
 
-def _are(kind: type, values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
+def _are(kind: type, *lists: object) -> bool:
+    return all(isinstance(one, list) and all(isinstance(x, kind) for x in one) for one in lists)

@@ -1,6 +1,4 @@
-"""Results with tensors: a dataclass whose field `tensors` goes to FILE.safetensors, beside
-FILE.json with all else.
-"""
+"""Results with tensors: FILE.json, and FILE.safetensors for the field `tensors`."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ TENSORS = "tensors"
 
 
 def record_of(result: typing.Any) -> dict[str, object]:
-    """Return everything but the tensors of a result as plain values, None standing for NaN."""
+    """Return everything but the tensors of a result as plain values; NaN becomes None."""
     plain = [field.name for field in dataclasses.fields(result) if field.name != TENSORS]
     return {name: encode(getattr(result, name), name) for name in plain}
 
@@ -28,14 +26,14 @@ def record_of(result: typing.Any) -> dict[str, object]:
 def write_paired(
     path: str | Path, kind: str, version: int, result: typing.Any, about: Mapping[str, object]
 ) -> Path:
-    """Write both files; each replaces an older one at once or not at all.
+    """Write both files, each atomically, and return the first.
 
     Args:
         path: FILE.json.
         kind: of the document.
-        version: of its form.
+        version: of its layout.
         result: a dataclass with a field `tensors`, name -> tensor.
-        about: what the tensors are, for those who find them alone.
+        about: plain values to store with the tensors, for those who find them alone.
 
     Raises:
         InputError: the name does not end in .json.
@@ -43,7 +41,7 @@ def write_paired(
     target = Path(path)
     if target.suffix != ".json":
         raise InputError(
-            f"{path} does not end in .json. The tensors are written beside it, with another ending."
+            f"{path} does not end in .json, which tells it from the tensors beside it."
         )
     write_features(target.with_suffix(".safetensors"), getattr(result, TENSORS), dict(about))
     write_json(target, kind, version, record_of(result))
@@ -51,19 +49,16 @@ def write_paired(
 
 
 def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict[str, typing.Any]:
-    """Read both files as the fields of a result; whether the tensors belong to it is for the caller
-    to check.
+    """Return the fields of a result; the caller checks that the tensors belong to it.
 
     Raises:
         FileNotFoundError: one of the two files is missing.
-        FileFormatError: truncated, foreign, newer than this version, or hostile.
+        FileFormatError: corrupt, not a sigmascope file, or newer than this version.
     """
     content = read_json(path, kind, version)
     hints = {name: hint for name, hint in typing.get_type_hints(result).items() if name != TENSORS}
     if not isinstance(content, dict) or content.keys() != hints.keys():
-        raise FileFormatError(
-            f"{path}: its content does not have the keys of a {kind}. Write it again."
-        )
+        raise FileFormatError(f"{path} does not have the keys of a {kind}. Write it again.")
     values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
     values[TENSORS], _ = read_features(Path(path).with_suffix(".safetensors"))
     return values

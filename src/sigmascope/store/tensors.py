@@ -1,4 +1,4 @@
-"""Tensors in a safetensors file that says what it is: nothing in it can run."""
+"""Tensors in a safetensors file that says what it is; nothing in it can run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
         info: plain values, as `write_json` takes.
 
     Raises:
-        InputTypeError: not dense tensors under string names, or of a type that safetensors cannot
+        InputTypeError: not dense tensors with string names, or of a dtype that safetensors cannot
             hold.
-        InputError: info that JSON cannot hold; a reserved name; a path that is a folder.
+        InputError: info that JSON cannot hold; a reserved name; a path that is a directory.
 
     >>> import tempfile, torch
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
     from safetensors.torch import save_file
 
     if not isinstance(info, dict):
-        raise InputTypeError(f"info is a {type(info).__name__}. Pass a dict of plain values.")
+        raise InputTypeError(f"info must be a dict of plain values, got a {type(info).__name__}.")
     entry = dump(wrap(KIND, VERSION, info)).decode()
     storable = _storable(tensors)
     with replacing(path) as temporary:
@@ -58,13 +58,10 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
 
 
 def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]:
-    """Read what `write_features` wrote.
-
-    Returns:
-        The tensors, on the CPU, and the values about them.
+    """Return the tensors that `write_features` wrote, on the CPU, and the values about them.
 
     Raises:
-        FileFormatError: truncated, damaged, foreign, or of a newer sigmascope.
+        FileFormatError: corrupt, not a sigmascope file, or newer than this version.
         FileNotFoundError: there is no such file.
     """
     from safetensors import SafetensorError, safe_open
@@ -82,7 +79,7 @@ def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]
 
 
 def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy what safetensors would refuse or, as a lazy conjugate, silently get wrong."""
+    """Return copies of what safetensors would reject or, as a lazy conjugate, store wrongly."""
     import torch
 
     found: dict[str, Tensor] = {}
@@ -90,7 +87,7 @@ def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise InputTypeError(
-                f"{name!r} is not a tensor under a string name, but a {type(tensor).__name__}."
+                f"{name!r} is not a tensor with a string name, but a {type(tensor).__name__}."
             )
         if name == RESERVED:
             raise InputError(f"The name {name!r} is reserved by safetensors. Choose another.")
@@ -107,19 +104,14 @@ def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _info(entry: str | None, source: str) -> dict[str, object]:
     if entry is None:
-        raise FileFormatError(
-            f"{source} was not written by sigmascope. Give a {KIND} file that was."
-        )
+        raise FileFormatError(f"{source} was not written by sigmascope. Pass a {KIND} file.")
     try:
-        info = unwrap(parse(entry.encode()), source, KIND, VERSION)
-    except FileFormatError:
-        raise
+        document = parse(entry.encode())
     except ValueError as error:
         raise FileFormatError(
             f"{source} has damaged metadata: {error}. Restore a copy or write it again."
         ) from error
+    info = unwrap(document, source, KIND, VERSION)
     if not isinstance(info, dict):
-        raise FileFormatError(
-            f"{source} has metadata that is not a dict. Restore a copy or write it again."
-        )
+        raise FileFormatError(f"{source} has damaged metadata. Restore a copy or write it again.")
     return info

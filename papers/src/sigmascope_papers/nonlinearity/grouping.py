@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from sigmascope.choices import Embedded
 from sigmascope.compare.distances import Distances, Embedding, distances
 from sigmascope.figures import Drawn, draw_distances, draw_embedding
 from sigmascope_papers import chance
@@ -22,7 +22,7 @@ LEVEL = 0.05
 FEWEST_GROUPS = 3  # of fewer groups none can be said to be the most remote
 FIRST, LATER = ("AlexNets", "VGGs"), ("ViTs", "Swins", "ConvNeXts")
 CLEAR = 0.8  # nearer by a fifth
-READINGS: dict[Any, str] = {"distances": "distances", "cophenetic": "heights of the tree"}
+READINGS: dict[Embedded, str] = {"distances": "distances", "cophenetic": "heights of the tree"}
 # By Rousseeuw's words a silhouette of up to 0.25 shows no substantial groups; by Kruskal's a stress
 # of 0.1 is fair, 0.2 poor.
 GROUPS, FAIR, POOR = 0.25, 0.1, 0.2

@@ -4,45 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.stitching.run import ALPHAS
+from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import Check, Item, relation, untried
-from sigmascope_papers.rules import at_most, below
+from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.curves import draw_means
-from sigmascope_papers.symmetry.penalties import draw_penalties
+from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
 from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
-from sigmascope_papers.symmetry.stitching_items import LAYERS, PAPER
-
-__all__ = ["CHOSEN", "ITEMS", "LABELS", "Alphas", "CrossValidated"]
+from sigmascope_papers.symmetry.stitching_items import OTHERS, PAPER, below_ranks
 
 LABELS = tuple(ALPHA.tasks)
 """Of the stitches, in the order of `ALPHAS`."""
 FIXED = "α = 0.1"
 """The value that the paper uses everywhere else."""
 CHOSEN = "relu-group, α chosen"
-GROUP = "relu-group"
-BELOW = {"rank 1": LAYERS, "rank 2": LAYERS, "rank 4": LAYERS[1:]}
-"""Family -> where the group of ReLU costs less in Figure 1."""
-SIMILAR = (1.0, 3.0)
-VARIANCE = "there is substantial variance in the chosen α, at all layers"
-SPREAD, SPAN = 0.5, (2.0, 5.0)
+SIMILAR, SPREAD, SPAN = (1.0, 3.0), 0.5, (2.0, 5.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Alphas:
-    """Stitches that differ in α; the best one is chosen on held-out data.
-
-    Attributes:
-        tried: all of them.
-    """
+    """Stitches that differ in α; the best one is chosen on held-out data."""
 
     tried: Stitches
 
@@ -53,10 +42,9 @@ class Alphas:
 
     @property
     def chosen(self) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """(p, k), the number of the α with the best accuracy on held-out data; the first of ties."""
-        best: np.ndarray[Any, np.dtype[np.intp]] = np.nan_to_num(self.held_out, nan=-np.inf).argmax(
-            axis=0
-        )
+        """(p, k), the number of the α that is best on held-out data; the first of ties."""
+        known = np.nan_to_num(self.held_out, nan=-np.inf)
+        best: np.ndarray[Any, np.dtype[np.intp]] = known.argmax(axis=0)
         return best
 
     @property
@@ -75,17 +63,13 @@ class Alphas:
         pairs = []
         for one, tried, numbers in zip(families.pairs, self.tried.pairs, self.chosen, strict=True):
             wanted = dict(zip(self.tried.plan.layers, numbers, strict=True))
-            rows = [
-                replace(row, label=CHOSEN)
-                for row in tried.stitches
-                if row.label == LABELS[wanted[row.site]]
-            ]
+            best = [row for row in tried.stitches if row.label == LABELS[wanted[row.site]]]
+            rows = [replace(row, label=CHOSEN) for row in best]
             pairs.append(replace(one, stitches=(*one.stitches, *rows)))
         return Stitches(families.plan, tuple(pairs))
 
 
-@dataclass(frozen=True, eq=False)
-class CrossValidated:
+class CrossValidated(NamedTuple):
     """The stitches of Figure 1 with the chosen ones under `CHOSEN`, and those of all α."""
 
     families: Stitches
@@ -102,33 +86,19 @@ def _cross_validated(setting: Setting) -> CrossValidated:
 
 
 def _judge_chosen(found: CrossValidated) -> list[Check]:
-    """Figure 13: near Figure 1, and near α = 0.1 trained alike; cheaper than low rank as there."""
-    checks = [
-        _similar(
-            "relu-group costs with a chosen α what it costs in Figure 1, with α = 0.1",
-            "very similar: ",
-            found,
-            found.families.penalties(GROUP),
-        ),
-        _similar(
-            "ours: the same beside α = 0.1, trained alike",
-            "",
-            found,
-            found.alphas.tried.penalties(FIXED),
-        ),
-    ]
-    return checks + [
-        below(
-            f"it costs less than {other} at layers {', '.join(layers)}, as in Figure 1",
-            *(found.families.penalties(label, layers) for label in (CHOSEN, other)),
-        )
-        for other, layers in BELOW.items()
+    figure_1, fixed = found.families.penalties(GROUP), found.alphas.tried.penalties(FIXED)
+    same = "relu-group costs with a chosen α what it costs in Figure 1, with α = 0.1"
+    words = "it costs less than {} at layers {}, as in Figure 1"
+    return [
+        _similar(same, "very similar: ", found.families, figure_1),
+        _similar("ours: the same beside α = 0.1, trained alike", "", found.families, fixed),
+        *below_ranks(found.families, CHOSEN, words),
     ]
 
 
-def _similar(claim: str, words: str, found: CrossValidated, other: Matrix) -> Check:
+def _similar(claim: str, words: str, families: Stitches, other: Matrix) -> Check:
     """Judge whether the mean penalties with a chosen α are near others at every layer."""
-    chosen = found.families.penalties(CHOSEN)
+    chosen = families.penalties(CHOSEN)
     change = (chosen - other).mean(axis=0)
     rows = zip(chosen.mean(axis=0), change, strict=True)
     obtained = ", ".join(f"{mean:.1f} ({more:+.1f})" for mean, more in rows)
@@ -137,45 +107,34 @@ def _similar(claim: str, words: str, found: CrossValidated, other: Matrix) -> Ch
 
 
 def _draw_chosen(found: CrossValidated) -> dict[str, Drawn]:
-    labels = ["full", "rank 4", "rank 2", "rank 1", GROUP, CHOSEN]
     over = "activation; crosses: the paper's Figure 1"
-    return draw_penalties(found.families, labels, PAPER["sym-fig1"], over=over)
+    return draw_penalties(
+        found.families, [*OTHERS, GROUP, CHOSEN], paper=PAPER["sym-fig1"], over=over
+    )
 
 
 def _judge_alphas(found: Alphas) -> list[Check]:
-    """Figure 14: several α are chosen at every layer; the penalties of all α are alike."""
-    chosen, layers = found.alphas, found.tried.layers
-    span = np.ptp(found.penalties.mean(axis=1), axis=0)
-    return [
-        _varied(chosen, layers),
-        at_most(
-            "the particular choice of α is not essential",
-            f"mean penalties within {SPAN[0]:g} points over all α, at every layer",
-            ", ".join(f"{value:.1f} at {at}" for at, value in zip(layers, span, strict=True)),
-            span,
-            SPAN,
-        ),
-    ]
+    layers, span = found.tried.layers, np.ptp(found.penalties.mean(axis=1), axis=0)
+    claim = "the particular choice of α is not essential"
+    expected = f"mean penalties within {SPAN[0]:g} points over all α, at every layer"
+    obtained = ", ".join(f"{value:.1f} at {at}" for at, value in zip(layers, span, strict=True))
+    return [_varied(found.alphas, layers), at_most(claim, expected, obtained, span, SPAN)]
 
 
 def _varied(chosen: Matrix, layers: tuple[str, ...]) -> Check:
     """Judge whether at least two values are chosen at every layer; clear if they spread enough."""
+    claim = "there is substantial variance in the chosen α, at all layers"
     expected = f"a standard deviation of log₁₀ α of {SPREAD:g} or more"
     if len(chosen) == 1:
         rows = zip(layers, chosen[0], strict=True)
         listed = ", ".join(f"{alpha:g} at {at}" for at, alpha in rows)
-        return untried(VARIANCE, expected, f"one pair has no variance; it chose {listed}")
+        return untried(claim, expected, f"one pair has no variance; it chose {listed}")
     values = [len(set(column[np.isfinite(column)].tolist())) for column in chosen.T]
     spread = np.log10(chosen).std(axis=0)
-    return relation(
-        VARIANCE,
-        expected,
-        ", ".join(
-            f"{s:.1f} at {at} ({n} values)" for at, s, n in zip(layers, spread, values, strict=True)
-        ),
-        true=min(values) > 1 and np.isfinite(chosen).all(),
-        clear=(spread >= SPREAD).all(),
-    )
+    told = zip(spread, layers, values, strict=True)
+    obtained = ", ".join(f"{one:.1f} at {at} ({count} values)" for one, at, count in told)
+    true = min(values) > 1 and np.isfinite(chosen).all()
+    return relation(claim, expected, obtained, true=true, clear=(spread >= SPREAD).all())
 
 
 @styled()
@@ -201,7 +160,7 @@ def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
             for a, c, (m, d) in zip(ALPHAS, counts, drawn, strict=True)
         ]
     panels[0, 0].set_ylabel("pairs that choose it")
-    panels[1, 0].set(ylabel="penalty, points (ours)")
+    panels[1, 0].set_ylabel("penalty, points (ours)")
     panels[1, 0].set_ylim(bottom=min(0.0, panels[1, 0].get_ylim()[0]))
     return {"": Drawn(figure, tuple(panels.ravel()), table)}
 

@@ -13,12 +13,10 @@ from scipy.special import ndtr
 
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
+from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Item, agrees, relation
-from sigmascope_papers.rules import Array
 from sigmascope_papers.theory.capacity import Capacity, capacity_logs
 from sigmascope_papers.theory.gelu import gelu_asymptotic_slope, gelu_xi
-
-__all__ = ["ITEMS", "RANKS", "SCALES", "WIDTHS", "Capacities", "Homogeneity"]
 
 SCALES = np.linspace(1e-9, 2, 1000)
 SAMPLES, SEED = 100_000, 0
@@ -70,7 +68,7 @@ def _homogeneity() -> Homogeneity:
         gelu=INPUTS * ndtr(INPUTS),
         relu=np.maximum(INPUTS, 0),
         quadrature=gelu_xi(SCALES),
-        sampled=gelu_xi(SCALES, "monte-carlo", samples=SAMPLES, generator=SEED),
+        sampled=gelu_xi(SCALES, "monte-carlo", samples=SAMPLES, seed=SEED),
         at_one=gelu_xi(1.0),
         far=gelu_xi(FAR) / FAR,
         slope=gelu_asymptotic_slope(),
@@ -78,7 +76,6 @@ def _homogeneity() -> Homogeneity:
 
 
 def _judge_gelu(found: Homogeneity) -> list[Check]:
-    """GELU meets ReLU outside; ξ is 0 at 1 only; both methods agree; the slope is the printed one."""
     apart = np.abs(found.gelu - found.relu)
     outside = float(apart[np.abs(INPUTS) >= 4].max())
     widest = float(np.abs(INPUTS[apart.argmax()]))
@@ -147,7 +144,6 @@ def _capacities() -> Capacities:
 
 
 def _judge_capacities(found: Capacities) -> list[Check]:
-    """The group is smaller for every rank with 10⁷ and n, not with n/16; rank 1 is nearest."""
     fine = {place: one.difference for place, one in found["fine"].items()}
     nearest = [
         max((difference, r) for (m, r), difference in fine.items() if m == n)[1] for n in WIDTHS
@@ -155,6 +151,7 @@ def _judge_capacities(found: Capacities) -> list[Check]:
     near = [(_approximation(n, r), fine[n, r]) for n in WIDTHS for r in RANKS]
     off = max(abs(one / exact - 1) for one, exact in near)
     equal = [one.difference for one in found["n"].values()]
+    ranks, needed = ", ".join(map(str, nearest)), "M/ε = n/16 is not, so that a condition is needed"
     coarse = [found["n/16"][n, 1].difference for n in WIDTHS]
     return [
         relation(
@@ -163,12 +160,7 @@ def _judge_capacities(found: Capacities) -> list[Check]:
             f"{max(fine.values()):.1f} at most, over {len(fine)} widths and ranks",
             true=max(fine.values()) < 0,
         ),
-        relation(
-            "rank 1 is nearest",
-            "at every width",
-            f"ranks {', '.join(map(str, nearest))}",
-            true=set(nearest) == {1},
-        ),
+        relation("rank 1 is nearest", "at every width", f"ranks {ranks}", true=set(nearest) == {1}),
         relation(
             "the paper's approximation",
             f"negative, and within {CLOSE:.0%}",
@@ -182,12 +174,7 @@ def _judge_capacities(found: Capacities) -> list[Check]:
             f"{max(equal):.1f} at most",
             true=max(equal) < 0,
         ),
-        relation(
-            "M/ε = n/16 is not, so that a condition is needed",
-            "above 0 for rank 1",
-            f"{min(coarse):.1f} at least",
-            true=min(coarse) > 0,
-        ),
+        relation(needed, "above 0 for rank 1", f"{min(coarse):.1f} at least", true=min(coarse) > 0),
     ]
 
 

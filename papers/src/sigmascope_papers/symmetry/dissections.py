@@ -6,49 +6,24 @@ color of each pixel, the direction of each edge, and the class of the image at a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from sigmascope.catalog.entry import Model
-from sigmascope.dissection.features import network_features
+from sigmascope.dissection.dissecting import POWERS, dissect
 from sigmascope.dissection.masks import Masks, image_masks, join_masks
+from sigmascope.dissection.network_maps import network_features
 from sigmascope.dissection.pictures import color_masks, edge_masks
 from sigmascope.dissection.result import Dissection
-from sigmascope.dissection.run import POWERS, dissect
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.kept import (
-    Kept,
-    best_device,
-    images_of,
-    kept_place,
-    machine_of,
-    member,
-    read_kept,
-    row_of,
-    zoo_name,
-)
-
-__all__ = [
-    "CATEGORIES",
-    "CONVNEXT",
-    "INSIDE",
-    "NONE",
-    "QUANTILES",
-    "RELU",
-    "STREAM",
-    "Dissected",
-    "Found",
-    "Subject",
-    "concepts_in",
-    "dissections_of",
-    "file_name",
-]
+from sigmascope_papers.symmetry import kept
 
 FOLDER = "dissections"
 IMAGES, BATCH, SEEDS = 2_000, 250, (0, 1, 2, 3, 4)
@@ -92,26 +67,15 @@ INSIDE: Mapping[str, Subject] = {
 
 
 @dataclass(frozen=True)
-class Dissected(Kept):
+class Dissected(kept.Kept):
     """The counts of a `Dissection` of one site, for r rotations and p powers.
 
     Attributes:
         network: the name in the catalog.
-        site: whose units they are.
-        images: how many.
-        about: the description of the masks.
-        units: how many the site has.
-        quantile: of a unit's values, above which it is active.
-        least_iou: a unit is interpretable if its best IoU is larger.
-        powers: p, of the rotations; 0 is the site's own basis.
-        seeds: r, of the rotations.
         detectors: category -> (r, p), how many units are interpretable by a concept of it.
         concepts: category -> (r, p), how many of its concepts they detect.
         best_iou: (r, p), the mean over the units of their best IoU.
-        out_of_reach: concepts that cover too much for any unit.
-        notes: what a reader should know.
         machine: what it ran on.
-        versions: of the packages that matter.
     """
 
     kind = "dissections"
@@ -184,43 +148,34 @@ def dissections_of(
 
 
 def _dissected(setting: Setting, subject: Subject, seed: int, quantile: float) -> Dissected:
-    place = kept_place(setting, FOLDER, file_name(subject.network, seed, subject.site, quantile))
     asked = {
-        "network": zoo_name(subject.network, seed),
+        "network": kept.zoo_name(subject.network, seed),
         "site": subject.site,
         "images": IMAGES,
         "powers": POWERS,
         "seeds": SEEDS,
         "quantile": quantile,
     }
-    if (kept := read_kept(Dissected.load, place, asked)) is not None:
-        return kept
-    found = _made(setting, subject, seed, quantile)
-    if place is not None:
-        found.save(place)
-    return found
+    path = f"{FOLDER}/{file_name(subject.network, seed, subject.site, quantile)}"
+    make = functools.partial(_made, setting, subject, seed, quantile)
+    return kept.read_or_make(setting, path, Dissected.load, asked, make)
 
 
 def _made(setting: Setting, subject: Subject, seed: int, quantile: float) -> Dissected:
     """Dissect one network and count."""
-    entry, device = member(setting, subject.network, seed), best_device()
-    images = images_of(setting, entry, images=IMAGES, batch=BATCH)
+    entry, device = kept.member(setting, subject.network, seed), kept.best_device()
+    images = kept.images_of(setting, entry, images=IMAGES, batch=BATCH)
     powers, seeds = (SMOKE_POWERS, SMOKE_SEEDS) if setting.smoke else (POWERS, SEEDS)
-    found = dissect(
-        network_features(entry.network.to(device), subject.site, images),
-        concepts_in(setting, entry),
-        seeds=seeds,
-        powers=powers,
-        quantile=quantile,
-        progress=setting.progress,
-    )
-    return row_of(
+    features = network_features(entry.network.to(device), subject.site, images)
+    options: dict[str, Any] = {"quantile": quantile, "progress": setting.progress}
+    found = dissect(features, concepts_in(setting, entry), seeds=seeds, powers=powers, **options)
+    return kept.row_of(
         Dissected,
         found,
-        network=zoo_name(subject.network, seed),
+        network=kept.zoo_name(subject.network, seed),
         site=found.name,
         images=found.samples,
-        machine=machine_of(device),
+        machine=kept.machine_of(device),
         detectors=_counts(found, distinct=False),
         concepts=_counts(found, distinct=True),
         best_iou=tuple(map(tuple, found.best_iou.mean(dim=-1).tolist())),
@@ -236,11 +191,9 @@ def _counts(found: Dissection, *, distinct: bool) -> dict[str, tuple[tuple[int, 
         places = [place for place in best if found.concepts[place].category == category]
         return len(set(places) if distinct else places)
 
+    places = range(len(found.seeds)), range(len(found.powers))
     return {
-        name: tuple(
-            tuple(count(name, rotation, power) for power in range(len(found.powers)))
-            for rotation in range(len(found.seeds))
-        )
+        name: tuple(tuple(count(name, r, p) for p in places[1]) for r in places[0])
         for name in CATEGORIES
     }
 
@@ -248,7 +201,8 @@ def _counts(found: Dissection, *, distinct: bool) -> dict[str, tuple[tuple[int, 
 def concepts_in(setting: Setting, entry: Model) -> Masks:
     """Return the colors, edges and classes of the images that a network sees."""
     # Without a transform the images have values from 0 to 255.
-    batches = list(images_of(setting, replace(entry, transform=None), images=IMAGES, batch=BATCH))
+    plain = replace(entry, transform=None)
+    batches = list(kept.images_of(setting, plain, images=IMAGES, batch=BATCH))
     pixels = torch.cat([images for images, _ in batches]).to(torch.uint8)
     labels = torch.cat([labels for _, labels in batches])
     about = "the class of the image, at all of its pixels"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import torch
 from torch import nn
@@ -16,28 +16,25 @@ from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
-from sigmascope.stitching.data import StitchData, read_data
+from sigmascope.measure.progress import progress_bar
+from sigmascope.stitching import StitchData, read_data
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 
-__all__ = [
-    "Kept",
-    "best_device",
-    "images_of",
-    "kept_place",
-    "machine_of",
-    "member",
-    "read_kept",
-    "row_of",
-    "samples_of",
-    "to_device",
-    "zoo_name",
-]
-
-Result = TypeVar("Result")
 VERSION = 1
 SMOKE_IMAGES = 16
 """Test images of a smoke run; it trains on as many others."""
+
+
+class Saved(Protocol):
+    """A result that can write itself to a file."""
+
+    def save(self, path: Path, /) -> object:
+        """Write a file."""
+
+
+Result = TypeVar("Result", bound=Saved)
+Row = TypeVar("Row")
 
 
 class Kept:
@@ -45,39 +42,30 @@ class Kept:
 
     kind: ClassVar[str]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, /) -> None:
         """Write a file; an older one is replaced as a whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, self.kind, VERSION, encode(self))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises:
-            FileFormatError: truncated, not such a file, or newer than this version.
-        """
+        """Read what `save` wrote; raise FileFormatError if it is anything else."""
         return decode(cls, read_json(path, cls.kind, VERSION), str(path))
 
 
-def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
-    """Return the file of a result, in `results/` or the output directory; None to keep nothing.
+def kept_place(setting: Setting, path: str) -> Path | None:
+    """Return the file of a result in `results/` or the output directory; None to keep nothing.
 
     Raises:
         InputError: the setting asks for other networks; or the file is missing and is not to be
             computed.
     """
-    if not setting.ours:
-        raise InputError(
-            "this item is about networks of the zoo only. Leave out --weights and --data."
-        )
-    if setting.networks:
-        raise InputError(
-            "this item is about certain networks of the zoo only. Leave out --network."
-        )
+    about = "networks" if not setting.ours else "certain networks"
+    options = "--weights and --data" if not setting.ours else "--network"
+    if not setting.ours or setting.networks:
+        raise InputError(f"this item is about {about} of the zoo only. Leave out {options}.")
     if setting.from_scratch:
-        return setting.keep and setting.keep / folder / name
-    place = setting.results / folder / name
+        return setting.keep and setting.keep / path
+    place = setting.results / path
     if not place.is_file():
         raise InputError(
             f"{place} is missing. Compute it with --from-scratch, which takes hours without a GPU, "
@@ -86,15 +74,10 @@ def kept_place(setting: Setting, folder: str, name: str) -> Path | None:
     return place
 
 
-def read_kept(
+def _read(
     load: Callable[[Path], Result], place: Path | None, asked: Mapping[str, object]
 ) -> Result | None:
-    """Return a stored result; None if there is no file.
-
-    Raises:
-        InputError: the file holds another experiment than the one asked for.
-        FileFormatError: the file is damaged, of another kind or newer.
-    """
+    """Return a stored result, or None if there is no file; refuse one of another experiment."""
     if place is None or not place.is_file():
         return None
     found = load(place)
@@ -107,8 +90,76 @@ def read_kept(
     return found
 
 
-def row_of(kind: type[Result], result: object, **own: Any) -> Result:
-    """Return the fields of a result that a stored row has, with the row's own ones."""
+def _write(result: Saved, place: Path | None) -> None:
+    if place is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        result.save(place)
+
+
+def read_or_make(
+    setting: Setting,
+    path: str,
+    load: Callable[[Path], Result],
+    asked: Mapping[str, object],
+    make: Callable[[], Result],
+) -> Result:
+    """Return a stored result, or make and keep it.
+
+    Args:
+        setting: where results come from.
+        path: the directory and name of the file.
+        load: reads a file.
+        asked: field -> the value that a stored result must have.
+        make: does the work.
+    """
+    place = kept_place(setting, path)
+    if (found := _read(load, place, asked)) is None:
+        found = make()
+        _write(found, place)
+    return found
+
+
+def resume(
+    setting: Setting,
+    path: str,
+    load: Callable[[Path], Result],
+    asked: Mapping[str, object],
+    *,
+    parts: Sequence[str],
+    done: Callable[[Result], Collection[str]],
+    begin: Callable[[], Callable[[str, Result | None], Result]],
+) -> Result:
+    """Return a stored result of several parts; those that are missing are run, each kept at once.
+
+    Args:
+        setting: see `read_or_make`, as for the next three.
+        path: the file.
+        load: reads it.
+        asked: what it must hold.
+        parts: the names of all parts.
+        done: the names of those that a result has.
+        begin: prepares the work and returns what runs a part and appends it to a result.
+    """
+    place = kept_place(setting, path)
+    found = _read(load, place, asked)
+    left = [part for part in parts if found is None or part not in done(found)]
+    if found is not None and not left:
+        return found
+    if not setting.from_scratch:
+        raise InputError(f"{place} lacks {', '.join(left)}. Restore the file from the repository.")
+    run = begin()
+    with progress_bar(path, len(left), shown=setting.progress) as advance:
+        for part in left:
+            found = run(part, found)
+            _write(found, place)
+            advance()
+    if found is None:
+        raise InputError(f"{path}: expected at least one part, got none.")
+    return found
+
+
+def row_of(kind: type[Row], result: object, **own: Any) -> Row:
+    """Return a row with the fields that it shares with a result, and its own."""
     names = [one.name for one in fields(kind) if one.name not in own]  # type: ignore[arg-type]
     return kind(**{name: getattr(result, name) for name in names}, **own)
 
@@ -123,11 +174,7 @@ def zoo_name(network: str, seed: int) -> str:
 
 
 def member(setting: Setting, network: str, seed: int) -> Model:
-    """Return a trained network; in a smoke run an untrained one if the zoo has no weights.
-
-    Raises:
-        InputError: the zoo has no weights of it.
-    """
+    """Return a trained network; in a smoke run an untrained one if the zoo has no weights."""
     name = zoo_name(network, seed)
     try:
         return model(name)
@@ -143,7 +190,7 @@ def best_device() -> torch.device:
 
 
 def to_device(network: nn.Module, device: torch.device) -> nn.Module:
-    """Move a network; on a GPU its tensors are channels_last, which is faster for convolutions."""
+    """Move a network; channels_last on a GPU, which is faster for convolutions."""
     network.to(device)
     if device.type == "cuda":
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -160,9 +207,8 @@ def images_of(setting: Setting, like: Model, *, images: int, batch: int) -> Data
     if setting.smoke:
         size = SMOKE_IMAGES
         return data("embedded", limit=size, batch_size=size // 2, transform=like.transform)
-    return data(
-        DATA, root=setting.data_root, batch_size=batch, limit=images, transform=like.transform
-    )
+    own: dict[str, Any] = {"root": setting.data_root, "transform": like.transform}
+    return data(DATA, batch_size=batch, limit=images, **own)
 
 
 def samples_of(setting: Setting, like: Model) -> StitchData:
@@ -170,12 +216,10 @@ def samples_of(setting: Setting, like: Model) -> StitchData:
     if setting.smoke:
         images, labels = embedded_images()
         inputs = like.transform(images) if like.transform else images
-        first, second = (
-            (inputs[at:][:SMOKE_IMAGES], labels[at:][:SMOKE_IMAGES]) for at in (0, SMOKE_IMAGES)
-        )
-        return StitchData(first, second, augment="flip-shift")
-    train, test = (
-        data(DATA, root=setting.data_root, split=split, transform=like.transform)
-        for split in ("train", "test")
+        first, second = (slice(at, at + SMOKE_IMAGES) for at in (0, SMOKE_IMAGES))
+        train, test = ((inputs[some], labels[some]) for some in (first, second))
+        return StitchData(train, test, augment="flip-shift")
+    own: dict[str, Any] = {"root": setting.data_root, "transform": like.transform}
+    return read_data(
+        *(data(DATA, split=one, **own) for one in ("train", "test")), augment="flip-shift"
     )
-    return read_data(train, test, augment="flip-shift")

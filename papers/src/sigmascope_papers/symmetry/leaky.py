@@ -14,17 +14,15 @@ from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.curves import draw_means, label_layers
+from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LEAKY, SLOPES
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
-
-__all__ = ["ACCURACIES", "ITEMS", "SMALL_SLOPES"]
 
 BySlope = Mapping[str, Stitches]
 SMALL_SLOPES, SMOKE_SLOPES = SLOPES[:4], ("0.0001", "1")
 LAST = ("72*", "75")
 CHANCE = 10.0
-CLEAR = 0.5
-FAMILY, ANY = "relu-group", "full"
+HALF = 0.5
 ACCURACIES: Mapping[str, float] = dict(
     zip(SLOPES, (89.3, 89.4, 89.2, 89.4, 86.6, 73.0, 41.8), strict=True)
 )
@@ -40,9 +38,7 @@ def _measure(setting: Setting) -> dict[str, Stitches]:
 
 
 def _judge_penalties(found: BySlope) -> list[Check]:
-    """Figure 8: lowest at the last two layers for small slopes; nearly constant for slope 1."""
-    means = {slope: one.penalties(FAMILY).mean(axis=0) for slope, one in found.items()}
-    ranges = {slope: float(np.ptp(mean)) for slope, mean in means.items()}
+    ranges = {one: float(np.ptp(some.penalties(GROUP).mean(axis=0))) for one, some in found.items()}
     room = {slope: float(one.accuracies.mean()) - CHANCE for slope, one in found.items()}
     shares = {slope: ranges[slope] / room[slope] if room[slope] > 0 else np.nan for slope in found}
     least, least_share = (
@@ -51,14 +47,15 @@ def _judge_penalties(found: BySlope) -> list[Check]:
     )
     at_one, near_one, share = ranges["1"], ranges.get("0.9", np.nan), shares["1"]
     told = "penalties range over {:.1f} points; for small slopes over {:.1f} at least"
+    half = "a range at most half of any small slope's"
     return [
         _lowest_last(found),
         relation(
             "slope 1: penalties are mostly constant over the layers",
-            "a range at most half of any small slope's",
+            half,
             told.format(at_one, least),
             true=at_one < least,
-            clear=at_one <= CLEAR * least,
+            clear=at_one <= HALF * least,
         ),
         relation(
             "slope 0.9: penalties are constant to a lesser extent",
@@ -69,10 +66,10 @@ def _judge_penalties(found: BySlope) -> list[Check]:
         ),
         relation(
             "ours: as shares of what there is to lose, they are constant too for slope 1",
-            "a range at most half of any small slope's",
+            half,
             f"{share:.0%} of accuracy minus chance; for small slopes {least_share:.0%} at least",
             true=share < least_share,
-            clear=share <= CLEAR * least_share,
+            clear=share <= HALF * least_share,
         ),
     ]
 
@@ -80,23 +77,23 @@ def _judge_penalties(found: BySlope) -> list[Check]:
 def _lowest_last(found: BySlope) -> Check:
     """Judge whether both last layers are below all others for small slopes; weakly on average."""
     small = [found[slope] for slope in SMALL_SLOPES if slope in found]
-    rest = [layer for layer in small[0].layers if layer not in LAST]
-    last = np.array([one.penalties(FAMILY, LAST).mean(axis=0) for one in small])
-    others = np.array([one.penalties(FAMILY).mean(axis=0) for one in small])
-    others = others[:, [small[0].layers.index(layer) for layer in rest]]
+    rest = np.array([layer not in LAST for layer in small[0].layers])
+    last = np.array([one.penalties(GROUP, LAST).mean(axis=0) for one in small])
+    others = np.array([one.penalties(GROUP).mean(axis=0) for one in small])[:, rest]
     lower = [bool(np.max(pair) < _least(row)) for pair, row in zip(last, others, strict=True)]
     average, beside = last.mean(axis=0), _least(others.mean(axis=0))
-    at_one = found["1"].penalties(FAMILY, LAST).mean(axis=0)
-    return relation(
-        "small slopes: the penalty is lowest at the final two layers, 72* and 75",
+    at_one = found["1"].penalties(GROUP, LAST).mean(axis=0)
+    expected = (
         f"both below all others, for every slope up to {SMALL_SLOPES[-1]}; weakly, on average "
-        "over these slopes",
+        "over these slopes"
+    )
+    obtained = (
         f"for {sum(lower)} of {len(small)} slopes; {average[0]:.1f} and {average[1]:.1f} there "
         f"on average, {beside:.1f} at the least of the others; slope 1: {at_one[0]:.1f} and "
-        f"{at_one[1]:.1f}",
-        true=np.max(average) < beside,
-        clear=all(lower),
+        f"{at_one[1]:.1f}"
     )
+    claim = "small slopes: the penalty is lowest at the final two layers, 72* and 75"
+    return relation(claim, expected, obtained, true=np.max(average) < beside, clear=all(lower))
 
 
 def _least(values: Sequence[float] | Matrix) -> float:
@@ -111,15 +108,13 @@ def _draw_penalties(found: BySlope) -> dict[str, Drawn]:
     panels = figure.subplots(1, 2).tolist()
     layers = next(iter(found.values())).layers
     table: list[dict[str, Any]] = []
-    titles = {FAMILY: "by the group of ReLU", ANY: "by any matrix (ours)"}
+    titles = {GROUP: "by the group of ReLU", "full": "by any matrix (ours)"}
     for panel, (family, title) in zip(panels, titles.items(), strict=True):
         label_layers(panel, layers)
         panel.set_title(title)
         for slope, one in found.items():
-            number, penalties = SLOPES.index(slope), one.penalties(family)
-            drawn = draw_means(
-                panel, range(len(layers)), penalties, look(number), label=f"slope {slope}"
-            )
+            looks, name = look(SLOPES.index(slope)), f"slope {slope}"
+            drawn = draw_means(panel, range(len(layers)), one.penalties(family), looks, label=name)
             table += [
                 {"family": family, "slope": slope, "layer": layer, "penalty": mean}
                 for layer, (mean, _) in zip(layers, drawn, strict=True)
@@ -138,7 +133,6 @@ def _accuracies(setting: Setting) -> dict[str, Matrix]:
 
 
 def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
-    """Table 3: near the paper's numbers; flat up to 0.1; falling from there on; networks alike."""
     mean = {slope: float(values.mean()) for slope, values in found.items()}
     # NumPy's max and min, unlike Python's, do not skip a NaN.
     gap = np.max([abs(mean[slope] - ACCURACIES[slope]) for slope in mean])
@@ -146,35 +140,26 @@ def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
     apart = np.max([np.ptp(values) for values in found.values()])
     slopes = [slope for slope in SLOPES[len(SMALL_SLOPES) - 1 :] if slope in mean]
     falls, paper = (-np.diff([some[slope] for slope in slopes]) for some in (mean, ACCURACIES))
+    printed, ours, halves, fall = (
+        ", ".join(f"{value:.1f}" for value in values)
+        for values in ([ACCURACIES[slope] for slope in mean], mean.values(), paper, falls)
+    )
+    limit = SMALL_SLOPES[-1]
+    falling = f"from {limit} on accuracy falls with the slope"
+    fewer = {"true": (falls > 0).all(), "clear": (falls >= HALF * paper).all()}
+    off = f"{ours}; off by {gap:.1f} at most"
+    alike = "two networks of one slope are alike"
     return [
+        at_most("accuracy by slope", f"{printed}, each ± {NUMBERS[0]:g}", off, gap, NUMBERS),
         at_most(
-            "accuracy by slope",
-            ", ".join(f"{ACCURACIES[slope]:.1f}" for slope in mean) + f", each ± {NUMBERS[0]:g}",
-            ", ".join(f"{value:.1f}" for value in mean.values()) + f"; off by {gap:.1f} at most",
-            gap,
-            NUMBERS,
-        ),
-        at_most(
-            f"slopes up to {SMALL_SLOPES[-1]} cost nothing",
+            f"slopes up to {limit} cost nothing",
             f"all within {FLAT[0]:g} point",
             f"within {spread:.2f}",
             spread,
             FLAT,
         ),
-        relation(
-            f"from {SMALL_SLOPES[-1]} on accuracy falls with the slope",
-            "by half of " + ", ".join(f"{fall:.1f}" for fall in paper) + " or more",
-            "by " + ", ".join(f"{fall:.1f}" for fall in falls),
-            true=(falls > 0).all(),
-            clear=(falls >= CLEAR * paper).all(),
-        ),
-        at_most(
-            "two networks of one slope are alike",
-            f"within {TWINS[0]:g} point",
-            f"within {apart:.2f}",
-            apart,
-            TWINS,
-        ),
+        relation(falling, f"by half of {halves} or more", f"by {fall}", **fewer),
+        at_most(alike, f"within {TWINS[0]:g} point", f"within {apart:.2f}", apart, TWINS),
     ]
 
 
@@ -182,25 +167,21 @@ def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
 def _draw_accuracies(found: Mapping[str, Matrix]) -> dict[str, Drawn]:
     """Draw all networks as points by slope, and the paper's means as crosses."""
     figure = new_figure(COLUMN, 2.3)
-    panel = figure.subplots()
-    places = np.arange(len(found))
-    at = np.repeat(places, [len(values) for values in found.values()])
+    panel, places, (color, marker, _) = figure.subplots(), np.arange(len(found)), look(0)
+    at, values = np.repeat(places, [len(one) for one in found.values()]), list(found.values())
     style: dict[str, Any] = {"markersize": 4.5, "alpha": 0.7, "markeredgewidth": 0}
-    color, marker, _ = look(0)
-    values = np.concatenate(list(found.values()))
-    panel.plot(at, values, marker, color=color, label="our networks", **style)
-    paper = [ACCURACIES[slope] for slope in found]
-    label = "the paper's mean"
+    panel.plot(at, np.concatenate(values), marker, color=color, label="our networks", **style)
+    paper, label = [ACCURACIES[slope] for slope in found], "the paper's mean"
     panel.plot(places + ASIDE, paper, "x", color="0.2", markersize=5, label=label)
     panel.set(xlabel="slope of LeakyReLU", ylabel="accuracy, %", ylim=(0, 100))
     panel.set_xticks(places, list(found))
     add_panel_legend(figure, [panel])
     table: list[dict[str, Any]] = [
         {"slope": slope, "network": number, "accuracy": float(value)}
-        for slope, values in found.items()
-        for number, value in enumerate(values)
+        for slope, some in found.items()
+        for number, value in enumerate(some)
     ]
-    table += [{"slope": slope, "network": label, "accuracy": ACCURACIES[slope]} for slope in found]
+    table += [{"slope": one, "network": label, "accuracy": ACCURACIES[one]} for one in found]
     return {"": Drawn(figure, (panel,), table)}
 
 

@@ -10,8 +10,6 @@ from sigmascope_papers.item import Check, Item
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import rotations, similarity_items, stitching_items
 
-__all__ = ["ITEM"]
-
 ORDERINGS: Mapping[str, tuple[str, ...]] = {
     "sym-fig1": ("relu-group costs less than rank", "full stitches cost little"),
     "sym-fig6": (

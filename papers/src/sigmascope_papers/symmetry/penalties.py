@@ -16,24 +16,12 @@ from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_lay
 from sigmascope_papers.symmetry.plans import FAMILIES
 from sigmascope_papers.symmetry.stitches import Stitches
 
-__all__ = [
-    "ALIKE",
-    "FULL_LIMITS",
-    "LIMITS",
-    "Numbers",
-    "cheaper_at",
-    "draw_penalties",
-    "inside_the_group",
-    "near_paper",
-    "same_order",
-    "trained_beats_computed",
-]
-
 Numbers = Mapping[str, Mapping[str, float]]
 """Label -> layer -> the paper's penalty."""
+NONE: Numbers = {}
 COMPUTED = ("permutation", "least-squares")
 """Families that are ours: computed instead of trained, and drawn thinner."""
-PAPERS = "the paper's"
+GROUP, PAPERS = "relu-group", "the paper's"
 LIMITS = (5.0, 10.0)
 """Points that a penalty may be off the paper's: to hold, and to hold weakly."""
 FULL_LIMITS = (2.0, 4.0)
@@ -62,38 +50,31 @@ def cheaper_at(claim: str, less: Matrix, more: Matrix, counts: tuple[int, int]) 
     """Judge at how many layers penalties (p, k) are below others, on average over the pairs."""
     mean = less.mean(axis=0), more.mean(axis=0)
     count, layers = int((mean[0] < mean[1]).sum()), less.shape[1]
-    expected = (
-        f"on average at {counts[0]} of {layers} layers{', or more' if counts[0] < layers else ''}"
-    )
+    or_more = ", or more" if counts[0] < layers else ""
+    expected = f"on average at {counts[0]} of {layers} layers{or_more}"
     obtained = f"at {count}; in median {np.median(mean[0]):.1f} against {np.median(mean[1]):.1f}"
     return at_least(claim, expected, obtained, count, counts)
 
 
-def trained_beats_computed(stitches: Stitches, layers: Sequence[str]) -> Check:
-    """Judge whether a trained element of the relu group costs less than the computed permutation.
+def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
+    """Judge whether trained elements of the relu group are good, and stay inside the group.
 
-    The group contains all permutations, so it should.
+    The group contains all permutations, so a trained element should cost less than the computed
+    permutation. A scale of 0 leaves the group.
     """
     claim = "ours: relu-group, trained, costs less than the permutation of Procrustes, computed"
-    return below(claim, *(stitches.penalties(one, layers) for one in ("relu-group", "permutation")))
-
-
-def inside_the_group(stitches: Stitches) -> Check:
-    """Judge whether trained elements have no scale of 0, which would leave the group."""
-    channels = stitches.values("channels", "relu-group")
-    sparsity = stitches.values("sparsity", "relu-group")
+    cheaper = below(claim, *(stitches.penalties(one, layers) for one in (GROUP, "permutation")))
+    channels, sparsity = (stitches.values(one, GROUP) for one in ("channels", "sparsity"))
     share = np.round(sparsity * channels**2 - channels * (channels - 1)) / channels
-    obtained = (
-        f"{int((share > 0).sum())} of {share.size} stitches have scales of 0, at most "
-        f"{np.max(share):.0%} of them"
-    )
+    counts = f"{int((share > 0).sum())} of {share.size}"
+    obtained = f"{counts} stitches have scales of 0, at most {np.max(share):.0%} of them"
     claim = "ours: trained elements stay inside the group"
-    return at_most(claim, "no scale is 0", obtained, np.abs(share), (0.0, CUT))
+    return [cheaper, at_most(claim, "no scale is 0", obtained, np.abs(share), (0.0, CUT))]
 
 
 @styled()
 def draw_penalties(
-    stitches: Stitches, labels: Sequence[str], paper: Numbers = {}, *, over: str = OVER_BLOCKS
+    stitches: Stitches, labels: Sequence[str], *, paper: Numbers = NONE, over: str = OVER_BLOCKS
 ) -> dict[str, Drawn]:
     """Draw penalties by layer: means over the pairs with deviations, and the paper's as crosses.
 
@@ -106,35 +87,26 @@ def draw_penalties(
         over: the label of the axis of the layers.
     """
     figure = new_figure(PAGE, 3.0)
-    panel = figure.subplots()
-    layers = stitches.layers
+    panel, layers = figure.subplots(), stitches.layers
     label_layers(panel, layers, over)
     panel.set_ylabel("stitching penalty, percentage points")
     table: list[dict[str, Any]] = []
     for label, number in _numbers(labels).items():
-        found, width, size = stitches.penalties(label), 1.4, 4.5
-        if label in COMPUTED:
-            width, size = 0.7, 3.0
-        style: dict[str, Any] = {"linewidth": width, "markersize": size, "label": shown(label)}
-        drawn = draw_means(panel, range(len(layers)), found, look(number), **style)
+        found = stitches.penalties(label)
+        style = (0.7, 3.0) if label in COMPUTED else (1.4, 4.5)
+        sizes = dict(zip(("linewidth", "markersize"), style, strict=True))
+        places = range(len(layers))
+        drawn = draw_means(panel, places, found, look(number), label=shown(label), **sizes)
+        known = 1.0 if len(found) > 1 else np.nan  # one pair has no deviation
         table += [
-            {
-                "layer": layer,
-                "curve": label,
-                "mean": mean,
-                "std": deviation if len(found) > 1 else np.nan,
-                "pairs": len(found),
-            }
-            for layer, (mean, deviation) in zip(layers, drawn, strict=True)
+            {"layer": layer, "curve": label, "mean": m, "std": d * known, "pairs": len(found)}
+            for layer, (m, d) in zip(layers, drawn, strict=True)
         ]
-        known = {one: value for one, value in paper.get(label, {}).items() if one in layers}
-        if known:
-            at = [layers.index(layer) + ASIDE * len(layers) for layer in known]
-            panel.plot(at, list(known.values()), "x", color=look(number).color, markersize=4.5)
-        table += [
-            {"layer": layer, "curve": f"{label}, {PAPERS}", "mean": value}
-            for layer, value in known.items()
-        ]
+        printed = {one: value for one, value in paper.get(label, {}).items() if one in layers}
+        at = [layers.index(layer) + ASIDE * len(layers) for layer in printed]
+        panel.plot(at, list(printed.values()), "x", color=look(number).color, markersize=4.5)
+        name = f"{label}, {PAPERS}"
+        table += [{"layer": one, "curve": name, "mean": value} for one, value in printed.items()]
     if any(row["curve"].endswith(PAPERS) for row in table):
         panel.plot([], [], "x", color="0.3", markersize=4.5, label=PAPERS)
     add_panel_legend(figure, [panel])
@@ -143,8 +115,6 @@ def draw_penalties(
 
 def _numbers(labels: Sequence[str]) -> dict[str, int]:
     """Return the number of each label's look: families have theirs, others get what is left."""
-    known = list(FAMILIES)
-    taken = {known.index(label) for label in labels if label in known}
-    left = iter(number for number in range(len(labels) + len(known)) if number not in taken)
-    numbers = {label: next(left) for label in labels if label not in known}
-    return {label: known.index(label) if label in known else numbers[label] for label in labels}
+    own = {label: number for number, label in enumerate(FAMILIES) if label in labels}
+    left = (number for number in range(len(labels) + len(FAMILIES)) if number not in own.values())
+    return {label: own[label] if label in own else next(left) for label in labels}

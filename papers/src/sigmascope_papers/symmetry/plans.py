@@ -6,23 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sigmascope.stitching.run import ALPHAS, Task
-from sigmascope.stitching.settings import Settings, settings_for
+from sigmascope.choices import Preset
+from sigmascope.stitching import ALPHAS, Settings, Task, settings_for
 from sigmascope_papers.symmetry.kept import zoo_name
-
-__all__ = [
-    "ALPHA",
-    "FAMILIES",
-    "LASSO",
-    "LEAKY",
-    "MYRTLE",
-    "RESNET18",
-    "RESNET20",
-    "SLOPES",
-    "SMOKE",
-    "TRANSFORMER",
-    "Plan",
-]
 
 SMOKE = {"epochs": 1, "head_start": 0, "batch": 8, "validation": 0.5, "pass_batches": 1}
 
@@ -49,7 +35,7 @@ class Plan:
     layers: Mapping[str, str]
     tasks: Mapping[str, Task]
     epochs: int
-    preset: str = "fast"
+    preset: Preset = "fast"
     changes: Mapping[str, Any] = field(default_factory=dict)
     smoke_sites: tuple[str, ...] = ()
 
@@ -69,7 +55,7 @@ class Plan:
             for label, task in self.tasks.items()
         }
 
-    def settings(self, *, smoke: bool = False) -> dict[str, Settings]:
+    def settings(self, *, smoke: bool) -> dict[str, Settings]:
         """Return the settings of all stitches by label."""
         return {
             label: settings_for(self.preset, task.family, task.changes)
@@ -106,96 +92,57 @@ def _block_sites(first: int, steps: tuple[int, ...]) -> dict[str, str]:
     return sites
 
 
-def _families(*labels: str) -> dict[str, Task]:
-    return {label: FAMILIES[label] for label in labels}
-
-
 MYRTLE_LAYERS = {"2": "3", "5": "6", "9": "10", "13": "14"}
 RESNET20_LAYERS = _block_sites(3, (8,) * 9)
 # The paper numbers ResNet-18 as its authors' modules are registered: a block has eight, one with a
 # convolution on its shortcut ten, and the shortcut comes last.
 RESNET18_LAYERS = _block_sites(3, (8, 8, 10, 8, 10, 8, 10, 8))
+LEAKY_SITES = ("act1", *(f"blocks.{block}.act2" for block in (0, 2, 4, 6)), "blocks.8.act1")
+LEAKY_LAYERS = {site: RESNET20_LAYERS[site] for site in (*LEAKY_SITES, "blocks.8.act2")}
+TWO_PAIRS, ONE_PAIR = ((0, 1), (2, 3)), ((0, 1),)
 
-# Myrtle CNNs are stitched as the paper's scripts did, but that the epoch is chosen on held-out
-# samples.
-AS_RUN: Mapping[str, Any] = {
-    "preset": "as-run",
-    "changes": {"select_on": "validation"},
-    "smoke_sites": ("13",),
-}
-TWO, ONE = ((0, 1), (2, 3)), ((0, 1),)
-MYRTLE = Plan("families", "myrtle", TWO, MYRTLE_LAYERS, FAMILIES, epochs=20, **AS_RUN)
-RESNET20 = Plan(
-    "families",
-    "resnet20",
-    TWO,
-    RESNET20_LAYERS,
-    FAMILIES,
-    epochs=6,
-    smoke_sites=("blocks.0.act2", "blocks.8.act1"),
-)
-RESNET18 = Plan(
-    "families",
-    "resnet18",
-    ONE,
-    RESNET18_LAYERS,
-    _families("full", "rank 1", "relu-group", "permutation"),
-    epochs=3,
-    smoke_sites=("blocks.7.act1",),
-)
 
-SLOPES = ("0.0001", "0.001", "0.01", "0.1", "0.5", "0.9", "1")
-"""Of LeakyReLU, as the zoo spells them."""
-LEAKY_LAYERS = {
-    site: RESNET20_LAYERS[site]
-    for site in ("act1", *(f"blocks.{block}.act2" for block in (0, 2, 4, 6)), "blocks.8.act1")
-} | {"blocks.8.act2": "75"}
-LEAKY: Mapping[str, Plan] = {
-    slope: Plan(
-        "leaky",
-        f"resnet20-leaky{slope}",
-        ONE,
-        LEAKY_LAYERS,
-        _families("full", "relu-group", "permutation"),
-        epochs=6,
-        smoke_sites=("blocks.8.act2",),
-    )
-    for slope in SLOPES
-}
-"""Slope -> the experiment with networks of that slope."""
+def _myrtle(name: str, pairs: Any, tasks: Mapping[str, Task], epochs: int) -> Plan:
+    """Return an experiment as the paper's scripts ran it; the epoch is chosen on held-out data."""
+    changes, sites = {"select_on": "validation"}, ("13",)
+    return Plan(name, "myrtle", pairs, MYRTLE_LAYERS, tasks, epochs, "as-run", changes, sites)
 
-TRANSFORMER = Plan(
-    "families",
-    "vit-patch4",
-    ONE,
-    {f"blocks.{block}": f"block {block + 1}" for block in range(6)},
-    _families("full", "rank 4", "relu-group", "permutation", "least-squares"),
-    epochs=6,
-    smoke_sites=("blocks.5",),
-)
 
+def _fast(
+    network: str, pairs: Any, layers: Mapping[str, str], labels: str, epochs: int, *smoke: str
+) -> Plan:
+    """Return an experiment with some families and the fast preset."""
+    name = "leaky" if "leaky" in network else "families"
+    tasks = {label: FAMILIES[label] for label in labels.split(", ")}
+    return Plan(name, network, pairs, layers, tasks, epochs, smoke_sites=smoke)
+
+
+MYRTLE = _myrtle("families", TWO_PAIRS, FAMILIES, 20)
 CROSS_VALIDATION = {"epochs": 5, "head_start": 0, "validation": 0.2, "final_pass": True}
-ALPHA = Plan(
+ALPHA = _myrtle(
     "alpha",
-    "myrtle",
-    ONE,
-    MYRTLE_LAYERS,
-    {
-        f"α = {alpha:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": alpha})
-        for alpha in ALPHAS
-    },
-    epochs=5,
-    **AS_RUN,
+    ONE_PAIR,
+    {f"α = {one:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": one}) for one in ALPHAS},
+    5,
 )
 """As the paper chooses α: five epochs without a head start, judged on a fifth of the training data.
 """
+STRENGTHS = {f"λ = {one:g}": Task("lasso", {"strength": one}) for one in (1e-3, 1e-2, 1e-1)}
+LASSO = _myrtle("lasso", TWO_PAIRS, STRENGTHS, 20)
 
-LASSO = Plan(
-    "lasso",
-    "myrtle",
-    TWO,
-    MYRTLE_LAYERS,
-    {f"λ = {strength:g}": Task("lasso", {"strength": strength}) for strength in (1e-3, 1e-2, 1e-1)},
-    epochs=20,
-    **AS_RUN,
-)
+EVERY = ", ".join(FAMILIES)
+SMOKE20, SMOKE18 = ("blocks.0.act2", "blocks.8.act1"), "blocks.7.act1"
+RESNET20 = _fast("resnet20", TWO_PAIRS, RESNET20_LAYERS, EVERY, 6, *SMOKE20)
+SOME = "full, rank 1, relu-group, permutation"
+RESNET18 = _fast("resnet18", ONE_PAIR, RESNET18_LAYERS, SOME, 3, SMOKE18)
+BLOCKS = {f"blocks.{block}": f"block {block + 1}" for block in range(6)}
+FIVE = "full, rank 4, relu-group, permutation, least-squares"
+TRANSFORMER = _fast("vit-patch4", ONE_PAIR, BLOCKS, FIVE, 6, "blocks.5")
+SLOPES = ("0.0001", "0.001", "0.01", "0.1", "0.5", "0.9", "1")
+"""Of LeakyReLU, as the zoo spells them."""
+THREE = "full, relu-group, permutation"
+LEAKY: Mapping[str, Plan] = {
+    slope: _fast(f"resnet20-leaky{slope}", ONE_PAIR, LEAKY_LAYERS, THREE, 6, "blocks.8.act2")
+    for slope in SLOPES
+}
+"""Slope -> the experiment with networks of that slope."""

@@ -7,8 +7,7 @@ again. Each draw uses a network of its own; the three matrices of a draw share i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,40 +17,15 @@ from torch import Tensor
 from sigmascope.checks import check_choice
 from sigmascope.dissection.penalty import rotation_penalty
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.errors import InputError
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.measure.progress import progress_bar
-from sigmascope.symmetry.groups import group
+from sigmascope.symmetry.groups import group as group_of
 from sigmascope.symmetry.rotations import random_rotation
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.kept import (
-    Kept,
-    best_device,
-    kept_place,
-    machine_of,
-    member,
-    read_kept,
-    row_of,
-    samples_of,
-    to_device,
-)
-
-__all__ = [
-    "ITEMS",
-    "LAYERS",
-    "MATRICES",
-    "PAPER",
-    "SETTINGS",
-    "LayerRotations",
-    "Rotated",
-    "Rotations",
-    "file_name",
-    "rotations_of",
-]
+from sigmascope_papers.symmetry import kept
 
 FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
@@ -66,7 +40,7 @@ SMOKE_LAYERS = ("5",)
 
 MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "identity": lambda channels, seed: torch.eye(channels, dtype=torch.float64),
-    "relu": lambda channels, seed: group("relu").sample(channels, seed),
+    "relu": lambda channels, seed: group_of("relu").sample(channels, seed),
     "orthogonal": random_rotation,
 }
 """Group -> function that draws an element for a number of channels and a seed; the identity is our
@@ -104,15 +78,8 @@ class Rotated:
 
 
 @dataclass(frozen=True)
-class LayerRotations(Kept):
-    """All matrices after one layer; see `RotationPenalty`.
-
-    Attributes:
-        network: the name in the zoo.
-        layer: the path of the convolution.
-        machine: what it ran on.
-        runs: all.
-    """
+class LayerRotations(kept.Kept):
+    """All matrices after one layer of a network of the zoo; see `RotationPenalty`."""
 
     kind = "rotation-penalties"
 
@@ -129,12 +96,7 @@ class LayerRotations(Kept):
 
 @dataclass(frozen=True, eq=False)
 class Rotations:
-    """Results of all layers, for some draws.
-
-    Attributes:
-        seeds: of the draws.
-        layers: one result for each layer.
-    """
+    """Results of all layers, for the draws with some seeds."""
 
     seeds: tuple[int, ...]
     layers: tuple[LayerRotations, ...]
@@ -187,60 +149,46 @@ def rotations_of(setting: Setting, layers: Sequence[str] = ()) -> Rotations:
 
 
 def _layer(setting: Setting, layer: str, seeds: Sequence[int]) -> LayerRotations:
-    place = kept_place(setting, FOLDER, file_name(layer))
-    asked = {"network": NETWORK, "layer": layer, "settings": SETTINGS}
-    kept = read_kept(LayerRotations.load, place, asked)
-    done = {(run.group, run.seed) for run in kept.runs} if kept else set()
-    left = [(name, seed) for seed in seeds for name in MATRICES if (name, seed) not in done]
-    if kept and not left:
-        return kept
-    if not setting.from_scratch:
-        told = ", ".join(f"{name} {seed}" for name, seed in left)
-        raise InputError(f"{place} has no run of {told}. Restore the file from the repository.")
-    return _trained(setting, layer, left, kept, place)
+    parts = {f"{name} {seed}": (name, seed) for seed in seeds for name in MATRICES}
 
+    def begin() -> Callable[[str, LayerRotations | None], LayerRotations]:
+        device, settings = kept.best_device(), SMOKE if setting.smoke else SETTINGS
+        samples = kept.samples_of(setting, kept.member(setting, NETWORK, seeds[0]))
 
-def _trained(
-    setting: Setting,
-    layer: str,
-    left: Sequence[tuple[str, int]],
-    kept: LayerRotations | None,
-    place: Path | None,
-) -> LayerRotations:
-    """Train with the matrices that are left and append the results to those that exist."""
-    device, settings = best_device(), SMOKE if setting.smoke else SETTINGS
-    entries = {seed: member(setting, NETWORK, seed) for seed in {seed for _, seed in left}}
-    samples = samples_of(setting, next(iter(entries.values())))
-    with progress_bar(f"Rotations after {layer}", len(left), shown=setting.progress) as advance:
-        for name, seed in left:
-            network = to_device(entries[seed].network, device)
-            channels = len(network.get_submodule(layer).get_parameter("weight"))
-            matrix = MATRICES[name](channels, seed)
-            found = rotation_penalty(
-                network, layer, matrix, samples, settings=settings, seed=seed, progress=False
-            )
-            kept = row_of(
-                LayerRotations,
-                found,
-                network=NETWORK,
-                augment=samples.augment,
-                machine=machine_of(device),
-                runs=(*(kept.runs if kept else ()), row_of(Rotated, found, group=name)),
-            )
-            if place is not None:
-                kept.save(place)
-            advance()
-    assert kept is not None  # there is at least one run
-    return kept
+        def train(part: str, old: LayerRotations | None) -> LayerRotations:
+            name, seed = parts[part]
+            network = kept.to_device(kept.member(setting, NETWORK, seed).network, device)
+            matrix = MATRICES[name](len(network.get_submodule(layer).get_parameter("weight")), seed)
+            options: dict[str, Any] = {"settings": settings, "seed": seed, "progress": False}
+            found = rotation_penalty(network, layer, matrix, samples, **options)
+            runs = (*(old.runs if old else ()), kept.row_of(Rotated, found, group=name))
+            own = {"augment": samples.augment, "machine": kept.machine_of(device), "runs": runs}
+            return kept.row_of(LayerRotations, found, network=NETWORK, **own)
+
+        return train
+
+    return kept.resume(
+        setting,
+        f"{FOLDER}/{file_name(layer)}",
+        LayerRotations.load,
+        {"network": NETWORK, "layer": layer, "settings": SETTINGS},
+        parts=list(parts),
+        done=lambda found: {f"{run.group} {run.seed}" for run in found.runs},
+        begin=begin,
+    )
 
 
 def _judge(rotations: Rotations) -> list[Check]:
-    """Rotations cost more than the group, and more the deeper; the group is free; numbers."""
     relu, orthogonal, identity = (
         rotations.penalties(group) for group in ("relu", "orthogonal", "identity")
     )
     gap, steps = orthogonal - relu, np.diff(orthogonal, axis=1)
     excess = relu.mean(axis=0) - identity.mean(axis=0)
+    free = "an element of the group of ReLU costs about nothing"
+    about_nothing = f"0 ± {FREE[0]:g} behind every convolution, on average"
+    ours = "ours: it costs no more than training again with the identity"
+    no_more = f"at most {LIKE_THE_IDENTITY[0]:g} points more, on average"
+    told = f"{_listed(excess)} more than the identity's {_means(identity)}"
     return [
         relation(
             "a rotation costs more than an element of the group of ReLU",
@@ -256,21 +204,9 @@ def _judge(rotations: Rotations) -> list[Check]:
             true=steps.size > 0 and (steps.mean(axis=0) > 0).all(),
             clear=(steps > 0).all(),
         ),
-        at_most(
-            "an element of the group of ReLU costs about nothing",
-            f"0 ± {FREE[0]:g} behind every convolution, on average",
-            _means(relu),
-            np.abs(relu.mean(axis=0)),
-            FREE,
-        ),
+        at_most(free, about_nothing, _means(relu), np.abs(relu.mean(axis=0)), FREE),
         *(_near(rotations, group) for group in PAPER),
-        at_most(
-            "ours: it costs no more than training again with the identity",
-            f"at most {LIKE_THE_IDENTITY[0]:g} points more, on average",
-            f"{_listed(excess)} more than the identity's {_means(identity)}",
-            excess,
-            LIKE_THE_IDENTITY,
-        ),
+        at_most(ours, no_more, told, excess, LIKE_THE_IDENTITY),
     ]
 
 
@@ -278,13 +214,9 @@ def _near(rotations: Rotations, group: str) -> Check:
     """Judge whether each mean over the draws is near the paper's number."""
     found, limits = rotations.penalties(group), LIMITS[group]
     paper = [PAPER[group][layer][0] for layer in rotations.names]
-    return at_most(
-        f"{SHOWN[group]}, convolutions {', '.join(rotations.names)}",
-        f"{_listed(paper)}, each ± {limits[0]:g}",
-        _means(found),
-        np.abs(found.mean(axis=0) - paper),
-        limits,
-    )
+    claim = f"{SHOWN[group]}, convolutions {', '.join(rotations.names)}"
+    expected = f"{_listed(paper)}, each ± {limits[0]:g}"
+    return at_most(claim, expected, _means(found), np.abs(found.mean(axis=0) - paper), limits)
 
 
 def _listed(values: Any) -> str:

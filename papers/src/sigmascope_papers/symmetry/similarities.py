@@ -14,30 +14,8 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import compare
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.kept import (
-    best_device,
-    images_of,
-    kept_place,
-    member,
-    read_kept,
-    zoo_name,
-)
+from sigmascope_papers.symmetry import kept
 from sigmascope_papers.symmetry.plans import MYRTLE_LAYERS, RESNET18_LAYERS, RESNET20_LAYERS
-
-__all__ = [
-    "GROUPS",
-    "IMAGES",
-    "MYRTLE",
-    "RESNET18",
-    "RESNET20",
-    "WIDE",
-    "Pairs",
-    "Subject",
-    "compared",
-    "file_name",
-    "pairs_of",
-    "similarity",
-]
 
 GROUPS = ("relu", "orthogonal")
 FOLDER = "similarities"
@@ -85,17 +63,14 @@ class Pairs:
         """(p, k, k), the similarities of all layers of p pairs."""
         return np.stack([one.similarity for one in self.found[group]])
 
-    def same_place(self, group: str) -> Matrix:
-        """(p, k), the similarities of layers at the same place."""
-        return self.matrices(group).diagonal(axis1=1, axis2=2)
-
-    def at(self, group: str, layers: Sequence[str]) -> Matrix:
-        """(p, len(layers)), the similarities of some layers at the same place."""
-        return self.same_place(group)[:, [self.layers.index(layer) for layer in layers]]
+    def same_place(self, group: str, layers: Sequence[str] = ()) -> Matrix:
+        """(p, k), the similarities of layers at the same place, of some layers or of all."""
+        places = [self.layers.index(layer) for layer in layers or self.layers]
+        return self.matrices(group).diagonal(axis1=1, axis2=2)[:, places]
 
     def mean(self, group: str, layers: Sequence[str] = ()) -> Matrix:
-        """(k,), the mean over the pairs, of some layers or of all."""
-        mean: Matrix = self.at(group, layers or self.layers).mean(axis=0)
+        """(k,), the mean of `same_place` over the pairs."""
+        mean: Matrix = self.same_place(group, layers).mean(axis=0)
         return mean
 
     def live_channels(self) -> Matrix:
@@ -117,14 +92,10 @@ class Pairs:
         """Return the mean over the pairs, with the paper's names of the layers."""
         first = self.found[group][0]
         network = first.networks[0].partition(":")[0].removeprefix("sigmascope/")
-        return replace(
-            first,
-            networks=(f"{network}, one seed", "another seed"),
-            rows=self.layers,
-            columns=self.layers,
-            similarities=tuple(map(tuple, self.matrices(group).mean(axis=0).tolist())),
-            missing=(),
-        )
+        mean = tuple(map(tuple, self.matrices(group).mean(axis=0).tolist()))
+        titles = f"{network}, one seed", "another seed"
+        sites: dict[str, Any] = {"rows": self.layers, "columns": self.layers}
+        return replace(first, networks=titles, similarities=mean, missing=(), **sites)
 
 
 def pairs_of(setting: Setting, subject: Subject, measure: str) -> Pairs:
@@ -164,16 +135,14 @@ def similarity(
         InputError: the result is not stored, or cannot be computed.
         FileFormatError: the file is damaged, of another kind or newer.
     """
-    place = kept_place(setting, FOLDER, file_name(network, pair, measure, group))
-    names = zoo_name(network, pair[0]), zoo_name(network, pair[1])
-    asked = {"networks": names, "measure": measure, "group": group}
-    if (kept := read_kept(LayerSimilarity.load, place, asked)) is not None:
-        return kept
-    found = compared(setting, network, pair, measure, group)
-    if place is not None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        found.save(place)
-    return found
+    names = kept.zoo_name(network, pair[0]), kept.zoo_name(network, pair[1])
+    return kept.read_or_make(
+        setting,
+        f"{FOLDER}/{file_name(network, pair, measure, group)}",
+        LayerSimilarity.load,
+        {"networks": names, "measure": measure, "group": group},
+        lambda: compared(setting, network, pair, measure, group),
+    )
 
 
 def file_name(network: str, pair: tuple[int, int], measure: str, group: str) -> str:
@@ -191,14 +160,12 @@ def compared(
     """Compare two zoo networks, on a GPU if there is one; see `similarity`.
 
     A smoke run takes two small batches and, for Procrustes, the layers at the same place.
-
-    Raises:
-        InputError: the weights or the images are missing.
     """
-    device = best_device()
-    entries = [member(setting, network, seed) for seed in pair]
-    images: Any = images_of(setting, entries[0], images=IMAGES, batch=BATCH)
-    options: dict[str, Any] = {}
+    device = kept.best_device()
+    entries = [kept.member(setting, network, seed) for seed in pair]
+    images: Any = kept.images_of(setting, entries[0], images=IMAGES, batch=BATCH)
+    names = kept.zoo_name(network, pair[0]), kept.zoo_name(network, pair[1])
+    options: dict[str, Any] = {"measure": measure, "group": group, "names": names}
     if setting.smoke:
         inputs = next(iter(images))[0]
         images = [inputs[:SMOKE_BATCH], inputs[SMOKE_BATCH : 2 * SMOKE_BATCH]]
@@ -206,12 +173,5 @@ def compared(
     if measure == "cka":
         free = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY
         options["memory"] = free
-    return compare(
-        *(entry.network.to(device) for entry in entries),
-        images,
-        measure=measure,
-        group=group,
-        names=(zoo_name(network, pair[0]), zoo_name(network, pair[1])),
-        progress=setting.progress,
-        **options,
-    )
+    one, other = (entry.network.to(device) for entry in entries)
+    return compare(one, other, images, progress=setting.progress, **options)

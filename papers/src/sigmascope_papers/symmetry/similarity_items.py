@@ -14,7 +14,8 @@ from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.rules import at_most
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means
+from sigmascope_papers.symmetry import similarity_rules as rules
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means
 from sigmascope_papers.symmetry.similarities import (
     GROUPS,
     MYRTLE,
@@ -25,7 +26,6 @@ from sigmascope_papers.symmetry.similarities import (
     Subject,
     pairs_of,
 )
-from sigmascope_papers.symmetry import similarity_rules as rules
 from sigmascope_papers.symmetry.similarity_rules import (
     CKA_LIMITS,
     PROCRUSTES_LIMITS,
@@ -35,23 +35,13 @@ from sigmascope_papers.symmetry.similarity_rules import (
     once,
 )
 
-__all__ = ["ITEMS", "MATRICES", "NUMBERS", "Widths"]
+
+def _numbers(layers: tuple[str, ...], *texts: str) -> Numbers:
+    return {group: by_layer(layers, text) for group, text in zip(GROUPS, texts, strict=True)}
 
 
-def _numbers(layers: tuple[str, ...], relu: str, orthogonal: str) -> Numbers:
-    """Return the numbers of a text by group and layer; a dash is an unknown one."""
-    return {
-        group: {
-            layer: float(word)
-            for layer, word in zip(layers, text.split(), strict=True)
-            if word != "-"
-        }
-        for group, text in zip(GROUPS, (relu, orthogonal), strict=True)
-    }
-
-
-def _matrices(relu: str, orthogonal: str) -> dict[str, Matrix]:
-    rows = (np.array(text.split(), dtype=np.float64).reshape(4, 4) for text in (relu, orthogonal))
+def _matrices(*texts: str) -> dict[str, Matrix]:
+    rows = (np.array(text.split(), dtype=np.float64).reshape(4, 4) for text in texts)
     return dict(zip(GROUPS, rows, strict=True))
 
 
@@ -106,37 +96,21 @@ class Widths(NamedTuple):
     growing: Pairs
 
 
-def _only(name: str, layers: tuple[str, ...]) -> Numbers:
-    """Return the paper's numbers of an item at some layers."""
-    return {
-        group: {layer: value for layer, value in row.items() if layer in layers}
-        for group, row in NUMBERS[name].items()
-    }
-
-
 def _like_growing(widths: Widths, group: str) -> Check:
-    """Judge whether all entries are near those at growing width."""
     constant, growing = (pairs.matrices(group).mean(axis=0) for pairs in widths)
     gap = np.abs(constant - growing)
-    return at_most(
-        f"{group} group: constant width gives what growing width gives",
-        f"each entry within {CKA_LIMITS[0]:g}",
-        f"off by {gap.max():.2f} at most, {np.median(gap):.2f} in median",
-        gap,
-        CKA_LIMITS,
-    )
+    claim = f"{group} group: constant width gives what growing width gives"
+    obtained = f"off by {gap.max():.2f} at most, {np.median(gap):.2f} in median"
+    return at_most(claim, f"each entry within {CKA_LIMITS[0]:g}", obtained, gap, CKA_LIMITS)
 
 
 def _same_decay(widths: Widths) -> Check:
-    """Judge how large the decay by the relu group at constant width is beside growing width."""
     constant, growing = (-np.diff(pairs.mean("relu")[[0, -1]])[0] for pairs in widths)
-    return relation(
-        "the decay by the relu group is not due to width",
-        f"at constant width at least {DECAY[0]:g} of that at growing width, which is there",
-        f"from first to last {constant:.2f} against {growing:.2f}",
-        true=growing > 0 and constant >= DECAY[1] * growing,
-        clear=constant >= DECAY[0] * growing,
-    )
+    claim = "the decay by the relu group is not due to width"
+    expected = f"at constant width at least {DECAY[0]:g} of that at growing width, which is there"
+    obtained = f"from first to last {constant:.2f} against {growing:.2f}"
+    clear, true = (bool(growing > 0 and constant >= share * growing) for share in DECAY)
+    return relation(claim, expected, obtained, true=true, clear=clear)
 
 
 @styled()

@@ -42,41 +42,33 @@ def numbers(
     """Judge whether similarities at the same place are near the paper's."""
     layers = list(paper[group])
     claim = f"{group} group, layers {words.format(', '.join(layers))}"
-    return near(claim, list(paper[group].values()), pairs.at(group, layers), limits)
+    return near(claim, list(paper[group].values()), pairs.same_place(group, layers), limits)
 
 
-def entries(
-    pairs: Pairs, group: str, *, paper: Mapping[str, Sequence[Sequence[float]]], same: bool
-) -> Check:
+def entries(pairs: Pairs, group: str, *, paper: Mapping[str, Matrix], same: bool) -> Check:
     """Judge whether the entries of the matrix, on the diagonal or off it, are near the paper's."""
-    printed = np.array(paper[group])
-    chosen = np.eye(len(printed), dtype=bool) == same
+    chosen = np.eye(len(paper[group]), dtype=bool) == same
     claim = f"{group} group, layers at {'the same place' if same else 'other places'}"
-    return near(claim, printed[chosen].tolist(), pairs.matrices(group)[:, chosen], CKA_LIMITS)
+    printed, found = paper[group][chosen].tolist(), pairs.matrices(group)[:, chosen]
+    return near(claim, printed, found, CKA_LIMITS)
 
 
-def within_range(
-    pairs: Pairs, group: str, *, paper: Mapping[str, tuple[float, float]], limits: Limits
-) -> Check:
+def within_range(pairs: Pairs, group: str, *, paper: Mapping[str, Limits], limits: Limits) -> Check:
     """Judge whether layers inside blocks lie in the paper's range, widened by the limit."""
     mean, (low, high) = pairs.mean(group)[1::2], paper[group]
-    outside = np.maximum(low - mean, mean - high)
     expected = f"{low:.2f} to {high:.2f}, ± {limits[0]:g}"
     obtained = f"{mean.min():.2f} to {mean.max():.2f}"
+    outside = np.maximum(low - mean, mean - high)
     return at_most(f"{group} group, layers inside", expected, obtained, outside, limits)
 
 
 def below_orthogonal(pairs: Pairs, but: Sequence[str] = ()) -> Check:
     """Judge whether the relu group is below the orthogonal one at every layer, but some."""
     layers = [layer for layer in pairs.layers if layer not in but]
-    exception = f" but {', '.join(but)}" if but else ""
-    return below(
-        "the relu group finds layers less alike than the orthogonal one",
-        pairs.at("relu", layers),
-        pairs.at("orthogonal", layers),
-        expected=f"at every layer{exception}, in every pair",
-        digits=None,
-    )
+    claim = "the relu group finds layers less alike than the orthogonal one"
+    expected = f"at every layer{' but ' * bool(but)}{', '.join(but)}, in every pair"
+    found = [pairs.same_place(group, layers) for group in GROUPS]
+    return below(claim, *found, expected=expected, digits=None)
 
 
 def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int]) -> Check:
@@ -88,30 +80,24 @@ def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int
 
 
 def decays_faster(pairs: Pairs) -> Check:
-    """Judge whether the relu group loses more from the first to the last layer.
-
-    It is clear if it loses twice as much, and more in every pair.
-    """
-    relu, orthogonal = (
-        found[:, 0] - found[:, -1] for found in (pairs.same_place(group) for group in GROUPS)
+    """Judge whether the relu group loses more from the first to the last layer."""
+    ends = [pairs.same_place(group)[:, [0, -1]] for group in GROUPS]
+    relu, orthogonal = (found[:, 0] - found[:, 1] for found in ends)
+    more, losses = relu > orthogonal, (relu.mean(), orthogonal.mean())
+    claim = "by the relu group similarity decays faster with depth"
+    expected = "from first to last twice as much, and more in every pair"
+    obtained = "{:.2f} against {:.2f}, more in {} of {} pairs".format(
+        *losses, more.sum(), len(more)
     )
-    more = relu > orthogonal
-    return relation(
-        "by the relu group similarity decays faster with depth",
-        "from first to last twice as much, and more in every pair",
-        f"{relu.mean():.2f} against {orthogonal.mean():.2f}, more in {more.sum()} of "
-        f"{len(relu)} pairs",
-        true=relu.mean() > max(0.0, orthogonal.mean()),
-        clear=relu.mean() >= 2 * orthogonal.mean() and more.all(),
-    )
+    clear = losses[0] >= 2 * losses[1] and more.all()
+    return relation(claim, expected, obtained, true=losses[0] > max(0.0, losses[1]), clear=clear)
 
 
 def like_their_own(
     pairs: Pairs, group: str, *, counts: Mapping[str, tuple[int, int]], source: str = ""
 ) -> Check:
-    """Judge in how many rows and columns of the mean matrix the largest entry is on the diagonal."""
-    mean = pairs.matrices(group).mean(axis=0)
-    count = 0
+    """Judge in how many rows and columns of the mean matrix the diagonal entry is largest."""
+    mean, count = pairs.matrices(group).mean(axis=0), 0
     for matrix in (mean, mean.T):
         known = np.isfinite(matrix).all(axis=1)
         count += int((matrix[known].argmax(axis=1) == np.flatnonzero(known)).sum())
@@ -121,70 +107,51 @@ def like_their_own(
 
 
 def inner_lower(pairs: Pairs, group: str) -> Check:
-    """Judge whether layers inside residual blocks are less alike than those at their ends.
-
-    It is clear if all but one are below the mean of their neighbors.
-    """
-    mean = pairs.mean(group)
-    inner, outer = mean[1::2], mean[::2]
-    lower = (inner < (outer[:-1] + outer[1:]) / 2).sum()
-    return relation(
-        f"{group} group: layers inside residual blocks are less alike than those at their ends",
-        f"at least {len(inner) - 1} of {len(inner)} are below their neighbors",
-        f"{lower}; on average {inner.mean():.2f} against {outer.mean():.2f}",
-        true=inner.mean() < outer.mean(),
-        clear=lower >= len(inner) - 1,
-    )
+    """Judge whether layers inside blocks are less alike; clear if all but one are, by neighbors."""
+    inner, outer = pairs.mean(group)[1::2], pairs.mean(group)[::2]
+    lower, most = (inner < (outer[:-1] + outer[1:]) / 2).sum(), len(inner) - 1
+    claim = f"{group} group: layers inside residual blocks are less alike than those at their ends"
+    expected = f"at least {most} of {len(inner)} are below their neighbors"
+    obtained = f"{lower}; on average {inner.mean():.2f} against {outer.mean():.2f}"
+    true = inner.mean() < outer.mean()
+    return relation(claim, expected, obtained, true=true, clear=lower >= most)
 
 
 def orders_agree(pairs: Pairs, *, layers: Sequence[str] = ()) -> Check:
     """Judge whether both groups rank the layers alike."""
-    means = [pairs.mean(group, layers) for group in GROUPS]
-    return ordered_alike("both groups order the layers alike", *means, ALIKE)
+    relu, orthogonal = (pairs.mean(group, layers) for group in GROUPS)
+    return ordered_alike("both groups order the layers alike", relu, orthogonal, ALIKE)
 
 
 def falls(pairs: Pairs, group: str, *, first: int, words: str) -> Check:
     """Judge whether similarity falls over the first layers; clear if at each step in every pair."""
     found = pairs.same_place(group)[:, :first]
-    mean = found.mean(axis=0)
-    return relation(
-        f"{group} group: similarity falls over {words}",
-        "at each step, in every pair",
-        f"from {' over '.join(f'{value:.2f}' for value in mean[:-1])} to {mean[-1]:.2f}",
-        true=mean[0] > mean[-1],
-        clear=(np.diff(found, axis=1) < 0).all(),
-    )
+    *before, last = found.mean(axis=0).tolist()
+    claim, expected = f"{group} group: similarity falls over {words}", "at each step, in every pair"
+    obtained = f"from {' over '.join(f'{value:.2f}' for value in before)} to {last:.2f}"
+    clear = (np.diff(found, axis=1) < 0).all()
+    return relation(claim, expected, obtained, true=before[0] > last, clear=clear)
 
 
 def rises_last(pairs: Pairs, group: str) -> Check:
     """Judge whether the last layer is more alike than the one before; clear if in every pair."""
-    found = pairs.same_place(group)
-    rise = found[:, -1] - found[:, -2]
-    return relation(
-        f"{group} group: it rises again at the last layer",
-        "in every pair",
-        f"{rise.mean():+.3f}",
-        true=rise.mean() > 0,
-        clear=(rise > 0).all(),
-    )
+    rise = np.diff(pairs.same_place(group)[:, -2:], axis=1)
+    claim, obtained = f"{group} group: it rises again at the last layer", f"{rise.mean():+.3f}"
+    clear = (rise > 0).all()
+    return relation(claim, "in every pair", obtained, true=rise.mean() > 0, clear=clear)
 
 
 def falls_and_rises(pairs: Pairs, group: str, *, paper: Numbers) -> Check:
-    """Judge whether similarity falls over three stages and rises in the fourth.
-
-    It is clear if by half of what it does in the paper.
-    """
+    """Judge whether similarity falls over three stages and rises in the fourth, as in the paper."""
     ends = ("3", "55", "73")
     first, low, last = pairs.mean(group, ends).tolist()
     start, lowest, end = (paper[group][layer] for layer in ends)
     fall, rise, wanted = first - low, last - low, (start - lowest, end - lowest)
-    return relation(
-        f"{group} group: similarity falls over three stages and rises in the fourth",
-        f"by {wanted[0]:.2f} and {wanted[1]:.2f}, or half of that",
-        f"{fall:.2f} and {rise:.2f}, from {first:.2f} over {low:.2f} to {last:.2f}",
-        true=fall > 0 and rise > 0,
-        clear=fall >= wanted[0] / 2 and rise >= wanted[1] / 2,
-    )
+    claim = f"{group} group: similarity falls over three stages and rises in the fourth"
+    expected = f"by {wanted[0]:.2f} and {wanted[1]:.2f}, or half of that"
+    obtained = f"{fall:.2f} and {rise:.2f}, from {first:.2f} over {low:.2f} to {last:.2f}"
+    clear = fall >= wanted[0] / 2 and rise >= wanted[1] / 2
+    return relation(claim, expected, obtained, true=fall > 0 and rise > 0, clear=clear)
 
 
 def differ_little(pairs: Pairs, *, spread: float) -> Check:
@@ -200,58 +167,53 @@ def differ_little(pairs: Pairs, *, spread: float) -> Check:
 def stand_out(pairs: Pairs, *, paper: Numbers, layers: Sequence[str]) -> Check:
     """Judge whether layer 70* is more alike by the relu group; clear if 60* is too, each by 0.1."""
     more = pairs.mean("relu", layers) - pairs.mean("orthogonal", layers)
-    differences = " and ".join(_differences(paper, layers))
-    return relation(
-        "layers 60* and 70* are more alike by the relu group",
-        f"{differences}; at least {EXCESS:+.2f}",
-        " and ".join(f"{value:+.2f}" for value in more),
-        true=more[1] > 0,
-        clear=(more >= EXCESS).all(),
-    )
+    claim = "layers 60* and 70* are more alike by the relu group"
+    expected = f"{' and '.join(_signed(_differences(paper, layers)))}; at least {EXCESS:+.2f}"
+    clear = (more >= EXCESS).all()
+    return relation(claim, expected, " and ".join(_signed(more)), true=more[1] > 0, clear=clear)
 
 
-def _differences(paper: Numbers, layers: Sequence[str]) -> list[str]:
-    relu, orthogonal = paper["relu"], paper["orthogonal"]
-    return [f"{relu[layer] - orthogonal[layer]:+.2f}" for layer in layers]
+def _differences(paper: Numbers, layers: Sequence[str]) -> list[float]:
+    return [paper["relu"][layer] - paper["orthogonal"][layer] for layer in layers]
+
+
+def _signed(values: Sequence[float] | Matrix) -> list[str]:
+    return [f"{value:+.2f}" for value in values]
 
 
 def above_between(pairs: Pairs, *, paper: Numbers) -> Check:
-    """Judge whether the relu group is above the orthogonal one at layers 6 and 10 only.
-
-    If three of the four signs are as in the paper on average, the claim weakly holds.
-    """
+    """Judge whether the relu group is above at layers 6 and 10 only; weakly with three signs."""
     more = pairs.same_place("relu") - pairs.same_place("orthogonal")
-    signs = np.sign([paper["relu"][one] - paper["orthogonal"][one] for one in pairs.layers])
+    printed = _differences(paper, pairs.layers)
+    right = more * np.sign(printed) > 0, more.mean(axis=0) * np.sign(printed) > 0
     live = ", ".join(f"{value:.2f}" for value in pairs.by_live_channels().mean(axis=0))
-    return relation(
+    claim = (
         "the relu group finds layers 6 and 10 more alike, 3 and 14 less alike than the "
-        "orthogonal one",
-        f"{', '.join(_differences(paper, pairs.layers))}; these signs in every pair",
-        f"{', '.join(f'{value:+.2f}' for value in more.mean(axis=0))}; by live channels only "
-        f"the relu group has {live}, of which there are {pairs.live_channels().min():.0f} or "
-        "more in each layer",
-        true=(more.mean(axis=0) * signs > 0).sum() >= len(signs) - 1,
-        clear=(more * signs > 0).all(),
+        "orthogonal one"
     )
+    expected = f"{', '.join(_signed(printed))}; these signs in every pair"
+    obtained = (
+        f"{', '.join(_signed(more.mean(axis=0)))}; by live channels only the relu group has {live},"
+        f" of which there are {pairs.live_channels().min():.0f} or more in each layer"
+    )
+    true = right[1].sum() >= len(printed) - 1
+    return relation(claim, expected, obtained, true=true, clear=right[0].all())
 
 
 def unlike_itself(pairs: Pairs, group: str, *, paper: Numbers, layer: str) -> Check:
-    """Judge whether a layer is less alike than its neighbors.
-
-    It is clear if by half of what it is below the last layer in the paper.
-    """
-    at = pairs.layers.index(layer)
+    """Judge whether a layer is less alike than its neighbors; clear if by half of the paper's."""
+    at, found = pairs.layers.index(layer), pairs.found[group]
     before, odd, after = pairs.mean(group)[at - 1 : at + 2].tolist()
     wanted = paper[group]["73"] - paper[group][layer]
-    live = [one.live[side][at] for one in pairs.found[group] for side in (0, 1)]
-    return relation(
-        f"{group} group: layer {layer}, inside the last block, is unlike itself",
-        f"{paper[group][layer]:.2f}, below both neighbors by {wanted:.2f} or half of that",
+    live = [one.live[side][at] for one in found for side in (0, 1)]
+    claim = f"{group} group: layer {layer}, inside the last block, is unlike itself"
+    expected = f"{paper[group][layer]:.2f}, below both neighbors by {wanted:.2f} or half of that"
+    obtained = (
         f"{odd:.2f} between {before:.2f} and {after:.2f}; {min(live)} to {max(live)} of its "
-        f"{pairs.found[group][0].channels[0][at]} channels vary",
-        true=before > odd and after > odd,
-        clear=min(before - odd, after - odd) >= wanted / 2,
+        f"{found[0].channels[0][at]} channels vary"
     )
+    true, clear = before > odd and after > odd, min(before - odd, after - odd) >= wanted / 2
+    return relation(claim, expected, obtained, true=true, clear=clear)
 
 
 def of_dead_channels(pairs: Pairs, *, layer: str) -> Check:
@@ -263,8 +225,7 @@ def of_dead_channels(pairs: Pairs, *, layer: str) -> Check:
     """
     at = pairs.layers.index(layer)
     relu, orthogonal = (float(pairs.mean(group)[at]) for group in GROUPS)
-    live = float(pairs.by_live_channels()[:, at].mean())
-    counts: Matrix = pairs.live_channels()[:, :, at]
+    live, counts = float(pairs.by_live_channels()[:, at].mean()), pairs.live_channels()[:, :, at]
     claim = (
         f"ours: layer {layer} is more alike by the relu group because of channels without output"
     )

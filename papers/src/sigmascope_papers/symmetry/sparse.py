@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,15 +14,13 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.rules import at_least, at_most
 from sigmascope_papers.setting import Setting
+from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LASSO, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
 from sigmascope_papers.symmetry.stitching_items import LAYERS, PAPER as FAMILIES
 
-__all__ = ["ITEMS", "PAPER", "STRENGTHS", "Sparse", "cost_on_line"]
-
 STRENGTHS = tuple(LASSO.tasks)
 """The labels of the stitches, by growing λ."""
-GROUP = "relu-group"
 _NUMBERS = {
     "3": ((0.22, 1.4), (0.72, 1.5), (0.77, 4.0)),
     "6": ((0.36, 1.3), (0.72, 2.1), (0.81, 5.9)),
@@ -52,8 +50,7 @@ LOOKS = {
 DEAD = 0.25  # the share of channels whose scale may be 0, which makes a group element sparser
 
 
-@dataclass(frozen=True, eq=False)
-class Sparse:
+class Sparse(NamedTuple):
     """Stitches of the same pairs: with an l1 term, and those of Figure 1."""
 
     lasso: Stitches
@@ -101,17 +98,14 @@ def _judge(found: Sparse) -> list[Check]:
 def _near(found: Sparse, claim: str, which: Sequence[tuple[str, str]], column: int) -> Check:
     """Judge whether all means over the pairs are near the paper's numbers."""
     limits, digits = (SPARSITIES, PENALTIES)[column], 2 - column
-    printed = [PAPER[label][layer][column] for label, layer in which]
-    gaps = np.abs(np.array([found.mean(*one)[column] for one in which]) - printed)
+    paper = np.array([PAPER[label][layer][column] for label, layer in which])
+    gaps = np.abs(np.array([found.mean(*one)[column] for one in which]) - paper)
     worst = int(np.nan_to_num(gaps, nan=np.inf).argmax())
-    return at_most(
-        claim,
-        f"{len(which)} numbers from {min(printed):g} to {max(printed):g}, each ± {limits[0]:g}",
-        f"off by {gaps[worst]:.{digits}f} at most ({which[worst][0]}, layer {which[worst][1]}), "
-        f"{np.median(gaps):.{digits}f} in median",
-        gaps,
-        limits,
-    )
+    span = f"{len(which)} numbers from {paper.min():g} to {paper.max():g}"
+    place = "{}, layer {}".format(*which[worst])
+    largest, median = (f"{one:.{digits}f}" for one in (gaps[worst], np.median(gaps)))
+    obtained = f"off by {largest} at most ({place}), {median} in median"
+    return at_most(claim, f"{span}, each ± {limits[0]:g}", obtained, gaps, limits)
 
 
 def _grows(found: Sparse, claim: str, column: int) -> Check:
@@ -120,14 +114,10 @@ def _grows(found: Sparse, claim: str, column: int) -> Check:
         [[found.points(label, layer)[:, column] for layer in LAYERS] for label in STRENGTHS]
     )
     steps, mean = _growing(values, column), _growing(values.mean(axis=2), column)
-    return relation(
-        claim,
-        "at every step and layer, in every pair",
-        f"on average at {mean.sum()} of {mean.size} steps; in {steps.sum()} of {steps.size} "
-        "comparisons",
-        true=mean.all(),
-        clear=steps.all(),
-    )
+    average = f"on average at {mean.sum()} of {mean.size} steps"
+    obtained = f"{average}; in {steps.sum()} of {steps.size} comparisons"
+    expected = "at every step and layer, in every pair"
+    return relation(claim, expected, obtained, true=mean.all(), clear=steps.all())
 
 
 def _growing(values: Matrix, column: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -154,13 +144,8 @@ def _low_for_its_sparsity(found: Sparse) -> Check:
     if turned:
         reason = "the strongest l1 term is not the sparsest: there is no line"
         return untried(claim, expected, f"at {', '.join(turned)} {reason}")
-    return relation(
-        claim,
-        f"{expected}, at every layer",
-        ", ".join(told),
-        true=2 * lower > len(LAYERS),
-        clear=lower == len(LAYERS),
-    )
+    true, clear = 2 * lower > len(LAYERS), lower == len(LAYERS)
+    return relation(claim, f"{expected}, at every layer", ", ".join(told), true=true, clear=clear)
 
 
 def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
@@ -187,14 +172,12 @@ def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
 def _overlaps(found: Sparse) -> Check:
     """Judge whether the means of the group and of the middle λ nearly overlap at the last layer."""
     group, middle = (found.mean(label, LAST) for label in (GROUP, STRENGTHS[1]))
-    gap = np.abs(group - middle)
-    return relation(
-        f"at layer {LAST} the group of ReLU and {STRENGTHS[1]} nearly overlap",
-        f"within {OVERLAP[0][0]:g} and {OVERLAP[0][1]:g} points",
-        f"sparsity {group[0]:.3f} and {middle[0]:.3f}, penalty {group[1]:.1f} and {middle[1]:.1f}",
-        true=(gap <= OVERLAP[1]).all(),
-        clear=(gap <= OVERLAP[0]).all(),
-    )
+    claim = f"at layer {LAST} the group of ReLU and {STRENGTHS[1]} nearly overlap"
+    expected = "within {:g} and {:g} points".format(*OVERLAP[0])
+    sparsities = f"sparsity {group[0]:.3f} and {middle[0]:.3f}"
+    obtained = f"{sparsities}, penalty {group[1]:.1f} and {middle[1]:.1f}"
+    clear, true = ((np.abs(group - middle) <= limits).all() for limits in OVERLAP)
+    return relation(claim, expected, obtained, true=true, clear=clear)
 
 
 def _sparsity_of_the_group(found: Sparse) -> Check:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
-from sigmascope.stitching.run import stitch_many
-from sigmascope.stitching.settings import Settings
+from sigmascope.stitching import Settings, Stitcher
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.kept import (
-    Kept,
-    best_device,
-    kept_place,
-    machine_of,
-    member,
-    read_kept,
-    row_of,
-    samples_of,
-    to_device,
-)
+from sigmascope_papers.symmetry import kept
 from sigmascope_papers.symmetry.plans import Plan
-
-__all__ = ["FOLDER", "PairStitches", "Stitched", "Stitches", "stitches_of"]
 
 FOLDER = "stitches"
 
@@ -49,19 +34,15 @@ class Stitched:
 
 
 @dataclass(frozen=True)
-class PairStitches(Kept):
-    """All stitches of one pair.
+class PairStitches(kept.Kept):
+    """All stitches of one pair, and what they share; see `StitchResult`.
 
     Attributes:
         experiment: the name of the plan.
         networks: front and back.
         accuracies: theirs on the test data, in percent.
         settings: label -> how it was trained.
-        samples: how many were used for training, for choosing the epoch, and for testing.
-        augment: how training data were augmented.
         machines: what it ran on.
-        versions: of the packages that matter.
-        stitches: all.
     """
 
     kind = "stitches"
@@ -84,12 +65,7 @@ class PairStitches(Kept):
 
 @dataclass(frozen=True, eq=False)
 class Stitches:
-    """Results of all pairs of a plan.
-
-    Attributes:
-        plan: the experiment, as it was asked for.
-        pairs: one result for each pair.
-    """
+    """Results of all pairs of a plan, as it was asked for."""
 
     plan: Plan
     pairs: tuple[PairStitches, ...]
@@ -137,70 +113,48 @@ def stitches_of(setting: Setting, plan: Plan) -> Stitches:
 
 
 def _pair(setting: Setting, plan: Plan, pair: tuple[int, int]) -> PairStitches:
-    place = kept_place(setting, FOLDER, plan.file_name(pair))
-    asked = {
-        "experiment": plan.name,
-        "networks": plan.names(pair),
-        "settings": plan.settings(smoke=setting.smoke),
-    }
-    kept = read_kept(PairStitches.load, place, asked)
-    done = {one.site for one in kept.stitches} if kept else set()
-    left = [site for site in plan.layers if site not in done]
-    if kept and not left:
-        return kept
-    if not setting.from_scratch:
-        raise InputError(
-            f"{place} has no stitch at {', '.join(left)}. Restore the file from the repository."
+    names, settings = plan.names(pair), plan.settings(smoke=setting.smoke)
+    return kept.resume(
+        setting,
+        f"{FOLDER}/{plan.file_name(pair)}",
+        PairStitches.load,
+        {"experiment": plan.name, "networks": names, "settings": settings},
+        parts=list(plan.layers),
+        done=lambda found: {one.site for one in found.stitches},
+        begin=lambda: _training(setting, plan, pair),
+    )
+
+
+def _training(
+    setting: Setting, plan: Plan, pair: tuple[int, int]
+) -> Callable[[str, PairStitches | None], PairStitches]:
+    """Return a function that trains the stitches at a site and appends them to a result."""
+    device, tasks = kept.best_device(), plan.trained(smoke=setting.smoke)
+    entries = [kept.member(setting, plan.network, seed) for seed in pair]
+    samples = kept.samples_of(setting, entries[0])
+    front, back = (kept.to_device(entry.network, device) for entry in entries)
+    options: dict[str, Any] = {"preset": plan.preset, "progress": False}
+
+    def train(site: str, old: PairStitches | None) -> PairStitches:
+        stitcher = Stitcher(front, back, samples, site=site, **options)
+        results = stitcher.fit_many(list(tasks.values()))
+        found = dict(zip(tasks, results, strict=True))
+        machines = (*(old.machines if old else ()), kept.machine_of(device))
+        rows = [
+            kept.row_of(Stitched, one, label=label, history=tuple(e.accuracy for e in one.history))
+            for label, one in found.items()
+        ]
+        first = next(iter(found.values()))
+        return kept.row_of(
+            PairStitches,
+            first,
+            experiment=plan.name,
+            networks=plan.names(pair),
+            accuracies=(first.front_accuracy, first.back_accuracy),
+            settings={label: one.settings for label, one in found.items()},
+            machines=tuple(dict.fromkeys(machines)),
+            versions=current_versions(),
+            stitches=(*(old.stitches if old else ()), *rows),
         )
-    if not left:
-        raise InputError(f"{plan.name} has no sites.")
-    return _trained(setting, plan, pair, left, kept, place)
 
-
-def _trained(
-    setting: Setting,
-    plan: Plan,
-    pair: tuple[int, int],
-    sites: list[str],
-    kept: PairStitches | None,
-    place: Path | None,
-) -> PairStitches:
-    """Train the stitches at some sites and append them to those that exist."""
-    entries, device = [member(setting, plan.network, seed) for seed in pair], best_device()
-    samples, tasks = samples_of(setting, entries[0]), plan.trained(smoke=setting.smoke)
-    front, back = (to_device(entry.network, device) for entry in entries)
-    title = f"{plan.name}: {' → '.join(plan.names(pair))}"
-    with progress_bar(title, len(sites), shown=setting.progress) as advance:
-        for site in sites:
-            found = stitch_many(
-                front,
-                back,
-                list(tasks.values()),
-                at=site,
-                data=samples,
-                preset=plan.preset,
-                progress=False,
-            )
-            rows = [
-                row_of(
-                    Stitched, one, label=label, history=tuple(each.accuracy for each in one.history)
-                )
-                for label, one in zip(tasks, found, strict=True)
-            ]
-            machines = (*(kept.machines if kept else ()), machine_of(device))
-            kept = PairStitches(
-                experiment=plan.name,
-                networks=plan.names(pair),
-                accuracies=(found[0].front_accuracy, found[0].back_accuracy),
-                settings={label: one.settings for label, one in zip(tasks, found, strict=True)},
-                samples=found[0].samples,
-                augment=found[0].augment,
-                machines=tuple(dict.fromkeys(machines)),
-                versions=current_versions(),
-                stitches=(*(kept.stitches if kept else ()), *rows),
-            )
-            if place is not None:
-                kept.save(place)
-            advance()
-    assert kept is not None  # there is at least one site
-    return kept
+    return train

@@ -9,81 +9,52 @@ import numpy as np
 
 from sigmascope_papers.item import Check, Item, relation
 from sigmascope_papers.rules import at_most, below
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer
 from sigmascope_papers.symmetry.penalties import (
+    GROUP,
     Numbers,
     cheaper_at,
     draw_penalties,
-    inside_the_group,
+    group_checks,
     near_paper,
     same_order,
-    trained_beats_computed,
 )
 from sigmascope_papers.symmetry.plans import MYRTLE, RESNET18, RESNET20, TRANSFORMER, Plan
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
 
-__all__ = [
-    "DEFECTIVE",
-    "INSIDE18",
-    "INSIDE20",
-    "ITEMS",
-    "LAYERS",
-    "LAYERS18",
-    "LAYERS20",
-    "OTHERS",
-    "PAPER",
-    "Both",
-]
-
-LAYERS, LAYERS18, LAYERS20 = (tuple(plan.layers.values()) for plan in (MYRTLE, RESNET18, RESNET20))
+LAYERS, LAYERS18, LAYERS20 = (tuple(one.layers.values()) for one in (MYRTLE, RESNET18, RESNET20))
 # Activations alternate between the ends of blocks, or before all, and the inside of a block.
 OUTSIDE18, INSIDE18 = LAYERS18[::2], LAYERS18[1::2]
 OUTSIDE20, INSIDE20 = LAYERS20[::2], LAYERS20[1::2]
-GROUP = "relu-group"
 OTHERS = ("full", "rank 4", "rank 2", "rank 1")
-
-
-def _numbers(layers: Sequence[str], **rows: str) -> dict[str, dict[str, float]]:
-    """Return the numbers of texts by label and layer; a dash is an unknown one."""
-    return {
-        label.replace("_", "-" if label == "relu_group" else " "): {
-            layer: float(word)
-            for layer, word in zip(layers, text.split(), strict=True)
-            if word != "-"
-        }
-        for label, text in rows.items()
-    }
-
-
-PAPER: Mapping[str, Numbers] = {
-    "sym-fig1": _numbers(
-        LAYERS,
-        full="1.3 1.7 2.5 2.5",
-        rank_4="8.8 13.8 26.7 16.3",
-        rank_2="21 28 41 32",
-        rank_1="42 54 57 62",
-        relu_group="8.3 7.5 16.7 5.8",
-    ),
-    "sym-fig6": _numbers(
-        LAYERS20,
-        full="2.7 7.1 3.6 14 4.8 17 3.2 5.7 2.7 18 3.4 21 3.4 5.3 5.0 5.3 1.5 0.4 0.0",
-        relu_group="13 25 17 39 24 49 34 38 31 62 35 64 38 43 38 43 24 15 5.3",
-    ),
-    # Full stitches cost less than 0.7 at the ends 55 and 63, which cannot be read off exactly.
-    "sym-fig7": _numbers(
-        LAYERS18,
-        full="0.7 1.3 1.3 3.1 0.4 3.4 2.5 3.4 1.0 2.2 2.8 1.3 - 0.4 - 81 0.0",
-        relu_group="5.2 8.8 5.8 21 11 24 29 36 12 25 46 19 3.1 10 0.4 81 0.0",
-    ),
+BELOW = {"rank 1": LAYERS, "rank 2": LAYERS, "rank 4": LAYERS[1:]}
+"""Family -> where the group of ReLU costs less in Figure 1."""
+_FIG1 = {
+    "full": "1.3 1.7 2.5 2.5",
+    "rank 4": "8.8 13.8 26.7 16.3",
+    "rank 2": "21 28 41 32",
+    "rank 1": "42 54 57 62",
+    GROUP: "8.3 7.5 16.7 5.8",
 }
-"""Item -> label -> layer -> the paper's penalty: the mean of 32 pairs in Figure 1, of 16 in others."""
+_FIG6 = {
+    "full": "2.7 7.1 3.6 14 4.8 17 3.2 5.7 2.7 18 3.4 21 3.4 5.3 5.0 5.3 1.5 0.4 0.0",
+    GROUP: "13 25 17 39 24 49 34 38 31 62 35 64 38 43 38 43 24 15 5.3",
+}
+_FIG7 = {  # full stitches cost less than 0.7 at 55 and 63, which cannot be read off exactly
+    "full": "0.7 1.3 1.3 3.1 0.4 3.4 2.5 3.4 1.0 2.2 2.8 1.3 - 0.4 - 81 0.0",
+    GROUP: "5.2 8.8 5.8 21 11 24 29 36 12 25 46 19 3.1 10 0.4 81 0.0",
+}
+PAPER: Mapping[str, Numbers] = {
+    "sym-fig1": {label: by_layer(LAYERS, text) for label, text in _FIG1.items()},
+    "sym-fig6": {label: by_layer(LAYERS20, text) for label, text in _FIG6.items()},
+    "sym-fig7": {label: by_layer(LAYERS18, text) for label, text in _FIG7.items()},
+}
+"""Item -> label -> layer -> the paper's penalty: the mean of 32 pairs in Figure 1, else 16."""
 DEFECTIVE = ("27", "45", "63", "70*")
 """Layers of Figure 7 that the published code, or the authors' networks, do not show correctly."""
-FULL_MOST = (3.0, 5.0)
+FULL_MOST, LITTLE, MUCH = (3.0, 5.0), (3.0, 6.0), 10.0
 CHANCE = (12.0, 20.0)
 """Accuracies on ten classes that count as guessing."""
-STANDS_OUT = 2.0
-LITTLE, MUCH = (3.0, 6.0), 10.0
 
 
 class Both(NamedTuple):
@@ -93,31 +64,32 @@ class Both(NamedTuple):
     resnet20: Stitches
 
 
-def _judge_myrtle(stitches: Stitches) -> list[Check]:
-    """Figure 1: the relu group is below ranks 1 and 2, and 4 from layer 6 on; full costs little."""
-    ranks = {"rank 1": LAYERS, "rank 2": LAYERS, "rank 4": LAYERS[1:]}
-    checks = [
+def below_ranks(stitches: Stitches, label: str, words: str) -> list[Check]:
+    """Judge whether stitches cost less than low rank where the group of ReLU does in Figure 1."""
+    return [
         below(
-            f"relu-group costs less than {other} at layers {', '.join(layers)}",
-            *(stitches.penalties(label, layers) for label in (GROUP, other)),
+            words.format(other, ", ".join(layers)),
+            *(stitches.penalties(one, layers) for one in (label, other)),
         )
-        for other, layers in ranks.items()
+        for other, layers in BELOW.items()
     ]
+
+
+def _judge_myrtle(stitches: Stitches) -> list[Check]:
+    checks = below_ranks(stitches, GROUP, "relu-group costs less than {} at layers {}")
     most = float(stitches.penalties("full", LAYERS).mean(axis=0).max())
     expected = f"at most {FULL_MOST[0]:g} at any layer"
     checks.append(at_most("full stitches cost little", expected, f"{most:.1f}", most, FULL_MOST))
     for label, numbers in PAPER["sym-fig1"].items():
         claim = f"{label}, layers {', '.join(numbers)}"
         checks.append(near_paper(stitches, label, numbers, claim=claim, full=label == "full"))
-    return [*checks, trained_beats_computed(stitches, LAYERS), inside_the_group(stitches)]
+    return [*checks, *group_checks(stitches, LAYERS)]
 
 
 def _judge_resnet20(stitches: Stitches) -> list[Check]:
-    """Figure 6: orders of families outside and inside blocks; numbers and their order."""
     ends, inner = len(OUTSIDE20), len(INSIDE20)
-    relu, rank_1, rank_2 = (
-        stitches.penalties(label, OUTSIDE20) for label in (GROUP, "rank 1", "rank 2")
-    )
+    labels = (GROUP, "rank 1", "rank 2")
+    relu, rank_1, rank_2 = (stitches.penalties(label, OUTSIDE20) for label in labels)
     worst = np.max([stitches.penalties(label, INSIDE20) for label in OTHERS], axis=0)
     first = "relu-group costs less than rank 1 at the ends of blocks"
     some = "relu-group costs less than rank 2 at some ends of blocks"
@@ -135,23 +107,22 @@ def _judge_resnet20(stitches: Stitches) -> list[Check]:
         checks.append(cheaper_at(claim, dearest, inside, (inner - 1, inner - 3)))
     for label, numbers in PAPER["sym-fig6"].items():
         for where, layers in (("at the ends of blocks", OUTSIDE20), ("inside blocks", INSIDE20)):
-            some_numbers = {layer: numbers[layer] for layer in layers}
+            printed = {layer: numbers[layer] for layer in layers}
             full = label == "full" and layers is OUTSIDE20
             claim = f"{label} {where}"
-            checks.append(near_paper(stitches, label, some_numbers, claim=claim, full=full))
+            checks.append(near_paper(stitches, label, printed, claim=claim, full=full))
         claim = f"{label}: layers in the paper's order of cost"
         checks.append(same_order(stitches, label, numbers, claim=claim))
-    return [*checks, trained_beats_computed(stitches, OUTSIDE20), inside_the_group(stitches)]
+    return [*checks, *group_checks(stitches, OUTSIDE20)]
 
 
 def _judge_resnet18(both: Both) -> list[Check]:
-    """Figure 7: below ResNet-20; dearer inside; what stands out in the paper; numbers elsewhere."""
     stitches, paper, inner = both.resnet18, PAPER["sym-fig7"], len(INSIDE18)
     checks = [_below_resnet20(both, label) for label in paper]
     for label in paper:
-        ends = stitches.penalties(label, OUTSIDE18)
+        ends, inside = (stitches.penalties(label, layers) for layers in (OUTSIDE18, INSIDE18))
         claim = f"{label}: in general layers inside blocks cost more than their neighbors"
-        beside, inside = (ends[:, :-1] + ends[:, 1:]) / 2, stitches.penalties(label, INSIDE18)
+        beside = (ends[:, :-1] + ends[:, 1:]) / 2
         checks.append(cheaper_at(claim, beside, inside, (inner - 2, inner - 3)))
     checks += [_guesses(stitches), _stands_out(stitches)]
     for label, numbers in paper.items():
@@ -161,43 +132,36 @@ def _judge_resnet18(both: Both) -> list[Check]:
     # The numbers of full stitches differ by less than they are known.
     claim = f"{GROUP}: these layers in the paper's order of cost"
     checks.append(same_order(stitches, GROUP, sound, claim=claim))
-    return [*checks, trained_beats_computed(stitches, OUTSIDE18), inside_the_group(stitches)]
+    return [*checks, *group_checks(stitches, OUTSIDE18)]
 
 
 def _below_resnet20(both: Both, label: str) -> Check:
-    """Judge whether the median penalty is lower, outside and inside blocks; weakly if overall."""
+    def medians(*layers: Sequence[str]) -> list[float]:
+        found = zip(both, layers, strict=True)
+        return [float(np.median(one.penalties(label, k).mean(axis=0))) for one, k in found]
 
-    def medians(layers18: Sequence[str], layers20: Sequence[str]) -> tuple[float, float]:
-        found = zip(both, (layers18, layers20), strict=True)
-        first, second = (np.median(one.penalties(label, k).mean(axis=0)) for one, k in found)
-        return float(first), float(second)
-
-    outside, inside = medians(OUTSIDE18, OUTSIDE20), medians(INSIDE18, INSIDE20)
-    overall = medians(LAYERS18, LAYERS20)
-    return relation(
-        f"{label}: penalties are generally lower than those of ResNet-20",
-        "in median, at the ends of blocks and inside",
-        f"{outside[0]:.1f} against {outside[1]:.1f} at the ends, {inside[0]:.1f} against "
-        f"{inside[1]:.1f} inside",
-        true=overall[0] < overall[1],
-        clear=outside[0] < outside[1] and inside[0] < inside[1],
-    )
+    places = (OUTSIDE18, OUTSIDE20), (INSIDE18, INSIDE20), (LAYERS18, LAYERS20)
+    outside, inside, overall = (medians(*layers) for layers in places)
+    claim = f"{label}: penalties are generally lower than those of ResNet-20"
+    expected = "in median, at the ends of blocks and inside"
+    told = "{:.1f} against {:.1f} at the ends, {:.1f} against {:.1f} inside"
+    obtained = told.format(*outside, *inside)
+    clear = outside[0] < outside[1] and inside[0] < inside[1]
+    return relation(claim, expected, obtained, true=overall[0] < overall[1], clear=clear)
 
 
 def _guesses(stitches: Stitches) -> Check:
-    """Judge whether networks stitched at layer 70 by both families guess one of ten classes."""
     left = {
         label: float((stitches.accuracies - stitches.penalties(label, ["70*"])[:, 0]).mean())
         for label in PAPER["sym-fig7"]
     }
-    return at_most(
-        "at layer 70* stitched networks guess",
+    claim = "at layer 70* stitched networks guess"
+    expected = (
         "the paper's figure: chance, a penalty of 81, unexplained there; a correct cut alone "
-        "does not bring it about",
-        "accuracy " + ", ".join(f"{value:.1f} % ({label})" for label, value in left.items()),
-        list(left.values()),
-        CHANCE,
+        "does not bring it about"
     )
+    told = ", ".join(f"{value:.1f} % ({label})" for label, value in left.items())
+    return at_most(claim, expected, f"accuracy {told}", list(left.values()), CHANCE)
 
 
 def _stands_out(stitches: Stitches) -> Check:
@@ -208,29 +172,25 @@ def _stands_out(stitches: Stitches) -> Check:
         f"{mean[at]:.1f} at {OUTSIDE18[at]} between {mean[at - 1]:.1f} and {mean[at + 1]:.1f}"
         for at in places
     ]
-    excess = [(mean[at], beside) for at in places for beside in (mean[at - 1], mean[at + 1])]
-    return relation(
-        "relu-group: ends 27 and 45 stand out",
+    expected = (
         "the paper's figure: 29 between 11 and 12, 46 between 12 and 3.1; its code exchanges "
-        "shortcuts there, a correct cut does not",
-        "; ".join(told),
-        true=all(one > beside for one, beside in excess),
-        clear=all(one > STANDS_OUT * beside for one, beside in excess),
+        "shortcuts there, a correct cut does not"
     )
+    true, clear = (
+        all(mean[at] > factor * mean[at + step] for at in places for step in (-1, 1))
+        for factor in (1, 2)
+    )
+    claim = "relu-group: ends 27 and 45 stand out"
+    return relation(claim, expected, "; ".join(told), true=true, clear=clear)
 
 
 def _judge_transformer(stitches: Stitches) -> list[Check]:
-    """Figure 12: any matrix costs little; the group of ReLU costs more, and much."""
     full, group = (stitches.penalties(label).mean(axis=0) for label in ("full", GROUP))
+    costs, group_costs = (", ".join(f"{value:.1f}" for value in one) for one in (full, group))
     more = group - full
+    little = "any matrix costs little after every block"
     return [
-        at_most(
-            "any matrix costs little after every block",
-            f"at most {LITTLE[0]:g} points",
-            ", ".join(f"{value:.1f}" for value in full),
-            full,
-            LITTLE,
-        ),
+        at_most(little, f"at most {LITTLE[0]:g} points", costs, full, LITTLE),
         relation(
             "the group of ReLU costs more than any matrix, after every block",
             f"{MUCH:g} points more",
@@ -241,7 +201,7 @@ def _judge_transformer(stitches: Stitches) -> list[Check]:
         relation(
             "the group of ReLU costs much",
             f"{MUCH:g} points or more after every block",
-            ", ".join(f"{value:.1f}" for value in group),
+            group_costs,
             true=np.mean(group) >= MUCH,
             clear=(group >= MUCH).all(),
         ),
@@ -251,10 +211,11 @@ def _judge_transformer(stitches: Stitches) -> list[Check]:
 def _item(
     name: str, plan: Plan, judge: Callable[[Stitches], list[Check]], over: str = OVER_BLOCKS
 ) -> Item:
+    paper = PAPER.get(name, {})
     return Item(
         measure=lambda setting: stitches_of(setting, plan),
         judge=judge,
-        draw=lambda found: draw_penalties(found, list(plan.tasks), PAPER.get(name, {}), over=over),
+        draw=lambda found: draw_penalties(found, list(plan.tasks), paper=paper, over=over),
     )
 
 
@@ -266,7 +227,9 @@ ITEMS: Mapping[str, Item] = {
             stitches_of(setting, RESNET18), stitches_of(setting, RESNET20)
         ),
         judge=_judge_resnet18,
-        draw=lambda both: draw_penalties(both.resnet18, list(RESNET18.tasks), PAPER["sym-fig7"]),
+        draw=lambda both: draw_penalties(
+            both.resnet18, list(RESNET18.tasks), paper=PAPER["sym-fig7"]
+        ),
     ),
     "sym-fig12": _item("sym-fig12", TRANSFORMER, _judge_transformer, "stitched after"),
 }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -27,8 +26,6 @@ from sigmascope_papers.symmetry.dissections import (
     dissections_of,
 )
 
-__all__ = ["ITEMS", "draw_shares"]
-
 Part: TypeAlias = Mapping[str, Sequence[Dissected]]
 """Label of a subject -> one dissection for each network, for one quantile."""
 FALLS, STAYS, RISES = (0.7, 0.85), (0.85, 0.7), (1.15, 1.0)
@@ -38,8 +35,7 @@ NAMES = {RELU: "ResNet-20", CONVNEXT: "ConvNeXt"}
 HATCHES = ("////", "....", "")
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """The share of interpretable units in a layer's own basis and in rotated ones, on average.
 
     Attributes:
@@ -60,12 +56,9 @@ class Change:
         return self.rotated / self.own if self.own > 0 else np.nan
 
     def __str__(self) -> str:
-        own, rotated, spread = (
-            self.units * share for share in (self.own, self.rotated, self.spread)
-        )
-        return (
-            f"{self.left:.2f}: from {own:.1f} to {rotated:.1f} ± {spread:.1f} of {self.units} units"
-        )
+        own, rotated, spread = (self.units * share for share in self[:3])
+        change = f"from {own:.1f} to {rotated:.1f} ± {spread:.1f}"
+        return f"{self.left:.2f}: {change} of {self.units} units"
 
 
 def _shares(found: Sequence[Dissected]) -> Matrix:
@@ -79,47 +72,29 @@ def _changed(found: Sequence[Dissected]) -> Change:
 
 
 def _judge_stream(found: Part, of: str) -> list[Check]:
-    """Figure 3: with ReLU the share falls; without it stays, and is higher; in ConvNeXt it rises."""
     relu, none = _changed(found[RELU]), _changed(found[NONE])
     fewer = [_changed([one]).left < 1 for one in found[RELU]]
     apart = none.left - relu.left
     shares = _shares(found[RELU]).mean(axis=0)
     known = np.isfinite(shares).all() and np.ptp(shares) > 0
     rank = float(spearmanr(found[RELU][0].powers, shares).statistic) if known else np.nan
+    fewest = f"{RELU}, fewer units are interpretable away from its basis{of}"
+    rising = f"{CONVNEXT}, which has none there, more units are interpretable away from its basis"
+    more = f"{NONE} more of the share is left than with it{of}"
+    falling = f"rank correlation of power and share of {RANKS[0]:g} or less"
+    staying = f"at least {STAYS[0]:g} of the share are left"
     return [
         relation(
-            f"{RELU}, fewer units are interpretable away from its basis{of}",
+            fewest,
             f"at most {FALLS[0]:g} of the share are left; clear if fewer in every network",
             f"{relu}; fewer in {sum(fewer)} of {len(fewer)} networks",
             true=relu.left <= FALLS[1],
             clear=relu.left <= FALLS[0] and all(fewer),
         ),
-        at_most(
-            f"{RELU}, the farther the fewer{of}",
-            f"rank correlation of power and share of {RANKS[0]:g} or less",
-            f"{rank:.2f}",
-            rank,
-            RANKS,
-        ),
-        at_least(
-            f"{NONE}, as many are{of}",
-            f"at least {STAYS[0]:g} of the share are left",
-            str(none),
-            none.left,
-            STAYS,
-        ),
-        at_least(
-            f"{NONE} more of the share is left than with it{of}",
-            f"by {APART[0]:g} or more",
-            f"{apart:.2f}",
-            apart,
-            APART,
-        ),
-        _rises(
-            f"{CONVNEXT}, which has none there, more units are interpretable away from its "
-            f"basis{of}",
-            found[CONVNEXT],
-        ),
+        at_most(f"{RELU}, the farther the fewer{of}", falling, f"{rank:.2f}", rank, RANKS),
+        at_least(f"{NONE}, as many are{of}", staying, str(none), none.left, STAYS),
+        at_least(more, f"by {APART[0]:g} or more", f"{apart:.2f}", apart, APART),
+        _rises(f"{rising}{of}", found[CONVNEXT]),
     ]
 
 
@@ -131,13 +106,11 @@ def _rises(claim: str, found: Sequence[Dissected]) -> Check:
 
 
 def _judge_inside(found: Part, of: str) -> list[Check]:
-    """Figure 19: the share rises with rotation, in both networks."""
     words = "more units are interpretable away from its basis"
     return [_rises(f"inside a block, {label}: {words}{of}", one) for label, one in found.items()]
 
 
 def _judge_categories(found: Part, of: str) -> list[Check]:
-    """Figure 18: classes have more than half of the units; weakly, more than other categories."""
     checks = []
     for label, name in NAMES.items():
         units = dict(zip(CATEGORIES, _counted(found[label], "detectors").mean(axis=1), strict=True))
@@ -145,14 +118,11 @@ def _judge_categories(found: Part, of: str) -> list[Check]:
         share = units["class"] / total if total > 0 else np.nan
         listed = ", ".join(f"{category} {count:.1f}" for category, count in units.items())
         claim = "interpretable units are dominated by objects and scenes, here classes"
+        expected = "more than half of them, over all bases"
+        obtained = f"{share:.2f} of them; units on average: {listed}"
+        true = units["class"] > max(units["color"], units["edge"])
         checks.append(
-            relation(
-                f"{name}: {claim}{of}",
-                "more than half of them, over all bases",
-                f"{share:.2f} of them; units on average: {listed}",
-                true=units["class"] > max(units["color"], units["edge"]),
-                clear=share > 0.5,
-            )
+            relation(f"{name}: {claim}{of}", expected, obtained, true=true, clear=share > 0.5)
         )
     return checks
 

@@ -1,1 +1,1 @@
-"""Theory of the symmetry paper that only its figures use: orbits, counting, and GELU."""
+"""Theory that only the figures of Godfrey et al., NeurIPS 2022, arXiv:2205.14258, use."""

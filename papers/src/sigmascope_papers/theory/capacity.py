@@ -1,6 +1,4 @@
-"""How many elements the group of ReLU has on a grid, beside the matrices of rank r: a comparison of
-capacities.
-"""
+"""Capacities of the group of ReLU and of low-rank matrices, counted on a grid."""
 
 from __future__ import annotations
 
@@ -9,8 +7,6 @@ from typing import NamedTuple
 
 from sigmascope.checks import check_whole
 from sigmascope.errors import InputError
-
-__all__ = ["Capacity", "capacity_logs"]
 
 
 class Capacity(NamedTuple):
@@ -28,15 +24,16 @@ class Capacity(NamedTuple):
 
 
 def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
-    r"""Count the group of ReLU and the n × n matrices of rank r, with each real dimension a grid of
-    spacing ε on [-M, M).
+    r"""Return the log-counts of the group of ReLU and of the n × n matrices of rank r on a grid.
 
-    $\log|G| \approx \log n! + n\log\frac{M}{\varepsilon}$, since scales are positive, and
-    $\log|\text{rank } r| \approx (2nr-r^2)\log\frac{2M}{\varepsilon}$.
+    Each real dimension is a grid of spacing ε on [-M, M), and scales are positive:
+    $\log|G| \approx \log n! + n\log\frac{M}{\varepsilon}$ and
+    $\log|\text{rank } r| \approx (2nr-r^2)\log\frac{2M}{\varepsilon}$
+    (Godfrey et al., NeurIPS 2022, arXiv:2205.14258, Appendix E.7).
 
     Args:
         n: number of channels.
-        r: rank, 1 … n.
+        r: rank, from 1 to n.
         M: half the range of an entry.
         eps: spacing of the grid, at most M.
 
@@ -47,9 +44,9 @@ def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
     -898.3
     """
     if check_whole("r", r, 1) > check_whole("n", n, 1):
-        raise InputError(f"r={r}: a matrix of {n} channels has at most rank {n}.")
+        raise InputError(f"r must be at most n={n}, the number of channels, got {r}.")
     if not 0 < eps <= M < math.inf:
-        raise InputError(f"M={M!r} and eps={eps!r} make no grid. Pass 0 < eps ≤ M.")
+        raise InputError(f"expected a grid with 0 < eps ≤ M < inf, got eps={eps!r} and M={M!r}.")
     log_group = math.lgamma(n + 1) + n * math.log(M / eps)
     log_matrices = (2 * n * r - r * r) * math.log(2 * M / eps)
     return Capacity(log_group, log_matrices, log_group - log_matrices)

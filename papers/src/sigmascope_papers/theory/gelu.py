@@ -1,6 +1,4 @@
-"""How far GELU is from positively homogeneous: its group has no scales, but it almost commutes with
-some.
-"""
+"""How far GELU is from positively homogeneous."""
 
 from __future__ import annotations
 
@@ -18,8 +16,6 @@ from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import like
 from sigmascope.symmetry.monomial import as_vector
 
-__all__ = ["gelu_asymptotic_slope", "gelu_xi"]
-
 Scale = TypeVar("Scale", float, Tensor, np.ndarray[Any, Any])
 NODES = 64
 SATURATED = 8.5  # 1 - Φ beyond this is below the rounding of 1
@@ -27,23 +23,20 @@ FAR = 14.0  # the normal density beyond this is below 1e-42
 
 
 def gelu_xi(
-    lam: Scale,
-    method: str = "quadrature",
-    *,
-    samples: int | Array = 100_000,
-    generator: Seed = None,
+    lam: Scale, method: str = "quadrature", *, samples: int | Array = 100_000, seed: Seed = None
 ) -> Scale:
-    r"""Return $\xi(\lambda) = \sqrt{\mathrm{E}\,|\mathrm{GELU}(\lambda
-    X)-\lambda\,\mathrm{GELU}(X)|^2}$, X standard normal.
+    r"""Return ξ(λ), how far GELU is from commuting with the scale λ.
 
-    It is $\lambda\sqrt{\mathrm{E}[X^2(\Phi(\lambda X)-\Phi(X))^2]}$, zero at λ = 1 only, and grows
-    like `gelu_asymptotic_slope` · λ.
+    $\xi(\lambda) = \sqrt{\mathrm{E}\,|\mathrm{GELU}(\lambda X)-\lambda\,\mathrm{GELU}(X)|^2} =
+    \lambda\sqrt{\mathrm{E}[X^2(\Phi(\lambda X)-\Phi(X))^2]}$ for a standard normal X. It is zero
+    at λ = 1 only, and grows like `gelu_asymptotic_slope` · λ
+    (Godfrey et al., NeurIPS 2022, arXiv:2205.14258).
 
     Args:
         lam: λ > 0: a number, or an array or tensor of any shape.
         method: "quadrature", exact to rounding, or "monte-carlo", one sample for all λ.
         samples: for Monte Carlo, how many standard normal numbers, or the numbers themselves.
-        generator: for Monte Carlo, a torch.Generator or a seed; torch's own by default.
+        seed: for Monte Carlo, a whole number or a torch.Generator; torch's own by default.
 
     Returns:
         A float for a number, an array for an array, a tensor for a tensor.
@@ -60,15 +53,14 @@ def gelu_xi(
     if method == "quadrature":
         flat = _quadrature(scales.flatten())
     else:
-        flat = _monte_carlo(scales.flatten(), _normal_numbers(samples, generator))
+        flat = _monte_carlo(scales.flatten(), _normal_numbers(samples, seed))
     values: Any = flat.reshape(scales.shape)
     values = like(values, lam) if isinstance(lam, (Tensor, np.ndarray)) else float(values)
     return values  # type: ignore[no-any-return]
 
 
 def gelu_asymptotic_slope() -> float:
-    r"""Return $\lim \xi(\lambda)/\lambda = \sqrt{\mathrm{E}[X^2(1_{X\ge0}-\Phi(X))^2]}$, about
-    0.1267538539.
+    r"""Return $\lim \xi(\lambda)/\lambda = \sqrt{\mathrm{E}[X^2(1_{X\ge0}-\Phi(X))^2]}$.
 
     Stein's lemma gives the expectation in closed form,
     $\frac1{12}-\frac1{2\pi}\bigl(1-\frac1{\sqrt3}\bigr)$.
@@ -80,7 +72,7 @@ def gelu_asymptotic_slope() -> float:
 
 
 def _quadrature(scales: Tensor) -> Tensor:
-    """Integrate over the half line, on both sides of the point where Φ(λx) has become 1; scales (m,)."""
+    """Integrate over the half line for scales (m,), on both sides of where Φ(λx) has become 1."""
     nodes, weights = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(NODES))
     middle = SATURATED / scales.clamp_min(1)
     total = torch.zeros_like(scales)
@@ -101,26 +93,22 @@ def _monte_carlo(scales: Tensor, x: Tensor) -> Tensor:
 
 
 def _difference(scale: Tensor, x: Tensor) -> Tensor:
-    """Return Φ(λ|x|) - Φ(|x|), of the same size as for x, by the upper tails, which keep their
-    digits where Φ is nearly 1.
-    """
+    """Return Φ(λ|x|) - Φ(|x|) by the upper tails, which are accurate where Φ is nearly 1."""
     distance = x.abs() / math.sqrt(2)
     return (torch.erfc(distance) - torch.erfc(scale * distance)) / 2
 
 
 def _positive(lam: float | Array) -> Tensor:
     if isinstance(lam, bool) or not isinstance(lam, (int, float, np.number, np.ndarray, Tensor)):
-        raise InputTypeError(f"lam is {lam!r:.80}. Pass a number, an array or a tensor.")
+        raise InputTypeError(f"lam must be a number, an array or a tensor, got {lam!r:.80}.")
     scales = torch.as_tensor(lam, dtype=torch.float64).detach().cpu()
     if not bool((scales.isfinite() & (scales > 0)).all()):
-        raise InputError(
-            "ξ(λ) is defined for finite λ > 0 only: a negative factor turns GELU around."
-        )
+        raise InputError("lam must be finite and > 0.")
     return scales
 
 
-def _normal_numbers(samples: int | Array, generator: Seed) -> Tensor:
+def _normal_numbers(samples: int | Array, seed: Seed) -> Tensor:
     if isinstance(samples, (Tensor, np.ndarray)):
         return as_vector(samples, "samples").to(torch.float64)
     count = check_whole("samples", samples, 1)
-    return torch.randn(count, generator=as_generator(generator), dtype=torch.float64)
+    return torch.randn(count, generator=as_generator(seed), dtype=torch.float64)

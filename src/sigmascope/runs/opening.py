@@ -1,0 +1,65 @@
+"""Any file that sigmascope writes, opened by its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sigmascope.errors import FileFormatError
+from sigmascope.measure.signature import load as load_signature
+from sigmascope.runs.loading import read_runs, read_several
+from sigmascope.runs.outcome import Facts, Failure, read_record
+from sigmascope.store import kind_of, read_features
+from sigmascope.store.files import Location, check_source
+
+__all__ = ["load"]
+
+
+def _result(module: str, name: str) -> Callable[[Path], Any]:
+    """Return a loader that imports a result class when it is used."""
+    return lambda path: getattr(import_module(f"sigmascope.{module}"), name).load(path)
+
+
+LOADERS: dict[str, Callable[[Path], Any]] = {
+    "signature": load_signature,
+    "signatures": read_several,
+    "stitch": _result("stitching", "StitchResult"),
+    "layer-similarity": _result("symmetry", "LayerSimilarity"),
+    "dissection": _result("dissection", "Dissection"),
+    "rotation-penalty": _result("dissection", "RotationPenalty"),
+    "facts": lambda path: read_record(Facts, path),
+    "failure": lambda path: read_record(Failure, path),
+    "runs": lambda path: read_runs([path.parent]),
+}
+
+
+def load(path: Location) -> Any:
+    """Return what a file or directory written by sigmascope holds, by its kind.
+
+    Args:
+        path: a signature, stitch, layer similarity, dissection or rotation penalty: the result
+            itself; the output of `sigmascope show --json`: a list of signatures; facts or a
+            failure; a directory of runs or its manifest: `Runs`; a safetensors file: what belongs
+            to the document of the same name beside it, or else a dict of tensors.
+
+    Raises:
+        FileNotFoundError: no such file or directory.
+        FileFormatError: corrupt, newer than this version, or not a sigmascope file.
+        InputError: a directory without signatures.
+    """
+    file = Path(path)
+    if file.is_dir():
+        return read_runs([file])
+    check_source(file)
+    if file.suffix == ".safetensors":
+        document = file.with_suffix(".json")
+        return load(document) if document.is_file() else read_features(file)[0]
+    kind = kind_of(file)
+    if kind and kind not in LOADERS:
+        raise FileFormatError(
+            f"{path} is of kind {kind!r}, which cannot be loaded. Pass a file of kind "
+            f"{', '.join(LOADERS)}."
+        )
+    return LOADERS.get(kind, load_signature)(file)  # which says what is wrong with other files
