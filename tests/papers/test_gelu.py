@@ -123,9 +123,7 @@ def test_monte_carlo_approaches_quadrature() -> None:
     # one sample for every λ
     assert torch.equal(sampled[:1], gelu_xi(lam[:1], "monte-carlo", seed=0))
     assert not torch.equal(sampled, gelu_xi(lam, "monte-carlo", seed=1))
-    assert gelu_xi(0.5, "monte-carlo", samples=10, seed=0) != pytest.approx(
-        gelu_xi(0.5), rel=0.02
-    )
+    assert gelu_xi(0.5, "monte-carlo", samples=10, seed=0) != pytest.approx(gelu_xi(0.5), rel=0.02)
 
 
 def test_grid_of_the_paper() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.stitching.stitcher import ALPHAS
+from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import Check, Item, relation, untried
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting

@@ -18,7 +18,7 @@ from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
 from sigmascope.measure.progress import progress_bar
 from sigmascope.store import decode, encode, read_json, write_json
-from sigmascope.training.data import StitchData, read_data
+from sigmascope.stitching import StitchData, read_data
 from sigmascope_papers.setting import DATA, Setting
 
 VERSION = 1

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sigmascope.stitching.settings import Settings, settings_for
-from sigmascope.stitching.setup import Task
-from sigmascope.stitching.stitcher import ALPHAS
+from sigmascope.choices import Preset
+from sigmascope.stitching import ALPHAS, Settings, Task, settings_for
 from sigmascope_papers.symmetry.kept import zoo_name
 
 SMOKE = {"epochs": 1, "head_start": 0, "batch": 8, "validation": 0.5, "pass_batches": 1}
@@ -36,7 +35,7 @@ class Plan:
     layers: Mapping[str, str]
     tasks: Mapping[str, Task]
     epochs: int
-    preset: str = "fast"
+    preset: Preset = "fast"
     changes: Mapping[str, Any] = field(default_factory=dict)
     smoke_sites: tuple[str, ...] = ()
 
