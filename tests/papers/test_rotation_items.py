@@ -626,7 +626,7 @@ def test_the_class_of_an_image_is_at_all_of_its_pixels() -> None:
     setting = Setting(smoke=True)
     entry = kept.member(setting, "resnet20", 0)
     masks = dissections.concepts_in(setting, entry)
-    _, labels = next(iter(kept.images_of(setting, entry, images=1, batch=1)))
+    labels = torch.cat([one for _, one in kept.images_of(setting, entry, images=1, batch=1)])
     place = masks.read(0, 5)["class"].labels[:, 0]
     names = [dissections.CLASSES[label] for label in labels[:5].tolist()]
     assert [{masks.concepts[int(one)].name for one in image.unique()} for image in place] == [

@@ -22,7 +22,7 @@ from sigmascope.stitching import StitchData, read_data
 from sigmascope_papers.setting import DATA, Setting
 
 VERSION = 1
-SMOKE_IMAGES = 16
+SMOKE_IMAGES = 8
 """Test images of a smoke run; it trains on as many others."""
 
 
