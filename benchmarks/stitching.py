@@ -26,13 +26,13 @@ from setting import describe, progress
 from torch import Tensor, nn
 
 from sigmascope.catalog.cifar import NETWORKS
-from sigmascope.stitching.data import Feed, StitchData
-from sigmascope.stitching.features import FrontCache
-from sigmascope.stitching.replay import Step
-from sigmascope.stitching.run import Task
-from sigmascope.stitching.settings import settings_for
-from sigmascope.stitching.training import Training, accuracy_of
-from sigmascope.stitching.work import Work
+from sigmascope.stitching import StitchData, Task, settings_for
+from sigmascope.stitching.front_cache import FrontCache
+from sigmascope.stitching.loop import TrainingLoop
+from sigmascope.stitching.setup import StitchSetup
+from sigmascope.training.evaluation import accuracy
+from sigmascope.training.feed import Feed
+from sigmascope.training.replay import Step
 
 BATCH, TURNS = 256, 2
 SITES = ("act1", "blocks.4.act2", "blocks.8.act2")
@@ -88,24 +88,21 @@ class Plain:
         self.model.train()
         for _, inputs, labels in self.feed.shuffled(BATCH, 0):
             self.step(inputs, labels)
-        self.model.eval()
-        accuracy_of(self.model, self.test)
+        accuracy(self.model, self.test)
 
 
 def stitching(
-    data: StitchData, device: str, at: str, tasks: list[Task], *, cached: bool = False
-) -> Training:
+    data: StitchData, device: str, site: str, tasks: list[Task], *, cached: bool = False
+) -> TrainingLoop:
     changes = {**CHANGES, **({"front_mode": "eval"} if cached else {})}
     settings = [settings_for("paper", task.family, {**changes, **task.changes}) for task in tasks]
     data = StitchData(data.train, data.test) if cached else data
-    work = Work(network(1, device), network(2, device), at, data, settings[0], 0, "auto")
-    seams = [work.seam(task, one) for task, one in zip(tasks, settings, strict=True)]
-    cache = (
-        FrontCache(work.joint.front.before.eval(), work.everything, None, lambda: None)
-        if cached
-        else None
-    )
-    return Training(work.joint, seams, work.train, work.chosen, settings[0], cache=cache)
+    networks = network(1, device), network(2, device)
+    setup = StitchSetup(networks, data, settings[0], site=site)
+    trainers = [setup.trainer(task, one) for task, one in zip(tasks, settings, strict=True)]
+    front = setup.joint.front.before.eval()
+    cache = FrontCache(front, setup.feeds.everything, None) if cached else None
+    return TrainingLoop(front, trainers, setup.feeds, settings[0], cache=cache)
 
 
 def seconds(call: Callable[[], object], device: str) -> float:
@@ -117,7 +114,7 @@ def seconds(call: Callable[[], object], device: str) -> float:
     return clock() - started
 
 
-def ratio(plain: Plain, training: Training, device: str) -> tuple[float, float]:
+def ratio(plain: Plain, training: TrainingLoop, device: str) -> tuple[float, float]:
     """Let both run once, to warm up, then in turns; return the least time of each."""
     plain.epoch()
     training.epoch()

@@ -1,4 +1,4 @@
-"""The demo shows what the paper found: residual connections split the activations in two."""
+"""The demo shows what the paper found: with residual connections, two kinds of activations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def test_residual_connections_split_the_activations_and_without_them_there_is_no
     residual, plain = (finding(one) for one in signatures())
     assert residual.after - residual.inside > 0.15
     assert residual.separation > 0.95
-    assert residual.modes[1] - residual.modes[0] > 0.15 > abs(plain.modes[1] - plain.modes[0])
     assert abs(plain.after - plain.inside) < 0.1
     assert plain.separation < 0.75
 

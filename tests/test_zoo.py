@@ -22,6 +22,7 @@ from sigmascope.catalog.cifar import NETWORKS
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 EMBEDDED = ZOO.parent / "src" / "sigmascope" / "catalog" / "embedded_files"
+RESULTS = ZOO.parent / "papers" / "src" / "sigmascope_papers" / "results"
 INDEX = json.loads((ZOO / "index.json").read_text())
 
 
@@ -36,7 +37,7 @@ def test_a_file_is_the_listed_one_and_fits_its_network(name: str) -> None:
 def test_nothing_is_there_that_is_not_listed() -> None:
     assert {path.stem for path in (ZOO / "weights").iterdir()} == set(INDEX)
     assert sum(entry["bytes"] for entry in INDEX.values()) < 80e6
-    assert sum(path.stat().st_size for path in (ZOO / "signatures").rglob("*.json")) < 5e6
+    assert sum(path.stat().st_size for path in (RESULTS / "signatures").rglob("*.json")) < 5e6
 
 
 @pytest.mark.parametrize(("network", "least"), [("resnet20", 91.5), ("plain20", 90.0)])
@@ -77,12 +78,12 @@ def test_networks_that_are_not_stored_are_large_and_can_be_trained_again(
         4 * value.numel() for value in NETWORKS[network]().state_dict().values()
     ) == pytest.approx(size, rel=0.05)
     assert network in script("recipes").RECIPES
-    assert list((ZOO / "similarities").glob(f"{network}-*.json"))
+    assert list((RESULTS / "similarities").glob(f"{network}-*.json"))
 
 
 @pytest.mark.parametrize("folder", ["stitches", "rotations", "dissections", "similarities"])
 def test_stored_experiments_are_small(folder: str) -> None:
-    sizes = [path.stat().st_size for path in (ZOO / folder).iterdir()]
+    sizes = [path.stat().st_size for path in (RESULTS / folder).iterdir()]
     assert sizes
     assert sum(sizes) < 5e5
 

@@ -21,8 +21,8 @@ from .compare.distances import (
     distances as distances,
 )
 from .compare.statistics import Statistics as Statistics, statistics as statistics
+from .dissection.dissecting import dissect as dissect
 from .dissection.result import Dissection as Dissection
-from .dissection.run import dissect as dissect
 from .errors import (
     FileFormatError as FileFormatError,
     GradientError as GradientError,
@@ -34,6 +34,7 @@ from .errors import (
     OptionError as OptionError,
     ResumeError as ResumeError,
     SigmascopeError as SigmascopeError,
+    UnknownSiteError as UnknownSiteError,
 )
 from .maths.covariance import ledoit_wolf as ledoit_wolf
 from .maths.fit import AffineMap as AffineMap, affine_map as affine_map
@@ -51,7 +52,7 @@ from .measure.survey import signature as signature
 from .reporting.page import report as report
 from .runs.opening import load as load
 from .stitching.result import StitchResult as StitchResult
-from .stitching.run import stitch as stitch
+from .stitching.stitcher import stitch as stitch
 
 __version__: str
 
@@ -81,6 +82,7 @@ __all__ = [
     "Skipped",
     "Statistics",
     "StitchResult",
+    "UnknownSiteError",
     "__version__",
     "affine_map",
     "affinities",

@@ -1,4 +1,4 @@
-"""Checks of options: one function for a choice, a whole number, a number, a share and a seed.
+"""Checks of arguments: one function for a choice, a whole number, a share, a seed, a type.
 
 Every message says what was expected, what was given, and what to pass instead.
 """
@@ -8,22 +8,27 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from itertools import takewhile, zip_longest
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sigmascope.choices import OLD_VALUES, values_of
-from sigmascope.errors import OptionError
+from sigmascope.errors import InputTypeError, OptionError
 
 __all__ = [
     "OLD_NAMES",
     "check_choice",
+    "check_kind",
+    "check_mapping",
     "check_number",
     "check_seed",
     "check_share",
     "check_whole",
     "options_from",
+    "suggestion",
 ]
 
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
@@ -61,10 +66,36 @@ def check_choice(name: str, value: object, choices: Any) -> str:
             return value
         if OLD_VALUES.get(value) in allowed:
             return OLD_VALUES[value]
-    near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+    guess = suggestion(value, allowed) if isinstance(value, str) else ""
     listing = ", ".join(repr(choice) for choice in allowed)
     raise OptionError(f"{name}={value!r:.80} is not a valid choice.{guess} Choose from {listing}.")
+
+
+def suggestion(value: str, known: Iterable[str], *, most: int = 1, before: str = "") -> str:
+    """Return a question with the nearest known names, or an empty text.
+
+    Args:
+        value: what was given.
+        known: the names to choose from.
+        most: how many to suggest at most.
+        before: put before each suggested name.
+
+    >>> suggestion("resnet21", ["resnet18", "resnet20", "resnet32"], most=2)
+    " Did you mean 'resnet20' or 'resnet18'?"
+    """
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(value, names, n=len(names) or 1)
+    nearest = sorted(near, key=lambda name: _remoteness(name, value))[:most]
+    return f" Did you mean {' or '.join(repr(before + name) for name in nearest)}?" * bool(near)
+
+
+def _remoteness(name: str, value: str) -> tuple[float, int, int]:
+    """Return what sorts names: unlike letters, a short common beginning, numbers far apart."""
+    ratio = difflib.SequenceMatcher(None, name, value).ratio()
+    numbers = zip_longest(*(map(int, re.findall(r"[0-9]+", text)) for text in (name, value)))
+    apart = sum(abs((one or 0) - (other or 0)) for one, other in numbers)
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(name, value, strict=False))
+    return -ratio, -len(list(alike)), apart
 
 
 def check_whole(name: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
@@ -125,6 +156,41 @@ def check_seed(value: object, name: str = "seed") -> int:
         OptionError: anything else.
     """
     return check_whole(name, value, 0, LARGEST_SEED)
+
+
+def check_kind(name: str, value: object, kind: type, source: str) -> None:
+    """Raise unless an argument is of a type.
+
+    Args:
+        name: the argument, for the message.
+        value: what was given.
+        kind: what it must be.
+        source: the call that returns one.
+
+    Raises:
+        InputTypeError: another type.
+
+    >>> check_kind("x", 3, list, "f()")
+    Traceback (most recent call last):
+    sigmascope.errors.InputTypeError: x must be of type list, got int. Pass the result of f().
+    """
+    if not isinstance(value, kind):
+        raise InputTypeError(
+            f"{name} must be of type {kind.__name__}, got {type(value).__name__}. "
+            f"Pass the result of {source}."
+        )
+
+
+def check_mapping(name: str, value: object, example: str) -> None:
+    """Raise unless an argument is a mapping.
+
+    Raises:
+        InputTypeError: anything else; the message shows the example.
+    """
+    if not isinstance(value, Mapping):
+        raise InputTypeError(
+            f"{name} must be a mapping such as {example}, got {type(value).__name__}."
+        )
 
 
 def options_from(

@@ -26,6 +26,13 @@ Split = Literal["test", "train"]
 # Comparing
 Normalize = Literal["path"]
 Linkage = Literal["average", "single", "complete", "weighted", "ward"]
+Embedded = Literal["distances", "cophenetic"]
+Statistic = Literal["min", "median", "max", "mean", "std", "spread", "iqr"]
+Predictor = Literal["best", Statistic, "parameters", "flops", "depth"]
+
+# Drawing
+Layout = Literal["overlaid", "stacked"]
+Spread = Literal["std", "range"]
 
 # Symmetry
 Measure = Literal["procrustes", "cka"]
@@ -60,6 +67,9 @@ Weighing = Literal["softmax", "inverse"]
 FrontMode = Literal["train", "eval"]
 Averaging = Literal["exponential", "cumulative"]
 Selection = Literal["validation", "test"]
+
+# Dissection
+Side = Literal["output", "input"]
 
 OLD_VALUES: Mapping[str, str] = MappingProxyType({"released": "published"})
 """Values of earlier versions and of stored files -> what they are called now."""

@@ -1,11 +1,9 @@
-"""What `sigmascope demo` measures: a residual network and its plain twin, embedded with real
-images.
-"""
+"""What `sigmascope demo` measures: an embedded residual network and its plain twin."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import numpy as np
 
 from sigmascope.catalog.datasets import data
 from sigmascope.catalog.models import model
-from sigmascope.compare.density import densities
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.survey import signature
 
@@ -24,24 +21,19 @@ INSIDE, AFTER, STEM = "inside a block", "at the end of a block", "before the blo
 
 
 def demo_signatures(*, progress: bool = True) -> list[Signature]:
-    """Measure both embedded networks on the embedded images."""
-    found = []
+    """Return the signatures of both embedded networks on the embedded images."""
+    signatures = []
     for name in PAIR:
         entry = model(name)
-        found.append(
-            signature(
-                entry.network,
-                data("embedded", transform=entry.transform),
-                name=name,
-                progress=progress,
-            )
-        )
-    return found
+        images = data("embedded", transform=entry.transform)
+        signatures.append(signature(entry.network, images, name=name, progress=progress))
+    return signatures
 
 
 def groups_of(signature: Signature) -> list[str]:
-    """Say of every site where in a block it is: the last one follows the addition, in the network
-    that has one.
+    """Return the place of every site: inside a block, at its end, or before the blocks.
+
+    The end of a block follows the addition, in the network that has one.
     """
     places = {"act1": INSIDE, "act2": AFTER}
     return [
@@ -52,68 +44,47 @@ def groups_of(signature: Signature) -> list[str]:
 
 @dataclass(frozen=True)
 class Finding:
-    """How far the activations at the end of a block lie from those inside it.
+    """How the activations at the end of a block differ from those inside it.
 
     Attributes:
         inside: mean score inside the blocks.
         after: mean score at their ends.
-        modes: where the densities of the two are highest.
         separation: the share of pairs, one of each, in which the one at the end scores higher; one
-            half where there is no difference, 1 where all do.
+            half without a difference, 1 where all do.
     """
 
     inside: float
     after: float
-    modes: tuple[float, float]
     separation: float
 
 
 def finding(signature: Signature) -> Finding:
-    """Compare the two places of a block."""
+    """Return the comparison of the two places of a block."""
     groups = np.array(groups_of(signature))
     inside, after = signature.scores[groups == INSIDE], signature.scores[groups == AFTER]
-    modes = _mode(signature, groups == INSIDE), _mode(signature, groups == AFTER)
-    return Finding(
-        float(inside.mean()), float(after.mean()), modes, float((after[:, None] > inside).mean())
-    )
-
-
-def _mode(signature: Signature, chosen: np.ndarray[Any, Any]) -> float:
-    """Return where the density of the scores of some sites is highest."""
-    part = replace(
-        signature,
-        sites=tuple(site for site, taken in zip(signature.sites, chosen, strict=True) if taken),
-    )
-    curve = densities([part]).curves[0]
-    return float(curve.grid[curve.values.argmax()])
+    separation = float((after[:, None] > inside).mean())
+    return Finding(float(inside.mean()), float(after.mean()), separation)
 
 
 def draw_demo(signatures: Sequence[Signature], folder: str | Path) -> list[Path]:
-    """Draw signatures over depth and densities side by side.
+    """Draw signatures over depth beside their densities, and return the files written.
 
-    Writes the figure as PNG and SVG, its data as CSV, and the signatures as JSON.
+    The figure is written as PNG and SVG, its data as CSV, and the signatures as JSON.
     """
-    from sigmascope.figures import (
-        draw_densities,
-        draw_signature,
-        new_figure,
-        parts_of,
-        save,
-        styled,
-    )
+    import sigmascope.figures as figures
 
     order = (INSIDE, AFTER, STEM)
     table: list[dict[str, Any]] = []
-    with styled():
-        figure = new_figure(7, 4.3)
-        rows = figure.subplots(
-            len(signatures), 2, sharex="col", sharey="col", width_ratios=(2, 1), squeeze=False
-        )
+    with figures.styled():
+        figure = figures.new_figure(7, 4.3)
+        share: dict[str, Any] = {"sharex": "col", "sharey": "col", "squeeze": False}
+        rows = figure.subplots(len(signatures), 2, width_ratios=(2, 1), **share)
         for (left, right), one in zip(rows, signatures, strict=True):
             groups = groups_of(one)
+            parts = figures.parts_of(one, groups, (INSIDE, AFTER))
             panels = {
-                "signature": draw_signature(one, left, groups=groups, order=order),
-                "densities": draw_densities(parts_of(one, groups, (INSIDE, AFTER)), right),
+                "signature": figures.draw_signature(one, left, groups=groups, order=order),
+                "densities": figures.draw_densities(parts, right),
             }
             table += [
                 {"panel": f"{one.name}, {name}", **row}
@@ -121,8 +92,7 @@ def draw_demo(signatures: Sequence[Signature], folder: str | Path) -> list[Path]
                 for row in drawn.table
             ]
         figure.legend(*rows[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    paths = [save(figure, Path(folder) / f"demo.{ending}", table) for ending in ("png", "svg")]
-    paths.append(paths[0].with_suffix(".csv"))
-    return paths + [
-        one.save(Path(folder) / f"{one.name.rpartition('/')[2]}.json") for one in signatures
-    ]
+    target = Path(folder)
+    paths = [figures.save(figure, target / f"demo.{kind}", table) for kind in ("png", "svg")]
+    paths.append(target / "demo.csv")
+    return paths + [one.save(target / f"{one.name.rpartition('/')[2]}.json") for one in signatures]

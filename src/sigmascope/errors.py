@@ -13,6 +13,7 @@ __all__ = [
     "OptionError",
     "ResumeError",
     "SigmascopeError",
+    "UnknownSiteError",
 ]
 
 
@@ -54,3 +55,9 @@ class FileFormatError(SigmascopeError, ValueError):
 
 class ResumeError(SigmascopeError, ValueError):
     """A run cannot be continued: its file belongs to a run with other settings, or is in use."""
+
+
+class UnknownSiteError(SigmascopeError, KeyError):
+    """A signature has no site of this name."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message quoted

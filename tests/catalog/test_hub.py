@@ -14,10 +14,6 @@ from sigmascope.catalog import hub as module, model
 from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.optional import optional
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
-
 
 class Session:
     """Answers, or fails as a session without a network does."""
@@ -61,13 +57,13 @@ def test_what_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         (
             "timm/resnet10t",
-            r"\(no route\)\. Fetch model\.safetensors of timm/resnet10t\.\w+ from the hub "
+            r"\(no route\)\. Download model\.safetensors of timm/resnet10t\.\w+ from the hub "
             r"and pass weights=FILE",
         ),
         (
             "hf/org/none",
-            r"hf/org/none .*\(no route\)\. Place its config\.json, model\.safetensors and "
-            r"tokenizer files in a folder",
+            r"hf/org/none .*\(no route\)\. Put its config\.json, model\.safetensors and "
+            r"tokenizer files in a directory",
         ),
     ],
 )

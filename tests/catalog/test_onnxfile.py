@@ -11,10 +11,6 @@ import sigmascope as sg
 from sigmascope.catalog import model
 from tests.catalog.stubs import stub
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
-
 
 def test_onnx_files_that_are_not_there() -> None:
     with pytest.raises(sg.InputError, match=r"none\.onnx: no such ONNX file"):

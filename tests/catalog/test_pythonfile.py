@@ -29,7 +29,9 @@ def test_a_network_of_a_python_file(tmp_path: Path) -> None:
     assert isinstance(found.network, nn.Sequential)
     assert found.depth == 1
     assert found.transform is None
-    with pytest.raises(sg.InputTypeError, match=r"none is no function that returns an nn\.Module"):
+    with pytest.raises(
+        sg.InputTypeError, match=r"none is not a function that returns an nn\.Module"
+    ):
         model(f"py:{path}:none")
 
 
@@ -161,7 +163,7 @@ def test_neighbors_that_were_in_reach_stay_loaded(
         (
             "raise SystemExit(3)",
             SystemExit,
-            r"line 1: ends the program \(3\)\. Keep .* under `if __name__",
+            r"line 1: exits the program \(3\)\. Move .* under `if __name__",
         ),
     ],
 )
@@ -185,20 +187,20 @@ def test_functions_that_do_not_fit(tmp_path: Path) -> None:
     )
     with pytest.raises(
         sg.InputError,
-        match=r"mine\.py: build needs width\. Give defaults, or write a function without",
+        match=r"mine\.py: build needs width\. Give them defaults, or write a function without",
     ):
         model(f"py:{path}:build")
-    with pytest.raises(
-        sg.InputTypeError, match=r"five is no function that returns an nn\.Module, but int"
-    ):
+    with pytest.raises(sg.InputTypeError, match=r"five must return an nn\.Module, got int"):
         model(f"py:{path}:five")
-    with pytest.raises(sg.InputTypeError, match=r"biuld is no function .* Did you mean 'build'\?"):
+    with pytest.raises(
+        sg.InputTypeError, match=r"biuld is not a function .* Did you mean 'build'\?"
+    ):
         model(f"py:{path}:biuld")
     with pytest.raises(sg.InputError, match=r"write py:FILE:FUNCTION"):
         model(f"py:{path}:")
     (tmp_path / "mine.txt").write_text("x = 1")
     with pytest.raises(
-        sg.InputError, match=r"mine\.txt: not a Python file\. Its name is to end in \.py"
+        sg.InputError, match=r"mine\.txt: not a Python file\. Its name must end in \.py"
     ):
         model(f"py:{tmp_path / 'mine.txt'}:build")
 
@@ -217,5 +219,5 @@ def test_errors_of_sigmascope_pass_through(tmp_path: Path) -> None:
         "from sigmascope.catalog import model\ndef build():\n    return "
         "model('sigmascope/resnet2').network\n"
     )
-    with pytest.raises(sg.OptionError, match="sigmascope has no network 'resnet2'"):
+    with pytest.raises(sg.OptionError, match="sigmascope/resnet2 is not in the catalog"):
         model(f"py:{path}:build")

@@ -9,11 +9,7 @@ import torch
 
 from sigmascope.catalog import Transform
 from sigmascope.catalog.optional import optional
-from sigmascope.catalog.transforms import IMAGENET, normalise, resize_and_crop
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
+from sigmascope.catalog.transforms import IMAGENET, normalize, resize_and_crop
 
 
 def images(height: int, width: int) -> torch.Tensor:
@@ -41,9 +37,9 @@ def test_the_cut_need_not_be_square(shape: tuple[int, int]) -> None:
     assert resize_and_crop((24, 40), *IMAGENET)(images(*shape)).shape == (2, 3, 24, 40)
 
 
-def test_an_image_of_the_right_size_is_only_normalised() -> None:
+def test_an_image_of_the_right_size_is_only_normalized() -> None:
     pixels = images(24, 40)
-    assert torch.equal(resize_and_crop((24, 40), *IMAGENET)(pixels), normalise(*IMAGENET)(pixels))
+    assert torch.equal(resize_and_crop((24, 40), *IMAGENET)(pixels), normalize(*IMAGENET)(pixels))
 
 
 def test_a_transform_is_a_function_that_says_what_it_takes() -> None:

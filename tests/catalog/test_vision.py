@@ -14,9 +14,6 @@ from sigmascope.catalog import data, model, vision as module
 from sigmascope.catalog.optional import optional
 from tests.catalog.stubs import Code, stub
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
 IMAGES = torch.randint(
     0, 256, (2, 3, 301, 260), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
 )
@@ -88,7 +85,7 @@ def test_a_file_that_the_hub_does_not_have(tmp_path: Path, monkeypatch: pytest.M
     )
     with pytest.raises(
         sg.InputError,
-        match=r"Place w\.pth in .*hub/checkpoints, pass weights=FILE, or pass weights=None",
+        match=r"Put w\.pth in .*hub/checkpoints, pass weights=FILE, or pass weights=None",
     ):
         model("timm/resnet10t")
 
@@ -124,7 +121,8 @@ def test_code_in_the_cache_of_torchvision_is_refused(
     else:
         path.write_bytes(b"noise" * 100 if content == "noise" else b"")
     with pytest.raises(
-        sg.FileFormatError, match=r"squeezenet1_1-\w+\.pth: holds more than tensors.*could run code"
+        sg.FileFormatError,
+        match=r"squeezenet1_1-\w+\.pth: contains more than tensors.*could run code",
     ):
         model("torchvision/squeezenet1_1")
     assert not (tmp_path / "ran").exists()
@@ -139,8 +137,8 @@ def test_weights_of_torchvision_that_cannot_be_fetched(
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
     place = (
-        r"the weights resnet18-\w+\.pth are not in .*hub/checkpoints and cannot be fetched "
-        r"\(.*no route.*\)\. Place the"
+        r"the weights resnet18-\w+\.pth are not in .*hub/checkpoints and cannot be downloaded "
+        r"\(.*no route.*\)\. Put the"
     )
     with pytest.raises(sg.InputError, match=place):
         model("torchvision/resnet18")
@@ -152,7 +150,7 @@ def test_weights_of_torchvision_that_cannot_be_fetched(
         (
             FileNotFoundError("no route"),
             sg.InputError,
-            r"timm/resnet10t are not here and cannot be fetched \(no route\)\. Fetch "
+            r"timm/resnet10t are not on this .* downloaded \(no route\)\. Download "
             r"model\.safetensors of timm/resnet10t\.",
         ),
         (
@@ -163,7 +161,7 @@ def test_weights_of_torchvision_that_cannot_be_fetched(
         (
             RuntimeError("weights_only=True blocked loading"),
             sg.FileFormatError,
-            r"resnet10t: holds more than tensors",
+            r"resnet10t: contains more than tensors",
         ),
     ],
 )
@@ -184,17 +182,17 @@ def test_weights_of_timm_that_are_not_there(
     [
         (
             "torchvision/resnt50",
-            r"torchvision has no network 'resnt50'. Did you mean 'torchvision/resnet50'",
+            r"torchvision/resnt50 is not in the catalog. Did you mean 'torchvision/resnet50'",
         ),
-        ("torchvision/ResNet50", r"torchvision has no network 'ResNet50'"),
+        ("torchvision/ResNet50", r"torchvision/ResNet50 is not in the catalog"),
         (
             "torchvision/qqq",
-            r"torchvision has no network 'qqq'\. `sigmascope list models` prints all names",
+            r"torchvision/qqq is not in the catalog\. Run `sigmascope list models` for all names",
         ),
-        ("timm/resnet", r"timm has no network 'resnet'"),
+        ("timm/resnet", r"timm/resnet is not in the catalog"),
         (
             "timm/resnet50.a1_in2k",
-            r"timm has no network 'resnet50.a1_in2k'. Did you mean 'timm/resnet50.a1_in1k'",
+            r"timm/resnet50.a1_in2k is not in the catalog. Did you mean 'timm/resnet50.a1_in1k'",
         ),
     ],
 )

@@ -10,10 +10,6 @@ from sigmascope.capture.activations import known_activations
 from sigmascope.catalog import data_names
 from tests.cli.running import document, run
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
-
 
 @pytest.mark.parametrize(
     ("what", "some"),

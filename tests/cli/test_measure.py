@@ -117,9 +117,9 @@ def test_a_failing_network_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert result.stderr.splitlines()[3:] == [
         "Error: 2 of 3 networks failed; the same command tries them again:",
         f"  {names[0]}: RuntimeError: the first line and the second",
-        "  sigmascope/resnt20: sigmascope has no network 'resnt20'. "
-        "Did you mean 'sigmascope/resnet20' or 'sigmascope/resnet32' or 'sigmascope/resnet56'? "
-        "`sigmascope list models` prints all names.",
+        "  sigmascope/resnt20: sigmascope/resnt20 is not in the catalog. "
+        "Did you mean 'sigmascope/resnet20' or 'sigmascope/resnet32' or "
+        "'sigmascope/resnet20-noisy'? Run `sigmascope list models` for all names.",
     ]
     assert "conv" in result.stdout
     assert "broken" not in result.stdout

@@ -137,11 +137,11 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
         (["show", "nowhere.json"], "nowhere.json: No such file or directory"),
         (
             ["measure", "sigmascope/resnet20", "--data", "embeded"],
-            "there is no data 'embeded'. Did you mean 'embedded'?",
+            "data 'embeded' is not in the catalog. Did you mean 'embedded'?",
         ),
         (
             ["measure", "sigmascope/resnet20", "--data", "cifar10", "--data-root", "none"],
-            "or pass --data-root FOLDER or set",
+            "pass --data-root FOLDER, or set",
         ),
         (
             ["measure", "sigmascope/resnet20", "--data", "embedded", "--device", "abacus"],

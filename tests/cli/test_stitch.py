@@ -154,7 +154,7 @@ def test_a_cached_front(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--at", "relu"], "at='relu' is no site of this network. Activations: 3"),
+        (["--at", "relu"], "site='relu' is not in this network. Choose from its activations: 3"),
         (
             ["--data", "embedded"],
             "embedded has no split 'train'. Stitching needs data with the splits train and "
@@ -174,10 +174,13 @@ def test_a_cached_front(files: Path) -> None:
             ["--set", "momentun=0.5"],
             "--set='momentun' is not a valid choice. Did you mean 'momentum'?",
         ),
-        (["--set", "momentum=much"], "momentum='much' cannot be. Pass a number"),
-        (["--set", "decay=inf"], "decay='inf' cannot be. Pass a number"),
-        (["--set", "pass_batches=1.5"], "pass_batches='1.5' cannot be. Pass a number"),
-        (["--set", "batch_norm_pass=maybe"], "batch_norm_pass='maybe' is not"),
+        (["--set", "momentum=much"], "momentum must be a number >= 0 and < 1, got 'much'"),
+        (["--set", "decay=inf"], "decay must be a number >= 0, got 'inf'"),
+        (["--set", "pass_batches=1.5"], "pass_batches must be a whole number >= 1, got '1.5'"),
+        (
+            ["--set", "batch_norm_pass=maybe"],
+            "batch_norm_pass must be True or False or None, got 'maybe'",
+        ),
     ],
 )
 def test_errors(files: Path, arguments: list[str], message: str) -> None:

@@ -102,7 +102,7 @@ def made_site(
 def many(
     count: int = 60, *, shortest: int = 50, longest: int = 260, seed: int = 0
 ) -> list[Signature]:
-    """Return as many different networks as the scale test asks for: noisy random walks within [0, 1]."""
+    """Return many different networks: noisy random walks within [0, 1]."""
     generator = np.random.default_rng(seed)
     made_ones = []
     for number in range(count):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sigmascope.compare.density import densities
-from sigmascope.errors import InputError
+from sigmascope.errors import OptionError
 from tests.compare.made import made
 
 GOLDEN = json.loads(
@@ -95,5 +95,5 @@ def test_the_frame_is_long() -> None:
 
 @pytest.mark.parametrize("points", [1, 0, 2.5, True])
 def test_few_points_are_refused(points: int) -> None:
-    with pytest.raises(InputError, match=r"points=.* is not a whole number of at least 2"):
+    with pytest.raises(OptionError, match=r"points must be a whole number >= 2"):
         densities([made("a", SCORES)], points=points)

@@ -10,7 +10,8 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import pdist, squareform
 
-from sigmascope.compare.distances import LINKAGES, Distances, distances
+from sigmascope.choices import Linkage, values_of
+from sigmascope.compare.distances import Distances, distances
 from sigmascope.errors import InputError, MissingExtraError, OptionError
 from sigmascope.maths.warping import dtw
 from tests.compare.made import made, many
@@ -97,7 +98,7 @@ def test_frames() -> None:
     assert points.columns.tolist() == ["network", "x", "y"]
 
 
-@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("method", values_of(Linkage))
 def test_the_tree_is_that_of_scipy(method: str) -> None:
     _, found = plane()
     tree = found.cluster(method)
@@ -131,7 +132,7 @@ def test_single_linkage_is_the_minimax_path() -> None:
     assert repr(heights).startswith("Cophenetic distances\n")
 
 
-@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("method", values_of(Linkage))
 def test_cophenetic_distances_are_ultrametric_and_others_are_not(method: str) -> None:
     def worst(matrix: np.ndarray) -> float:
         detour = np.maximum(matrix[:, :, None], matrix[None]).min(axis=1)
@@ -160,7 +161,7 @@ def test_ties_do_not_change_the_number_of_groups() -> None:
 
 @pytest.mark.parametrize("count", [0, 5, 2.0, True])
 def test_other_counts_are_refused(count: int) -> None:
-    with pytest.raises(InputError, match=r"count=.* is not a whole number from 1 to 4"):
+    with pytest.raises(OptionError, match=r"count must be a whole number from 1 to 4"):
         distances(SIGNATURES).cluster().groups(count)
 
 
@@ -271,15 +272,17 @@ def test_without_scikit_learn_there_is_no_map(monkeypatch: pytest.MonkeyPatch) -
 def test_other_options_are_refused() -> None:
     found = distances(SIGNATURES)
     with pytest.raises(
-        OptionError, match=r"method='avrage' is not known\. Did you mean 'average'\?"
+        OptionError, match=r"method='avrage' is not a valid choice\. Did you mean 'average'\?"
     ):
         found.cluster("avrage")
-    with pytest.raises(OptionError, match=r"method='centroid' is not known.*'ward'"):
+    with pytest.raises(OptionError, match=r"method='centroid' is not a valid choice.*'ward'"):
         found.embed(method="centroid")
-    with pytest.raises(OptionError, match=r"of='linkage' is not known.*'distances', 'cophenetic'"):
+    with pytest.raises(
+        OptionError, match=r"of='linkage' is not a valid choice.*'distances', 'cophenetic'"
+    ):
         found.embed("linkage")
-    with pytest.raises(OptionError, match=r"normalize='length' is not known"):
+    with pytest.raises(OptionError, match=r"normalize='length' is not a valid choice"):
         distances(SIGNATURES, normalize="length")
     for seed in (-1, 0.5, 2**32):
-        with pytest.raises(InputError, match=r"seed=.* is not a whole number from 0"):
+        with pytest.raises(OptionError, match=r"seed must be a whole number from 0"):
             found.embed(seed=seed)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from sigmascope.dissection.broden import read_broden
+from sigmascope.dissection.dissecting import dissect
 from sigmascope.dissection.masks import NONE, pixel_masks
-from sigmascope.dissection.run import dissect
 from sigmascope.errors import FileFormatError, InputError, OptionError
 
 SIZE = (4, 6)
@@ -150,8 +150,8 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda folder: (folder / "index.csv").unlink(), InputError, "is not there"),
-        (lambda folder: (folder / "label.csv").unlink(), InputError, "is not there"),
+        (lambda folder: (folder / "index.csv").unlink(), InputError, "does not exist"),
+        (lambda folder: (folder / "label.csv").unlink(), InputError, "does not exist"),
         (
             lambda folder: (folder / "label.csv").write_text("number,name\n"),
             FileFormatError,
@@ -163,25 +163,33 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
             FileFormatError,
             "longer or shorter",
         ),
-        (edit("index.csv", "12,4,6,a/1", "12,4,7,a/1"), InputError, "differ in size"),
-        (edit("index.csv", "12,4,6,a/1", "12,4,x,a/1"), FileFormatError, "sw is 'x'"),
+        (edit("index.csv", "12,4,6,a/1", "12,4,7,a/1"), InputError, "must have one size"),
+        (
+            edit("index.csv", "12,4,6,a/1", "12,4,x,a/1"),
+            FileFormatError,
+            "sw must be a whole number > 0, got 'x'",
+        ),
         (
             edit("index.csv", "a/0_color.png", "../0_color.png"),
             FileFormatError,
             "leads out of images",
         ),
-        (edit("index.csv", "a/0_color.png", "a/0.jpg"), FileFormatError, "where the index says"),
+        (edit("index.csv", "a/0_color.png", "a/0.jpg"), FileFormatError, "pixels as in the index"),
         (
             edit("index.csv", "a/0_color.png", "a/none.png"),
             FileFormatError,
             "not a complete picture",
         ),
-        (edit("index.csv", ",700,", ",701,"), FileFormatError, "lists no label 701 of scene"),
-        (edit("label.csv", "2,blue-c", "3,blue-c"), FileFormatError, "lists no label 2 of color"),
+        (edit("index.csv", ",700,", ",701,"), FileFormatError, "does not list label 701 of scene"),
+        (
+            edit("label.csv", "2,blue-c", "3,blue-c"),
+            FileFormatError,
+            "does not list label 2 of color",
+        ),
         (
             edit("label.csv", "9,striped,texture", "9,striped,color"),
             FileFormatError,
-            "lists no label 9 of texture",
+            "does not list label 9 of texture",
         ),
     ],
 )
@@ -194,9 +202,11 @@ def test_damage_is_named(
 
 
 def test_bad_choices_are_named(folder: Path) -> None:
-    with pytest.raises(OptionError, match="'color' is not known"):
-        read_broden(folder, categories=["color"])
-    with pytest.raises(OptionError, match=r"split='test' is not known\. Choose one of train, val"):
+    with pytest.raises(OptionError, match=r"'colour' is not a valid choice\. Did you mean 'color'"):
+        read_broden(folder, categories=["colour"])
+    with pytest.raises(
+        OptionError, match=r"split='test' is not a valid choice\. Choose from 'train', 'val'"
+    ):
         read_broden(folder, split="test")
     with pytest.raises(InputError, match="no row"):
         read_broden(folder, limit=0)

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import sigmascope as sg
+from sigmascope.dissection.dissecting import dissect
 from sigmascope.dissection.masks import Masks, image_masks, join_masks, pixel_masks
-from sigmascope.dissection.run import dissect
+from sigmascope.dissection.settings import DissectSettings
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, OptionError
 from sigmascope.symmetry.rotations import random_rotation, rotation_power
 
@@ -120,7 +121,7 @@ def test_batches_memory_and_chunks_change_nothing(
     _, _, concepts = some_masks()
     maps, Q = random(12, 4, 3, 3), random_rotation(4, 0)
     whole = dissect(maps, concepts, rotation=Q, powers=[0, 0.5, 1], quantile=0.9)
-    monkeypatch.setattr("sigmascope.dissection.work.PIXELS", 4 * 36 * chunk)
+    monkeypatch.setattr("sigmascope.dissection.readings.PIXELS", 4 * 36 * chunk)
     for memory in (1e9, 500.0, 1.0):
         parts = dissect(
             list(maps.split(chunk)),
@@ -243,11 +244,17 @@ def test_large_concepts_are_out_of_reach() -> None:
     masks = torch.zeros(10, 2, 10, 10, dtype=torch.bool)
     masks[:, 0, :5] = True
     masks[:, 1, 0, :5] = True
-    found = dissect(random(10, 2, 10, 10), pixel_masks(masks, ["half", "strip"]))
+    found_masks = pixel_masks(masks, ["half", "strip"])
+    found = dissect(random(10, 2, 10, 10), found_masks)
     assert [one.name for one in found.out_of_reach] == ["half"]
     assert found.tensors["coverage"].tolist() == [0.5, 0.05]
     assert float(found.iou[..., 0].max()) <= 0.04
-    assert "Out of reach, since they cover too many pixels: half (concept)." in repr(found)
+    assert (
+        "Out of reach, since they cover too many pixels: half (concept). Pass a lower quantile, "
+        "below 0.98, so that units are active at more pixels." in repr(found)
+    )
+    lower = dissect(random(10, 2, 10, 10), found_masks, quantile=0.97)
+    assert lower.out_of_reach == ()
 
 
 def test_half_precision_and_flat_features() -> None:
@@ -315,26 +322,26 @@ def test_files_come_back_unchanged(tmp_path: Path) -> None:
         (
             {"features": random(11, 4, 3, 3)},
             InputError,
-            "features are of 11 samples and masks of 12",
+            "features have 11 samples and masks have 12",
         ),
-        ({"features": random(13, 4, 3, 3)}, InputError, "go on after the 12 samples"),
-        ({"features": random(12, 4, 3)}, InputError, "Pass maps"),
+        ({"features": random(13, 4, 3, 3)}, InputError, "more than the 12 samples"),
+        ({"features": random(12, 4, 3)}, InputError, "must be maps"),
         ({"features": random(12, 4, 3, 3).long()}, InputTypeError, "floating"),
         ({"features": random(12, 4, 3, 3) / 0}, InputError, "not finite"),
         ({"features": iter([random(12, 4, 3, 3)])}, InputTypeError, "read twice"),
         ({"features": []}, InputError, "no batch"),
         ({"features": [random(6, 4, 3, 3), random(6, 5, 3, 3)]}, InputError, "one shape"),
         ({"features": torch.nn.ReLU()}, InputTypeError, "network_features"),
-        ({"features": "maps"}, InputTypeError, "is a str"),
+        ({"features": "maps"}, InputTypeError, "got a str"),
         ({"masks": random(12, 2, 6, 6)}, InputTypeError, "booleans"),
-        ({"masks": random(12, 6, 6) > 0}, InputError, "axes are wanted"),
-        ({"rotation": random_rotation(3, 0)}, InputError, "4 channels"),
+        ({"masks": random(12, 6, 6) > 0}, InputError, r"must be \(n, k, h, w\)"),
+        ({"rotation": random_rotation(3, 0)}, InputError, r"must be \(4, 4\), the channels"),
         ({"rotation": torch.ones(4, 4)}, InputError, "not orthogonal"),
         ({"rotation": random_rotation(4, 0), "seeds": [1]}, OptionError, "Pass one of them"),
-        ({"powers": [1]}, OptionError, "powers are of a rotation"),
-        ({"quantile": 1.0}, InputError, "quantile=1.0"),
-        ({"least_iou": -1}, InputError, "least_iou=-1"),
-        ({"memory": 0}, InputError, "memory=0"),
+        ({"powers": [1]}, OptionError, "powers need a rotation"),
+        ({"quantile": 1.0}, OptionError, "quantile must be .* got 1.0"),
+        ({"least_iou": -1}, OptionError, "least_iou must be .* got -1"),
+        ({"memory": 0}, OptionError, "memory must be .* got 0"),
         ({"quantil": 0.9}, OptionError, "Did you mean 'quantile'"),
     ],
 )
@@ -345,3 +352,22 @@ def test_bad_input_is_named(change: dict[str, Any], error: type[Exception], mess
     } | change
     with pytest.raises(error, match=message):
         dissect(given.pop("features"), given.pop("masks"), **given)
+
+
+def test_it_shows_itself() -> None:
+    _, _, concepts = some_masks()
+    found = dissect(random(12, 4, 3, 3), concepts, seeds=[0, 1], powers=[0, 1], quantile=0.9)
+    assert found._repr_html_().startswith("<pre>Dissection of features")
+    numbers = found.to_dict("net/")
+    assert numbers["net/1/interpretable"] == pytest.approx(found.fraction[:, 1].mean())
+    [line] = found.plot().axes[0].get_lines()
+    assert line.get_xdata().tolist() == [0, 1]
+    assert line.get_ydata().tolist() == pytest.approx(found.fraction.mean(axis=0).tolist())
+
+
+def test_settings_can_be_passed_as_a_whole() -> None:
+    _, _, concepts = some_masks()
+    maps, settings = random(12, 4, 3, 3), DissectSettings(quantile=0.9, least_iou=0.1)
+    whole = dissect(maps, concepts, settings=settings)
+    assert repr(whole) == repr(dissect(maps, concepts, quantile=0.9, least_iou=0.1))
+    assert dissect(maps, concepts, settings=settings, least_iou=0.2).least_iou == 0.2

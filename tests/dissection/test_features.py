@@ -8,10 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from sigmascope.dissection.experiment import rotation_experiment
-from sigmascope.dissection.features import network_features
+from sigmascope.dissection.dissecting import dissect, rotation_experiment
 from sigmascope.dissection.masks import pixel_masks
-from sigmascope.dissection.run import dissect
+from sigmascope.dissection.network_maps import network_features
 from sigmascope.errors import InputError, InputTypeError, NoActivationError, OptionError
 
 
@@ -103,7 +102,7 @@ def test_dissecting_a_network_is_dissecting_its_features(net: Net) -> None:
 
 def test_shuffled_data_are_refused(net: Net) -> None:
     loader = DataLoader(TensorDataset(images(40)), batch_size=20, shuffle=True)
-    with pytest.raises(InputError, match="batch 0 is another one each time"):
+    with pytest.raises(InputError, match="batch 0 differs between readings"):
         dissect(
             network_features(net, "block.act", loader), torch.zeros(40, 1, 6, 6, dtype=torch.bool)
         )
@@ -122,7 +121,7 @@ def test_the_experiment_compares_both_sides(net: Net) -> None:
             found["block.act (input)" if side == "input" else "block.act"].iou, by_hand.iou
         )
     assert found["block.act"].fraction.shape == (2, 2)
-    with pytest.raises(InputError, match="no list of names"):
+    with pytest.raises(InputError, match="must be a list of names"):
         rotation_experiment(net, [], images(), masks)
 
 
@@ -146,10 +145,10 @@ def test_channels_last_and_max_batches() -> None:
 def test_bad_sites_are_named(net: Net) -> None:
     with pytest.raises(
         NoActivationError,
-        match=r"nothing called 'blok' gives output features\. Activation calls: \(network\), block",
+        match=r"site='blok' has no output features .* activation calls: \(network\), block",
     ):
         read(net, "blok", images())
-    with pytest.raises(NoActivationError, match="gives input features"):
+    with pytest.raises(NoActivationError, match="has no input features"):
         read(net, "block.conv", images(), side="input")
     with pytest.raises(OptionError, match="side='inside'"):
         network_features(net, "block", images(), side="inside")

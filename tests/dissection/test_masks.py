@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sigmascope.dissection.masks import NONE, Concept, image_masks, join_masks, pixel_masks
+from sigmascope.dissection.masks import NONE, Concept, Masks, image_masks, join_masks, pixel_masks
 from sigmascope.errors import InputError, InputTypeError
 
 
@@ -45,23 +45,29 @@ def test_joining_moves_the_numbers() -> None:
 
 def test_bad_masks_are_named() -> None:
     masks = torch.zeros(3, 2, 4, 4, dtype=torch.bool)
-    with pytest.raises(InputError, match="2 concepts and 1 are named"):
+    with pytest.raises(InputError, match="2 concepts, but 1 names were given"):
         pixel_masks(masks, ["a"])
-    with pytest.raises(InputError, match="named twice"):
+    with pytest.raises(InputError, match="occurs twice"):
         pixel_masks(masks, ["a", "a"])
-    with pytest.raises(InputTypeError, match="names no concept"):
+    with pytest.raises(InputTypeError, match="a concept must be a name or a pair"):
         pixel_masks(masks, [("a", "b", "c"), "d"])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="fits no category"):
+    with pytest.raises(InputError, match="must be the flags of 3 samples"):
         pixel_masks(masks, ["a", "b"], annotated={"color": torch.ones(3, dtype=torch.bool)})
-    with pytest.raises(InputError, match="no concepts"):
+    with pytest.raises(InputError, match="have no concepts"):
         pixel_masks(masks[:, :0])
-    with pytest.raises(InputError, match="at least one pixel"):
+    with pytest.raises(InputError, match="at least one sample and pixel"):
         pixel_masks(masks[:0])
-    with pytest.raises(InputError, match="there are 2 names"):
+    with pytest.raises(InputError, match="places in the 2 names"):
         image_masks(torch.tensor([0, 2]), ["a", "b"], (2, 2))
     with pytest.raises(InputTypeError, match="whole numbers"):
         image_masks(torch.tensor([0.5]), ["a"], (2, 2))
-    with pytest.raises(InputError, match="do not belong together"):
+    with pytest.raises(InputError, match="must be of the same samples and size"):
         join_masks(pixel_masks(masks), pixel_masks(masks[:2], [("a", "x"), ("b", "x")]))
-    with pytest.raises(InputError, match="not different"):
+    with pytest.raises(InputError, match="categories must differ"):
         join_masks(pixel_masks(masks), pixel_masks(masks))
+
+
+def test_masks_without_a_reader_say_how_they_are_made() -> None:
+    for given in ((), (torch.zeros(3, 2, 4, 4, dtype=torch.bool), ["a", "b"])):
+        with pytest.raises(InputTypeError, match=r"Make them with pixel_masks\(tensor, names\)"):
+            Masks(*given)  # type: ignore[arg-type]

@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sigmascope.dissection.fine_tuning import modules_behind
 from sigmascope.dissection.penalty import RotationPenalty, rotate_layer, rotation_penalty
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.dissection.tuning import modules_behind
 from sigmascope.errors import InputError, NetworkError, OptionError
-from sigmascope.stitching.data import StitchData
 from sigmascope.symmetry.groups import group
 from sigmascope.symmetry.rotations import random_rotation
+from sigmascope.training.data import StitchData
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "golden" / "symmetry_rotations.npz")
 QUICK = FineTuning(epochs=4, batch=32, rate=1e-2)
@@ -226,19 +226,19 @@ def test_it_prints_and_comes_back(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(OptionError, match="layer='9' is no module"):
+    with pytest.raises(OptionError, match="layer='9' is not a module"):
         rotate_layer(trained(), "9", torch.eye(8))
     with pytest.raises(InputError, match="the matrix acts on 7 channels"):
         rotation_penalty(trained(), "0", torch.eye(7), data())
     with pytest.raises(InputError, match="nothing behind 6 has parameters"):
         rotation_penalty(trained(), "6", torch.eye(4), data())
-    with pytest.raises(OptionError, match="epochs=0"):
+    with pytest.raises(OptionError, match="epochs must be a whole number >= 1, got 0"):
         FineTuning(epochs=0)
-    with pytest.raises(OptionError, match="least_epoch=3 is after the last of 2 epochs"):
+    with pytest.raises(OptionError, match="least_epoch must be a whole number from 0 to 2, got 3"):
         FineTuning(epochs=2, least_epoch=3)
     with pytest.raises(OptionError, match="select_on='train'"):
         FineTuning(select_on="train")
-    with pytest.raises(OptionError, match="validation=1"):
+    with pytest.raises(OptionError, match="validation must be a number between 0 and 1, got 1"):
         FineTuning(validation=1)
 
 
@@ -250,14 +250,14 @@ def test_labels_outside_the_classes_are_refused(shift: int, range_: str) -> None
         ((inputs, labels), (inputs, labels + shift)),
     ):
         with pytest.raises(
-            InputError, match=f"labels go from {range_}, and there are 4 classes, from 0 to 3"
+            InputError, match=f"labels range from {range_}, but the network has 4 output classes, 0"
         ):
             rotation_penalty(trained(), "0", torch.eye(8), given)
 
 
 def test_a_network_without_logits_is_refused() -> None:
     network = nn.Sequential(trained(), nn.Flatten(0))
-    with pytest.raises(NetworkError, match=r"does not put out one tensor \(n, classes\)"):
+    with pytest.raises(NetworkError, match=r"does not return one tensor \(n, classes\)"):
         rotation_penalty(network, "0.0", torch.eye(8), data())
 
 
@@ -279,8 +279,20 @@ def test_gradients_that_are_switched_off(
 def test_training_that_diverges_is_named() -> None:
     changes = FineTuning(epochs=2, batch=64, rate=1e20)
     with pytest.raises(
-        InputError, match=r"training diverged in epoch 1: .* infinite or NaN\. .* rate=1e\+20"
+        InputError, match=r"training diverged in epoch 1: .* infinite or NaN\. .* rate below 1e\+20"
     ):
         rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
     with pytest.raises(InputError, match=r"training diverged in epoch 1: .*a network in float32"):
         rotation_penalty(trained().half(), "0", random_rotation(8, 0), data(), settings=QUICK)
+
+
+def test_it_shows_itself_and_takes_options() -> None:
+    changes = {"epochs": 1, "batch": 64}
+    found = rotation_penalty(trained(), "0", torch.eye(8), data(), progress=False, **changes)
+    assert found.settings == FineTuning(**changes)
+    assert found._repr_html_().startswith("<pre>Rotation of 8 channels")
+    assert found.to_dict("a/")["a/penalty"] == found.penalty
+    line, *_ = found.plot().axes[0].get_lines()
+    assert line.get_ydata().tolist() == list(found.history)
+    with pytest.raises(OptionError, match="Did you mean 'epochs'"):
+        rotation_penalty(trained(), "0", torch.eye(8), data(), epoch=1)  # type: ignore[call-arg]

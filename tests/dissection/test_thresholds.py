@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from sigmascope.dissection.thresholds import Tops, kept_values
+from sigmascope.dissection.readings import Tops, kept_values
 from sigmascope.errors import InputError
 
 
@@ -34,8 +34,8 @@ def test_memory_holds_the_tail_only() -> None:
 
 def test_too_few_values_are_refused() -> None:
     tops = Tops(10, 0.9)
-    with pytest.raises(InputError, match="0 values of each unit came where 10"):
+    with pytest.raises(InputError, match="expected 10 values of each unit, got 0"):
         tops.quantiles()
     tops.add(torch.rand(1, 9))
-    with pytest.raises(InputError, match="9 values of each unit came where 10"):
+    with pytest.raises(InputError, match="expected 10 values of each unit, got 9"):
         tops.quantiles()

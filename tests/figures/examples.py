@@ -18,13 +18,11 @@ from sigmascope.figures import (
     draw_densities,
     draw_distances,
     draw_embedding,
-    draw_images,
-    draw_ranges,
     draw_signature,
     draw_signatures,
     draw_similarity,
+    draw_statistics,
     draw_tree,
-    draw_years,
 )
 from sigmascope.measure.signature import Signature
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
@@ -69,18 +67,6 @@ def of_correlations(names: Sequence[str]) -> Drawn:
     )
 
 
-def of_images(names: Sequence[str]) -> Drawn:
-    rows = [[np.full((2, 3), place / len(names))] * 2 for place in range(len(names))]
-    return draw_images(rows, titles=[[name, name] for name in names], rows=names, columns=names[:2])
-
-
-def of_ranges(names: Sequence[str]) -> Drawn:
-    return draw_ranges(
-        [-1.0, 0.0, 2.0],
-        {name: np.array([[0.1, 0.5], [0.7, math.nan], [math.nan] * 2]) for name in names},
-    )
-
-
 def of_tree(names: Sequence[str]) -> Drawn:
     return draw_tree(
         distances(networks(names)).cluster(), families={name: name or "(none)" for name in names}
@@ -110,12 +96,6 @@ def of_similarity(names: Sequence[str]) -> Drawn:
     )
 
 
-def of_years(names: Sequence[str]) -> Drawn:
-    found = statistics(networks(names))
-    years = {name: 2012 + place // 3 for place, name in enumerate(found.names)}
-    return draw_years(found, years, families=dict(zip(found.names, names, strict=True)))
-
-
 # The same keys as FIGURES: names of networks, functions or curves -> a figure of them.
 EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "accuracy": of_accuracy,
@@ -128,13 +108,11 @@ EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "embedding": lambda names: draw_embedding(
         distances(networks(names)).embed(), families={name: name for name in names}
     ),
-    "images": of_images,
-    "ranges": of_ranges,
     "signature": lambda names: draw_signature(
         made(names[0], np.linspace(0, 1, len(names)), paths=names), groups=names
     ),
     "signatures": lambda names: draw_signatures(networks(names)),
     "similarity": of_similarity,
+    "statistics": lambda names: draw_statistics(statistics(networks(names))),
     "tree": of_tree,
-    "years": of_years,
 }

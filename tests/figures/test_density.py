@@ -90,7 +90,7 @@ def test_axes_of_ones_own_have_no_legend() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(OptionError, match="layout='piled' is not known"):
+    with pytest.raises(OptionError, match="layout='piled' is not a valid choice"):
         draw_densities([made("a", SCORES)], layout="piled")
     with pytest.raises(InputError, match="The signature of a has no score at all"):
         draw_densities([made("a", [math.nan])])

@@ -118,7 +118,7 @@ def test_the_scale_says_what_it_is(found: Distances, title: str) -> None:
 
 
 def test_another_linkage_is_refused() -> None:
-    with pytest.raises(OptionError, match="method='mean' is not known"):
+    with pytest.raises(OptionError, match="method='mean' is not a valid choice"):
         draw_distances(THREE, method="mean")
 
 

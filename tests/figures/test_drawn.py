@@ -37,7 +37,7 @@ def test_without_a_table_there_is_no_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["figure", "figure.jpg", "figure.csv"])
 def test_other_endings_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(
-        OptionError, match=r"ending=.* is not known.* Choose one of 'pdf', 'png', 'svg'"
+        OptionError, match=r"format=.* is not a valid choice.* Choose from 'pdf', 'png', 'svg'"
     ):
         save(new_figure(1, 1), tmp_path / name)
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import functools
 import io
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,26 +20,26 @@ from sigmascope.figures import FIGURES
 from sigmascope.figures.drawn import Drawn, table_bytes
 from tests.figures.examples import EXAMPLES, HOSTILE
 
-KINDS = list(FIGURES)
+Example = Callable[[Sequence[str]], Drawn]
+every_figure = pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
 PLAIN = ("alpha", "beta", "gamma")
 
 
 @functools.cache
-def plain(kind: str) -> Drawn:
+def plain(example: Example) -> Drawn:
     """Return one that is looked at, and not changed."""
-    return EXAMPLES[kind](PLAIN)
+    return example(PLAIN)
 
 
 def test_every_figure_has_an_example() -> None:
-    assert list(EXAMPLES) == KINDS
-    assert [function.__name__ for function in FIGURES.values()] == [
-        f"draw_{kind}" for kind in KINDS
-    ]
+    assert list(EXAMPLES) == list(FIGURES)
+    names = [function.__name__ for function in FIGURES.values()]
+    assert names == [f"draw_{kind}" for kind in FIGURES]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_returns_a_figure_with_its_axes_and_data(kind: str) -> None:
-    drawn = plain(kind)
+@every_figure
+def test_it_returns_a_figure_with_its_axes_and_data(example: Example) -> None:
+    drawn = plain(example)
     assert isinstance(drawn.figure, Figure)
     assert set(drawn.axes) <= set(drawn.figure.axes)
     assert drawn.table
@@ -47,16 +48,16 @@ def test_it_returns_a_figure_with_its_axes_and_data(kind: str) -> None:
     assert len(repr(drawn)) < 500
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_name_is_in_the_table(kind: str) -> None:
-    cells = {str(cell) for row in plain(kind).table for cell in row.values()}
+@every_figure
+def test_every_name_is_in_the_table(example: Example) -> None:
+    cells = {str(cell) for row in plain(example).table for cell in row.values()}
     assert set(PLAIN) <= cells
     assert "delta" not in cells
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_names_that_mean_harm_are_only_names(kind: str, tmp_path: Path) -> None:
-    drawn = EXAMPLES[kind](HOSTILE)
+@every_figure
+def test_names_that_mean_harm_are_only_names(example: Example, tmp_path: Path) -> None:
+    drawn = example(HOSTILE)
     # warnings are errors: no missing letter, no broken formula
     for ending in ("png", "pdf", "svg"):
         drawn.save(tmp_path / f"figure.{ending}")
@@ -77,9 +78,9 @@ def test_names_that_mean_harm_are_only_names(kind: str, tmp_path: Path) -> None:
     assert "'-1+1" in {cell for line in lines for cell in line}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_long_names_stay_inside_the_figure(kind: str) -> None:
-    drawn = EXAMPLES[kind]([f"{letter}/" + letter * 90 for letter in "abc"])
+@every_figure
+def test_long_names_stay_inside_the_figure(example: Example) -> None:
+    drawn = example([f"{letter}/" + letter * 90 for letter in "abc"])
     drawn.figure.draw_without_rendering()
     box = drawn.figure.get_tightbbox()  # inches
     assert box.x0 > -0.02
@@ -88,20 +89,20 @@ def test_long_names_stay_inside_the_figure(kind: str) -> None:
     assert box.y1 < drawn.figure.get_figheight() + 0.02
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_figure_is_the_same_file(kind: str, tmp_path: Path) -> None:
-    one, two = EXAMPLES[kind](PLAIN), EXAMPLES[kind](PLAIN)
+@every_figure
+def test_the_same_figure_is_the_same_file(example: Example, tmp_path: Path) -> None:
+    one, two = example(PLAIN), example(PLAIN)
     for ending in ("pdf", "png", "svg"):
         first, second = one.save(tmp_path / f"1.{ending}"), two.save(tmp_path / f"2.{ending}")
         assert first.read_bytes() == second.read_bytes()
     assert (tmp_path / "1.csv").read_bytes() == table_bytes(two.table)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_settings_of_matplotlib_stay_as_they_were(kind: str) -> None:
+@every_figure
+def test_the_settings_of_matplotlib_stay_as_they_were(example: Example) -> None:
     with mpl.rc_context({"font.size": 30, "text.usetex": True, "axes.grid": False}):
         before = dict(mpl.rcParams)
-        drawn = EXAMPLES[kind](PLAIN)
+        drawn = example(PLAIN)
         drawn._repr_png_()
         assert dict(mpl.rcParams) == before
         sizes = [
@@ -123,10 +124,10 @@ def test_no_window_is_opened() -> None:
     assert run.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_two_things_differ_by_color_alone(kind: str) -> None:
+@every_figure
+def test_no_two_things_differ_by_color_alone(example: Example) -> None:
     """Whatever a legend names differs in its marker, its kind of line, or its kind at all."""
-    drawn = plain(kind)
+    drawn = plain(example)
     handles = [handle for legend in drawn.figure.legends for handle in legend.legend_handles]
     looks = [
         (

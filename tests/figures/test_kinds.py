@@ -14,45 +14,37 @@ FOUND = networks(["a", "b"])
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "distances": (
         lambda: figures.draw_distances(3),
-        "distances is of type int, not Distances. Pass the result of sigma",
+        "distances must be of type Distances, got int. Pass the result of sigma",
     ),  # type: ignore[arg-type]
     "signature": (
         lambda: figures.draw_signature("x"),
-        "signature is of type str, not Signature. Pass the result of",
+        "signature must be of type Signature, got str. Pass the result of",
     ),  # type: ignore[arg-type]
-    "parts": (lambda: figures.parts_of(FOUND), "signature is of type list, not Signature"),  # type: ignore[arg-type]
+    "parts": (lambda: figures.parts_of(FOUND), "signature must be of type Signature, got list"),  # type: ignore[arg-type]
     "signatures": (
         lambda: figures.draw_signatures(FOUND[0]),
         "signatures is a single Signature. Pass a list",
     ),  # type: ignore[arg-type]
     "densities": (lambda: figures.draw_densities([None]), "not a Signature. Measure it"),  # type: ignore[list-item]
     "statistics": (
-        lambda: figures.draw_years(FOUND, {"a": 1}),
-        "statistics is of type list, not Statistics",
-    ),  # type: ignore[arg-type]
-    "years": (
-        lambda: figures.draw_years(sg.statistics(FOUND), [2015]),
-        "years is of type list, not a mapping. Pass one",
+        lambda: figures.draw_statistics(FOUND),
+        "statistics must be of type Statistics, got list",
     ),  # type: ignore[arg-type]
     "embedding": (
         lambda: figures.draw_embedding(None),
-        r"embedding is of type NoneType, not Embedding. Pass the result",
+        r"embedding must be of type Embedding, got NoneType. Pass the result",
     ),  # type: ignore[arg-type]
     "families": (
         lambda: figures.draw_embedding(sg.distances(FOUND).embed(), families=["a"]),  # type: ignore[arg-type]
-        "families is of type list, not a mapping",
+        "families must be a mapping such as .*, got list",
     ),
     "accuracy": (
         lambda: figures.draw_accuracy([]),
-        "fits is of type list, not AccuracyFits. Pass the result of sigmascope",
+        "fits must be of type AccuracyFits, got list. Pass the result of sigmascope",
     ),  # type: ignore[arg-type]
     "curves": (
         lambda: figures.draw_curves([1, 2], [[0.1, 0.2]]),
-        "curves is of type list, not a mapping. Pass one such",
-    ),  # type: ignore[arg-type]
-    "ranges": (
-        lambda: figures.draw_ranges([1, 2], 3),
-        "scores is of type int, not a mapping. Pass one such as",
+        "curves must be a mapping such as .*, got list",
     ),  # type: ignore[arg-type]
 }
 

@@ -186,5 +186,5 @@ def test_names_that_occur_twice_are_numbered() -> None:
 def test_what_is_no_list_of_signatures_is_refused(signature: sg.Signature) -> None:
     with pytest.raises(InputTypeError, match="single Signature"):
         draw_signatures(signature)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="layout='piled' is not known"):
+    with pytest.raises(OptionError, match="layout='piled' is not a valid choice"):
         draw_signatures([signature], layout="piled")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sigmascope.errors import InputTypeError
-from sigmascope.figures.similarity import draw_similarity
+from sigmascope.figures.similarity_map import draw_similarity
 from sigmascope.figures.style import PAGE, new_figure
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 
@@ -87,6 +87,7 @@ def test_draws_in_a_panel_of_another_figure_and_refuses_other_things() -> None:
     assert drawn.axes == (panels[1],)
     assert not panels[0].images
     with pytest.raises(
-        InputTypeError, match=r"result is of type list.*sigmascope\.symmetry\.compare"
+        InputTypeError,
+        match=r"result must be of type LayerSimilarity, got list.*sigmascope\.symmetry\.compare",
     ):
         draw_similarity([[0.5]])  # type: ignore[arg-type]

@@ -61,6 +61,6 @@ def test_it_draws_in_a_panel_without_a_legend() -> None:
 
 def test_other_things_are_refused() -> None:
     with pytest.raises(
-        sg.InputTypeError, match=r"tree is of type Distances, not Clustering.*\.cluster"
+        sg.InputTypeError, match=r"tree must be of type Clustering, got Distances.*\.cluster"
     ):
         draw_tree(distances(networks(NAMES)))  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def test_grid(case: dict) -> None:
     pairs = [(before, function(before)) for function in ACTIVATIONS.values()]
     off = {}
     for estimator in ESTIMATORS:
-        results = sg.affinities(pairs, covariance=estimator, degenerate="released")
+        results = sg.affinities(pairs, covariance=estimator, degenerate="published")
         for activation, result, expected in zip(ACTIVATIONS, results, case[estimator], strict=True):
             if not abs(float(result) - expected) <= TOLERANCE:
                 off[estimator, activation] = (float(result), expected)
@@ -69,7 +69,7 @@ def test_grid(case: dict) -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", VALUES["edge"])
 def test_edge(name: str, estimator: str) -> None:
-    result = sg.affinity(*pair(name), covariance=estimator, degenerate="released")
+    result = sg.affinity(*pair(name), covariance=estimator, degenerate="published")
     assert result.score == pytest.approx(VALUES["edge"][name][estimator], abs=TOLERANCE)
     assert result.reason == ""
 

@@ -13,6 +13,8 @@ from torch.autograd import gradcheck
 
 import sigmascope as sg
 
+pytestmark = pytest.mark.slow
+
 ESTIMATORS = ("ledoit-wolf", "unbiased", "biased")
 # (rows, columns): more rows than columns, fewer, so few that the joint span is smaller than the
 # space, one column.
@@ -97,7 +99,7 @@ def test_gradient_is_finite_with_equal_eigenvalues_and_dead_channels(estimator: 
     assert torch.isfinite(x.grad).all()
 
 
-@pytest.mark.parametrize("degenerate", ["nan", "released"])
+@pytest.mark.parametrize("degenerate", ["nan", "published"])
 def test_gradient_is_finite_where_there_is_no_score(degenerate: str) -> None:
     x, y = leaves(sample(6, 3)[0], torch.ones(6, 3, dtype=torch.float64), "xy")
     result = sg.affinity(x, y, degenerate=degenerate)

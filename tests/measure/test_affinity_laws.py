@@ -162,7 +162,7 @@ def test_increasing_functions_of_one_variable(n: int, eps: float) -> None:
         scale = n / (n - 1)
         slope = math.sqrt((scale * s_y + eps) / (scale * s_x + eps))
         w2_squared = max(0, slope**2 * s_x + s_y - 2 * slope * s_xy)
-        result = sg.affinity(x, y, covariance="unbiased", eps=eps, degenerate="released")
+        result = sg.affinity(x, y, covariance="unbiased", eps=eps, degenerate="published")
         if not result.degenerate:
             assert result.w2**2 == pytest.approx(w2_squared, abs=1e-12 * s_y)
             assert result.score == pytest.approx(

@@ -105,12 +105,12 @@ def test_score_is_at_most_one_and_explains_itself(
     )
     assert math.isnan(float(result)) if result.reason else float(result) == result.score
     assert (result.n, result.dim, result.covariance) == (*pair[0].shape, estimator)
-    released = sg.affinity(
-        *pair, covariance=estimator, coupling=coupling, eps=eps, degenerate="released"
+    published = sg.affinity(
+        *pair, covariance=estimator, coupling=coupling, eps=eps, degenerate="published"
     )
-    assert released.score <= 1
-    assert released.reason == ""
-    assert result.degenerate or released.score == result.score
+    assert published.score <= 1
+    assert published.reason == ""
+    assert result.degenerate or published.score == result.score
 
 
 @examples(400)

@@ -130,7 +130,7 @@ def test_tiny_linear_outputs(slope: float) -> None:
     x = gaussian(64, 8)
     # exactly white
     x = (x - x.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T, bias=True))).T
-    result = sg.affinity(x, slope * x, covariance="biased", degenerate="released")
+    result = sg.affinity(x, slope * x, covariance="biased", degenerate="published")
     assert result.score == pytest.approx(TINY[slope], abs=0.02)
     assert result.degenerate == (slope < 1e-3)
     expected = score_of_white(slope, 1e-6, degenerate=result.degenerate)
@@ -146,7 +146,7 @@ def test_variance_at_the_threshold(ratio: float, degenerate: bool) -> None:
     """Signs and powers of two: every sum is exact, in whatever order a processor adds them up."""
     x = hadamard(16)[:, 1:9].astype(float)
     slope, eps = 2.0**-10, 2.0**-20 * ratio
-    result = sg.affinity(x, slope * x, covariance="biased", eps=eps, degenerate="released")
+    result = sg.affinity(x, slope * x, covariance="biased", eps=eps, degenerate="published")
     assert result.degenerate == degenerate
     expected = score_of_white(slope, eps, degenerate=degenerate)
     assert result.score == pytest.approx(expected, abs=1e-12)
@@ -156,7 +156,7 @@ def test_variance_at_the_threshold(ratio: float, degenerate: bool) -> None:
 
 def test_dead_output_is_one_only_where_that_is_asked_for() -> None:
     x = gaussian(3, 1)
-    assert sg.affinity(x, np.zeros_like(x), degenerate="released").score == 1
+    assert sg.affinity(x, np.zeros_like(x), degenerate="published").score == 1
     assert math.isnan(sg.affinity(x, np.zeros_like(x)).score)
 
 

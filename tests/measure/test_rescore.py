@@ -62,7 +62,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "all metrics": {"metrics": "all"},
     "compat": {"metrics": "all", "compat": True},
     "unbiased": {"covariance": "unbiased", "eps": 1e-4},
-    "released": {"degenerate": "released", "pool": "released"},
+    "published": {"degenerate": "published", "pool": "published"},
     "sum": {"pool": "sum", "metrics": "cka"},
     "flatten": {"pool": "flatten"},
     "tokens": {"samples": "tokens", "max_tokens": 50},
@@ -94,7 +94,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no metrics": {"metrics": ()},
     "compat": {"metrics": ("entropy", "norm"), "compat": True},
     "eps": {"eps": 1e-3},
-    "degenerate": {"degenerate": "released"},
+    "degenerate": {"degenerate": "published"},
 }
 
 
@@ -146,7 +146,7 @@ def test_a_folder_of_another_run(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for model, batches in ((network(), images()), (network(1), images())):
         with pytest.raises(
-            sg.InputError, match=r"keep=.* holds batches of another run\. Pass an empty folder"
+            sg.InputError, match=r"keep=.* holds batches of another run\. Pass an empty directory"
         ):
             sg.signature(model, batches, keep=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -154,7 +154,7 @@ def test_a_folder_of_another_run(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(sg.InputError, match=r"keep=.*file' is a file\. Pass a folder"):
+    with pytest.raises(sg.InputError, match=r"keep=.*file' is a file\. Pass a directory"):
         sg.signature(network(), images(), keep=tmp_path / "file")
 
 
@@ -186,7 +186,7 @@ def interrupted(keep: Path | None, journal: Path, **options: Any) -> None:
 FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "more batches than were scored": (
         lambda folder: sg.signature(network(), images(5), keep=folder),
-        r"holds batches of another run\. Pass an empty folder",
+        r"holds batches of another run\. Pass an empty directory",
     ),
     "other options": (
         lambda folder: sg.signature(network(), images(2), keep=folder, eps=1e-3),
@@ -206,10 +206,10 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "too few": (
         lambda folder: sg.signature(network(), images(1), keep=folder),
-        r"lacks batches that the run to be continued has scored\. Pass the folder of that "
+        r"lacks batches that the run to resume has scored\. Pass the directory of that "
         r"run, or none",
     ),
-    "none": (lambda folder: None, r"lacks batches that the run to be continued has scored"),
+    "none": (lambda folder: None, r"lacks batches that the run to resume has scored"),
 }
 
 
@@ -292,7 +292,7 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Tensor], dict[str, Any]], object], s
     ),
     "foreign": (
         lambda t, i: i.clear(),
-        r"batch-000001\.safetensors: kept: expected the fields of _Kept, found None",
+        r"batch-000001\.safetensors: kept: expected the fields of _KeptBatch, found None",
     ),
     "hostile": (
         lambda t, i: i["kept"].update(size="x"),
@@ -329,10 +329,18 @@ def test_matrices_that_fit_no_longer_are_a_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"covariance": "lw"}, sg.OptionError, r"covariance='lw' is not known.*'ledoit-wolf'"),
-        ({"metrics": "ckka"}, sg.OptionError, r"metrics='ckka' is not known\. Did you mean 'cka'"),
-        ({"degenerate": "x"}, sg.OptionError, r"degenerate='x' is not known"),
-        ({"eps": math.nan}, sg.InputError, r"eps=nan cannot be added to a variance"),
+        (
+            {"covariance": "lw"},
+            sg.OptionError,
+            r"covariance='lw' is not a valid choice.*'ledoit-wolf'",
+        ),
+        (
+            {"metrics": "ckka"},
+            sg.OptionError,
+            r"metrics='ckka' is not a valid choice\. Did you mean 'cka'",
+        ),
+        ({"degenerate": "x"}, sg.OptionError, r"degenerate='x' is not a valid choice"),
+        ({"eps": math.nan}, sg.InputError, r"eps must be a number >= 0 such as 1e-6, got nan"),
     ],
 )
 def test_a_bad_option(

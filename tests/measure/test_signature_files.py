@@ -62,13 +62,14 @@ def rounded(signature: sg.Signature) -> sg.Signature:
 TABLE = """\
 Signature of toy: 3 activation calls, 48 samples in 2 batches, ledoit-wolf
 
-site         activation  dim   score     std                            r2  cka
-relu         relu          6  0.5000  0.0123  ██████████              0.25  nan
-(network)#1  silu          6       –       –  no score: it is spoilt  0.25  nan
-(network)#2  tanh          5  0.9375  0.0123  ██████████████████▊     0.25  nan
+site         activation  dim   score     std                         r2  cka
+relu         relu          6  0.5000  0.0123  ██████████           0.25  nan
+(network)#1  silu          6       –       –  no score             0.25  nan
+(network)#2  tanh          5  0.9375  0.0123  ██████████████████▊  0.25  nan
 
 Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
 4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation module never ran.
+No score at 1 site: it is spoilt.
 Skipped: (network) (glu): input [24, 6] and output [24, 3] differ in shape, so no affine map compares them.
 Never ran: unused.
 Note: the last batch of 3 samples was left out, the first has 24."""
@@ -87,6 +88,18 @@ def test_the_table_of_one_batch() -> None:
         "site  activation  dim   score",
         "relu  relu          6  0.5000  ██████████",
     ]
+
+
+def test_reasons_stand_below_the_table_once_and_in_full() -> None:
+    reasons = ["x has 1 row; " + "so much is needed " * 9, "it is spoilt"]
+    failed = [replace(RESULT.sites[1], call=call, reason=reasons[call > 18]) for call in range(20)]
+    text = repr(replace(RESULT, sites=tuple(failed)))
+    assert text.count("it is spoilt") == text.count("x has 1 row") == 1
+    assert f"\nNo score at 19 sites: {reasons[0]}.\nNo score at 1 site: it is spoilt.\n" in text
+
+
+def test_one_sample_is_not_plural() -> None:
+    assert "3 activation calls, 1 sample in 2 batches" in repr(replace(RESULT, samples=1))
 
 
 def test_long_names_are_cut_in_the_middle() -> None:
@@ -131,7 +144,7 @@ def test_html_escapes_hostile_names() -> None:
         "br",
     }
     assert page.text.count(hostile) == 6
-    assert page.tags.count("td") == 2 * (5 + 3)  # the metrics of all sites are columns of each
+    assert page.tags.count("td") == 2 * (6 + 3)  # the metrics of all sites are columns of each
 
 
 def test_html_holds_what_the_table_holds() -> None:
@@ -146,6 +159,48 @@ def test_html_holds_what_the_table_holds() -> None:
         "r2",
     ):
         assert text in page.text
+
+
+def test_html_shows_what_the_text_shows() -> None:
+    page = Tags()
+    page.feed(rounded(RESULT)._repr_html_())
+    for cell in TABLE.replace("█", "").replace("▊", "").split():
+        assert cell in page.text
+
+
+def test_sites_by_name() -> None:
+    assert list(RESULT) == list(RESULT.sites)
+    assert RESULT["relu"] is RESULT.sites[0]
+    assert RESULT["(network)#2"] is RESULT.sites[2]
+    with pytest.raises(
+        sg.UnknownSiteError,
+        match=r"^'rellu' is not one of the 3 sites of toy\. The nearest names are 'relu'",
+    ):
+        RESULT["rellu"]
+    with pytest.raises(KeyError, match="'layer9' is not one of the 3 sites"):
+        RESULT["layer9"]
+
+
+def test_calls_of_several_kinds_have_names_of_their_own() -> None:
+    twins = replace(
+        RESULT, sites=(RESULT.sites[0], replace(RESULT.sites[0], kind="elu", score=0.25))
+    )
+    assert twins["relu (elu)"].score == 0.25
+    assert twins["relu (relu)"] is RESULT.sites[0]
+    assert len(twins.to_dict()) == 2 + len(twins.summary())
+
+
+def test_a_flat_dict_for_loggers() -> None:
+    flat = RESULT.to_dict("val/")
+    assert list(flat)[:3] == ["val/relu", "val/(network)#1", "val/(network)#2"]
+    assert flat["val/relu"] == RESULT.scores[0]
+    assert {name: flat[f"val/{name}"] for name in RESULT.summary()} == RESULT.summary()
+    assert all(type(value) is float for value in RESULT.to_dict().values())
+
+
+def test_a_signature_draws_itself() -> None:
+    drawn = RESULT.plot()
+    assert drawn.axes[0].get_title() == "toy"
 
 
 def test_scores_and_length() -> None:
@@ -207,6 +262,16 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert loaded.save(tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
+def test_the_old_name_of_what_was_never_called_is_read(tmp_path: Path) -> None:
+    path = RESULT.save(tmp_path / "toy.json")
+    document = json.loads(path.read_text("utf-8"))
+    coverage = document["content"]["coverage"]
+    coverage["silent"] = coverage.pop("never_called")
+    path.write_text(json.dumps(document), "utf-8")
+    assert sg.load(path).coverage == RESULT.coverage
+    assert sg.load(path).coverage.never_called == ("unused",)
+
+
 def test_every_option_survives(tmp_path: Path) -> None:
     result = sg.signature(
         network(),
@@ -265,7 +330,7 @@ def into(content: Any, *path: Any, value: Any) -> None:
 
 
 HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
-    "foreign": (("format",), "other", r"was not written by sigmascope\. Give a signature file"),
+    "foreign": (("format",), "other", r"was not written by sigmascope\. Pass a signature file"),
     "another kind": (("kind",), "atlas", r"is of kind 'atlas', which cannot be loaded"),
     "newer": (
         ("version",),

@@ -63,7 +63,7 @@ FINE = sg.signature(around(), X)
 BETWEEN: dict[str, tuple[Callable[[Tensor], object], str, bool]] = {
     "NaN": (
         lambda x: F.silu(x * math.nan),
-        r"^x contains NaN at row 0, column 0 .* \(1 of 1 batches\)$",
+        r"^x contains NaN at row 0, column 0 .* \(1 of 1 batch\)$",
         True,
     ),
     "infinite": (
@@ -88,7 +88,7 @@ BETWEEN: dict[str, tuple[Callable[[Tensor], object], str, bool]] = {
     ),
     "no sample": (
         lambda x: F.silu(x[0, :5]),
-        r"^a tensor of shape \[5\] that has no axis of samples any more$",
+        r"^a tensor of shape \[5\] that no longer has an axis of samples$",
         False,
     ),
     "a number": (lambda x: F.silu(x.mean()), r"^a single number, not samples$", False),
@@ -99,7 +99,7 @@ BETWEEN: dict[str, tuple[Callable[[Tensor], object], str, bool]] = {
     ),
     "sparse": (
         lambda x: F.relu(x.to_sparse()),
-        r"^a float32 tensor of layout torch.sparse_coo, which no score is",
+        r"^a float32 tensor of layout torch.sparse_coo, for which no score is",
         False,
     ),
     "whole numbers": (
@@ -138,13 +138,13 @@ def test_a_bad_call_costs_the_others_nothing(case: str, metrics: Any) -> None:
 def test_all_is_well_without_them() -> None:
     """Negative control."""
     coverage = FINE.coverage
-    assert (coverage.seen, coverage.scored, coverage.failed, coverage.skipped, coverage.silent) == (
-        2,
-        2,
-        0,
-        (),
-        (),
-    )
+    assert (
+        coverage.seen,
+        coverage.scored,
+        coverage.failed,
+        coverage.skipped,
+        coverage.never_called,
+    ) == (2, 2, 0, (), ())
     assert str(coverage) == "2 activation calls seen, 2 scored"
     assert [site.reason for site in FINE.sites] == ["", ""]
 
@@ -258,7 +258,7 @@ def test_a_metric_without_a_value_has_a_reason() -> None:
     assert math.isnan(site.metrics["r2"])
     assert list(site.metric_reasons) == ["r2"]
     assert site.metric_reasons["r2"].endswith(
-        "at least 16 are needed for 6 channels, and there are 10 (1 of 1 batches)"
+        "at least 16 are needed for 6 channels, and there are 10 (1 of 1 batch)"
     )
 
 
@@ -335,8 +335,10 @@ def test_branches_between_batches(ways: list[int], expected: list[tuple[str, int
     assert [kind for kind in kinds if kind in ("gelu", "silu")] == ["gelu", "silu"] * (1 in ways)
     assert result.batches == len(ways)
     gelu = () if 1 in ways else ("gelu",)
-    assert result.coverage.silent == (*gelu, "never.0", "never.1")
-    assert f"{len(result.coverage.silent)} activation modules never ran" in str(result.coverage)
+    assert result.coverage.never_called == (*gelu, "never.0", "never.1")
+    assert f"{len(result.coverage.never_called)} activation modules never ran" in str(
+        result.coverage
+    )
     assert result.coverage.seen == len(expected)
 
 
@@ -363,7 +365,7 @@ def test_nothing_to_be_seen() -> None:
     match = (
         r"^Net made no activation call that could be seen\. Looked for functions and modules "
         r"of the kinds .*\bgelu, .*\brelu, "
-        r".*Make an activation of another name known with sigmascope\.register_activation; "
+        r".*Register an activation of another name with sigmascope\.register_activation; "
         r"softmax is found with "
         r"activations='all'\.$"
     )
@@ -384,53 +386,65 @@ OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "covariance": (
         {"covariance": "ledoit"},
         sg.OptionError,
-        r"covariance='ledoit' is not known\. Did you mean 'ledoit-wolf'",
+        r"covariance='ledoit' is not a valid choice\. Did you mean 'ledoit-wolf'",
     ),
     "pool": (
         {"pool": "chanels"},
         sg.OptionError,
-        r"pool='chanels' is not known\. Did you mean 'channels'",
+        r"pool='chanels' is not a valid choice\. Did you mean 'channels'",
     ),
     "samples": (
         {"samples": "token"},
         sg.OptionError,
-        r"samples='token' is not known\. Did you mean 'tokens'",
+        r"samples='token' is not a valid choice\. Did you mean 'tokens'",
     ),
-    "metrics": ({"metrics": "CKA"}, sg.OptionError, r"metrics='CKA' is not known.*'cka'"),
+    "metrics": ({"metrics": "CKA"}, sg.OptionError, r"metrics='CKA' is not a valid choice.*'cka'"),
     "one metric": (
         {"metrics": ["cka", "r3"]},
         sg.OptionError,
-        r"metrics='r3' is not known\. Choose one of 'cka'",
+        r"metrics='r3' is not a valid choice\. Choose from 'cka'",
     ),
     "activations": (
         {"activations": "rlu"},
         sg.OptionError,
-        r"activations='rlu' is not known\. Choose 'all', a family",
+        r"activations='rlu' is not a valid choice\. Choose from 'all', a family",
     ),
-    "degenerate": ({"degenerate": "zero"}, sg.OptionError, r"degenerate='zero' is not known"),
-    "mode": ({"mode": "train"}, sg.OptionError, r"mode='train' is not known.*'eval', 'as-is'"),
-    "eps": ({"eps": -1}, sg.InputError, r"eps=-1 cannot be added to a variance"),
-    "seed": ({"seed": -1}, sg.InputError, r"seed=-1 is not a whole number of at least 0"),
+    "degenerate": (
+        {"degenerate": "zero"},
+        sg.OptionError,
+        r"degenerate='zero' is not a valid choice",
+    ),
+    "mode": (
+        {"mode": "train"},
+        sg.OptionError,
+        r"mode='train' is not a valid choice.*'eval', 'as-is'",
+    ),
+    "eps": ({"eps": -1}, sg.InputError, r"eps must be a number >= 0 such as 1e-6, got -1"),
+    "seed": ({"seed": -1}, sg.OptionError, r"seed must be a whole number from 0 to .* got -1"),
     "max_batches": (
         {"max_batches": 0},
-        sg.InputError,
-        r"max_batches=0 is not a whole number of at least 1",
+        sg.OptionError,
+        r"max_batches must be a whole number >= 1, got 0",
     ),
     "max_batches true": (
         {"max_batches": True},
-        sg.InputError,
-        r"max_batches=True is not a whole number",
+        sg.OptionError,
+        r"max_batches must be a whole number >= 1, got True",
     ),
-    "max_tokens": ({"max_tokens": 1}, sg.InputError, r"max_tokens=1 is not a number of rows"),
+    "max_tokens": (
+        {"max_tokens": 1},
+        sg.OptionError,
+        r"max_tokens must be a whole number >= 2, got 1",
+    ),
     "batch_axis": (
         {"batch_axis": -1},
-        sg.InputError,
-        r"batch_axis=-1 is not a whole number of at least 0",
+        sg.OptionError,
+        r"batch_axis must be a whole number from 0 to 7, got -1",
     ),
     "channel_axis": (
         {"channel_axis": {"relu": "1"}},
         sg.InputTypeError,
-        r"channel_axis=.* is not a mapping from patterns",
+        r"channel_axis must map patterns of paths to axes",
     ),
     "tokens pooled": (
         {"samples": "tokens", "pool": "sum"},

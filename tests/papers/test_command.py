@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sigmascope_papers.table import ITEMS
+from sigmascope_papers.table import ITEMS, prose
 from tests.cli.running import document, run
 
 
 def test_the_names() -> None:
     lines = run("reproduce", "--list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(ITEMS)
-    assert document(run("reproduce", "--list", "--json"))[1]["groups"]["items"] == ITEMS
+    assert document(run("reproduce", "--list", "--json"))[1]["groups"]["items"] == {
+        name: prose(name).shows for name in ITEMS
+    }
 
 
 def test_items_and_their_page(tmp_path: Path) -> None:

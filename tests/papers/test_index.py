@@ -78,7 +78,8 @@ def test_the_page_shows_everything(outcome: Outcome, tmp_path: Path) -> None:
         "0.45",
         *VERDICTS,
         "1.5 s",
-        "Items: 1 holds, 1 does not hold. Claims: ",
+        "8 claims: 2 hold, 2 weakly hold, 2 do not hold, 2 not testable here. ",
+        "2 items: 1 holds, 1 does not hold.",
     ):
         assert text in page.text
     assert [image["src"] for image in page.all("img")] == ["fig1.png", "fig1-guard.png"] * 2
@@ -122,7 +123,7 @@ def test_a_picture_is_a_file_in_the_folder(name: str, outcome: Outcome, tmp_path
     folder.mkdir()
     strange = replace(outcome, figures=(name,))
     with pytest.raises(
-        InputError, match=r"has no picture .* of fig1\. Reproduce fig1 into that folder"
+        InputError, match=r"has no picture .* of fig1\. Reproduce fig1 into that directory"
     ):
         write_index([strange], folder)
     with pytest.raises(InputError, match="has no picture"):

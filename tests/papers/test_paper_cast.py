@@ -22,10 +22,6 @@ from sigmascope_papers.item import UNTRIED, VERDICTS
 from sigmascope_papers.table import PAPERS
 from tests.cli.running import run
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:torchvision was built for another torch:RuntimeWarning"
-)
-
 NETWORKS = ("torchvision/resnet18", "torchvision/vit_b_32")
 IMAGES = 8
 # Items without any network of a cast; other tests run them.

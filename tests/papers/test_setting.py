@@ -124,7 +124,6 @@ def test_a_cast_has_each_group_once_in_the_lead(cast: Cast, count: int) -> None:
     assert cast.lead("ViTs") in cast.names("ViTs")
 
 
-@pytest.mark.filterwarnings("ignore:torchvision was built for another torch:RuntimeWarning")
 def test_all_networks_are_known_to_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(FOLDER))
     known = {name for names in sg.catalog.model_names().values() for name in names}

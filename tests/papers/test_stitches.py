@@ -382,7 +382,7 @@ def test_networks_without_weights_are_untrained_in_a_tiny_run_only(
         assert torch.equal(one, other)
     with pytest.raises(
         InputError,
-        match=r"resnet20:7 has no embedded weights.*zoo/README\.md says how it is trained",
+        match=r"resnet20:7: the package ships weights for .*zoo/README\.md says how it is trained",
     ):
         member(Setting(), "resnet20", 7)
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(ZOO))  # a zoo without this seed

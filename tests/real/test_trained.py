@@ -68,7 +68,7 @@ def test_signature(network: Trained, tmp_path: Path) -> None:
 
     assert Counter(site.kind for site in found.sites) == network.calls
     assert found.coverage.seen == found.coverage.scored == len(found.sites)
-    assert found.coverage.skipped == found.coverage.silent == ()
+    assert found.coverage.skipped == found.coverage.never_called == ()
     assert all(0 < site.score <= 1 and not site.reason for site in found.sites)
     assert len(set(found.scores)) == len(found.sites)  # no site is another one's copy
     assert len(seen) == 1

@@ -28,7 +28,9 @@ QUIET = (
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 WATCH = """
 window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(event.violatedDirective);
+});
 """
 
 
@@ -126,7 +128,9 @@ def axe() -> Callable[[Any], list[str]]:
 
     def asked(page: Any) -> list[str]:
         page.evaluate(source)
-        found = page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
+        found = page.evaluate(
+            "async () => (await axe.run({resultTypes: ['violations']})).violations"
+        )
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
             for one in found

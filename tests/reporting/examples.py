@@ -147,7 +147,8 @@ def survey(count: int = 60, *, metrics: bool = True, longest: int = 260) -> list
         sites = int(generator.integers(50, longest + 1))
         residual = bool(generator.integers(2))
         calls = residual_paths(sites // 3) if residual else transformer_paths(sites)
-        name = f"torchvision/{'resnet' if residual else 'vit_b'}{sites}-trained-on-imagenet1k-v{number % 3}"
+        kind = "resnet" if residual else "vit_b"
+        name = f"torchvision/{kind}{sites}-trained-on-imagenet1k-v{number % 3}"
         found.append(
             example(name, calls, kind="relu" if residual else "gelu", seed=number, metrics=metrics)
         )
@@ -169,7 +170,9 @@ def hostile() -> list[Signature]:
             for site in base.sites
         )
         coverage = Coverage(4, 3, 0, (Skipped(text, 0, text, text),), (text,), (text,))
-        options = replace(base.options, pool=text, channel_axis={text: 1}, activations=(text,))
+        options = replace(
+            base.options, pool=f"function {text}", channel_axis={text: 1}, activations=(text,)
+        )
         versions = base.versions | {text: text}
         found.append(
             replace(

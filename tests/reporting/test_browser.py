@@ -1,6 +1,4 @@
-"""The page in Chromium: what it shows, what it says, and that hands and eyes of all kinds can use
-it.
-"""
+"""The page in Chromium: what it shows and says, and that it is accessible to everybody."""
 
 from __future__ import annotations
 
@@ -102,7 +100,7 @@ def test_hover_tells_site_kind_score_spread_and_width(open_report: Open) -> None
         "resnet50, call 8 of 49",
         f"relu, width {site.dim}",
         f"score {site.score:.4f} ± {site.std:.4f}",
-        "spread over 3 batches",
+        "std over 3 batches",
     ]
     page.mouse.move(5, 5)
     assert page.locator(".tip.shown").count() == 0
@@ -110,7 +108,7 @@ def test_hover_tells_site_kind_score_spread_and_width(open_report: Open) -> None
 
 def test_hover_works_in_shares_of_the_network(open_report: Open) -> None:
     page = open_report(PAIR)
-    page.get_by_text("share of the network", exact=True).click()
+    page.get_by_text("fraction of the network", exact=True).click()
     page.locator("#walk-network").select_option("vit_b_16")
     page.locator("#walk-site").fill("11")
     box = page.locator("#signature-chart svg.plot").bounding_box()
@@ -336,7 +334,7 @@ def test_densities_are_drawn_and_read(open_report: Open) -> None:
     page.mouse.move(x, y)
     assert tip_of(page, "#density-chart").splitlines()[0] in [one.name for one in FEW]
     page = open_report([without_scores()])
-    assert "No network has scores that differ" in page.locator("#density-chart").inner_text()
+    assert "No network has different scores" in page.locator("#density-chart").inner_text()
 
 
 def rows_of(signature: Signature) -> list[list[str]]:
@@ -372,7 +370,7 @@ def test_site_tables_are_built_when_they_are_opened(open_report: Open) -> None:
         "width",
         "samples",
         "score",
-        "± spread",
+        "± std",
         "cka",
         "norm",
         "sparsity",
@@ -456,7 +454,7 @@ def test_headings_and_landmarks(open_report: Open) -> None:
 def test_first_stop_of_the_keyboard_skips_to_the_content(open_report: Open) -> None:
     page = open_report(PAIR)
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
 

@@ -155,7 +155,7 @@ def test_settings_are_sorted_into_shared_and_different() -> None:
     other = replace(
         FEW[0],
         name="other",
-        options=replace(FEW[0].options, pool="tokens", metrics=()),
+        options=replace(FEW[0].options, pool="sum", metrics=()),
         versions={"torch": "2.7.0"},
     )
     found = document_of([FEW[0], other])["settings"]
@@ -165,7 +165,7 @@ def test_settings_are_sorted_into_shared_and_different() -> None:
     assert found["columns"][:3] == ["pool", "metrics", "version of python"]
     assert [row[:2] for row in found["rows"]] == [
         ["channels", "cka, norm, sparsity, entropy, r2"],
-        ["tokens", "none"],
+        ["sum", "none"],
     ]
     assert found["rows"][1][2] == "–"
     assert found["mixed"] == ["pool"]

@@ -12,14 +12,20 @@ from tests.reporting.examples import survey
 SHEET = 690  # pixels between the margins of A4
 MANY = survey(36, longest=60, metrics=False)
 FACTS = {one.name: {"accuracy": 71.25, "depth": 50, "flops": 4_100_000_000} for one in MANY}
+# Charts are redrawn in the frame after the one in which a new width is seen.
+REDRAWN = """async () => {
+  for (let frame = 0; frame < 4; frame += 1) await new Promise(requestAnimationFrame);
+}"""
 HEIGHTS = """() => [...document.querySelectorAll("#distance-chart .heat svg.plot")]
   .map((one) => one.getBoundingClientRect().height)"""
 # Where on the screen the leaves of the tree end, and the middles of the rows of the map.
 ROWS = """() => {
-  const unique = (values) => [...new Set(values.map((value) => Math.round(value * 100) / 100))].sort((a, b) => a - b);
+  const rounded = (values) => values.map((value) => Math.round(value * 100) / 100);
+  const unique = (values) => [...new Set(rounded(values))].sort((a, b) => a - b);
   const tree = document.querySelector("#distance-chart .heat > div");
+  const onScreen = (line, at) => line.getPointAtLength(at).matrixTransform(line.getScreenCTM());
   const ends = [...tree.querySelectorAll("[data-mark=line] path")].flatMap((line) =>
-    [0, line.getTotalLength()].map((at) => line.getPointAtLength(at).matrixTransform(line.getScreenCTM())));
+    [0, line.getTotalLength()].map((at) => onScreen(line, at)));
   const right = Math.max(...ends.map(({ x }) => x));
   const cells = [...document.querySelectorAll("#distance-chart [data-mark=cell] rect")]
     .map((one) => one.getBoundingClientRect());
@@ -31,15 +37,18 @@ ROWS = """() => {
 # Columns break like sheets do. Moves the section down step by step; tells in how many places its
 # heading is left behind.
 LEFT_BEHIND = """([heading, chart]) => {
-  const [section, main] = [document.getElementById(heading).parentElement, document.createElement("div")];
-  Object.assign(main.style, { height: "960px", columns: "690px", columnGap: "40px", columnFill: "auto", width: "690px" });
+  const section = document.getElementById(heading).parentElement;
+  const main = document.createElement("div");
+  const columns = { columns: "690px", columnGap: "40px", columnFill: "auto" };
+  Object.assign(main.style, { height: "960px", width: "690px", ...columns });
   const spacer = document.createElement("div");
   main.append(spacer, section);
   document.body.prepend(main);
   let [left, sheets] = [0, new Set()];
   for (let height = 0; height < 960; height += 20) {
     spacer.style.height = `${height}px`;
-    const [one, other] = [document.getElementById(heading), document.querySelector(chart)].map((part) =>
+    const parts = [document.getElementById(heading), document.querySelector(chart)];
+    const [one, other] = parts.map((part) =>
       Math.floor(part.getBoundingClientRect().left / 730));
     sheets.add(other);
     left += one !== other;

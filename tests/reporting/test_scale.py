@@ -16,18 +16,22 @@ MOST = 60
 # Moves over the chart in steps that a hand makes. How much of the page an answer changes, at most,
 # and in how many steps there was one.
 HOVER = """async (selector) => {
-  const stage = document.querySelector(selector), svg = stage.querySelector("svg"), box = svg.getBoundingClientRect();
-  const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const stage = document.querySelector(selector);
+  const svg = stage.querySelector("svg");
+  const box = svg.getBoundingClientRect();
+  const frame = () => new Promise(requestAnimationFrame);
+  const painted = async () => { await frame(); await frame(); };
   let changes = 0, most = 0, shown = 0;
   const count = (list) => list.forEach(({ addedNodes, removedNodes }) =>
     (changes += 1 + [...addedNodes, ...removedNodes].reduce((sum, node) =>
       sum + (node.querySelectorAll?.("*").length ?? 0), 0)));
   const observer = new MutationObserver(count);
-  observer.observe(document.body, { attributes: true, childList: true, characterData: true, subtree: true });
+  const all = { attributes: true, childList: true, characterData: true, subtree: true };
+  observer.observe(document.body, all);
   for (let step = 0; step < 120; step += 1) {
     const clientX = box.left + 60 + ((step * 37) % (box.width - 90));
     const clientY = box.top + 60 + ((step * 23) % (box.height - 130));
-    svg.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY, bubbles: true, pointerType: "mouse" }));
+    svg.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY, bubbles: true }));
     if (step < 20) await painted(); // an answer may come with the next frame
     count(observer.takeRecords());
     [most, changes] = [Math.max(most, changes), 0];

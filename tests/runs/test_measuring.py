@@ -69,9 +69,9 @@ def test_failures_are_values_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert states(outcomes) == ["measured", *["failed"] * 5, "measured"]
     told = [outcome.failure.message for outcome in outcomes if outcome.failure]
     assert told[0] == "RuntimeError: the first line and the second"
-    assert "ends the program (enough)" in told[1]
+    assert "exits the program (enough)" in told[1]
     assert "made no activation call" in told[2]
-    assert "missing is no function" in told[3]
+    assert "missing is not a function" in told[3]
     assert "Did you mean 'sigmascope/resnet20'" in told[4]
     for outcome in outcomes:
         files = files_of(tmp_path / "runs", outcome.name)
@@ -291,7 +291,7 @@ def test_without_a_place_nothing_is_written(
     ("data", "device", "message"),
     [
         (Selection("rndom"), "cpu", "Did you mean 'random'"),
-        (Selection("cifar10", root="nowhere"), "cpu", "is in nowhere"),
+        (Selection("cifar10", root="nowhere"), "cpu", "in nowhere"),
         (DATA, "gpu", "device='gpu' cannot be used here"),
     ],
 )

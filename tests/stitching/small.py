@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.stitching.data import StitchData
+from sigmascope.stitching import ALPHAS, CrossValidation, Stitcher, StitchResult, Task
+from sigmascope.stitching.stitcher import StitcherOptions
 from sigmascope.symmetry.action import move
+from sigmascope.training.data import StitchData
 
 CLASSES, SIDE = 4, 6
 
@@ -57,7 +61,7 @@ def trained(seed: int = 0) -> nn.Sequential:
 
 def moved(seed: int = 4) -> nn.Module:
     """The same function with its channels permuted and scaled."""
-    return move(trained(), generator=seed, log_std=0.5)
+    return move(trained(), seed=seed, log_std=0.5)
 
 
 class Dropping(nn.Module):
@@ -97,3 +101,24 @@ def state(network: nn.Module) -> dict[str, Tensor]:
 
 def equal(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def stitch_many(
+    front: nn.Module,
+    back: nn.Module,
+    tasks: Sequence[Task],
+    *,
+    checkpoint: Any = None,
+    **given: Any,
+) -> list[StitchResult]:
+    """Several stitches, by keywords of a stitcher."""
+    return Stitcher(front, back, **given).fit_many(tasks, checkpoint=checkpoint)
+
+
+def cross_validate(
+    front: nn.Module, back: nn.Module, *, alphas: Any = ALPHAS, checkpoint: Any = None, **given: Any
+) -> CrossValidation:
+    """Stitches for several α, by keywords of a stitcher and settings."""
+    names = ("preset", "seed", "site", "batches", *StitcherOptions.__annotations__)
+    held = {name: given.pop(name) for name in names if name in given}
+    return Stitcher(front, back, **held).cross_validate(alphas, checkpoint=checkpoint, **given)

@@ -17,8 +17,8 @@ import sigmascope as sg
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.cifar_convnets import MyrtleCNN, ResNet
 from sigmascope.stitching.assembly import assemble, prepare
-from sigmascope.stitching.birkhoff import round_permutation
 from sigmascope.stitching.families import FAMILIES, Moments
+from sigmascope.stitching.permutations import round_permutation
 from sigmascope.stitching.tracing import cut_sites
 from sigmascope.symmetry.action import move
 from tests.stitching.small import equal, state
@@ -79,7 +79,7 @@ SIDES = {"mlp": 8, "myrtle": 32}
 
 
 def features_of(network: nn.Module, other: nn.Module, at: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    joint = prepare(network, other, at=at, inputs=x)
+    joint = prepare(network, other, site=at, inputs=x)
     one, two = (half.before(x)[0] for half in (joint.front, joint.back))
     return tuple(value.movedim(1, -1).flatten(0, -2) for value in (one, two))  # type: ignore[return-value]
 
@@ -101,7 +101,7 @@ def test_theorem_4_2(name: str) -> None:
     """
     model = lively(CASES[name]())
     x = images(SIDES.get(name, 16), count=12)
-    other = move(model, generator=3, example_input=x)
+    other = move(model, seed=3, example_input=x)
     expected = model(x)
     outer = [site for site in cut_sites(model) if not site.inner]
     assert outer
@@ -111,9 +111,9 @@ def test_theorem_4_2(name: str) -> None:
             (model, other, element),
             (other, model, torch.linalg.inv(element)),
         ):
-            stitched = assemble(front, back, at=site.name, inputs=x, stitch=psi)
+            stitched = assemble(front, back, site=site.name, inputs=x, stitch=psi)
             torch.testing.assert_close(stitched(x), expected, atol=1e-9, rtol=1e-9)
-            wrong = assemble(front, back, at=site.name, inputs=x, stitch=psi.roll(1, 0))
+            wrong = assemble(front, back, site=site.name, inputs=x, stitch=psi.roll(1, 0))
             assert (wrong(x) - expected).abs().max() > 1e-4
 
 
@@ -125,7 +125,7 @@ def test_theorem_4_2_with_a_given_element(sigma: type[nn.Module], name: str) -> 
     group = sg.symmetry.group(name)
     element = group.draw(6, 5)
     other = move(model, {"1": element})
-    stitched = assemble(model, other, at="2", inputs=x, stitch=group.phi(element))
+    stitched = assemble(model, other, site="2", inputs=x, stitch=group.phi(element))
     torch.testing.assert_close(stitched(x), model(x), atol=1e-12, rtol=0)
 
 
@@ -143,10 +143,10 @@ def test_theorem_4_2_needs_phi() -> None:
     other = move(model, {"1": element})
     phi = sg.symmetry.group("power", degree=2).phi(element)
     torch.testing.assert_close(
-        assemble(model, other, at="2", inputs=x, stitch=phi)(x), model(x), atol=1e-9, rtol=1e-9
+        assemble(model, other, site="2", inputs=x, stitch=phi)(x), model(x), atol=1e-9, rtol=1e-9
     )
     assert (
-        assemble(model, other, at="2", inputs=x, stitch=element)(x) - model(x)
+        assemble(model, other, site="2", inputs=x, stitch=element)(x) - model(x)
     ).abs().max() > 1e-2
 
 
@@ -156,14 +156,14 @@ def test_inside_a_block_no_stitch_is_right() -> None:
     """
     model, x = lively(ResNet(8)), images(16, count=12)
     for other, right in (
-        (move(model, generator=3, example_input=x), False),
+        (move(model, seed=3, example_input=x), False),
         (
             move(model, {"blocks.1.act1": sg.symmetry.group("relu").draw(32, 1)}, example_input=x),
             True,
         ),
     ):
         element = element_between(model, other, "blocks.1.act1", x)
-        stitched = assemble(model, other, at="blocks.1.act1", inputs=x, stitch=element)
+        stitched = assemble(model, other, site="blocks.1.act1", inputs=x, stitch=element)
         assert ((stitched(x) - model(x)).abs().max() < 1e-9) == right
 
 
@@ -202,12 +202,12 @@ def test_a_projection_goes_with_the_output_of_its_block() -> None:
     """
     front, back, x = lively(Projected(), 1), lively(Projected(), 2), images(16)
     z = F.relu(front.stem(x))
-    at_output = assemble(front, back, at="block1#1", inputs=x)(x)
+    at_output = assemble(front, back, site="block1#1", inputs=x)(x)
     torch.testing.assert_close(at_output, back.head(back.block2(front.block1(z)).mean((2, 3))))
     inside = F.relu(front.block1.bn1(front.block1.conv1(z)))
     y = back.block1.bn2(back.block1.conv2(inside)) + back.block1.shortcut(z)
     expected = back.head(back.block2(F.relu(y)).mean((2, 3)))
-    torch.testing.assert_close(assemble(front, back, at="block1", inputs=x)(x), expected)
+    torch.testing.assert_close(assemble(front, back, site="block1", inputs=x)(x), expected)
 
 
 def test_buffers_travel_and_inputs_stay() -> None:
@@ -217,7 +217,7 @@ def test_buffers_travel_and_inputs_stay() -> None:
         images(32),
     )
     before = state(front), state(back)
-    stitched = assemble(front, back, at="5", inputs=x)
+    stitched = assemble(front, back, site="5", inputs=x)
     torch.testing.assert_close(stitched(x), nn.Sequential(*list(front)[:6], *list(back)[6:])(x))
     stitched.train()
     stitched(x)
@@ -247,25 +247,25 @@ def test_stitched_networks_are_the_published_ones(number: int) -> None:
     soft, scales = (
         torch.from_numpy(STITCHES[f"stitch{number}__{part}"]) for part in ("perms", "scalars")
     )
-    stitched = assemble(*pair, at=site, inputs=x, stitch=round_permutation(soft) * scales)
+    stitched = assemble(*pair, site=site, inputs=x, stitch=round_permutation(soft) * scales)
     expected = torch.from_numpy(STITCHES[f"stitch{number}__logits_eval"])
     torch.testing.assert_close(stitched(x), expected, atol=1e-5, rtol=0)
 
 
 def test_a_module_may_be_a_site() -> None:
     front, back, x = lively(ResNet(8), 1), lively(ResNet(8), 2), images(16)
-    by_module = assemble(front, back, at="blocks.1", inputs=x)(x)
+    by_module = assemble(front, back, site="blocks.1", inputs=x)(x)
     torch.testing.assert_close(
-        by_module, assemble(front, back, at="blocks.1.act2", inputs=x)(x), atol=0, rtol=0
+        by_module, assemble(front, back, site="blocks.1.act2", inputs=x)(x), atol=0, rtol=0
     )
     torch.testing.assert_close(
-        by_module, assemble(front, back, at="blocks.1.act2#0", inputs=x)(x), atol=0, rtol=0
+        by_module, assemble(front, back, site="blocks.1.act2#0", inputs=x)(x), atol=0, rtol=0
     )
 
 
 def test_tokens_are_stitched_on_their_last_axis() -> None:
     vit = NETWORKS["vit"]().eval()
-    joint = prepare(vit, vit, at="blocks.2", inputs=torch.zeros(2, 3, 32, 32))
+    joint = prepare(vit, vit, site="blocks.2", inputs=torch.zeros(2, 3, 32, 32))
     assert (joint.style, joint.channels, joint.site.inner) == (
         "linear",
         vit.blocks[0].norm1.weight.numel(),
@@ -286,7 +286,7 @@ def test_a_parameter_that_both_sides_use_is_each_side_its_own() -> None:
     torch.manual_seed(0)
     front, back, x = Tied(), Tied(), torch.randn(3, 4)
     expected = back.head(torch.relu(torch.relu(x @ front.weight * 2) @ back.weight * 2))
-    torch.testing.assert_close(assemble(front, back, at="(network)", inputs=x)(x), expected)
+    torch.testing.assert_close(assemble(front, back, site="(network)", inputs=x)(x), expected)
     assert not cut_sites(front)[0].inner
 
 
@@ -294,9 +294,9 @@ def test_a_wrong_name_lists_the_choices() -> None:
     model, x = ResNet(8).eval(), torch.zeros(2, 3, 16, 16)
     with pytest.raises(
         sg.OptionError,
-        match=r"at='blocks\.1\.act' is no site.*Did you mean 'blocks\.1\.act.'.*act1, blocks",
+        match=r"site='blocks\.1\.act' is not in .*Did you mean 'blocks\.1\.act.'.*act1, blocks",
     ):
-        assemble(model, model, at="blocks.1.act", inputs=x)
+        assemble(model, model, site="blocks.1.act", inputs=x)
 
 
 class Deciding(nn.Module):
@@ -335,15 +335,15 @@ class Pair(nn.Module):
 @pytest.mark.parametrize(
     ("model", "match"),
     [
-        (Deciding(), "Deciding cannot be traced in inner .*must not decide by the numbers"),
+        (Deciding(), "Deciding cannot be traced in inner .*must not branch on values"),
         (ToldDropout(), "computes something else in training mode.*nn.Dropout"),
-        (Hidden(), "joined again, the network computes something else.*in place"),
-        (Pair(), r"does not put out one tensor \(n, classes\)"),
+        (Hidden(), "joined again, the network computes something else.*in-place"),
+        (Pair(), r"does not return one tensor \(n, classes\)"),
     ],
 )
 def test_networks_that_cannot_be_cut(model: nn.Module, match: str) -> None:
     with pytest.raises(sg.NetworkError, match=match):
-        assemble(model, model, at="(network)", inputs=torch.randn(3, 4))
+        assemble(model, model, site="(network)", inputs=torch.randn(3, 4))
 
 
 def test_networks_must_be_alike() -> None:
@@ -354,29 +354,29 @@ def test_networks_must_be_alike() -> None:
         assemble(
             nn.Sequential(nn.Flatten(), nn.ReLU()),
             nn.Sequential(nn.Flatten(), nn.Tanh()),
-            at="1",
+            site="1",
             inputs=x,
         )
     with pytest.raises(sg.NetworkError, match="differ in structure"):
-        assemble(ResNet(8), ResNet(14), at="act1", inputs=x)
+        assemble(ResNet(8), ResNet(14), site="act1", inputs=x)
     with pytest.raises(
         sg.NetworkError,
         match=r"the front ResNet and the back MyrtleCNN differ in structure: operation 1 is Conv2d",
     ):
-        assemble(ResNet(8), MyrtleCNN(), at="act1", inputs=x)
+        assemble(ResNet(8), MyrtleCNN(), site="act1", inputs=x)
     with pytest.raises(sg.NetworkError, match="the front one and the back two differ in structure"):
-        prepare(ResNet(8), ResNet(14), at="act1", inputs=x, names=("one", "two"))
+        prepare(ResNet(8), ResNet(14), site="act1", inputs=x, names=("one", "two"))
     with pytest.raises(
-        sg.InputError, match=r"the front has \(2, 32, 32\) and the back \(3, 32, 32\)"
+        sg.InputError, match=r"the front has features \(2, 32, 32\) and the back \(3, 32, 32\)"
     ):
         assemble(
             MyrtleCNN(widths=(2, 4, 8, 16)).eval(),
             MyrtleCNN(widths=(3, 6, 12, 24)).eval(),
-            at="2",
+            site="2",
             inputs=x,
         )
     with pytest.raises(sg.InputTypeError, match=r"not a torch\.nn\.Module"):
-        assemble(ResNet, ResNet(8), at="act1", inputs=x)  # type: ignore[arg-type]
+        assemble(ResNet, ResNet(8), site="act1", inputs=x)  # type: ignore[arg-type]
 
 
 def test_the_value_must_have_a_row_for_each_sample() -> None:
@@ -384,5 +384,5 @@ def test_the_value_must_have_a_row_for_each_sample() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x + torch.relu(x.mean(0))
 
-    with pytest.raises(sg.NetworkError, match="no tensor with one row for each sample"):
-        assemble(Mean(), Mean(), at="(network)", inputs=torch.randn(3, 4))
+    with pytest.raises(sg.NetworkError, match="not a tensor with one row per sample"):
+        assemble(Mean(), Mean(), site="(network)", inputs=torch.randn(3, 4))

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 
 import sigmascope as sg
-from sigmascope.stitching.birkhoff import (
+from sigmascope.stitching.permutations import (
     norm_term,
     project,
     projected_gradient,
     round_permutation,
     sinkhorn,
+    softsort,
+    sort_permutation,
     sums_term,
 )
-from sigmascope.stitching.sorting import softsort, sort_permutation
 
 GOLDEN = dict(np.load(Path(__file__).parents[1] / "golden" / "symmetry_stitching.npz"))
 
@@ -68,12 +69,12 @@ def test_sinkhorn_without_iterations_copies() -> None:
     "matrix", [torch.ones(2, 3), torch.tensor([[-1.0]]), torch.tensor([[torch.nan]]), torch.ones(2)]
 )
 def test_sinkhorn_refuses(matrix: Tensor) -> None:
-    with pytest.raises(sg.InputError, match="square matrix of finite numbers that are ≥ 0"):
+    with pytest.raises(sg.InputError, match=r"matrix must|finite"):
         sinkhorn(matrix)
 
 
 def test_sinkhorn_refuses_negative_iterations() -> None:
-    with pytest.raises(sg.InputError, match="iterations=-1"):
+    with pytest.raises(sg.OptionError, match="iterations must be a whole number >= 0, got -1"):
         sinkhorn(torch.ones(1, 1), -1)
 
 
@@ -153,11 +154,11 @@ def test_a_planted_permutation_is_recovered_from_noise() -> None:
 
 
 def test_rounding_refuses() -> None:
-    with pytest.raises(sg.InputError, match="Pass a square one"):
+    with pytest.raises(sg.InputError, match=r"must be square|not finite"):
         round_permutation(torch.full((2, 2), torch.nan))
-    with pytest.raises(sg.InputError, match="weights is missing"):
+    with pytest.raises(sg.InputError, match="needs weights"):
         round_permutation(torch.eye(2), "monotone")
-    with pytest.raises(sg.OptionError, match="method='greedy' is not known"):
+    with pytest.raises(sg.OptionError, match="method='greedy' is not a valid choice"):
         round_permutation(torch.eye(2), "greedy")
 
 
@@ -183,7 +184,7 @@ def test_softsort_hardens_to_the_order() -> None:
 
 
 def test_softsort_refuses() -> None:
-    with pytest.raises(sg.InputError, match="τ > 0"):
+    with pytest.raises(sg.OptionError, match="temperature must be a number > 0"):
         softsort(torch.ones(3), 0.0)
-    with pytest.raises(sg.InputError, match=r"scores have the shape \(2, 2\)"):
+    with pytest.raises(sg.InputError, match=r"scores must be a vector .* got the shape \(2, 2\)"):
         softsort(torch.ones(2, 2))

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.run import cross_validate
-from tests.stitching.small import data, moved, samples, trained
+from tests.stitching.small import cross_validate, data, moved, samples, trained
 
 MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 SHORT: dict[str, Any] = {"at": "2", "preset": "fast", "batch": 64, "epochs": 1, "progress": False}
@@ -61,7 +60,7 @@ def test_gradients_that_are_switched_off(mode: str, family: str) -> None:
 def test_a_front_and_a_back_of_different_dtypes() -> None:
     with pytest.raises(
         sg.InputTypeError,
-        match=r"the front is in torch\.float64 and the back in torch\.float32\. Convert one",
+        match=r"the front has dtype torch\.float64 and the back torch\.float32\. Convert one",
     ):
         stitched(trained().double(), moved(), data(), "identity")
 
@@ -80,6 +79,6 @@ def test_a_size_that_goes_past_the_site_is_not_cached() -> None:
     network, given = Sized(), {**SHORT, "at": "act", "front_mode": "eval"}
     assert sg.stitch(network, network, data=data(), family="least-squares", **given).penalty == 0
     with pytest.raises(
-        sg.InputError, match="cache_front keeps tensors, and something else, such as a size"
+        sg.InputError, match="cache_front keeps tensors, but something else, such as a size"
     ):
         sg.stitch(network, network, data=data(), family="identity", cache_front=True, **given)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.stitching.run import Task, stitch_many
+from sigmascope.stitching import Task
+from tests.stitching.small import stitch_many
 
 
 class Sized(nn.Module):
@@ -56,11 +57,12 @@ def test_sizes_and_tuples_go_past_a_site(kind: type[nn.Module]) -> None:
 
 def test_labels_are_those_of_the_networks() -> None:
     with pytest.raises(
-        sg.InputError, match="labels go from 0 to 4, and there are 3 classes, from 0 to 2"
+        sg.InputError,
+        match="labels range from 0 to 4, but the network has 3 output classes, 0 to 2",
     ):
         sg.stitch(Sized(), Sized(), at="act", data=(samples(), samples(5)), family="identity")
     inputs, labels = samples()
-    with pytest.raises(sg.InputError, match="labels go from -1 to 1"):
+    with pytest.raises(sg.InputError, match="labels range from -1 to 1"):
         sg.stitch(
             Sized(),
             Sized(),
@@ -68,5 +70,5 @@ def test_labels_are_those_of_the_networks() -> None:
             data=((inputs, labels - 1), (inputs, labels)),
             family="identity",
         )
-    with pytest.raises(sg.InputError, match="the front tells 3 classes apart and the back 5"):
+    with pytest.raises(sg.InputError, match="the front has 3 output classes and the back 5"):
         sg.stitch(Sized(), Sized(5), at="act", data=(samples(), samples()), family="identity")

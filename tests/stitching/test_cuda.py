@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.training.replay import Step
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.run import Task, stitch_many
 from sigmascope.stitching.settings import Settings
-from tests.stitching.small import data, trained
+from sigmascope.stitching.setup import Task
+from sigmascope.training.replay import Step
+from tests.stitching.small import data, stitch_many, trained
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -15,9 +15,8 @@ import sigmascope as sg
 from sigmascope.catalog.cifar_convnets import MyrtleCNN, ResNet
 from sigmascope.catalog.cifar_transformers import ConvNeXt, VisionTransformer
 from sigmascope.stitching.assembly import assemble, prepare
-from sigmascope.stitching.run import cross_validate
-from sigmascope.stitching.sweeping import sweep
 from sigmascope.symmetry.action import move
+from tests.stitching.small import cross_validate
 from tests.symmetry.lively import images, lively
 
 
@@ -43,7 +42,7 @@ def answers(network: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor]:
 def test_theorem_4_2_on_sequences(at: str) -> None:
     network = conv1d()
     samples = answers(network, sequences()[0])
-    other = move(network, generator=3, example_input=samples[0])
+    other = move(network, seed=3, example_input=samples[0])
     given: dict[str, Any] = {
         "at": at,
         "data": (samples, samples),
@@ -71,12 +70,12 @@ def test_theorem_4_2_on_maps_with_channels_last() -> None:
     network: Any = lively(ConvNeXt((4, 8, 8)))
     order = torch.randperm(16, generator=torch.Generator().manual_seed(1))
     other, x = planted(network, order), images(32, count=40)
-    joint = prepare(network, other, at="1.act", inputs=x[:2])
+    joint = prepare(network, other, site="1.act", inputs=x[:2])
     assert (joint.style, joint.channels) == ("linear", 16)
     element = torch.eye(16)[order]
-    stitched = assemble(network, other, at="1.act", inputs=x[:2], stitch=element)
+    stitched = assemble(network, other, site="1.act", inputs=x[:2], stitch=element)
     torch.testing.assert_close(stitched(x), network(x), atol=1e-9, rtol=1e-9)
-    wrong = assemble(network, other, at="1.act", inputs=x[:2], stitch=element.roll(1, 0))
+    wrong = assemble(network, other, site="1.act", inputs=x[:2], stitch=element.roll(1, 0))
     assert (wrong(x) - network(x)).abs().max() > 1e-4
     samples = answers(network, x)
     found = sg.stitch(
@@ -90,7 +89,7 @@ def test_channels_may_change_sides() -> None:
     """Outside of the blocks of a ConvNeXt channels are on axis 1, inside they are last."""
     network, x = lively(ConvNeXt((4, 8, 8))), images(32)
     found = {
-        at: prepare(network, network, at=at, inputs=x)
+        at: prepare(network, network, site=at, inputs=x)
         for at in ("0", "1.conv", "1.norm", "1.act", "1.fc2", "1", "2")
     }
     assert {at: joint.style for at, joint in found.items()} == {
@@ -108,7 +107,7 @@ def test_the_stored_experiments_keep_their_styles() -> None:
         (VisionTransformer(8, 2, 2), ("blocks.0", "blocks.1", "blocks.0.act"), "linear"),
     ):
         lively(network)
-        assert {prepare(network, network, at=at, inputs=x).style for at in sites} == {style}
+        assert {prepare(network, network, site=at, inputs=x).style for at in sites} == {style}
 
 
 class Unknown(nn.Module):
@@ -128,7 +127,7 @@ def test_without_evidence_the_style_is_asked_for() -> None:
     samples = sequences(80)
     given: dict[str, Any] = {"at": "act", "data": (samples, samples), "progress": False}
     with pytest.raises(
-        sg.OptionError, match=r"nothing tells which axis.*style=\"conv\".*style=\"linear\""
+        sg.OptionError, match=r"the channel axis .* is unknown.*style=\"conv\".*style=\"linear\""
     ):
         sg.stitch(network, network, family="identity", **given)
     found = sg.stitch(network, network, family="identity", style="conv", **given)
@@ -137,23 +136,3 @@ def test_without_evidence_the_style_is_asked_for() -> None:
         network, network, style="linear", alphas=(0.1,), epochs=1, preset="fast", **given
     )
     assert (tried.chosen.style, tried.chosen.channels) == ("linear", 20)
-
-
-def test_a_sweep_takes_a_style(tmp_path: Any) -> None:
-    network, samples = lively(Unknown()), sequences(80)
-    tasks = [sg.stitching.Task("identity")]
-    found = [
-        sweep(
-            {"a": network},
-            [("a", "a")],
-            ["act"],
-            tasks,
-            data=(samples, samples),
-            folder=tmp_path,
-            style=style,
-            progress=False,
-        )[0].style
-        for style in ("conv", "linear")
-    ]
-    assert found == ["conv", "linear"]
-    assert len(list(tmp_path.glob("*.json"))) == 2

@@ -19,10 +19,11 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.stitching import features, run as running
-from sigmascope.stitching.data import Feed, divided
-from sigmascope.stitching.features import FrontCache, _repeats
+from sigmascope.stitching import stitcher as running
+from sigmascope.stitching.front_cache import FrontCache, _repeats
 from sigmascope.stitching.result import StitchResult
+from sigmascope.training import evaluation
+from sigmascope.training.feed import Feed, split_samples
 from tests.stitching.small import data, equal, moved, state, trained
 
 
@@ -67,7 +68,7 @@ def test_a_front_that_changes_cannot_be_cached() -> None:
     with pytest.raises(sg.InputError, match=r"1 does in training mode\. Pass front_mode='eval'"):
         short(trained(), moved(), cache_front=True)
     augmented = dataclasses.replace(data(), augment="flip-shift")
-    with pytest.raises(sg.InputError, match="cache_front needs data that do not change"):
+    with pytest.raises(sg.InputError, match="cache_front needs inputs that never change"):
         short(trained(), moved(), cache_front=True, front_mode="eval", data=augmented)
 
 
@@ -168,8 +169,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import torch
-from sigmascope.stitching import features
-from sigmascope.stitching.data import Feed, StitchData
+from sigmascope.stitching.front_cache import FrontCache
+from sigmascope.training import evaluation
+from sigmascope.training.data import StitchData
+from sigmascope.training.feed import Feed
 
 class Front(torch.nn.Module):
     def forward(self, x):
@@ -177,14 +180,14 @@ class Front(torch.nn.Module):
 
 samples = torch.rand(8, 3), torch.zeros(8, dtype=torch.long)
 feed = Feed(samples, StitchData(samples, samples), torch.device("cpu"), None)
-features.BATCH, filled = 4, []
+evaluation.BATCH, filled = 4, []
 
 def advance():
     filled.append(1)
     if len(filled) == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-cache = features.FrontCache(Front(), feed, Path(sys.argv[1]), advance)
+cache = FrontCache(Front(), feed, Path(sys.argv[1]), advance)
 assert torch.equal(cache(torch.tensor([6]))[1], samples[0][6:7] + 1)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -234,7 +237,7 @@ def test_a_cache_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_it_is_filled_once_in_evaluation_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "BATCH", 25)
+    monkeypatch.setattr(evaluation, "BATCH", 25)
     samples, steps = data(64, 8), [0]
     front = nn.Sequential(nn.BatchNorm2d(1), Alone()).train()
     before = state(front)
@@ -261,7 +264,7 @@ def test_a_finished_run_fills_it_only_if_it_must(
     """
     bars: list[tuple[str, int, list[int]]] = []
     filled: list[int] = []
-    place = FrontCache._place
+    place = FrontCache._room
 
     @contextmanager
     def noted(title: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
@@ -273,9 +276,9 @@ def test_a_finished_run_fills_it_only_if_it_must(
         filled.append(count)
         return place(self, value, count, number)
 
-    monkeypatch.setattr(features, "BATCH", 100)
+    monkeypatch.setattr(evaluation, "BATCH", 100)
     monkeypatch.setattr(running, "progress_bar", noted)
-    monkeypatch.setattr(FrontCache, "_place", placed)
+    monkeypatch.setattr(FrontCache, "_room", placed)
     given: dict[str, Any] = {
         "front_mode": "eval",
         "cache_front": True,
@@ -300,7 +303,7 @@ def test_computed_stitches_are_those_of_all_training_samples(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sorted by class, the first batches would be another distribution."""
-    monkeypatch.setattr(features, "BATCH", 50)
+    monkeypatch.setattr(evaluation, "BATCH", 50)
     inputs, labels = data().train
     order = labels.argsort(stable=True)
     chosen = dataclasses.replace(data(), train=(inputs[order], labels[order]))
@@ -309,7 +312,7 @@ def test_computed_stitches_are_those_of_all_training_samples(
     )
     assert torch.equal(some.matrix, every.matrix)
     if family == "least-squares":
-        kept, _ = divided(512, 0.1, 0)
+        kept, _ = split_samples(512, 0.1, 0)
         with torch.no_grad():
             x, y = (
                 one[:3](chosen.train[0][kept]).double().movedim(1, -1).flatten(0, -2)

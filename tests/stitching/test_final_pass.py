@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 import sigmascope as sg
-from sigmascope.stitching import run as running
-from sigmascope.stitching.data import Feed, divided
+from sigmascope.stitching import Task, stitcher as running
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.run import Task, cross_validate, stitch_many
 from sigmascope.stitching.settings import Settings
-from tests.stitching.small import data, dropping, equal, moved, trained
+from sigmascope.training.feed import Feed, split_samples
+from tests.stitching.small import cross_validate, data, dropping, equal, moved, stitch_many, trained
 
 SHORT = {"at": "2", "preset": "fast", "batch": 64, "epochs": 2, "progress": False}
 
@@ -47,7 +46,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
 
 
 def test_it_sees_all_training_data_and_held_out_ones_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, held = (set(part.tolist()) for part in divided(512, 0.25, 0))
+    kept, held = (set(part.tolist()) for part in split_samples(512, 0.25, 0))
     passes = seen(monkeypatch)
     short(validation=0.25, pass_batches=1)
     *training, first, second = passes

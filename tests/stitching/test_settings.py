@@ -12,9 +12,9 @@ import sigmascope as sg
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.layer import Stitch
-from sigmascope.stitching.seam import Seam
 from sigmascope.stitching.settings import PRESETS, Settings, settings_for
-from sigmascope.stitching.work import Task, settings_of
+from sigmascope.stitching.setup import Task, settings_of
+from sigmascope.stitching.trainer import StitchTrainer
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -49,7 +49,7 @@ def test_what_is_published() -> None:
 @pytest.mark.parametrize(("given", "expected"), [(None, 0.5), (0.0, 0.0), (0.02, 0.02)])
 def test_scales_may_have_their_own_rate(given: float | None, expected: float) -> None:
     settings = Settings(rate=0.5, scale_rate=given, head_start=0)
-    seam = Seam(
+    seam = StitchTrainer(
         Stitch("relu-group", 4, "linear", settings=settings),
         nn.Linear(4, 2),
         "relu-group",
@@ -77,31 +77,31 @@ def test_settings_may_be_given_as_such() -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"epoch": 3}, r"setting='epoch' is not known\. Did you mean 'epochs'"),
-        ({"optimizer": "lbfgs"}, "optimizer='lbfgs' is not known"),
-        ({"rate": -1.0}, "rate=-1.0 cannot be"),
-        ({"rate": float("nan")}, "rate=nan cannot be"),
-        ({"batch": 0}, r"batch=0 cannot be. Pass a number that is at least 1"),
-        ({"batch": 2.5}, "batch=2.5 is not whole"),
-        ({"batch": True}, "batch=True cannot be"),
-        ({"pass_batches": 0}, "pass_batches=0 cannot be"),
-        ({"validation": 1.0}, "validation=1.0 is no share"),
-        ({"validation": "abc"}, "validation='abc' is no share"),
-        ({"validation": None}, "validation=None is no share"),
-        ({"validation": True}, "validation=True is no share"),
-        ({"validation": float("nan")}, "validation=nan is no share"),
-        ({"batch_norm_pass": "yes"}, "batch_norm_pass='yes' is not known"),
-        ({"final_pass": None}, "final_pass=None is not known. Pass True or False"),
-        ({"momentum": 1.0}, "momentum=1.0 never forgets. Pass a number below 1"),
-        ({"shrinkage": "soft"}, "shrinkage='soft' is not known"),
-        ({"weighing": "linear"}, "weighing='linear' is not known"),
-        ({"rounding": "greedy"}, "rounding='greedy' is not known"),
-        ({"beta": -1.0}, "beta=-1.0 cannot be"),
+        ({"epoch": 3}, r"option='epoch' is not a valid choice\. Did you mean 'epochs'"),
+        ({"optimizer": "lbfgs"}, "optimizer='lbfgs' is not a valid choice"),
+        ({"rate": -1.0}, "rate must be a number >= 0, got -1.0"),
+        ({"rate": float("nan")}, "rate must be a number >= 0, got nan"),
+        ({"batch": 0}, "batch must be a whole number >= 1, got 0"),
+        ({"batch": 2.5}, "batch must be a whole number >= 1, got 2.5"),
+        ({"batch": True}, "batch must be a whole number >= 1, got True"),
+        ({"pass_batches": 0}, "pass_batches must be a whole number >= 1, got 0"),
+        ({"validation": 1.0}, "validation must be a number between 0 and 1, got 1.0"),
+        ({"validation": "abc"}, "validation must be a number between 0 and 1, got 'abc'"),
+        ({"validation": None}, "validation must be a number between 0 and 1, got None"),
+        ({"validation": True}, "validation must be a number between 0 and 1, got True"),
+        ({"validation": float("nan")}, "validation must be a number between 0 and 1, got nan"),
+        ({"batch_norm_pass": "yes"}, "batch_norm_pass must be True or False or None, got 'yes'"),
+        ({"final_pass": None}, "final_pass must be True or False, got None"),
+        ({"momentum": 1.0}, "momentum must be a number >= 0 and < 1, got 1.0"),
+        ({"shrinkage": "soft"}, "shrinkage='soft' is not a valid choice"),
+        ({"weighing": "linear"}, "weighing='linear' is not a valid choice"),
+        ({"rounding": "greedy"}, "rounding='greedy' is not a valid choice"),
+        ({"beta": -1.0}, "beta must be a number >= 0, got -1.0"),
         (
             {"optimizer": "adam", "shrinkage": "proximal"},
-            "shrinkage='proximal' needs to know how far a step goes",
+            "shrinkage='proximal' needs the step size of SGD, got optimizer='adam'",
         ),
-        ({"epochs": 2, "head_start": 3}, "head_start=3 is more than epochs=2"),
+        ({"epochs": 2, "head_start": 3}, "head_start must be a whole number from 0 to 2, got 3"),
     ],
 )
 def test_values_that_cannot_be(changes: dict[str, Any], match: str) -> None:
@@ -111,7 +111,9 @@ def test_values_that_cannot_be(changes: dict[str, Any], match: str) -> None:
 
 @pytest.mark.parametrize("value", ["abc", None, True, float("nan")])
 def test_a_share_is_a_number_in_dissections_too(value: Any) -> None:
-    with pytest.raises(sg.OptionError, match=f"validation={value!r} is no share"):
+    with pytest.raises(
+        sg.OptionError, match=f"validation must be a number between 0 and 1, got {value!r}"
+    ):
         FineTuning(validation=value)
 
 
@@ -120,7 +122,7 @@ READ = {
     "lasso": {"strength": 0.1, "shrinkage": "gradient"},
     "relu-group": {
         "alpha": 1.0,
-        "regulariser": "rms",
+        "regularizer": "rms",
         "projection": "none",
         "beta": 0.1,
         "rounding": "monotone",
@@ -161,5 +163,5 @@ def test_settings_as_such_are_for_all_families() -> None:
 
 
 def test_an_unknown_preset() -> None:
-    with pytest.raises(sg.OptionError, match="preset='papers' is not known"):
+    with pytest.raises(sg.OptionError, match="preset='papers' is not a valid choice"):
         settings_for("papers", "full", {})

@@ -14,14 +14,26 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.stitching import run as running, work as working
-from sigmascope.stitching.data import StitchData, divided
+from sigmascope.stitching import Task, setup, stitcher as running
 from sigmascope.stitching.families import FAMILIES
+from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult
-from sigmascope.stitching.run import Task, cross_validate, stitch_many
-from sigmascope.stitching.seam import Seam
-from sigmascope.stitching.training import Training
-from tests.stitching.small import conv_net, data, dropping, equal, moved, samples, state, trained
+from sigmascope.stitching.trainer import StitchTrainer
+from sigmascope.training import evaluation
+from sigmascope.training.data import StitchData
+from sigmascope.training.feed import split_samples
+from tests.stitching.small import (
+    conv_net,
+    cross_validate,
+    data,
+    dropping,
+    equal,
+    moved,
+    samples,
+    state,
+    stitch_many,
+    trained,
+)
 
 SHORT = {"preset": "fast", "batch": 64, "epochs": 2, "progress": False}
 GIVEN: dict[str, dict[str, Any]] = {"low-rank": {"rank": 2}, "fixed": {"element": torch.eye(8)}}
@@ -80,10 +92,10 @@ def test_only_the_stitch_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The front runs without a graph, the back passes gradients on but keeps none, and all batch
     norms follow the batches.
     """
-    seen: list[Seam] = []
-    step = Seam.step
+    seen: list[StitchTrainer] = []
+    step = StitchTrainer.step
 
-    def watched(self: Seam, values: tuple[Tensor, ...], labels: Tensor) -> None:
+    def watched(self: StitchTrainer, values: tuple[Tensor, ...], labels: Tensor) -> None:
         assert not any(value.requires_grad for value in values)
         assert self.back.training
         step(self, values, labels)
@@ -93,13 +105,13 @@ def test_only_the_stitch_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         seen.append(self)
 
-    monkeypatch.setattr(Seam, "step", watched)
+    monkeypatch.setattr(StitchTrainer, "step", watched)
     front, back = trained(), trained(1)
     result = short(front, back, family="full", epochs=1)
-    [seam] = set(seen)
+    [trainer] = set(seen)
     assert len(seen) == 461 // 64
     weights = dict(back.named_parameters())
-    assert all(torch.equal(value, weights[name]) for name, value in seam.back.named_parameters())
+    assert all(torch.equal(value, weights[name]) for name, value in trainer.back.named_parameters())
     for side, network in (("front/1", front[1]), ("back/4", back[4])):
         assert not torch.equal(result.tensors[f"{side}.running_mean"], network.running_mean)
         assert (
@@ -119,17 +131,17 @@ def test_batch_norm_adapts_to_the_rounded_stitch_and_training_goes_on_as_before(
     averaging: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: dict[str, Tensor] = {}
-    judge = Training._judge
+    judge = TrainingLoop._evaluate
 
-    def watched(self: Training, seams: list[Seam]) -> None:
-        before = {name: value.clone() for name, value in seams[0].back.named_buffers()}
-        judge(self, seams)
+    def watched(self: TrainingLoop, trainers: list[StitchTrainer]) -> None:
+        before = {name: value.clone() for name, value in trainers[0].back.named_buffers()}
+        judge(self, trainers)
         assert all(
-            torch.equal(value, before[name]) for name, value in seams[0].back.named_buffers()
+            torch.equal(value, before[name]) for name, value in trainers[0].back.named_buffers()
         )
         found.update(before)
 
-    monkeypatch.setattr(Training, "_judge", watched)
+    monkeypatch.setattr(TrainingLoop, "_evaluate", watched)
     # One class of images for the test would be another mean: what is evaluated must not leak into
     # the statistics.
     front, back = trained(), trained(1)
@@ -139,7 +151,7 @@ def test_batch_norm_adapts_to_the_rounded_stitch_and_training_goes_on_as_before(
     if averaging == "cumulative":  # the mean over the pass, computed here by hand
         network = result.network(front, back, data().test[0][:2])
         network.train()
-        kept, _ = divided(512, 0.1, 0)
+        kept, _ = split_samples(512, 0.1, 0)
         mean = torch.zeros(8)
         with torch.no_grad():
             inputs = data().train[0][kept]
@@ -170,13 +182,13 @@ def test_the_head_start_leaves_scales_out() -> None:
 def test_the_second_phase_begins_at_the_best_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     accuracies = iter([50.0, 90.0, 40.0, 10.0])
     states: list[Tensor] = []
-    begin, note = Seam.begin, Seam.note
+    begin, note = StitchTrainer.begin, StitchTrainer.note
 
-    def noted(self: Seam, epoch: int, steps: int, accuracy: float, *rest: Any) -> None:
+    def noted(self: StitchTrainer, epoch: int, steps: int, accuracy: float, *rest: Any) -> None:
         states.append(self.stitch.values["permutation"].detach().clone())
         note(self, epoch, steps, next(accuracies), *rest)
 
-    def begun(self: Seam, epoch: int) -> bool:
+    def begun(self: StitchTrainer, epoch: int) -> bool:
         optimizer = self.optimizer
         changed = begin(self, epoch)
         if epoch == 3:
@@ -187,8 +199,8 @@ def test_the_second_phase_begins_at_the_best_epoch(monkeypatch: pytest.MonkeyPat
             assert not changed
         return changed
 
-    monkeypatch.setattr(Seam, "note", noted)
-    monkeypatch.setattr(Seam, "begin", begun)
+    monkeypatch.setattr(StitchTrainer, "note", noted)
+    monkeypatch.setattr(StitchTrainer, "begin", begun)
     result = short(trained(), moved(), epochs=4, head_start=3)
     assert (result.best_epoch, result.chosen_accuracy) == (2, 90.0)
     # of the first phase, so without scales
@@ -211,7 +223,7 @@ def test_held_out_samples_are_never_trained_on(monkeypatch: pytest.MonkeyPatch) 
     in the loss.
     """
     inputs, labels = samples(400, 1)
-    _, held = divided(400, 0.1, 0)
+    _, held = split_samples(400, 0.1, 0)
     marked = inputs.clone()
     marked[held] = torch.nan  # one look at these in training mode and nothing is finite any more
     result = short(
@@ -226,9 +238,7 @@ def test_held_out_samples_are_never_trained_on(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_accuracy_counts_answers_not_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sigmascope.stitching import training
-
-    monkeypatch.setattr(training, "BATCH", 100)  # 256 test samples: the last batch has 56
+    monkeypatch.setattr(evaluation, "BATCH", 100)  # 256 test samples: the last batch has 56
     network = trained()
     inputs, labels = data().test
     share = 100 * int((network(inputs).argmax(dim=1) == labels).sum()) / 256
@@ -363,19 +373,26 @@ def test_a_checkpoint_of_another_run_is_refused(
     short(trained(), moved(), checkpoint=file)
     with pytest.raises(sg.ResumeError, match="belongs to another run: seed is 0 there and 1 here"):
         short(trained(), moved(), checkpoint=file, seed=1)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: back is"):
+    with pytest.raises(sg.ResumeError, match="belongs to another run: back is "):
         short(trained(), trained(1), checkpoint=file)
-    own = working.circumstances(trained(), moved(), data())
-    assert own["device"] == "cpu"
-    assert working.circumstances(conv_net().to("meta"), moved(), data())["device"] == "meta"
+    identity = setup.StitchSetup.identity
+
+    def elsewhere(*given: Any, **options: Any) -> dict[str, object]:
+        own = identity(*given, **options)
+        assert own["device"] == "cpu"
+        return {**own, "device": "cuda"}
+
     with monkeypatch.context() as patched:
-        patched.setattr(working, "circumstances", lambda *_: {**own, "device": "cuda"})
+        patched.setattr(setup.StitchSetup, "identity", elsewhere)
         with pytest.raises(
             sg.ResumeError,
-            match=r"another run: device is 'cpu' there and 'cuda' here\. .*choose another path",
+            match=r"another run: device is 'cpu' there and 'cuda' here\. Use the same",
         ):
             short(trained(), moved(), checkpoint=file)
-    with pytest.raises(sg.ResumeError, match=r"another run: cached is .*; settings\[0\]\.front_mode is"):
+    with pytest.raises(
+        sg.ResumeError,
+        match=r"another run: cache_front is .* stitches\.1\.front_mode is 'train' there",
+    ):
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")
     with pytest.raises(sg.FileFormatError, match="damaged"):
@@ -396,7 +413,9 @@ def test_a_checkpoint_knows_its_style(tmp_path: Path) -> None:
     file = tmp_path / "run.checkpoint"
     given: dict[str, Any] = {"at": "3", "family": "full", "checkpoint": file}
     linear = short(square, square, style="linear", **given)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: style is"):
+    with pytest.raises(
+        sg.ResumeError, match="belongs to another run: style is 'linear' there and 'conv' here"
+    ):
         short(square, square, style="conv", **given)
     assert same(short(square, square, **given), linear)  # what "auto" finds is what counts
 
@@ -415,7 +434,7 @@ def test_a_checkpoint_knows_its_element(tmp_path: Path) -> None:
         "progress": False,
     }
     stitch_many(trained(), moved(), tasks, **given)
-    with pytest.raises(sg.ResumeError, match="belongs to another run: elements is"):
+    with pytest.raises(sg.ResumeError, match=r"belongs to another run: stitches\.2\.element is "):
         stitch_many(trained(), moved(), other, **given)
     stitch_many(trained(), moved(), tasks, **given)
 
@@ -472,7 +491,7 @@ def test_scales_that_hit_zero_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_other_projections_run() -> None:
     for projection in ("gradient", "none"):
-        result = short(trained(), moved(), epochs=4, projection=projection, regulariser="rms")
+        result = short(trained(), moved(), epochs=4, projection=projection, regularizer="rms")
         assert result.element is not None
 
 
@@ -527,10 +546,12 @@ def test_cross_validation_goes_on_and_caches(
         "epochs": 2,
     }
     first = cross_validate(trained(), moved(), **given)
-    monkeypatch.setattr(Training, "epoch", None)  # nothing is left to train
+    monkeypatch.setattr(TrainingLoop, "epoch", None)  # nothing is left to train
     again = cross_validate(trained(), moved(), **given)
     assert all(same(one, two) for one, two in zip(first.results, again.results, strict=True))
-    with pytest.raises(sg.ResumeError, match="another run: cached is True there and False here"):
+    with pytest.raises(
+        sg.ResumeError, match="another run: cache_front is True there and False here"
+    ):
         cross_validate(trained(), moved(), **{**given, "cache_front": False})
 
 
@@ -564,15 +585,17 @@ def test_an_alpha_that_diverges_is_never_chosen() -> None:
 
 def test_wrong_questions() -> None:
     front, back = trained(), moved()
-    with pytest.raises(sg.OptionError, match="element belongs to family='fixed'"):
+    with pytest.raises(sg.OptionError, match=r"family='fixed' and element=\.\.\. belong together"):
         short(front, back, family="fixed")
-    with pytest.raises(sg.OptionError, match="element belongs to family='fixed'"):
+    with pytest.raises(sg.OptionError, match=r"family='fixed' and element=\.\.\. belong together"):
         short(front, back, family="full", element=torch.eye(8))
-    with pytest.raises(sg.OptionError, match="at='relu' is no site"):
+    with pytest.raises(sg.OptionError, match="site='relu' is not in this network"):
         short(front, back, at="relu")
-    with pytest.raises(sg.InputError, match=r"the front has \(8, 6, 6\) and the back \(4, 6, 6\)"):
+    with pytest.raises(
+        sg.InputError, match=r"the front has features \(8, 6, 6\) and the back \(4, 6, 6\)"
+    ):
         short(front, conv_net(4).eval())
-    with pytest.raises(sg.OptionError, match=r"batch is .* in tasks that share"):
+    with pytest.raises(sg.OptionError, match="must agree in batch, got 1 and 2"):
         stitch_many(
             front,
             back,
@@ -582,7 +605,7 @@ def test_wrong_questions() -> None:
         )
     with pytest.raises(
         sg.OptionError,
-        match=r"rank=4 is read by family='low-rank' only, and not by 'full'\. Leave it out",
+        match=r"rank=4 is read by family='low-rank' only, not by 'full'\. Leave it out",
     ):
         short(front, back, family="full", rank=4)
     with pytest.raises(sg.OptionError, match="tasks is empty"):
@@ -592,7 +615,7 @@ def test_wrong_questions() -> None:
 
 
 def test_dropout_and_tokens() -> None:
-    """Random layers are active in training and reproducible; tokens are stitched on their last axis."""
+    """Random layers are active in training and reproducible; tokens have their channels last."""
 
     class Tokens(nn.Module):
         def __init__(self) -> None:

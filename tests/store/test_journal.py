@@ -65,6 +65,7 @@ def test_order_of_the_header_does_not_matter(tmp_path: Path) -> None:
         assert journal.records == RECORDS
 
 
+@pytest.mark.slow
 def test_truncation_at_every_byte_keeps_the_complete_records(tmp_path: Path) -> None:
     path = tmp_path / "run"
     data = started(path)
@@ -245,6 +246,7 @@ with Journal.open(sys.argv[1], {"run": 1}) as journal:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_runs_keep_what_they_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "run"

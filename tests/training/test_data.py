@@ -1,4 +1,4 @@
-"""Data for stitching: read once, divided without overlap, augmented as asked."""
+"""Data for stitching: read once, split_samples without overlap, augmented as asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as sg
-from sigmascope.stitching.data import Feed, StitchData, as_data, divided, flip_and_shift, read_data
+from sigmascope.training.data import StitchData, as_data, flip_and_shift, read_data
+from sigmascope.training.feed import Feed, split_samples
 
 CPU = torch.device("cpu")
 
@@ -21,19 +22,17 @@ def pair(count: int = 10) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("count", [7, 100, 1001])
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_the_parts_are_disjoint_and_complete(count: int, share: float) -> None:
-    train, held = divided(count, share, 3)
+    train, held = split_samples(count, share, 3)
     assert sorted([*train.tolist(), *held.tolist()]) == list(range(count))
     assert len(held) == round(count * share)
-    assert torch.equal(divided(count, share, 3)[1], held)
+    assert torch.equal(split_samples(count, share, 3)[1], held)
     if count > 7:
-        assert not torch.equal(divided(count, share, 4)[1], held)
+        assert not torch.equal(split_samples(count, share, 4)[1], held)
 
 
 def test_too_few_samples_cannot_be_divided() -> None:
-    with pytest.raises(
-        sg.InputError, match=r"a share of 0\.1 of 3 samples leaves nothing on one side"
-    ):
-        divided(3, 0.1, 0)
+    with pytest.raises(sg.InputError, match=r"a share of 0\.1 of 3 samples leaves one part empty"):
+        split_samples(3, 0.1, 0)
 
 
 def test_loaders_and_arrays_give_the_same() -> None:
@@ -51,9 +50,9 @@ def test_loaders_and_arrays_give_the_same() -> None:
     ("given", "error", "match"),
     [
         ([], sg.InputError, "train is empty"),
-        ("cifar10", sg.InputTypeError, "train is a str"),
-        (3, sg.InputTypeError, "train is a int"),
-        ([torch.ones(2, 2)], sg.InputTypeError, "train yields a Tensor"),
+        ("cifar10", sg.InputTypeError, "train must be a loader.*got a str"),
+        (3, sg.InputTypeError, "train must be a loader.*got a int"),
+        ([torch.ones(2, 2)], sg.InputTypeError, "train must yield batches.*got a Tensor"),
         (
             [(torch.ones(2, 2), torch.ones(3, dtype=torch.long))],
             sg.InputError,
@@ -68,13 +67,13 @@ def test_what_is_no_data_is_refused(given: object, error: type[Exception], match
 
 
 def test_what_is_no_pair_is_refused() -> None:
-    with pytest.raises(sg.InputTypeError, match=r"data is a int\. Pass a pair"):
+    with pytest.raises(sg.InputTypeError, match=r"batches must be a pair .* got a int"):
         as_data(3)
-    with pytest.raises(sg.InputTypeError, match="test is no pair of tensors"):
+    with pytest.raises(sg.InputTypeError, match="test must be a pair of tensors"):
         StitchData(pair(), [1, 2])  # type: ignore[arg-type]
     with pytest.raises(sg.InputError, match="needs images"):
         StitchData(pair(), pair(), augment="flip-shift")
-    with pytest.raises(sg.OptionError, match="augment='flip' is not known"):
+    with pytest.raises(sg.OptionError, match="augment='flip' is not a valid choice"):
         StitchData(pair(), pair(), augment="flip")
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sigmascope.errors import InputError
-from sigmascope.measure.table import aligned
 from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.tables import aligned
 from sigmascope_papers.item import OLD_WORDS, UNTESTED, Check, overall, tally
 from sigmascope_papers.setting import TINY, Setting
 from sigmascope_papers.table import ITEMS, item, prose
@@ -65,7 +65,9 @@ class Outcome:
     def facts(self) -> dict[str, str]:
         """What is said of the run beside its claims, by heading."""
         keys = (*FULL_ONLY, "rule", "reason", "run")
-        return {HEADINGS.get(key, key.title()): text for key in keys if (text := getattr(self, key))}
+        return {
+            HEADINGS.get(key, key.title()): text for key in keys if (text := getattr(self, key))
+        }
 
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]
@@ -133,7 +135,8 @@ def load_outcome(path: str | Path) -> Outcome:
         FileNotFoundError: no such file.
         FileFormatError: corrupt, not an outcome, or newer.
     """
-    return decode(Outcome, read_json(path, KIND, VERSION), str(path))
+    content = {"protocol": "", **read_json(path, KIND, VERSION)}  # older files have none
+    return decode(Outcome, content, str(path))
 
 
 def outcomes_in(folder: str | Path) -> list[Outcome]:

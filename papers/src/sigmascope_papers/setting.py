@@ -8,22 +8,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import sigmascope.measure.affinity as _affinity
 from sigmascope.checks import check_choice
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.measure.signature import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
-from sigmascope.runs.folder import finished, place_of
+from sigmascope.runs.folder import files_of, finished
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 
 __all__ = ["BATCH", "DATA", "IMAGES", "PUBLISHED", "RESULTS", "TINY", "WEIGHTS", "Setting"]
 __all__ += ["facts_of", "signatures_of"]
 
-# The option value for what the published code does; until the library knows it, its old word.
-PUBLISHED = getattr(_affinity, "DEGENERATE", ("nan", "published"))[1]
+PUBLISHED: Final = "published"  # the option value for what the published code does
 RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
@@ -145,7 +143,7 @@ class Setting:
             measure: does the work, if it is to be done.
         """
         folder = self._home / _folder_name([kind])
-        place = place_of(folder, name).signature
+        place = files_of(folder, name).finished
         self._check_stored(folder, [name])
         if place.exists():
             kept = load(place)
@@ -186,11 +184,11 @@ class Setting:
     def _run(self, request: Request, folder: Path) -> Run:
         """Read a signature, or measure it."""
         (name,) = request.names
-        place = place_of(folder, name)
+        place = files_of(folder, name)
         if finished(place, request, name) is not None:
-            (found,) = read_runs([place.signature]).runs
+            (found,) = read_runs([place.finished]).runs
             return found
-        target = place.signature if self.keep else None
+        target = place.finished if self.keep else None
         (outcome,) = measure_runs(request, target, progress=self.progress)
         if outcome.signature is None:
             reason = outcome.failure.message if outcome.failure else outcome.state
@@ -198,7 +196,7 @@ class Setting:
         return Run(outcome.signature, Path(name), outcome.facts)
 
     def _check_stored(self, folder: Path, names: Sequence[str]) -> None:
-        missing = [name for name in names if not place_of(folder, name).signature.is_file()]
+        missing = [name for name in names if not files_of(folder, name).finished.is_file()]
         if missing and not self._measures:
             told = f"{folder} has no signature of {', '.join(missing)}."
             raise InputError(f"{told} Measure it again with --from-scratch.")

@@ -1,3 +1,1 @@
-"""Watching a forward pass: which calls are activations, who makes them, and what their tensors
-mean.
-"""
+"""Watching a forward pass: its activation calls, and their inputs and outputs as matrices."""

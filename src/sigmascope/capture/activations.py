@@ -1,10 +1,9 @@
-"""The table of activations: names of functions, and module classes that compute one in several
-steps.
+"""The table of activations: functions by name, and module classes that take several steps.
 
 A function is known by the name under which torch dispatches it, whether it is called as `F.relu`,
 `torch.relu`, `x.relu_()` or `torch.ops.aten.relu`. A module such as `nn.ReLU` needs no entry, since
 it calls its function. A module that computes an activation in several steps, such as CLIP's
-QuickGELU, has one: it counts as one call, and what it calls inside does not count.
+QuickGELU, has one: it counts as one call, and the functions it calls do not count.
 """
 
 from __future__ import annotations
@@ -19,44 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import get_overridable_functions, handle_torch_function, has_torch_function
 
+from sigmascope.capture.words import words
 from sigmascope.errors import InputTypeError, OptionError
 
-__all__ = [
-    "FAMILIES",
-    "chosen_kinds",
-    "function_name",
-    "kind_of_function",
-    "kind_of_layer",
-    "kind_of_module",
-    "known_activations",
-    "register_activation",
-]
+__all__ = ["FAMILIES", "activation_names", "chosen_kinds", "function_name", "kind_of_function"]
+__all__ += ["kind_of_layer", "kind_of_module", "known_activations", "register_activation"]
 
-POINTWISE = (
-    "celu",
-    "elu",
-    "gelu",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "leaky_relu",
-    "logsigmoid",
-    "mish",
-    "prelu",
-    "relu",
-    "relu6",
-    "rrelu",
-    "selu",
-    "sigmoid",
-    "silu",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "tanh",
-    "tanhshrink",
-    "threshold",
-)
+POINTWISE = words("""
+    celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu
+    relu6 rrelu selu sigmoid silu softplus softshrink softsign tanh tanhshrink threshold
+""")
 SOFTMAX = ("gumbel_softmax", "log_softmax", "softmax", "softmin")
 GATED = ("glu",)
 
@@ -75,78 +46,64 @@ ALIASES = {
 }
 _FUNCTIONS = {**{name: name for name in (*POINTWISE, *SOFTMAX, *GATED)}, **ALIASES}
 
-# Classes of other libraries and of many papers, known by name so that nothing has to be imported.
-_NAMED_CLASSES = {
-    "AccurateGELUActivation": "accurate_gelu",
-    "BloomGelu": "new_gelu",
-    "ClippedGELUActivation": "clipped_gelu",
-    "FastGELUActivation": "fast_gelu",
-    "GELUActivation": "gelu",
-    "GELUTanh": "gelu",
-    "HardMish": "hard_mish",
-    "HardMishMe": "hard_mish",
-    "HardSigmoid": "hardsigmoid",
-    "HardSigmoidMe": "hardsigmoid",
-    "HardSwish": "hardswish",
-    "HardSwishMe": "hardswish",
-    "Hsigmoid": "hardsigmoid",
-    "Hswish": "hardswish",
-    "LaplaceActivation": "laplace",
-    "MemoryEfficientMish": "mish",
-    "MemoryEfficientSwish": "silu",
-    "MishActivation": "mish",
-    "MishMe": "mish",
-    "NewGELU": "new_gelu",
-    "NewGELUActivation": "new_gelu",
-    "OnnxHardSigmoid": "hardsigmoid",
-    "QuickGELU": "quick_gelu",
-    "QuickGELUActivation": "quick_gelu",
-    "ReLUSquaredActivation": "relu_squared",
-    "SiLUActivation": "silu",
-    "Snake1d": "snake",
-    "SnakeBeta": "snake",
-    "SqrtSoftplusActivation": "sqrt_softplus",
-    "SquaredReLU": "relu_squared",
-    "StarReLU": "star_relu",
-    "Swish": "silu",
-    "SwishMe": "silu",
-    "XIELUActivation": "xielu",
-    "h_sigmoid": "hardsigmoid",
-    "h_swish": "hardswish",
+# Kind -> classes of other libraries and of many papers, by name so that nothing is imported.
+CLASSES = {
+    "accurate_gelu": "AccurateGELUActivation",
+    "clipped_gelu": "ClippedGELUActivation",
+    "fast_gelu": "FastGELUActivation",
+    "gelu": "GELUActivation GELUTanh",
+    "hard_mish": "HardMish HardMishMe",
+    "hardsigmoid": "HardSigmoid HardSigmoidMe Hsigmoid OnnxHardSigmoid h_sigmoid",
+    "hardswish": "HardSwish HardSwishMe Hswish h_swish",
+    "laplace": "LaplaceActivation",
+    "mish": "MemoryEfficientMish MishActivation MishMe",
+    "new_gelu": "BloomGelu NewGELU NewGELUActivation",
+    "quick_gelu": "QuickGELU QuickGELUActivation",
+    "relu_squared": "ReLUSquaredActivation SquaredReLU",
+    "silu": "MemoryEfficientSwish SiLUActivation Swish SwishMe",
+    "snake": "Snake1d SnakeBeta",
+    "sqrt_softplus": "SqrtSoftplusActivation",
+    "star_relu": "StarReLU",
+    "xielu": "XIELUActivation",
 }
+_NAMED_CLASSES = {name: kind for kind, names in CLASSES.items() for name in words(names)}
 _registered_functions: dict[object, str] = {}  # a name, or a wrapper made here -> the kind
 _registered_classes: dict[type[nn.Module], str] = {}
 
 FAMILIES = MappingProxyType(
     {
-        "pointwise": (*POINTWISE, *sorted({*_NAMED_CLASSES.values()} - {*POINTWISE})),
+        "pointwise": (*POINTWISE, *sorted({*CLASSES} - {*POINTWISE})),
         "softmax": SOFTMAX,
         "gated": GATED,
     }
 )
-"""Family -> the kinds in it. What users register belongs to "pointwise"."""
+"""Family -> its kinds. Kinds that users register belong to "pointwise"."""
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 
 def kind_of_function(function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """Name the activation that a dispatched function computes, or return None.
+    """Return the kind of activation that a dispatched function computes, or None.
 
-    >>> kind_of_function(torch.relu_, (), {}), kind_of_function(nn.functional.hardtanh, (0, 0.0, 6.0), {})
-    ('relu', 'relu6')
+    >>> kind_of_function(torch.relu_, (), {})
+    'relu'
+    >>> kind_of_function(nn.functional.hardtanh, (0, 0.0, 6.0), {})
+    'relu6'
     """
     name = function_name(function)
     own = _registered_functions.get(function) or _registered_functions.get(name)
     if own is not None:
         return own
     kind = _FUNCTIONS.get(name)
-    if kind == "hardtanh" and _limits(args, kwargs) == (0, 6):  # this is how nn.ReLU6 calls it
-        return "relu6"
+    if kind == "hardtanh":
+        low = args[1] if len(args) > 1 else kwargs.get("min_val", -1.0)
+        high = args[2] if len(args) > 2 else kwargs.get("max_val", 1.0)
+        return "relu6" if (low, high) == (0, 6) else kind  # this is how nn.ReLU6 calls it
     return kind
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, the same for `relu`, `relu_` and `torch.ops.aten.relu.default`.
+    """Return a function's name: the same for `relu`, `relu_` and `torch.ops.aten.relu.default`.
 
     Properties arrive as the `__get__` of their descriptor.
     """
@@ -158,7 +115,7 @@ def function_name(function: object) -> str:
 
 
 def kind_of_module(module: nn.Module) -> str | None:
-    """Name the activation that a module computes in several steps, or return None.
+    """Return the kind of activation that a module computes in several steps, or None.
 
     >>> class QuickGELU(nn.Module): ...
     >>> kind_of_module(QuickGELU()), kind_of_module(nn.ReLU())
@@ -173,8 +130,7 @@ def kind_of_module(module: nn.Module) -> str | None:
 
 
 def kind_of_layer(module: nn.Module) -> str | None:
-    """Name the activation that a module stands for, whether it calls a function of torch or is
-    known itself, or return None.
+    """Return the kind of activation that a module is, with or without an entry of its own, or None.
 
     >>> kind_of_layer(nn.LeakyReLU()), kind_of_layer(nn.Linear(1, 1))
     ('leaky_relu', None)
@@ -188,63 +144,61 @@ def kind_of_layer(module: nn.Module) -> str | None:
 
 
 def known_activations() -> dict[str, list[str]]:
-    """List the kinds that are recognized, by family; what users registered is among the "pointwise"
-    ones.
-    """
+    """Return the kinds that are recognized, by family; registered ones count as "pointwise"."""
     listing = {family: list(kinds) for family, kinds in FAMILIES.items()}
-    own = {*_registered_functions.values(), *_registered_classes.values()} - set().union(
-        *FAMILIES.values()
-    )
-    listing["pointwise"] += sorted(own)
+    registered = {*_registered_functions.values(), *_registered_classes.values()}
+    listing["pointwise"] += sorted(registered.difference(*FAMILIES.values()))
     return listing
 
 
-def chosen_kinds(activations: str | Collection[str]) -> frozenset[str]:
-    """Return the kinds that a choice stands for: "all", names of families, names of kinds, or
-    several of them.
+def activation_names(activations: str | Collection[str]) -> tuple[str, ...]:
+    """Return the names in a choice of activations, sorted; whether they are known is not checked.
 
-    "gated" ones are always among them, so that they are listed with the reason why they have no
-    score.
+    Raises:
+        OptionError: neither a name nor a collection of names.
+    """
+    names = [activations] if isinstance(activations, str) else activations
+    if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            "activations must be 'pointwise', 'all', or names of activations, got "
+            f"{activations!r:.80}."
+        )
+    return tuple(sorted({*names}))
+
+
+def chosen_kinds(activations: str | Collection[str]) -> frozenset[str]:
+    """Return the kinds that a choice stands for: "all", or names of families or kinds.
+
+    "gated" ones are always among them, so that they are listed with the reason for a missing score.
 
     Raises:
         OptionError: an unknown name.
     """
     known = known_activations()
     every = set().union(*known.values())
-    if not isinstance(activations, (str, Collection)):
-        raise OptionError(
-            f"activations={activations!r} is not a choice. Pass 'pointwise', 'all', or names "
-            "of activations."
-        )
     kinds: set[str] = set(GATED)
-    for name in [activations] if isinstance(activations, str) else activations:
-        if name == "all":
-            kinds |= every
-        elif name in known:
-            kinds |= set(known[name])
-        elif name in every:
-            kinds.add(name)
-        else:
+    for name in activation_names(activations):
+        if name not in every and name not in (*known, "all"):
             raise OptionError(
-                f"activations={name!r} is not known. Choose 'all', a family "
-                f"({', '.join(known)}) or kinds: "
-                f"{', '.join(sorted(every))}. Add your own with sigmascope.register_activation."
+                f"activations={name!r} is not a valid choice. Choose from 'all', a family "
+                f"({', '.join(known)}) or kinds: {', '.join(sorted(every))}. Add your own with "
+                "sigmascope.register_activation."
             )
+        kinds |= every if name == "all" else set(known.get(name, [name]))
     return frozenset(kinds)
 
 
 def register_activation(target: Target, kind: str | None = None) -> Target:
-    """Make a function or a module class known as an activation; as a decorator or as a call.
+    """Register a function or a module class as an activation; a decorator or a plain function.
 
     Args:
         target: a subclass of `nn.Module`, each call of which is then one activation, whatever it
-            calls inside; a function of torch, which is then known by its name, also as a method or
-            in place; or any Python function of a tensor.
-        kind: how to call it; by default its own name.
+            calls inside; a torch function, recognized by its name, also as a method or in place;
+            or any Python function of a tensor.
+        kind: its name in results; by default the name of the target.
 
     Returns:
-        The class or the function of torch itself. For a Python function a wrapper, which is to be
-        called instead of it.
+        The class or the torch function itself. For a Python function, a wrapper to call instead.
 
     Raises:
         InputTypeError: neither a module class nor a function.
@@ -256,14 +210,14 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
     tensor([0., 4.])
     """
     if kind is not None and not (isinstance(kind, str) and kind):
-        raise InputTypeError(f"kind={kind!r} is no name. Pass a short name such as 'squared_relu'.")
+        raise InputTypeError(f"kind must be a name such as 'squared_relu', got {kind!r:.80}.")
     name = kind or str(getattr(target, "__name__", "activation"))
     if inspect.isclass(target) and issubclass(target, nn.Module):
         _registered_classes[target] = name
         return target
     if not callable(target) or inspect.isclass(target) or isinstance(target, nn.Module):
         raise InputTypeError(
-            f"{target!r:.80} is no activation to register. Pass a module class (not an "
+            f"{target!r:.80} cannot be registered as an activation. Pass a module class (not an "
             "instance) or a function of a tensor."
         )
     if _is_dispatched(target):
@@ -274,7 +228,7 @@ def register_activation(target: Target, kind: str | None = None) -> Target:
 
 
 def _is_dispatched(function: object) -> bool:
-    """Tell whether torch lets others see calls of a function."""
+    """Return whether torch dispatches calls of a function, so that a recorder sees them."""
     return isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or any(
         function is known
         for functions in get_overridable_functions().values()
@@ -285,16 +239,10 @@ def _is_dispatched(function: object) -> bool:
 def _dispatched(function: Callable[..., Any], name: str) -> Any:
     @functools.wraps(function)
     def visible(*args: Any, **kwargs: Any) -> Any:
-        tensors = tuple(one for one in (*args, *kwargs.values()) if isinstance(one, Tensor))
+        tensors = tuple(arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor))
         if has_torch_function(tensors):
             return handle_torch_function(visible, tensors, *args, **kwargs)
         return function(*args, **kwargs)
 
     _registered_functions[visible] = name
     return visible
-
-
-def _limits(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    low = args[1] if len(args) > 1 else kwargs.get("min_val", -1.0)
-    high = args[2] if len(args) > 2 else kwargs.get("max_val", 1.0)
-    return low, high

@@ -1,6 +1,4 @@
-"""How deep a network is: the most activation calls that one number passes on its way from input to
-output.
-"""
+"""The depth of a network: the most activation calls on a path from its input to its output."""
 
 from __future__ import annotations
 
@@ -39,18 +37,12 @@ class _Counter(TorchFunctionMode):
         self._kinds = chosen_kinds("pointwise")
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        before = max(
-            (self._depths.get(one, 0) for one in tensors_in((args, list(kwargs.values())))),
-            default=0,
-        )
-        depth = before + (kind_of_function(func, args, kwargs) in self._kinds)
+        inputs = tensors_in((args, list(kwargs.values())))
+        depth = max((self._depths.get(tensor, 0) for tensor in inputs), default=0)
+        depth += kind_of_function(func, args, kwargs) in self._kinds
         result = func(*args, **kwargs)
         for output in tensors_in(result):
             self._depths[output] = max(depth, self._depths.get(output, 0))

@@ -1,6 +1,4 @@
-"""A network as it is: which ones hide their calls, and everything put back as it was after a
-measurement.
-"""
+"""Networks that can be watched, and their state, restored after a measurement."""
 
 from __future__ import annotations
 
@@ -15,37 +13,34 @@ from torch import nn
 
 from sigmascope.errors import InputTypeError, NetworkError
 
-__all__ = ["preserve_state", "plain_path", "randomness_kept", "unwrapped"]
+__all__ = ["plain_path", "preserve_state", "randomness_kept", "unwrapped"]
 
-# Wrappers whose calls happen in other threads, in other processes, or without Python, by the name
-# of a class among the bases.
+# Base class -> why its calls cannot be watched: they run in other threads, in other processes, or
+# without Python.
 WRAPPERS = {
     "DataParallel": "runs copies of the network in threads. Pass the network inside: model.module.",
-    "DistributedDataParallel": "is for training in several processes. Pass the network inside: model.module.",
-    "FullyShardedDataParallel": "holds the weights in shards. Gather them (FSDP.summon_full_params or a full state dict) "
-    "and "
-    "load them into an unwrapped network.",
-    "FSDPModule": "holds the weights in shards. Gather them into a full state dict and load them into an "
-    "unwrapped network.",
-    "ScriptModule": "is TorchScript, which runs without Python. Pass the original nn.Module, before "
-    "torch.jit.script or trace.",
+    "DistributedDataParallel": "runs in several processes. Pass the network inside: model.module.",
+    "FullyShardedDataParallel": "holds the weights in shards. Gather them "
+    "(FSDP.summon_full_params or a full state dict) and load them into an unwrapped network.",
+    "FSDPModule": "holds the weights in shards. Gather them into a full state dict and load them "
+    "into an unwrapped network.",
+    "ScriptModule": "is TorchScript, which runs without Python. Pass the original nn.Module, "
+    "before torch.jit.script or trace.",
 }
 COMPILED = "_orig_mod"
 
 
 def unwrapped(model: object) -> nn.Module:
-    """Return the network to be measured: the eager original of a compiled one, otherwise the
-    network itself.
+    """Return the network to watch: the eager original of a compiled one, else the network itself.
 
     Raises:
         InputTypeError: not an `nn.Module`.
-        NetworkError: a network, or a part of it, that hides its calls.
+        NetworkError: a network, or a part of it, whose calls cannot be watched.
     """
     if not isinstance(model, nn.Module):
         raise InputTypeError(
             f"model is a {type(model).__name__}, not a torch.nn.Module. Pass the network "
-            "itself, not its class, its outputs or "
-            "its state dict."
+            "itself, not its class, its outputs or its state dict."
         )
     while COMPILED in model._modules:
         model = model.get_submodule(COMPILED)
@@ -55,8 +50,8 @@ def unwrapped(model: object) -> nn.Module:
             for parameter in module.parameters(recurse=False)
         ):
             raise NetworkError(
-                f"the layer {plain_path(path)!r} has no weights yet. Run the network once on "
-                "a batch first."
+                f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a "
+                "batch first."
             )
         for base in type(module).__mro__:
             if base.__name__ in WRAPPERS and base.__module__.startswith("torch."):
@@ -66,7 +61,7 @@ def unwrapped(model: object) -> nn.Module:
 
 
 def plain_path(path: str) -> str:
-    """Return the path of a module without the traces of `torch.compile`.
+    """Return the path of a module without the parts that `torch.compile` adds.
 
     >>> plain_path("block._orig_mod.act")
     'block.act'
@@ -76,24 +71,23 @@ def plain_path(path: str) -> str:
 
 @contextmanager
 def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
-    """Run in evaluation mode (mode "eval") or as the network is ("as-is"), without gradients; put
-    everything back afterwards.
+    """Run without gradients, in evaluation mode ("eval") or unchanged ("as-is"); restore all state.
 
-    Flags are set one by one: `train` and `eval` may be overridden and do more. Running statistics
-    that a network in training mode updates are put back too.
+    Flags are set one by one, since `train` and `eval` may be overridden and do more. Running
+    statistics that a network in training mode updates are restored too.
     """
     modules = list(model.modules())
     flags = [module.training for module in modules]
     buffers = []
     if mode == "as-is":
-        trained = [module for module in modules if module.training]
         buffers = [
-            (module, *named, named[1].clone())
-            for module in trained
-            for named in module.named_buffers(recurse=False)
+            (module, name, buffer, buffer.clone())
+            for module in modules
+            if module.training
+            for name, buffer in module.named_buffers(recurse=False)
         ]
     with ExitStack() as stack:
-        stack.callback(_put_back, modules, flags, buffers)
+        stack.callback(_restore, modules, flags, buffers)
         stack.enter_context(torch.no_grad())
         # otherwise nothing is compiled, and importing the compiler takes a second
         if "torch._dynamo" in sys.modules:
@@ -105,7 +99,7 @@ def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
         yield
 
 
-def _put_back(
+def _restore(
     modules: list[nn.Module],
     flags: list[bool],
     buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]],
@@ -114,13 +108,13 @@ def _put_back(
         module.training = flag
     with torch.no_grad():
         for module, name, buffer, value in buffers:
-            # also where the network has put another tensor in its place
+            # also where the network has replaced the tensor
             module._buffers[name] = buffer.copy_(value)
 
 
 @contextmanager
 def randomness_kept() -> Iterator[None]:
-    """Put the random states of torch, NumPy and Python back as they were."""
+    """Restore the random states of torch, NumPy and Python afterwards."""
     started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = range(torch.cuda.device_count()) if started else []
     python, numpy = random.getstate(), np.random.get_state()

@@ -1,5 +1,4 @@
-"""Which axis of a tensor holds the channels: known from what produced it, and followed through what
-happens to it since.
+"""Which axis of a tensor holds the channels, known from the function that produced it.
 
 A convolution and its norms put channels on axis 1, a linear layer and its norms on the last axis.
 From there the axis is followed through permutations, reshapes, sums, slices and everything else
@@ -8,59 +7,40 @@ that keeps it recognizable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.capture.moves import Shape, contracted, followed, multiplied
+from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape, multiplied, span
+from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.words import words
 
 __all__ = ["Layout", "Layouts"]
 
-FIRST = (
-    "batch_norm",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "convolution",
-    "group_norm",
-    "instance_norm",
-    "local_response_norm",
-)
-LAST = (
-    "addmm",
-    "baddbmm",
-    "bilinear",
-    "bmm",
-    "embedding",
-    "layer_norm",
-    "linear",
-    "lstm",
-    "gru",
-    "matmul",
-    "mm",
-    "multi_head_attention_forward",
-    "rms_norm",
-    "rnn_tanh",
-    "rnn_relu",
-    "scaled_dot_product_attention",
-    "__matmul__",
-)
-
-
+# They put the channels on axis 1, and on the last axis.
+FIRST = words("""
+    batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
+    group_norm instance_norm local_response_norm
+""")
+LAST = words("""
+    addmm baddbmm bilinear bmm embedding layer_norm linear lstm gru matmul mm
+    multi_head_attention_forward rms_norm rnn_tanh rnn_relu scaled_dot_product_attention __matmul__
+""")
+# They may change how many channels there are, but not which axis holds them.
+CUTTING = words("""
+    cat chunk concat concatenate expand index_select narrow pad pixel_shuffle pixel_unshuffle
+    repeat split tensor_split unsafe_chunk unsafe_split
+""")
 PRODUCTS = ("matmul", "__matmul__", "bmm", "mm")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The channel axis of a tensor, counted from the front, and how it is known; the axis is None
-    where it is not.
-    """
+    """The channel axis of a tensor, counted from the front or None, and how it is known."""
 
     axis: int | None
     reason: str
@@ -70,11 +50,11 @@ class Layout:
 class _Trace:
     axis: int
     producer: str
-    shape: Shape  # of the tensor then: what is done in place may change it
+    shape: Shape  # of the tensor then: an in-place function may change it
 
 
 class Layouts:
-    """What is known of the tensors of one forward pass."""
+    """The channel axes of the tensors of one forward pass, as far as they are known."""
 
     def __init__(self) -> None:
         self._traces: Any = WeakIdKeyDictionary()
@@ -83,7 +63,7 @@ class Layouts:
         self._sides: set[int] = set()
 
     def of(self, tensor: Tensor) -> Layout:
-        """Say where the channels of a tensor are."""
+        """Return where the channels of a tensor are."""
         if tensor.ndim < 3:
             return Layout(1 if tensor.ndim == 2 else None, "the only axis beside the samples")
         trace: _Trace | None = self._traces.get(tensor)
@@ -92,7 +72,7 @@ class Layouts:
         return self._likely(tensor)
 
     def _likely(self, tensor: Tensor) -> Layout:
-        """Fall back on the producers before, where the tensor itself could not be followed."""
+        """Return a guess from the last producers, for a tensor that could not be followed."""
         if self._latest is not None:
             producer, channels = self._latest
             axis = 1 if _side(producer) == 1 else tensor.ndim - 1
@@ -100,71 +80,59 @@ class Layouts:
                 return Layout(axis, f"as many as the last {producer} put there")
         if len(self._sides) == 1:
             axis = 1 if self._sides == {1} else tensor.ndim - 1
-            return Layout(
-                axis, f"every layer so far put them {'on axis 1' if axis == 1 else 'last'}"
-            )
+            where = "on axis 1" if axis == 1 else "last"
+            return Layout(axis, f"every layer so far put them {where}")
         return Layout(
             None, "nothing is known of what produced the tensor; pass channel_axis={pattern: axis}"
         )
 
-    def note(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
-    ) -> None:
-        """Note what a function made of the tensors it was given."""
-        produces = _side(name) and not _spans_axes(name, args, kwargs)
+    def note(self, call: Applied, outputs: list[Tensor]) -> None:
+        """Record where the channels are in the outputs of a function."""
+        produces = _side(call.name) and not _spans_axes(call)
         for output in outputs:
-            trace = self._multiplied(name, args, output) if name in PRODUCTS else None
+            trace = self._multiplied(call, output) if call.name in PRODUCTS else None
             if trace is None:
-                trace = (
-                    self._produced(name, output)
-                    if produces
-                    else self._followed(name, args, kwargs, output)
-                )
+                found = self._produced if produces else self._followed
+                trace = found(call, output)
             if trace is not None:
                 self._traces[output] = trace
 
-    def _multiplied(self, name: str, args: tuple[Any, ...], output: Tensor) -> _Trace | None:
-        """Find the channels of a factor again, unless they were summed over; a matrix in front of
-        them puts its rows there.
+    def _multiplied(self, call: Applied, output: Tensor) -> _Trace | None:
+        """Follow the channels of a factor, unless they are summed over.
+
+        A matrix in front of them puts its rows there.
         """
-        for source in _tensors(args):
+        for source in tensors_in(call.args):
             trace: _Trace | None = self._traces.get(source)
             if trace is None or trace.shape != tuple(source.shape):
                 continue
-            axis = multiplied(name, trace.axis, args, source, output.ndim)
-            if (
-                axis is None
-                and source.ndim > 2
-                and trace.axis == source.ndim - 2
-                and self._traces.get(args[0]) is None
-            ):
+            axis = multiplied(call, trace.axis, source, output.ndim)
+            rows = source.ndim > 2 and trace.axis == source.ndim - 2
+            if axis is None and rows and self._traces.get(call.args[0]) is None:
                 axis = output.ndim - 2
             if axis is not None and 0 <= axis < output.ndim:
                 return _Trace(axis, trace.producer, tuple(output.shape))
         return None
 
-    def _produced(self, name: str, output: Tensor) -> _Trace | None:
+    def _produced(self, call: Applied, output: Tensor) -> _Trace | None:
         if output.ndim < 2:
             return None
-        axis = 1 if _side(name) == 1 else output.ndim - 1
-        self._latest = name, output.shape[axis]
+        axis = 1 if _side(call.name) == 1 else output.ndim - 1
+        self._latest = call.name, output.shape[axis]
         if output.ndim > 2:
-            self._sides.add(_side(name))
-        return _Trace(axis, name, tuple(output.shape))
+            self._sides.add(_side(call.name))
+        return _Trace(axis, call.name, tuple(output.shape))
 
-    def _followed(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
-    ) -> _Trace | None:
-        for source in _tensors(args[:1] if name == "__getitem__" else args):
+    def _followed(self, call: Applied, output: Tensor) -> _Trace | None:
+        for source in tensors_in(call.args[:1] if call.name == "__getitem__" else call.args):
             trace: _Trace | None = self._traces.get(source)
             if trace is not None:
                 shape = tuple(output.shape)
-                if name == "einsum":
-                    axis = contracted(
-                        trace.axis, args[0], [one is source for one in _tensors(args)]
-                    )
+                if call.name == "einsum":
+                    sources = [operand is source for operand in tensors_in(call.args)]
+                    axis = _contracted(trace.axis, call.args[0], sources)
                 else:
-                    axis = followed(name, trace.axis, (args, kwargs), trace.shape, shape)
+                    axis = _after(call, trace.axis, trace.shape, shape)
                 if axis is not None:
                     return _Trace(axis, trace.producer, shape)
         return None
@@ -174,23 +142,58 @@ def _side(producer: str) -> int:
     return 1 if producer in FIRST else -1 if producer in LAST else 0
 
 
-def _spans_axes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether a norm is one over several axes, as over (channels, height, width), which says
-    nothing of the last.
+def _spans_axes(call: Applied) -> bool:
+    """Return whether a norm covers several axes, such as (c, h, w), not just the channels."""
+    shape = call.value(1, "normalized_shape", default=())
+    return call.name in ("layer_norm", "rms_norm") and len(shape) > 1
+
+
+def _after(call: Applied, axis: int, source: Shape, output: Shape) -> int | None:
+    """Return where an axis is after a call between these shapes, or None if it is lost."""
+    if call.name in MOVES:
+        order = call.order(len(source))
+        return order.index(axis) if axis in order else None
+    if call.name in RESHAPING:
+        return _reshaped(axis, source, output)
+    if len(output) != len(source):
+        return None
+    return axis if call.name in CUTTING or output[axis] == source[axis] else None
+
+
+def _reshaped(axis: int, source: Shape, output: Shape) -> int | None:
+    """Return where an axis is after a reshape, by the strides it covers.
+
+    They are the same; or more, when it was joined with others, as the heads of an attention are; or
+    a part of them, when it was split, as for shuffling channels.
     """
-    given = args[1] if len(args) > 1 else kwargs.get("normalized_shape", ())
-    return name in ("layer_norm", "rms_norm") and len(given) > 1
+    if not math.prod(source):
+        return None
+    low, high = span(source, axis)
+    kept = (new for new in range(len(output)) if output[new] > 1 or source[axis] == 1)
+    spans = {new: span(output, new) for new in kept}
+    same = [new for new, covered in spans.items() if covered == (low, high)]
+    around = [new for new, (start, end) in spans.items() if start <= low and high <= end]
+    pieces = [new for new, (start, end) in spans.items() if low <= start and end <= high]
+    if same or around:
+        return (same or around)[0]
+    # Of an axis in front the first piece holds the channels (the rest is space), of the last axis
+    # the last piece (after heads).
+    return (pieces[-1] if low == 1 else pieces[0]) if pieces else None
 
 
-def _items(value: object) -> Iterator[object]:
-    if isinstance(value, (tuple, list)):
-        yield from value
+def _contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | None:
+    """Return where an axis is after an einsum: at its letter or, if summed, at the only new one.
 
+    `sources` tells for each operand whether it is the tensor with the axis.
 
-def _tensors(args: tuple[Any, ...]) -> Iterator[Tensor]:
-    """Yield the tensors among the arguments, also those in a list, as `torch.cat` has them."""
-    for argument in args:
-        if isinstance(argument, Tensor):
-            yield argument
-        else:
-            yield from (one for one in _items(argument) if isinstance(one, Tensor))
+    >>> _contracted(2, "btc,cd->btd", [True, False]), _contracted(1, "nctv,vw->nctw", [True, False])
+    (2, 1)
+    """
+    if not isinstance(equation, str) or "->" not in equation or "." in equation:
+        return None
+    terms, output = equation.replace(" ", "").split("->")
+    letters = terms.split(",")[sources.index(True)]
+    if letters[axis] in output:
+        return output.index(letters[axis])
+    new = [letter for letter in output if letter not in letters]
+    return output.index(new[0]) if len(new) == 1 else None

@@ -1,8 +1,7 @@
-"""Which axis of a tensor counts the samples: followed from the network's inputs through what is
-computed from them.
+"""Which axis of a tensor counts the samples, followed from the inputs of the network.
 
-Rows can be joined (windows, tokens), repeated (views, beams) or put in another order (experts). So
-what is followed is a place: an axis, and how the samples lie on it.
+Rows can be joined (windows, tokens), repeated (views, beams) or reordered (experts). So what is
+followed is a place: an axis, and how the samples lie on it.
 """
 
 from __future__ import annotations
@@ -17,16 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.capture.moves import (
-    MOVES,
-    RESHAPING,
-    Shape,
-    letters_of,
-    looked_up,
-    multiplied,
-    span,
-)
+from sigmascope.capture import moves
+from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape
 from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.words import words
 
 __all__ = ["Descent", "Lineage"]
 
@@ -36,13 +29,13 @@ class Descent:
     """What is known of the samples in a tensor.
 
     Attributes:
-        state: "known"; "lost" where the tensor depends on the samples but their order is not known;
-            "merged" where one was taken or all were summed; "constant" where it depends on the
-            weights alone; "unknown" where nothing was seen of its making.
-        axis: that counts the samples; its entries are (outer, samples, inner), the last running
+        state: "known"; "lost" where the tensor depends on the samples in an unknown order; "merged"
+            where one was taken or all were summed; "constant" where it depends on the weights
+            alone; "unknown" where its computation was not seen.
+        axis: the axis of the samples; its entries are (outer, samples, inner), the last running
             fastest.
         outer: how often the samples are repeated as a whole.
-        inner: how many consecutive entries each has.
+        inner: how many consecutive entries each sample has.
     """
 
     state: str
@@ -54,30 +47,20 @@ class Descent:
 LOST, MERGED, CONSTANT, UNKNOWN = (
     Descent(state) for state in ("lost", "merged", "constant", "unknown")
 )
-# Along their axis these mix samples or put them in another order; the number is that of the
-# argument that names the axis.
+# Functions that mix or reorder the samples along their axis -> the position of that argument.
 MIXING = {
-    **dict.fromkeys(
-        ("argsort", "cumprod", "cumsum", "flip", "gather", "index_select", "scatter", "sort"), 1
-    ),
-    **dict.fromkeys(("roll", "rot90", "take_along_dim", "topk"), 2),
+    **dict.fromkeys(words("argsort cumprod cumsum flip gather index_select scatter sort"), 1),
+    **dict.fromkeys(words("roll rot90 take_along_dim topk"), 2),
 }
 # Along their axis these add rows to those of the first argument, in an order of their own.
-ADDING = ("index_add", "index_copy", "index_reduce", "scatter_add", "scatter_reduce")
-# What they return has no order that is known, even where it is as long.
-PICKING = (
-    "argwhere",
-    "bincount",
-    "masked_select",
-    "msort",
-    "nonzero",
-    "unique",
-    "unique_consecutive",
-)
-# They add axes behind those they are given; these others in front.
+ADDING = words("index_add index_copy index_reduce scatter_add scatter_reduce")
+# Their results have no known order, even where they are as long.
+PICKING = words("argwhere bincount masked_select msort nonzero unique unique_consecutive")
+# They add axes behind those of their input; the others in front.
 APPENDING = ("embedding", "embedding_bag", "one_hot")
 PREPENDING = ("broadcast_to", "expand", "expand_as")
-# Function -> the axis of the samples in what it returns beside its first result.
+PRODUCTS = ("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm")
+# Function -> the axis of the samples in its results after the first.
 BESIDE = {
     **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), 1),
     "multi_head_attention_forward": 0,
@@ -85,7 +68,7 @@ BESIDE = {
 
 
 class Lineage:
-    """What is known of the samples in the tensors of one forward pass."""
+    """The samples in the tensors of one forward pass, as far as they are known."""
 
     def __init__(
         self,
@@ -102,57 +85,46 @@ class Lineage:
         self.begin(inputs, batch_axis)
 
     def begin(self, inputs: Iterable[Tensor], batch_axis: int) -> None:
-        """Take the inputs of the network for the samples, where nothing else was said to hold them."""
+        """Take the inputs of the network as the samples, unless others were named."""
         for tensor in inputs:
             if not self.size and tensor.ndim > batch_axis:
                 self.size = tensor.shape[batch_axis]
-            if (
-                tensor.ndim > batch_axis
-                and tensor.shape[batch_axis] == self.size
-                and self.of(tensor) == UNKNOWN
-            ):
+            counts = tensor.ndim > batch_axis and tensor.shape[batch_axis] == self.size
+            if counts and self.of(tensor) == UNKNOWN:
                 self._known[tensor] = Descent("known", batch_axis), tuple(tensor.shape)
 
     def of(self, tensor: Tensor) -> Descent:
-        """Say what is known of the samples in a tensor."""
+        """Return what is known of the samples in a tensor."""
         if isinstance(tensor, nn.Parameter):
             return CONSTANT
         descent, shape = self._known.get(tensor, (UNKNOWN, tuple(tensor.shape)))
         return descent if shape == tuple(tensor.shape) else LOST
 
-    def note(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
-    ) -> None:
-        """Note what a function made of the tensors it was given."""
-        sources = list(tensors_in((args, list(kwargs.values()))))
+    def note(self, call: Applied, outputs: list[Tensor]) -> None:
+        """Record where the samples are in the outputs of a function."""
+        sources = [
+            (source, self.of(source))
+            for source in tensors_in((call.args, list(call.kwargs.values())))
+        ]
         if not sources:
             return
-        found = [(source, self.of(source)) for source in sources]
+        place = next((descent for _, descent in sources if descent.state == "known"), None)
         for number, output in enumerate(outputs):
             shape = tuple(output.shape)
-            descent = self._descent(name, args, kwargs, found, shape)
-            place = next((one for _, one in found if one.state == "known"), None)
-            if number and name in BESIDE and place is not None:
-                rows = self.size * place.outer * place.inner
-                descent = (
-                    replace(place, axis=BESIDE[name])
-                    if len(shape) == 3 and shape[BESIDE[name]] == rows
-                    else LOST
-                )
+            descent = self._descent(call, sources, shape)
+            if number and call.name in BESIDE and place is not None:
+                axis, rows = BESIDE[call.name], self.size * place.outer * place.inner
+                kept = len(shape) == 3 and shape[axis] == rows
+                descent = replace(place, axis=axis) if kept else LOST
             self._known[output] = descent, shape
 
     def _descent(
-        self,
-        name: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        found: list[tuple[Tensor, Descent]],
-        shape: Shape,
+        self, call: Applied, sources: list[tuple[Tensor, Descent]], shape: Shape
     ) -> Descent:
-        states = {descent.state for _, descent in found}
+        states = {descent.state for _, descent in sources}
         places = {
-            self._follow(name, args, kwargs, source, descent, shape)
-            for source, descent in found
+            self._follow(call, source, descent, shape)
+            for source, descent in sources
             if descent.state == "known"
         }
         gone = places & {LOST, MERGED}
@@ -167,104 +139,64 @@ class Lineage:
             return LOST
         return CONSTANT if states == {"constant"} else UNKNOWN
 
-    def _follow(
-        self,
-        name: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        source: Tensor,
-        place: Descent,
-        shape: Shape,
-    ) -> Descent:
-        before = tuple(source.shape)
+    def _follow(self, call: Applied, source: Tensor, place: Descent, shape: Shape) -> Descent:
+        name, before = call.name, tuple(source.shape)
         if name == "__setitem__":
-            return _written(args, place, source, shape)
+            return _written(call.args, place, source, shape)
         if name in ("cat", "concat", "concatenate"):
-            return self._joined(args, kwargs, place, shape)
+            return self._joined(call, place, shape)
         if name in RESHAPING:
             return _reshaped(place, before, shape, self.size)
         if name in ("repeat", "tile", "repeat_interleave"):
-            return self._repeated(name, args, kwargs, place, before, shape)
+            return _repeated(call, place, before, shape)
         if name in ("chunk", "split") and shape[place.axis] != before[place.axis]:
-            return self._cut(args, kwargs, place, before, shape)
-        if _is_reordered(name, args, kwargs, source, place.axis):
+            return self._cut(call, place, before, shape)
+        if _is_reordered(call, source, place.axis):
             return LOST
-        if name in ("__getitem__", "index_select") and source is not args[0]:
-            axis = looked_up(name, args, source, place.axis)
-            return (
-                LOST
-                if axis is None or shape[axis] != before[place.axis]
-                else replace(place, axis=axis)
-            )
-        if name in MOVES and place.axis not in (order := MOVES[name](len(before), args, kwargs)):
+        if name in ("__getitem__", "index_select") and source is not call.args[0]:
+            axis = moves.looked_up(call, source, place.axis)
+        elif name in MOVES and place.axis not in (order := call.order(len(before))):
             return MERGED if order or not shape else LOST
-        axis = _moved(name, place.axis, args, kwargs, source, shape)
+        else:
+            axis = _moved(call, place.axis, source, shape)
         if axis is None or not 0 <= axis < len(shape) or shape[axis] != before[place.axis]:
             return LOST
         return replace(place, axis=axis)
 
-    def _joined(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], place: Descent, shape: Shape
-    ) -> Descent:
-        dim = (args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))) % len(shape)
+    def _joined(self, call: Applied, place: Descent, shape: Shape) -> Descent:
+        dim = call.value(1, "dim", "axis", default=0) % len(shape)
         if dim != place.axis:
             return place
-        parts = [self.of(one) for one in tensors_in(args[:1])]
-        alike = all(
-            one.state == "known" and (one.axis, one.inner) == (place.axis, place.inner)
-            for one in parts
-        )
-        return (
-            Descent("known", dim, sum(one.outer for one in parts), place.inner) if alike else LOST
-        )
+        parts = [self.of(part) for part in tensors_in(call.args[:1])]
+        if any(
+            part.state != "known" or (part.axis, part.inner) != (place.axis, place.inner)
+            for part in parts
+        ):
+            return LOST
+        return Descent("known", dim, sum(part.outer for part in parts), place.inner)
 
-    def _cut(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        place: Descent,
-        before: Shape,
-        shape: Shape,
-    ) -> Descent:
-        """Follow equal pieces that hold all samples again, as two views do that were computed together."""
+    def _cut(self, call: Applied, place: Descent, before: Shape, shape: Shape) -> Descent:
+        """Follow equal pieces that each hold all samples, such as two views computed together."""
         length, count = shape[place.axis], self.size * place.inner
-        equal = (
-            isinstance(next(iter([*args[1:], *kwargs.values()]), None), int)
-            and before[place.axis] % length == 0
-        )
+        number = next(iter([*call.args[1:], *call.kwargs.values()]), None)
+        equal = isinstance(number, int) and before[place.axis] % length == 0
         return replace(place, outer=length // count) if equal and length % count == 0 else LOST
 
-    def _repeated(
-        self,
-        name: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        place: Descent,
-        before: Shape,
-        shape: Shape,
-    ) -> Descent:
-        if name == "repeat_interleave":
-            dim, count = (
-                kwargs.get("dim", args[2] if len(args) > 2 else None),
-                args[1] if len(args) > 1 else kwargs.get("repeats"),
-            )
-            if dim is not None and dim % len(before) != place.axis:
-                return place
-            return (
-                LOST
-                if dim is None or not isinstance(count, int)
-                else replace(place, inner=place.inner * count)
-            )
-        axis = place.axis + len(shape) - len(before)
-        return Descent(
-            "known", axis, place.outer * (shape[axis] // max(before[place.axis], 1)), place.inner
-        )
+
+def _repeated(call: Applied, place: Descent, before: Shape, shape: Shape) -> Descent:
+    if call.name == "repeat_interleave":
+        dim, count = call.value(2, "dim"), call.value(1, "repeats")
+        if dim is not None and dim % len(before) != place.axis:
+            return place
+        known = dim is not None and isinstance(count, int)
+        return replace(place, inner=place.inner * count) if known else LOST
+    axis = place.axis + len(shape) - len(before)
+    times = shape[axis] // max(before[place.axis], 1)
+    return Descent("known", axis, place.outer * times, place.inner)
 
 
 def _written(args: tuple[Any, ...], place: Descent, source: Tensor, shape: Shape) -> Descent:
-    """Follow what is written into a part of a tensor: its samples stay in order where all rows are
-    written to.
-    """
+    """Follow samples written into a tensor; they stay in order if all of its rows are written."""
     if source is args[0]:
         return place
     index = args[1][0] if isinstance(args[1], tuple) else args[1]
@@ -273,68 +205,54 @@ def _written(args: tuple[Any, ...], place: Descent, source: Tensor, shape: Shape
 
 
 def _reshaped(place: Descent, before: Shape, shape: Shape, size: int) -> Descent:
-    """Find the samples again by the strides they cover."""
+    """Return where the samples are after a reshape, by the strides they cover."""
     if not math.prod(before):
         return LOST
-    low = span(before, place.axis)[0] * place.inner
+    low = moves.span(before, place.axis)[0] * place.inner
     high = low * size
     # From the front, so that axes of length 1 do not take the place of a longer one behind them.
     for axis in range(len(shape)):
-        start, end = span(shape, axis)
-        if (
-            start <= low
-            and high <= end
-            and low % start == 0
-            and end % high == 0
-            and (shape[axis] > 1 or size == 1)
-        ):
+        start, end = moves.span(shape, axis)
+        inside = start <= low and high <= end and low % start == 0 and end % high == 0
+        if inside and (shape[axis] > 1 or size == 1):
             return Descent("known", axis, end // high, low // start)
     return LOST
 
 
-def _is_reordered(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], source: Tensor, axis: int
-) -> bool:
-    """Tell whether a function mixes the entries of an axis, or puts them in an order of its own."""
-    if name in PICKING or (name == "where" and len(args) == 1):
+def _is_reordered(call: Applied, source: Tensor, axis: int) -> bool:
+    """Return whether a function mixes or reorders the entries of an axis."""
+    name, ndim = call.name, source.ndim
+    if name in PICKING or (name == "where" and len(call.args) == 1):
         return True
-    first = bool(args) and source is args[0]
+    first = bool(call.args) and source is call.args[0]
     if name == "__getitem__":
-        return first and _is_listed(args[1], axis, source.ndim)
+        return first and _is_listed(call.args[1], axis, ndim)
     if name in ADDING:
-        return not first and axis in _dimensions(1, args, kwargs, source.ndim)
+        return not first and axis in _dimensions(call, 1, ndim)
     if name in MIXING and (first or name != "index_select"):
-        found = _dimensions(MIXING[name], args, kwargs, source.ndim)
-        return axis in (
-            found
-            or ({source.ndim - 1} if name in ("argsort", "sort", "topk") else range(source.ndim))
-        )
+        usual = {ndim - 1} if name in ("argsort", "sort", "topk") else range(ndim)
+        return axis in (_dimensions(call, MIXING[name], ndim) or usual)
     return False
 
 
-def _dimensions(
-    position: int, args: tuple[Any, ...], kwargs: dict[str, Any], ndim: int
-) -> set[int]:
+def _dimensions(call: Applied, position: int, ndim: int) -> set[int]:
     """Return the axes that the arguments name."""
-    named = [kwargs[key] for key in ("dim", "dims") if key in kwargs] or list(args[position:])
+    named = [call.kwargs[key] for key in ("dim", "dims") if key in call.kwargs]
+    named = named or list(call.args[position:])
     if not named or named[0] is None:
         return set()
-    listed = (
-        named[0]
-        if isinstance(named[0], (tuple, list))
-        else itertools.takewhile(lambda one: type(one) is int, named)
-    )
-    return {dim % ndim for dim in listed}
+    several = isinstance(named[0], (tuple, list))
+    dims = named[0] if several else itertools.takewhile(lambda dim: type(dim) is int, named)
+    return {dim % ndim for dim in dims}
 
 
 def _is_listed(index: object, axis: int, ndim: int) -> bool:
-    """Tell whether an index picks entries of an axis one by one, in an order of its own."""
+    """Return whether an index lists entries of an axis one by one, in an order of its own."""
     parts = index if isinstance(index, tuple) else (index,)
+    masks = [isinstance(part, Tensor) and part.dtype == torch.bool for part in parts]
     widths = [
-        part.ndim
-        if isinstance(part, Tensor) and part.dtype == torch.bool
-        else int(part is not None)
-        for part in parts
+        part.ndim if mask else int(part is not None)
+        for part, mask in zip(parts, masks, strict=True)
     ]
     position = 0
     for part, width in zip(parts, widths, strict=True):
@@ -346,30 +264,22 @@ def _is_listed(index: object, axis: int, ndim: int) -> bool:
     return False
 
 
-def _moved(
-    name: str,
-    axis: int,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    source: Tensor,
-    shape: Shape,
-) -> int | None:
+def _moved(call: Applied, axis: int, source: Tensor, shape: Shape) -> int | None:
     """Return where an axis is after a function that neither reshapes nor joins."""
-    before = tuple(source.shape)
+    name, added = call.name, len(shape) - source.ndim
     if name in MOVES:
-        order = MOVES[name](len(before), args, kwargs)
+        order = call.order(source.ndim)
         return order.index(axis) if axis in order else None
     if name == "einsum":
-        letters, output = letters_of(args, source)
+        letters, output = moves.letters_of(call.args, source)
         return output.index(letters[axis]) if letters and letters[axis] in output else None
-    if name in ("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm"):
-        return multiplied(name, axis, args, source, len(shape))
-    if name in APPENDING or len(shape) == len(before):
+    if name in PRODUCTS:
+        return moves.multiplied(call, axis, source, len(shape))
+    if name in APPENDING or not added:
         return axis
-    if len(shape) < len(before):
+    if added < 0:
         return axis if axis == 0 else None  # most functions leave the first axis alone
     # Tensors of unequal rank are aligned at the last axis.
-    aligned = name in PREPENDING or any(
-        one.ndim == len(shape) for one in tensors_in((args, list(kwargs.values())))
-    )
-    return axis + len(shape) - len(before) if aligned else axis
+    operands = tensors_in((call.args, list(call.kwargs.values())))
+    aligned = name in PREPENDING or any(operand.ndim == len(shape) for operand in operands)
+    return axis + added if aligned else axis

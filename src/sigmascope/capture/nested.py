@@ -1,4 +1,4 @@
-"""Tensors wherever they are: in tuples, lists and mappings."""
+"""Tensors in nested tuples, lists and mappings."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def tensors_in(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list, Mapping)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors_in(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors_in(item)

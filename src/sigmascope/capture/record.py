@@ -1,4 +1,4 @@
-"""Watching the activation calls of a forward pass, in order of execution, without changing it."""
+"""The activation calls of a forward pass, in order of execution, watched without changing it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from torch import Tensor, nn
+from torch import Tensor, nn, overrides
 from torch.nn.functional import multi_head_attention_forward
-from torch.overrides import (
-    TorchFunctionMode,
-    _get_current_function_mode_stack,
-    _pop_mode,
-    _push_mode,
-)
 
 from sigmascope.capture.activations import (
     chosen_kinds,
@@ -24,41 +18,40 @@ from sigmascope.capture.activations import (
     kind_of_function,
     kind_of_module,
 )
+from sigmascope.capture.calls import CallSite
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layout import Layout, Layouts
 from sigmascope.capture.lineage import Descent, Lineage
+from sigmascope.capture.moves import Applied
 from sigmascope.capture.nested import tensors_in
 
 __all__ = ["Call", "Observer", "Recorder", "recording"]
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call of an activation.
+class Call(CallSite):
+    """One call of an activation, as an observer sees it.
 
     Attributes:
-        path: the module that is the activation, or that calls the function; empty for the network
-            itself.
-        number: which call of that module it is, from 0, in this forward pass.
-        kind: the name of the activation.
         layout: where the channels of the input are.
-        descent: what is known of the samples in it.
-        sequence_first: whether the call belongs to a layer that is told to expect (time, batch,
-            channels).
+        descent: where its samples are.
+        sequence_first: whether the call belongs to a layer that expects (time, batch, channels).
     """
 
-    path: str
-    number: int
-    kind: str
     layout: Layout
     descent: Descent
     sequence_first: bool
 
+    @property
+    def number(self) -> int:
+        """Which call of its module it is, from 0; the same as `call`."""
+        return self.call
+
 
 Finish: TypeAlias = Callable[[Tensor], None]
 Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
-"""Is shown the input before the activation runs, which may overwrite it, and returns a function to
-be shown the output.
+"""Receives the input before the activation runs, which may overwrite it; returns a function that
+receives the output, or None.
 """
 
 
@@ -66,20 +59,20 @@ be shown the output.
 def recording(
     model: nn.Module, observe: Observer, *, activations: str | Collection[str] = "pointwise"
 ) -> Iterator[Recorder]:
-    """Show every activation call that a network makes inside the context to an observer.
+    """Pass every activation call that a network makes inside the context to an observer.
 
     The network computes exactly what it computes otherwise, with one exception: the fused path of
-    `nn.TransformerEncoderLayer`, which runs activations where nobody can see them, is not taken.
-    Not seen are activations in other threads, in functions compiled by `torch.jit.script`, and
-    inside the fused kernels of recurrent layers.
+    `nn.TransformerEncoderLayer`, which hides its activations, is not taken. Activations in other
+    threads, in functions compiled by `torch.jit.script` and inside the fused kernels of recurrent
+    layers are not seen.
 
     Args:
-        model: any network. Its hooks are as before when the context ends, however it ends.
+        model: any network. Its hooks are restored when the context ends, however it ends.
         observe: see `Observer`.
-        activations: which kinds to show, see `chosen_kinds`.
+        activations: which kinds to pass on, see `chosen_kinds`.
 
     Raises:
-        NetworkError: a network that hides its calls.
+        NetworkError: a network whose calls cannot be watched.
 
     >>> import torch
     >>> def show(call, x):
@@ -94,7 +87,7 @@ def recording(
     try:
         for path, module in unwrapped(model).named_modules():
             handles += recorder.watch(module, plain_path(path))
-            recorder.expect_constants(module.buffers(recurse=False))
+            recorder.buffers += module.buffers(recurse=False)
         recorder.start()
         yield recorder
     finally:
@@ -103,8 +96,8 @@ def recording(
             handle.remove()
 
 
-class Recorder(TorchFunctionMode):
-    """Sees every function of torch that is called, and every module that is entered and left.
+class Recorder(overrides.TorchFunctionMode):
+    """Sees every torch function that is called, and every module that is entered and left.
 
     Only the thread that enters the context is watched, and only while a watched module runs.
     """
@@ -117,7 +110,7 @@ class Recorder(TorchFunctionMode):
         self._calls: Counter[str] = Counter()
         self._layouts = Layouts()
         self._lineage = Lineage()
-        self._buffers: list[Tensor] = []
+        self.buffers: list[Tensor] = []  # like the parameters, they do not depend on the samples
         self._batch_axis = 0
         self._watching = False
         self._observing = False
@@ -125,23 +118,23 @@ class Recorder(TorchFunctionMode):
         self._thread = 0
 
     def start(self, *, below: int = 0) -> None:
-        """Begin to see functions, below so many modes that the network has entered itself."""
+        """Start to see functions, below that many modes which the network has entered itself."""
         if self._watching:
             return
-        others = [_pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
+        others = [overrides._pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
         for mode in (self, *reversed(others)):
-            _push_mode(mode)  # type: ignore[no-untyped-call]
+            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
         self._watching, self._thread = True, threading.get_ident()
 
     def stop(self) -> int:
-        """See functions no more; return below how many other modes the recorder was."""
-        stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        """Stop seeing functions; return how many other modes were above the recorder."""
+        stack = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
         if not self._watching or self not in stack:
             return 0
         self._watching = False
-        others = [_pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
+        others = [overrides._pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
         for mode in reversed(others):
-            _push_mode(mode)  # type: ignore[no-untyped-call]
+            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
         return len(others)
 
     @contextmanager
@@ -150,14 +143,12 @@ class Recorder(TorchFunctionMode):
     ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
-        Args:
-            inputs: tensors that hold the samples.
-            batch_axis: which of their axes counts them.
-            size: how many there are.
+        The samples are the entries of axis `batch_axis` of the `inputs`; `size` is their number.
         """
-        self.restart()
-        self._batch_axis = batch_axis
-        self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self._buffers)
+        self._entered.clear()
+        self._calls.clear()
+        self._layouts, self._quiet, self._batch_axis = Layouts(), 0, batch_axis
+        self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self.buffers)
         self.start()
         try:
             yield
@@ -166,44 +157,28 @@ class Recorder(TorchFunctionMode):
 
     @property
     def samples(self) -> int:
-        """How many samples the network was given."""
+        """The number of samples that the network received."""
         return self._lineage.size
 
-    def restart(self) -> None:
-        """Forget the calls so far."""
-        self._entered.clear()
-        self._calls.clear()
-        self._layouts = Layouts()
-        self._lineage = Lineage()
-        self._quiet = 0
-
-    def expect_constants(self, buffers: Iterable[Tensor]) -> None:
-        """Know tensors that do not depend on the samples, beside the parameters."""
-        self._buffers += buffers
-
     def watch(self, module: nn.Module, path: str) -> list[Any]:
-        """Put hooks on a module that tell when it runs; return their handles."""
-        kind = kind_of_module(module)
+        """Add hooks to a module that tell when it runs; return their handles."""
+        kind, sequence_first = kind_of_module(module), _expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self._enter(module, path, kind, args, kwargs)
+            if threading.get_ident() == self._thread:
+                self._enter(_Entered(module, path, sequence_first), kind, args, kwargs)
 
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
             self._leave(module, output)
 
-        # The last to see the input and the first to see the output: what other hooks do to them
-        # happens outside.
+        # Last to see the input and first to see the output: other hooks act outside.
         return [
             module.register_forward_pre_hook(before, with_kwargs=True),
             module.register_forward_hook(after, prepend=True, always_call=True),
         ]
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         if self._observing:
@@ -215,64 +190,42 @@ class Recorder(TorchFunctionMode):
             result = func(*args, **kwargs)
         finally:
             self._quiet -= kind is not None
-        self._note(function_name(func), args, kwargs, result)
+        self._note(Applied(function_name(func), args, kwargs), result)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
         return result
 
-    def _note(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: object
-    ) -> None:
-        """Note what a function made of the tensors it was given."""
-        if name == "__setitem__":
-            result = args[0]
-        outputs = [
-            one
-            for one in (result if isinstance(result, (tuple, list)) else [result])
-            if isinstance(one, Tensor)
-        ]
+    def _note(self, call: Applied, result: object) -> None:
+        """Record where channels and samples are in the result of a function."""
+        if call.name == "__setitem__":
+            result = call.args[0]
+        results = result if isinstance(result, (tuple, list)) else [result]
+        outputs = [tensor for tensor in results if isinstance(tensor, Tensor)]
         if not outputs:
             return
-        if not args:  # the tensors were given by name
-            args = tuple(kwargs[key] for key in ("input", "self", "tensors") if key in kwargs)
-            kwargs = {
-                key: value
-                for key, value in kwargs.items()
-                if key not in ("input", "self", "tensors")
-            }
-        self._layouts.note(name, args, kwargs, outputs)
-        self._lineage.note(name, args, kwargs, outputs)
+        if not call.args:  # the tensors were given by name
+            kwargs = dict(call.kwargs)
+            args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)
+            call = Applied(call.name, args, kwargs)
+        self._layouts.note(call, outputs)
+        self._lineage.note(call, outputs)
 
     def _begin(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finish | None:
-        """Show the input of an activation."""
+        """Pass the input of an activation to the observer."""
         candidates = (*args, kwargs.get("input"), *kwargs.values())
-        given = next((one for one in candidates if isinstance(one, Tensor)), None)
-        if given is None or not self._watching:
+        x = next((value for value in candidates if isinstance(value, Tensor)), None)
+        if x is None or not self._watching:
             return None
         path = self._entered[-1].path
         number = self._calls[path]
         self._calls[path] += 1
         sequence_first = any(entered.sequence_first for entered in self._entered)
-        return self._observe(
-            Call(
-                path, number, kind, self._layouts.of(given), self._lineage.of(given), sequence_first
-            ),
-            given,
-        )
+        layout, descent = self._layouts.of(x), self._lineage.of(x)
+        return self._observe(Call(path, number, kind, layout, descent, sequence_first), x)
 
-    def _enter(
-        self,
-        module: nn.Module,
-        path: str,
-        kind: str | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        if threading.get_ident() != self._thread:
-            return
+    def _enter(self, here: _Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
             self._lineage.begin(tensors_in((args, kwargs)), self._batch_axis)
-        here = _Entered(module, path, sequence_first=_expects_sequence_first(module))
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:
@@ -280,20 +233,17 @@ class Recorder(TorchFunctionMode):
                     here.finish = self._begin(kind, args, kwargs)
             here.quiet = True
             self._quiet += 1
-        if (
-            isinstance(module, nn.MultiheadAttention)
-            and type(module).forward is nn.MultiheadAttention.forward
-        ):
-            # It chooses another, slightly different arithmetic where it is watched, and has no
-            # activation but its softmax.
+        attends = isinstance(here.module, nn.MultiheadAttention)
+        if attends and type(here.module).forward is nn.MultiheadAttention.forward:
+            # Where it is watched it takes another, slightly different path; its only activation is
+            # a softmax.
             here.unwatched, here.args = self._watching, (*args, *kwargs.values())
             here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
-        if threading.get_ident() != self._thread or not any(
-            here.module is module for here in self._entered
-        ):
-            # another thread, or a hook of somebody else failed before the module was entered
+        entered = any(here.module is module for here in self._entered)
+        # Not so in another thread, or where another hook failed before the module was entered.
+        if threading.get_ident() != self._thread or not entered:
             return
         while self._entered:
             here = self._entered.pop()
@@ -303,14 +253,14 @@ class Recorder(TorchFunctionMode):
             if here.module is module:
                 break
         if here.unwatched:
-            self._note(multi_head_attention_forward.__name__, here.args, {}, output)
+            self._note(Applied(multi_head_attention_forward.__name__, here.args, {}), output)
         if here.finish is not None and isinstance(output, Tensor):
             with self._aside():
                 here.finish(output)
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
-        """Do not see what an observer computes."""
+        """Do not see the functions that an observer calls."""
         self._observing = True
         try:
             yield
@@ -333,7 +283,5 @@ class _Entered:
 
 
 def _expects_sequence_first(module: nn.Module) -> bool:
-    attention = getattr(module, "self_attn", None)
-    return isinstance(
-        module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-    ) and not getattr(attention, "batch_first", True)
+    layer = isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer))
+    return layer and not getattr(getattr(module, "self_attn", None), "batch_first", True)

@@ -1,6 +1,4 @@
-"""Networks and data by name; the only place where torchvision, timm, transformers and their like
-are imported.
-"""
+"""Networks and data by name; only this package imports torchvision, timm and transformers."""
 
 from sigmascope.catalog.datasets import DATA, Data, data, data_names
 from sigmascope.catalog.models import Model, model, model_names

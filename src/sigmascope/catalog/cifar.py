@@ -1,8 +1,7 @@
-"""Our own small networks, for images of 3 × 32 × 32 and ten classes, by name.
+"""The networks of the zoo by name, for images of 3 × 32 × 32 and ten classes.
 
-Names that end in a way of training, such as `resnet20-noaug`, stand for one architecture;
-`zoo/recipes.py` tells them apart. `resnet20-unrectified` has no activation after its additions, and
-`myrtle-wide` has one width throughout.
+Names that end in a way of training, such as `resnet20-noaug`, share one architecture; their recipes
+are in `zoo/recipes.py`. `resnet20-unrectified` has no activation after its additions.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from collections.abc import Callable
 
 from torch import nn
 
-from sigmascope.catalog.cifar_convnets import VGG, DenseNet, GoogLeNet, MyrtleCNN, ResNet
+from sigmascope.catalog.cifar_convnets import VGG, DenseNet, GoogLeNet, MyrtleCNN, ResNet, ResNet18
 from sigmascope.catalog.cifar_mobile import EfficientNet, MobileNetV2
-from sigmascope.catalog.cifar_resnet18 import ResNet18
 from sigmascope.catalog.cifar_transformers import ConvNeXt, SwinTransformer, VisionTransformer
 
 __all__ = ["NETWORKS"]
@@ -65,4 +63,4 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "convnext": ConvNeXt,
     "convnext-small": lambda: ConvNeXt((24, 48, 96)),
 }
-"""Name -> function that builds the network with weights drawn by torch's random generator."""
+"""Name -> function that builds the network with random weights."""

@@ -1,8 +1,7 @@
-"""Small convolutional networks for images of 3 × 32 × 32 and ten classes: ResNet, VGG, DenseNet,
-GoogLeNet and one of Myrtle.
+"""Small convolutional networks for images of 3 × 32 × 32 and ten classes.
 
-Every activation is a module of its own. In residual blocks `act1` is inside the block and `act2`
-follows the addition. The wider ResNet-18 is in `cifar_resnet18`.
+ResNet, VGG, DenseNet, GoogLeNet and the Myrtle network. Every activation is a module of its own. In
+residual blocks `act1` is inside the block and `act2` follows the addition.
 """
 
 from __future__ import annotations
@@ -14,19 +13,40 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["VGG", "DenseNet", "GoogLeNet", "MyrtleCNN", "ResNet"]
+__all__ = [
+    "VGG",
+    "Activation",
+    "DenseNet",
+    "GoogLeNet",
+    "MyrtleCNN",
+    "ResNet",
+    "ResNet18",
+    "convolution",
+]
 
 Activation = Callable[[], nn.Module]
 
 
+def convolution(
+    before: int,
+    width: int,
+    side: int = 3,
+    stride: int = 1,
+    *,
+    groups: int = 1,
+    activation: Activation = nn.ReLU,
+) -> list[nn.Module]:
+    """Return a padded convolution of `side` × `side`, batch norm and an activation."""
+    filters = nn.Conv2d(before, width, side, stride, side // 2, groups=groups, bias=False)
+    return [filters, nn.BatchNorm2d(width), activation()]
+
+
 class BasicBlock(nn.Module):
-    """Two convolutions; with `residual` the input, strided and padded with zeros, is added before
-    the last activation.
-    """
+    """Two convolutions; with `residual` the input, strided and padded with zeros, is added."""
 
     def __init__(
         self,
-        width_in: int,
+        before: int,
         width: int,
         stride: int,
         *,
@@ -35,23 +55,18 @@ class BasicBlock(nn.Module):
         stream: Activation,
     ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.act1 = activation()
-        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.act2 = stream()
-        self.residual, self.stride, self.padding = residual, stride, (width - width_in) // 2
+        self.conv1, self.bn1, self.act1 = convolution(
+            before, width, 3, stride, activation=activation
+        )
+        self.conv2, self.bn2, self.act2 = convolution(width, width, activation=stream)
+        self.residual, self.stride, self.padding = residual, stride, (width - before) // 2
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
         if self.residual:
             shortcut = x[:, :, :: self.stride, :: self.stride] if self.stride > 1 else x
-            y = y + (
-                F.pad(shortcut, (0, 0, 0, 0, self.padding, self.padding))
-                if self.padding
-                else shortcut
-            )
+            zeros = (0, 0, 0, 0, self.padding, self.padding)
+            y = y + (F.pad(shortcut, zeros) if self.padding else shortcut)
         out: Tensor = self.act2(y)
         return out
 
@@ -59,7 +74,7 @@ class BasicBlock(nn.Module):
 class ResNet(nn.Module):
     """The CIFAR ResNet of 6k + 2 layers (He et al. 2016); without `residual` its plain twin.
 
-    `stream` makes what follows each addition; by default that is an activation too.
+    `stream` makes the module after each addition; by default that is an activation too.
     """
 
     def __init__(
@@ -72,15 +87,12 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         after = {"activation": activation, "stream": stream or activation}
-        blocks = (depth - 2) // 6
-        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(16)
-        self.act1 = activation()
-        widths = [16] * blocks + [32] * blocks + [64] * blocks
+        self.conv1, self.bn1, self.act1 = convolution(3, 16, activation=activation)
+        widths = [width for width in (16, 32, 64) for _ in range((depth - 2) // 6)]
         self.blocks = nn.Sequential(
             *(
                 BasicBlock(before, width, 1 + (before != width), residual=residual, **after)
-                for before, width in zip([16, *widths], widths, strict=False)
+                for before, width in itertools.pairwise([16, *widths])
             )
         )
         self.fc = nn.Linear(64, 10)
@@ -95,10 +107,46 @@ class ResNet(nn.Module):
         return out
 
 
+class ProjectedBlock(nn.Module):
+    """Two convolutions and a shortcut, itself a convolution where the shape changes."""
+
+    def __init__(self, before: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1, self.act1 = convolution(before, width, 3, stride)
+        self.conv2, self.bn2, _ = convolution(width, width)
+        same = before == width and stride == 1
+        projection = [] if same else convolution(before, width, 1, stride)[:2]
+        self.shortcut = nn.Sequential(*projection)
+        self.act2 = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
+        out: Tensor = self.act2(y + self.shortcut(x))
+        return out
+
+
+class ResNet18(nn.Module):
+    """The ResNet-18 of ImageNet (He et al. 2016) with a stem of 3 × 3, no stride and no pooling."""
+
+    def __init__(self, widths: tuple[int, ...] = (64, 128, 256, 512)) -> None:
+        super().__init__()
+        self.conv1, self.bn1, self.act1 = convolution(3, widths[0])
+        blocks: list[nn.Module] = []
+        for before, width in itertools.pairwise([widths[0], *widths]):
+            blocks.append(ProjectedBlock(before, width, 1 + (before != width)))
+            blocks.append(ProjectedBlock(width, width, 1))
+        self.blocks = nn.Sequential(*blocks)
+        self.fc = nn.Linear(widths[-1], 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (n, 10) of images (n, 3, 32, 32)."""
+        x = self.blocks(self.act1(self.bn1(self.conv1(x))))
+        out: Tensor = self.fc(x.mean(dim=(2, 3)))
+        return out
+
+
 class MyrtleCNN(nn.Sequential):
-    """Four convolutions, of doubling width by default; without `batch_norm` the convolutions have
-    biases.
-    """
+    """Four convolutions; without `batch_norm` they have biases."""
 
     def __init__(
         self, *, batch_norm: bool = True, widths: tuple[int, ...] = (64, 128, 256, 512)
@@ -112,9 +160,7 @@ class MyrtleCNN(nn.Sequential):
 
 
 class VGG(nn.Sequential):
-    """Stages of convolutions with batch norm, as in the published networks but narrower, and one
-    hidden linear layer.
-    """
+    """Stages of convolutions with batch norm, narrower than published, and one hidden layer."""
 
     def __init__(
         self,
@@ -125,20 +171,15 @@ class VGG(nn.Sequential):
         before = 3
         for width, count in zip(widths, counts, strict=True):
             for _ in range(count):
-                layers += [
-                    nn.Conv2d(before, width, 3, 1, 1, bias=False),
-                    nn.BatchNorm2d(width),
-                    nn.ReLU(),
-                ]
+                layers += convolution(before, width)
                 before = width
             layers.append(nn.MaxPool2d(2))
-        super().__init__(
-            *layers, nn.Flatten(), nn.Linear(before, before), nn.ReLU(), nn.Linear(before, 10)
-        )
+        hidden = [nn.Linear(before, before), nn.ReLU()]
+        super().__init__(*layers, nn.Flatten(), *hidden, nn.Linear(before, 10))
 
 
 class DenseLayer(nn.Module):
-    """Adds `growth` channels to those it is given."""
+    """Adds `growth` channels to its input."""
 
     def __init__(self, width: int, growth: int) -> None:
         super().__init__()
@@ -148,74 +189,53 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(4 * growth, growth, 3, 1, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat(
-            [x, self.conv2(self.act2(self.bn2(self.conv1(self.act1(self.bn1(x))))))], dim=1
-        )
+        narrow = self.conv1(self.act1(self.bn1(x)))
+        return torch.cat([x, self.conv2(self.act2(self.bn2(narrow)))], dim=1)
 
 
 class DenseNet(nn.Sequential):
     """DenseNet-BC of three dense blocks (Huang et al. 2017)."""
 
     def __init__(self, layers: int = 6, growth: int = 12) -> None:
-        width, parts = 2 * growth, [nn.Conv2d(3, 2 * growth, 3, 1, 1, bias=False)]
-        modules: list[nn.Module] = [*parts]
+        width = 2 * growth
+        modules: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False)]
         for block in range(3):
             modules += [DenseLayer(width + number * growth, growth) for number in range(layers)]
             width += layers * growth
+            modules += [nn.BatchNorm2d(width), nn.ReLU()]
             if block < 2:
-                modules += [
-                    nn.BatchNorm2d(width),
-                    nn.ReLU(),
-                    nn.Conv2d(width, width // 2, 1, bias=False),
-                    nn.AvgPool2d(2),
-                ]
+                modules += [nn.Conv2d(width, width // 2, 1, bias=False), nn.AvgPool2d(2)]
                 width //= 2
-        super().__init__(
-            *modules,
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(width, 10),
-        )
-
-
-def _convolution(before: int, width: int, side: int) -> list[nn.Module]:
-    return [
-        nn.Conv2d(before, width, side, 1, side // 2, bias=False),
-        nn.BatchNorm2d(width),
-        nn.ReLU(),
-    ]
+        super().__init__(*modules, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 
 
 class Inception(nn.Module):
-    """Four branches side by side: 1 × 1; 3 × 3; twice 3 × 3; the largest of 3 × 3. Narrowed first,
-    put together in the end.
-    """
+    """Four branches whose outputs are concatenated: 1 × 1; 3 × 3; twice 3 × 3; max pooling."""
 
     def __init__(self, before: int, widths: tuple[int, int, int, int]) -> None:
         super().__init__()
         one, three, five, pooled = widths
-        self.one = nn.Sequential(*_convolution(before, one, 1))
+        self.one = nn.Sequential(*convolution(before, one, 1))
         self.three = nn.Sequential(
-            *_convolution(before, three // 2, 1), *_convolution(three // 2, three, 3)
+            *convolution(before, three // 2, 1), *convolution(three // 2, three)
         )
-        narrow = _convolution(before, five // 2, 1)
         self.five = nn.Sequential(
-            *narrow, *_convolution(five // 2, five, 3), *_convolution(five, five, 3)
+            *convolution(before, five // 2, 1),
+            *convolution(five // 2, five),
+            *convolution(five, five),
         )
-        self.pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), *_convolution(before, pooled, 1))
+        self.pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), *convolution(before, pooled, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.one(x), self.three(x), self.five(x), self.pooled(x)], dim=1)
 
 
 class GoogLeNet(nn.Sequential):
-    """Six inception modules (Szegedy et al. 2015) with batch norm, two at each size of the image."""
+    """Six inception modules (Szegedy et al. 2015) with batch norm, two at each resolution."""
 
     def __init__(self, stages: tuple[int, ...] = (8, 16, 32)) -> None:
-        modules: list[nn.Module] = _convolution(3, 4 * stages[0], 3)
         before = 4 * stages[0]
+        modules: list[nn.Module] = convolution(3, before)
         for number, unit in enumerate(stages):
             modules += [nn.MaxPool2d(2)] if number else []
             for _ in range(2):

@@ -1,6 +1,4 @@
-"""Small networks with layer norm and GELU for images of 3 × 32 × 32 and ten classes: ViT, Swin and
-ConvNeXt.
-"""
+"""ViT, Swin and ConvNeXt for images of 3 × 32 × 32 and ten classes."""
 
 from __future__ import annotations
 
@@ -11,30 +9,37 @@ __all__ = ["ConvNeXt", "SwinTransformer", "VisionTransformer"]
 
 
 class EncoderBlock(nn.Module):
-    """Attention and a perceptron with one hidden layer, each after a layer norm and added to its input."""
+    """Attention and an MLP of twice the width, each after a layer norm and added to its input."""
 
-    def __init__(self, width: int, heads: int, hidden: int) -> None:
+    def __init__(self, width: int, attention: nn.Module) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.norm2 = nn.LayerNorm(width)
-        self.fc1, self.act, self.fc2 = nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width)
+        self.norm1, self.attention = nn.LayerNorm(width), attention
+        self.norm2, self.fc1 = nn.LayerNorm(width), nn.Linear(width, 2 * width)
+        self.act, self.fc2 = nn.GELU(), nn.Linear(2 * width, width)
+
+    def attend(self, x: Tensor) -> Tensor:
+        """Return the output of the attention, of the shape of x."""
+        out: Tensor = self.attention(x, x, x, need_weights=False)[0]
+        return out
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm1(x)
-        x = x + self.attention(y, y, y, need_weights=False)[0]
+        x = x + self.attend(self.norm1(x))
         out: Tensor = x + self.fc2(self.act(self.fc1(self.norm2(x))))
         return out
 
 
 class VisionTransformer(nn.Module):
-    """A ViT (Dosovitskiy et al. 2021) on patches of `patch` × `patch` pixels, averaged over its tokens."""
+    """A ViT (Dosovitskiy et al. 2021) that averages its tokens; patches of `patch` × `patch`."""
 
     def __init__(self, width: int = 128, depth: int = 6, heads: int = 4, *, patch: int = 4) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, patch, patch)
         self.positions = nn.Parameter(0.02 * torch.randn(1, (32 // patch) ** 2, width))
-        self.blocks = nn.Sequential(*(EncoderBlock(width, heads, 2 * width) for _ in range(depth)))
+        blocks = [
+            EncoderBlock(width, nn.MultiheadAttention(width, heads, batch_first=True))
+            for _ in range(depth)
+        ]
+        self.blocks = nn.Sequential(*blocks)
         self.norm, self.fc = nn.LayerNorm(width), nn.Linear(width, 10)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,17 +50,13 @@ class VisionTransformer(nn.Module):
 
 
 class ConvNeXtBlock(nn.Module):
-    """A wide filter on each channel, then a perceptron on each position, scaled and added to the input."""
+    """A filter of 7 × 7 on each channel and an MLP on each position, scaled and added."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(width, width, 7, 1, 3, groups=width)
-        self.norm = nn.LayerNorm(width)
-        self.fc1, self.act, self.fc2 = (
-            nn.Linear(width, 4 * width),
-            nn.GELU(),
-            nn.Linear(4 * width, width),
-        )
+        self.norm, self.fc1 = nn.LayerNorm(width), nn.Linear(width, 4 * width)
+        self.act, self.fc2 = nn.GELU(), nn.Linear(4 * width, width)
         self.scale = nn.Parameter(torch.full((width,), 0.1))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,50 +72,39 @@ class ConvNeXt(nn.Sequential):
     def __init__(
         self, widths: tuple[int, ...] = (48, 96, 192), blocks: tuple[int, ...] = (2, 2, 4)
     ) -> None:
-        modules: list[nn.Module] = [nn.Conv2d(3, widths[0], 2, 2)]
-        for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
-            if stage:
-                modules += [
-                    nn.BatchNorm2d(widths[stage - 1]),
-                    nn.Conv2d(widths[stage - 1], width, 2, 2),
-                ]
+        before, modules = 3, list[nn.Module]()
+        for width, count in zip(widths, blocks, strict=True):
+            modules += [nn.BatchNorm2d(before)] if modules else []
+            modules.append(nn.Conv2d(before, width, 2, 2))
             modules += [ConvNeXtBlock(width) for _ in range(count)]
-        super().__init__(
-            *modules,
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.LayerNorm(widths[-1]),
-            nn.Linear(widths[-1], 10),
-        )
+            before = width
+        pool = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(before)]
+        super().__init__(*modules, *pool, nn.Linear(before, 10))
 
 
 def _offsets(window: int) -> Tensor:
-    """Return, for each pair of positions of a window, the row of its bias: (window², window²), by
-    the way between the two.
-    """
+    """Return (window², window²): the row of the bias for each offset between two positions."""
     place = torch.cartesian_prod(torch.arange(window), torch.arange(window))
-    way = place[:, None] - place[None, :] + window - 1
-    return way[..., 0] * (2 * window - 1) + way[..., 1]
+    offset = place[:, None] - place[None, :] + window - 1
+    return offset[..., 0] * (2 * window - 1) + offset[..., 1]
 
 
 def windows_of(x: Tensor, window: int) -> Tensor:
-    """Cut (n, h, w, c) into windows (n, windows, window², c)."""
+    """Return (n, h, w, c) cut into windows (n, windows, window², c)."""
     n, height, width, channels = x.shape
     cut = x.view(n, height // window, window, width // window, window, channels)
     return cut.permute(0, 1, 3, 2, 4, 5).reshape(n, -1, window * window, channels)
 
 
 def put_together(x: Tensor, side: int, window: int) -> Tensor:
-    """Undo `windows_of`: (n, windows, window², c) are again (n, side, side, c)."""
+    """Return the inverse of `windows_of`: (n, windows, window², c) to (n, side, side, c)."""
     n, channels = x.shape[0], x.shape[-1]
     cut = x.view(n, side // window, side // window, window, window, channels)
     return cut.permute(0, 1, 3, 2, 4, 5).reshape(n, side, side, channels)
 
 
 def _shifted_mask(side: int, window: int, shift: int) -> Tensor:
-    """Return (windows, window², window²): −∞ for pairs that only the cyclic shift has brought
-    together, otherwise 0.
-    """
+    """Return (windows, window², window²): −∞ for pairs that are neighbors by the shift only."""
     wrapped = (torch.arange(side) >= side - shift).long()
     region = (2 * wrapped[:, None] + wrapped[None, :]).view(1, side, side, 1)
     label = windows_of(region, window)[0, :, :, 0]
@@ -122,9 +112,7 @@ def _shifted_mask(side: int, window: int, shift: int) -> Tensor:
 
 
 class WindowAttention(nn.Module):
-    """Attention within windows that are shifted in a circle, with a bias for each way between two
-    positions.
-    """
+    """Attention within cyclically shifted windows, with a bias for each relative position."""
 
     offsets: Tensor
     mask: Tensor
@@ -153,30 +141,17 @@ class WindowAttention(nn.Module):
         )
 
 
-class SwinBlock(nn.Module):
-    """Attention in windows and a perceptron with one hidden layer, each after a layer norm and
-    added to its input.
-    """
+class SwinBlock(EncoderBlock):
+    """An encoder block on (n, h, w, c)."""
 
-    def __init__(self, width: int, heads: int, *, side: int, window: int, shift: int) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(width)
-        self.attention = WindowAttention(width, heads, side=side, window=window, shift=shift)
-        self.norm2 = nn.LayerNorm(width)
-        self.fc1, self.act, self.fc2 = (
-            nn.Linear(width, 2 * width),
-            nn.GELU(),
-            nn.Linear(2 * width, width),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.norm1(x))
-        out: Tensor = x + self.fc2(self.act(self.fc1(self.norm2(x))))
+    def attend(self, x: Tensor) -> Tensor:
+        """Return the output of the attention, of the shape of x."""
+        out: Tensor = self.attention(x)
         return out
 
 
 class PatchMerging(nn.Module):
-    """Four neighbors become one position: (n, h, w, c) to (n, h / 2, w / 2, width)."""
+    """Merges four neighbors into one position: (n, h, w, c) to (n, h / 2, w / 2, width)."""
 
     def __init__(self, before: int, width: int) -> None:
         super().__init__()
@@ -189,8 +164,7 @@ class PatchMerging(nn.Module):
 
 
 class SwinTransformer(nn.Module):
-    """A Swin transformer (Liu et al. 2021) on patches of 2 × 2, with windows of 4 × 4; channels
-    come last throughout.
+    """A Swin transformer (Liu et al. 2021) on patches of 2 × 2; channels come last throughout.
 
     Every second block is shifted by half a window, except where one window is the whole image.
     """
@@ -209,7 +183,8 @@ class SwinTransformer(nn.Module):
             modules += [PatchMerging(widths[stage - 1], width)] if stage else []
             for number in range(count):
                 shift = window // 2 if number % 2 and side > window else 0
-                modules.append(SwinBlock(width, heads, side=side, window=window, shift=shift))
+                attention = WindowAttention(width, heads, side=side, window=window, shift=shift)
+                modules.append(SwinBlock(width, attention))
         self.blocks = nn.Sequential(*modules)
         self.norm, self.fc = nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], 10)
 

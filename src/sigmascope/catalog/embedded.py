@@ -1,6 +1,4 @@
-"""What the package carries: ResNet-20 with and without residual connections, and 512 test images of
-CIFAR-10.
-"""
+"""What the package ships: ResNet-20, its plain twin, and 512 test images of CIFAR-10."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ FOLDER = files("sigmascope.catalog") / "embedded_files"
 
 
 def embedded_weights(name: str, network: nn.Module) -> float:
-    """Put the weights of an embedded network into it and return its accuracy on the test images of
-    CIFAR-10, in percent.
-    """
+    """Load the weights of an embedded network and return its test accuracy in percent."""
     with as_file(FOLDER / f"{name}.safetensors") as path:
         load_weights(network, path)
     index: dict[str, Any] = json.loads((FOLDER / "index.json").read_text())
@@ -29,9 +25,7 @@ def embedded_weights(name: str, network: nn.Module) -> float:
 
 
 def embedded_images() -> tuple[Tensor, Tensor]:
-    """Return 512 images (512, 3, 32, 32), uint8, and their labels (512,): the first of the test
-    set, in its order.
-    """
+    """Return the first 512 test images (512, 3, 32, 32), uint8, and their labels (512,)."""
     with as_file(FOLDER / "images.safetensors") as path:
         state = read_state(path)
     return state["images"], state["labels"].long()

@@ -1,8 +1,8 @@
-"""A network of the catalog, with what is known of it."""
+"""A network of the catalog, with what is known about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,23 +13,23 @@ from torch import nn
 
 from sigmascope.capture.depth import activation_depth
 from sigmascope.catalog.transforms import Transform
-from sigmascope.errors import InputError
+from sigmascope.checks import suggestion
+from sigmascope.errors import InputError, OptionError
 
-__all__ = ["Model"]
+__all__ = ["Model", "check_known"]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network with what is known of it.
+    """A network with what is known about it.
 
     Attributes:
-        name: under which it was asked for.
+        name: its name in the catalog.
         network: in evaluation mode.
         weights: where its weights come from.
-        inputs: an example of what it takes: a tensor, or a mapping of arguments by name.
-        transform: samples as data sets hold them -> what the network takes; None where that is
-            unknown.
-        accuracy: top-1 of these weights on their own test data in percent, where it is known.
+        inputs: an example of its inputs: a tensor, or a mapping of arguments by name.
+        transform: samples as data sets hold them -> inputs of the network; None if unknown.
+        accuracy: top-1 accuracy of these weights on their own test data in percent, if known.
     """
 
     name: str
@@ -41,19 +41,19 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """How many numbers it has learned."""
+        """Number of parameters."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     @cached_property
     def flops(self) -> int:
-        """Floating-point operations of the example, a multiplication and an addition counted as two.
+        """Floating-point operations of the example; a multiplication with an addition is two.
 
         Raises:
             InputError: the network does not run on the example.
         """
         from torch.utils.flop_counter import FlopCounterMode
 
-        with FlopCounterMode(display=False) as counter, _attention_in_steps():
+        with FlopCounterMode(display=False) as counter, _unfused_attention():
             self._run()
         return int(counter.get_total_flops())
 
@@ -67,17 +67,13 @@ class Model:
         return activation_depth(self._run)
 
     def facts(self) -> dict[str, Any]:
-        """Return accuracy, parameters, flops, depth and weights by name.
+        """Return accuracy, parameters, flops, depth and weights by name; None where unknown.
 
-        What is not known is None: the accuracy, or flops and depth of a network that does not run
-        on its example; reading `flops` then says why.
+        Flops and depth are unknown where the network does not run on its example; reading `flops`
+        raises the reason.
         """
-        facts: dict[str, Any] = {
-            "accuracy": self.accuracy,
-            "parameters": self.parameters,
-            "flops": None,
-            "depth": None,
-        }
+        facts: dict[str, Any] = {"accuracy": self.accuracy, "parameters": self.parameters}
+        facts |= {"flops": None, "depth": None}
         with suppress(InputError):
             facts |= {"flops": self.flops, "depth": self.depth}
         return facts | {"weights": self.weights}
@@ -85,18 +81,31 @@ class Model:
     def _run(self) -> object:
         try:
             with torch.no_grad():
-                return (
-                    self.network(**self.inputs)
-                    if isinstance(self.inputs, dict)
-                    else self.network(self.inputs)
-                )
+                if isinstance(self.inputs, dict):
+                    return self.network(**self.inputs)
+                return self.network(self.inputs)
         except Exception as error:  # whatever the code of a network raises
             raise InputError(f"{self.name} does not run on its example inputs: {error}") from error
 
 
+def check_known(name: str, known: Iterable[str], source: str) -> None:
+    """Raise unless a library has a network.
+
+    Raises:
+        OptionError: it does not; the message suggests the nearest names.
+    """
+    names = list(known)
+    if name not in names:
+        near = suggestion(name, names, most=3, before=f"{source}/")
+        raise OptionError(
+            f"{source}/{name} is not in the catalog.{near} "
+            "Run `sigmascope list models` for all names."
+        )
+
+
 @contextmanager
-def _attention_in_steps() -> Iterator[None]:
-    """Run attention as separate products: the fused kernels are not, or not all, counted."""
+def _unfused_attention() -> Iterator[None]:
+    """Run attention as separate products, because fused kernels are not all counted."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     before = torch.backends.mha.get_fastpath_enabled()

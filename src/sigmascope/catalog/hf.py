@@ -1,7 +1,6 @@
-"""Networks of transformers: `hf/TYPE` with random weights, or `hf/NAME`, a folder or a name on the
-hub, with its own.
+"""Networks of transformers: `hf/TYPE` with random weights, `hf/FOLDER` or a name of the hub.
 
-The tokenizer or the preprocessing of images comes from beside the weights.
+The tokenizer or the preprocessing of images is read from beside the weights.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from torch import Tensor, nn
 
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
-from sigmascope.catalog.names import guess
-from sigmascope.catalog.optional import optional
+from sigmascope.catalog.optional import one_line, optional
 from sigmascope.catalog.transforms import Transform, resize_and_crop
-from sigmascope.catalog.weights import refused
+from sigmascope.catalog.weights import tensors_only
+from sigmascope.checks import suggestion
 from sigmascope.errors import FileFormatError, InputError, MissingExtraError, OptionError
 
 __all__ = ["of_transformers"]
@@ -30,7 +29,7 @@ HALF = (0.5, 0.5, 0.5)
 
 
 def of_transformers(rest: str, name: str, pretrained: bool) -> Model:
-    """Build a network of transformers."""
+    """Return a network of transformers."""
     library = optional("transformers")
     types: Iterable[str] = library.CONFIG_MAPPING.keys()
     is_type = rest in types and not Path(rest).is_dir()
@@ -40,9 +39,8 @@ def of_transformers(rest: str, name: str, pretrained: bool) -> Model:
     elif is_type:
         network = library.AutoModel.from_config(library.AutoConfig.for_model(rest))
     else:
-        config = _opened(
-            lambda: library.AutoConfig.from_pretrained(rest, trust_remote_code=False), rest
-        )
+        read = library.AutoConfig.from_pretrained
+        config = _opened(lambda: read(rest, trust_remote_code=False), rest)
         network = library.AutoModel.from_config(config)
     takes = _takes(network)
     # A type of network has no tokenizer and no preprocessing of its own.
@@ -50,56 +48,44 @@ def of_transformers(rest: str, name: str, pretrained: bool) -> Model:
     make = {"images": _pictures, "text": _sentences}.get(takes, _nothing)
     example = _example(network)
     size = tuple(example["pixel_values"].shape[1:]) if takes == "images" else None
-    return Model(
-        name, network, rest, example, Transform(takes, make(library, source, network), size)
-    )
+    transform = Transform(takes, make(library, source, network), size)
+    return Model(name, network, rest, example, transform)
 
 
 def _check_name(rest: str, types: Iterable[str]) -> None:
-    """Raise, before anything is looked for on the hub, where a name is none: those of the hub have
-    an owner.
-    """
+    """Raise on an invalid name before the hub is asked; names of the hub have an owner."""
     if rest not in types and "/" not in rest and not Path(rest).is_dir():
-        near = guess(rest, types, before="hf/")
+        near = suggestion(rest, types, most=3, before="hf/")
         raise OptionError(
-            f"hf/{rest}: transformers has no type {rest!r}, and there is no such "
-            f"folder.{near} Write hf/TYPE, hf/FOLDER, or "
-            "hf/OWNER/NAME for a name of the hub."
+            f"hf/{rest} is neither a type of transformers nor a directory.{near} "
+            "Write hf/TYPE, hf/FOLDER, or hf/OWNER/NAME for a name of the hub."
         )
 
 
 def _trained(library: Any, rest: str) -> Any:
-    """Read a network with all of its weights.
+    """Return a network with all of its weights.
 
-    A pooler that the file does not have is left out: what transformers would draw in its place is
-    not trained.
+    A pooler that the file does not have is left out: transformers would draw it at random.
     """
+    given = dict.fromkeys(("output_loading_info", "ignore_mismatched_sizes"), True)
 
-    def read(**more: Any) -> tuple[Any, dict[str, Any]]:
-        given = {
-            "trust_remote_code": False,
-            "output_loading_info": True,
-            "ignore_mismatched_sizes": True,
-        }
-        found: tuple[Any, dict[str, Any]] = _opened(
-            lambda: library.AutoModel.from_pretrained(rest, **given, **more), rest
-        )
-        return found
+    def read(**more: Any) -> tuple[Any, list[str], list[Any]]:
+        options = given | {"trust_remote_code": False} | more
+        load = library.AutoModel.from_pretrained
+        network, info = _opened(lambda: load(rest, **options), rest)
+        return network, sorted(info["missing_keys"]), sorted(info["mismatched_keys"])
 
-    network, found = read()
-    missing, other = sorted(found["missing_keys"]), sorted(found["mismatched_keys"])
+    network, missing, other = read()
     poolless = bool(missing) and all(key.startswith("pooler.") for key in missing) and not other
     if poolless and "add_pooling_layer" in inspect.signature(type(network).__init__).parameters:
-        network, found = read(add_pooling_layer=False)
-        missing, other = sorted(found["missing_keys"]), sorted(found["mismatched_keys"])
-    remedy = "Save it again with save_pretrained, or pass weights=None for random ones."
+        network, missing, other = read(add_pooling_layer=False)
+    remedy = "Save it again with save_pretrained, or pass weights=None for random weights."
     if missing:
         raise FileFormatError(f"hf/{rest}: its file lacks {_some(missing)}. {remedy}")
     if other:
         shapes = [f"{key} of {tuple(stored)} for {tuple(wanted)}" for key, stored, wanted in other]
         raise FileFormatError(
-            f"hf/{rest}: its file has other shapes than config.json asks for: "
-            f"{_some(shapes)}. {remedy}"
+            f"hf/{rest}: shapes in its file differ from config.json: {_some(shapes)}. {remedy}"
         )
     return network
 
@@ -110,33 +96,28 @@ def _some(items: list[str]) -> str:
 
 
 def _opened(read: Callable[[], T], rest: str) -> T:
-    """Read from a folder or fetch from the hub, or say what to place where."""
+    """Return what is read from a directory or the hub, or raise what to put where."""
     is_folder = Path(rest).is_dir()
-    place = (
-        "Place its config.json, model.safetensors and tokenizer files in a folder and name "
-        "that, as hf/FOLDER; connect once, "
-        f"which fills {hub_cache()}; or pass weights=None with a type such as hf/bert for "
-        "random ones."
+    failure = f"the weights of hf/{rest} are not on this machine and cannot be downloaded"
+    remedy = (
+        "Put its config.json, model.safetensors and tokenizer files in a directory and pass "
+        f"hf/FOLDER; connect once, which fills {hub_cache()}; or pass weights=None with a type "
+        "such as hf/bert for random weights."
     )
     if not is_folder and not is_kept(rest, "config.json") and (reason := unreachable()):
-        raise InputError(
-            f"the weights of hf/{rest} are not here and cannot be fetched ({reason}). {place}"
-        )
+        raise InputError(f"{failure} ({reason}). {remedy}")
     try:
-        with refused(f"hf/{rest}"), quiet():
+        with tensors_only(f"hf/{rest}"), quiet():
             return read()
     except FileFormatError:
         raise
     except (OSError, ValueError) as error:
-        told = " ".join(str(error).split())
         if is_folder:
             raise FileFormatError(
-                f"{rest}: no folder that save_pretrained of transformers wrote "
-                f"({told:.200}). Write it again."
+                f"{rest}: not a directory written by save_pretrained of transformers "
+                f"({one_line(error)}). Write it again."
             ) from error
-        raise InputError(
-            f"the weights of hf/{rest} are not here and cannot be fetched ({told:.200}). {place}"
-        ) from error
+        raise InputError(f"{failure} ({one_line(error)}). {remedy}") from error
 
 
 def _takes(network: Any) -> str:
@@ -149,7 +130,7 @@ def _takes(network: Any) -> str:
 
 
 def _example(network: nn.Module) -> dict[str, Tensor]:
-    """Make inputs that the network accepts."""
+    """Return inputs that the network accepts."""
     config: Any = network.config
     ids = torch.ones(1, 8, dtype=torch.long)
     main = str(network.main_input_name)
@@ -159,13 +140,8 @@ def _example(network: nn.Module) -> dict[str, Tensor]:
         return {main: torch.zeros(1, 16_000)}
     inputs = {"input_ids": ids}
     if main == "input_features":
-        inputs = {
-            main: torch.zeros(
-                1,
-                getattr(config, "num_mel_bins", 80),
-                2 * getattr(config, "max_source_positions", 1500),
-            )
-        }
+        length = 2 * getattr(config, "max_source_positions", 1500)
+        inputs = {main: torch.zeros(1, getattr(config, "num_mel_bins", 80), length)}
     if hasattr(config, "vision_config"):
         inputs["pixel_values"] = torch.zeros(1, 3, *_size(config.vision_config))
     return inputs | ({"decoder_input_ids": ids} if config.is_encoder_decoder else {})
@@ -177,7 +153,7 @@ def _size(config: Any) -> tuple[int, int]:
 
 
 def _pictures(library: Any, source: str | None, network: nn.Module) -> Callable[[Any], Any]:
-    """Prepare images as the file beside the weights says, otherwise for values of -1 to 1."""
+    """Return the preprocessing beside the weights, otherwise one to values of -1 to 1."""
     usual = resize_and_crop(_size(network.config), HALF, HALF)
     if source is None:
         return usual
@@ -193,8 +169,9 @@ def _pictures(library: Any, source: str | None, network: nn.Module) -> Callable[
 
 
 def _sentences(library: Any, source: str | None, network: nn.Module) -> Callable[[Any], Any]:
-    """Tokenize with what stands beside the weights; padded to the longest of a batch, decoders read
-    the sentence itself.
+    """Return the tokenizer beside the weights, padding to the longest sentence of a batch.
+
+    Decoders read the sentence itself.
     """
     tokenizer = None if source is None else _tokenizer(library, source)
     if tokenizer is None:
@@ -203,27 +180,19 @@ def _sentences(library: Any, source: str | None, network: nn.Module) -> Callable
     # Some networks keep two positions for padding; tokenizers without a limit claim one of 10³⁰.
     positions = (getattr(config, "max_position_embeddings", None) or LONGEST + 2) - 2
     longest = min(tokenizer.model_max_length, positions, LONGEST)
+    how = {"padding": True, "truncation": True, "max_length": longest, "return_tensors": "pt"}
 
     def make(sentences: list[str]) -> dict[str, Tensor]:
-        found = dict(
-            tokenizer(
-                sentences, padding=True, truncation=True, max_length=longest, return_tensors="pt"
-            )
-        )
+        found = dict(tokenizer(sentences, **how))
         if config.is_encoder_decoder:
-            found |= {
-                "decoder_input_ids": found["input_ids"],
-                "decoder_attention_mask": found["attention_mask"],
-            }
+            found |= {f"decoder_{key}": found[key] for key in ("input_ids", "attention_mask")}
         return found
 
     return make
 
 
 def _tokenizer(library: Any, source: str) -> Any:
-    """Read a tokenizer; None where there is none. Without files transformers makes one up that
-    knows special tokens only.
-    """
+    """Return a tokenizer, or None: without files transformers makes one of special tokens only."""
     try:
         tokenizer = library.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError):
@@ -237,14 +206,12 @@ def _tokenizer(library: Any, source: str) -> Any:
 
 def _no_tokenizer(sentences: object) -> Any:
     raise InputError(
-        "this network has no tokenizer, so it cannot read sentences. Name a folder with one, "
-        "as hf/FOLDER "
-        "(tokenizer.save_pretrained writes it beside the weights), or pass "
-        "transform=FUNCTION, from sentences to a mapping "
-        "with input_ids."
+        "this network has no tokenizer for sentences. Pass a directory that has one, as hf/FOLDER "
+        "(tokenizer.save_pretrained writes it beside the weights), or transform=FUNCTION, from "
+        "sentences to a mapping with input_ids."
     )
 
 
 def _nothing(library: Any, source: str | None, network: nn.Module) -> Callable[[Any], Any]:
-    """No data of the catalog fits; `data` says so before this would be called."""
+    """Return a function that `data` never calls, since no data of the catalog fits."""
     return _no_tokenizer

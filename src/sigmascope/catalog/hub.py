@@ -1,8 +1,7 @@
-"""The hub from which transformers and timm fetch weights: where it keeps them, and whether it can
-be reached at all.
+"""The Hugging Face hub: where it keeps its files, and whether it can be reached.
 
-Without a connection the package huggingface_hub tries again and again, for half a minute and with a
-page of warnings, so it is asked once beforehand.
+Without a connection huggingface_hub retries for half a minute with a page of warnings, so it is
+asked once beforehand.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ NOISY = ("huggingface_hub", "timm", "transformers")
 
 
 def _library() -> Any:
-    importlib.import_module("huggingface_hub.utils")  # it is not an attribute before that
-    return importlib.import_module("huggingface_hub")  # transformers and timm bring it along
+    importlib.import_module("huggingface_hub.utils")  # not an attribute of the package before
+    return importlib.import_module("huggingface_hub")  # a dependency of transformers and timm
 
 
 def hub_cache() -> Path:
-    """Return the folder in which the hub's files are kept."""
+    """Return the directory in which files of the hub are kept."""
     return Path(_library().constants.HF_HUB_CACHE)
 
 
@@ -34,7 +33,7 @@ def is_kept(name: str, file: str) -> bool:
     """Return whether a file of a repository is in the cache."""
     try:
         return isinstance(_library().try_to_load_from_cache(name, file), str)
-    except ValueError:  # no name that a repository could have
+    except ValueError:  # not a valid name of a repository
         return False
 
 
@@ -43,14 +42,14 @@ def unreachable() -> str | None:
     library = _library()
     try:
         library.utils.get_session().head(library.constants.ENDPOINT, timeout=PATIENCE)
-    except Exception as error:  # of httpx or of requests, by the version of the package
+    except Exception as error:  # of httpx or of requests, depending on the version
         return str(error).partition("\n")[0]
     return None
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back the warnings of libraries whose complaints are raised as errors here."""
+    """Suppress warnings of libraries whose failures are raised as errors here."""
     loggers = [logging.getLogger(name) for name in NOISY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,6 +1,4 @@
-"""Networks by name, such as `torchvision/resnet50`, `timm/convnext_atto`, `hf/bert`, `onnx:FILE` or
-`sigmascope/resnet20`.
-"""
+"""Networks by name, such as `torchvision/resnet50`, `hf/bert`, `sigmascope/resnet20`."""
 
 from __future__ import annotations
 
@@ -17,14 +15,13 @@ from sigmascope.capture.guard import randomness_kept
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.hf import of_transformers
-from sigmascope.catalog.names import guess
 from sigmascope.catalog.onnxfile import of_onnx
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.pythonfile import of_python
 from sigmascope.catalog.vision import of_timm, of_torchvision
 from sigmascope.catalog.weights import load_weights
 from sigmascope.catalog.zoo import of_zoo, zoo_names
-from sigmascope.checks import check_seed
+from sigmascope.checks import check_seed, suggestion
 from sigmascope.errors import InputTypeError, MissingExtraError, OptionError
 
 __all__ = ["Model", "model", "model_names"]
@@ -37,14 +34,21 @@ SOURCES: dict[str, Callable[[str, str, bool], Model]] = {
     "py:": of_python,
     "sigmascope/": of_zoo,
 }
-"""Beginning of a name -> function of the rest, the whole name, and whether the default weights are
-wanted.
-"""
+"""Prefix of a name -> function of the rest, the whole name, and whether to load its weights."""
+LISTS: dict[str, Callable[[], Iterable[str]]] = {
+    "torchvision": lambda: optional("torchvision.models").list_models(
+        module=optional("torchvision.models")
+    ),
+    "timm": lambda: optional("timm").list_models(),
+    "hf": lambda: optional("transformers").CONFIG_MAPPING.keys(),
+}
+"""Library -> function that lists its networks."""
 FORMS = ("onnx:FILE", "py:FILE:FUNCTION")
+WEIGHTS = '"default" for its own weights, None for random ones, or the path of a file'
 
 
 def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -> Model:
-    """Build a network by name.
+    """Return a network by name.
 
     Args:
         name: `torchvision/NAME`, `timm/NAME`, `hf/TYPE`, `hf/FOLDER` or `hf/HUB-NAME`
@@ -52,81 +56,69 @@ def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -
             returns the network; its code is run), or `sigmascope/NAME`, `sigmascope/NAME:SEED` and
             `sigmascope/NAME:SEED-init` (our zoo); see `model_names`.
         weights: "default" for the library's own, None for random ones, or a file: safetensors, or a
-            state dict of tensors. A file of ONNX has no random ones, and a function in a Python
-            file returns what it returns.
-        seed: of the random ones. Torch, NumPy and Python are seeded with it, and their states put
-            back.
+            state dict of tensors. An ONNX file has no random ones, and a function in a Python file
+            returns what it returns.
+        seed: of the random weights. Torch, NumPy and Python are seeded with it, and their states
+            restored.
 
     Raises:
-        OptionError: an unknown name, of which the nearest are named; weights or a seed that cannot
-            be.
-        MissingExtraError: a package is missing; the extra is named.
-        InputError: weights that are not here and cannot be fetched; the message says which file to
-            place where.
+        OptionError: an unknown name (the message suggests the nearest), invalid weights or seed.
+        MissingExtraError: a package is missing; the message names the extra.
+        InputError: weights are missing and cannot be downloaded; the message says which file to
+            put where.
         FileFormatError: a file that does not fit, or that would have to run code.
     """
     if not isinstance(name, str):
         raise InputTypeError(
-            f"name is a {type(name).__name__}. Pass a name such as 'torchvision/resnet50'."
+            f"name must be a text such as 'torchvision/resnet50', got {type(name).__name__}."
         )
-    beginning = _beginning(name)
-    check_seed(seed)
-    _check_weights(weights, name, beginning)
+    prefix = _prefix(name)
+    seed = check_seed(seed)
+    _check_weights(weights, name, prefix)
     with randomness_kept():
-        _seed_all(int(seed))
-        found = SOURCES[beginning](name.removeprefix(beginning), name, weights == "default")
+        _seed_all(seed)
+        found = SOURCES[prefix](name.removeprefix(prefix), name, weights == "default")
     found.network.eval()
     if weights == "default":
         return found
     if weights is None:
-        drawn = (
-            f"{found.weights}, with seed {seed}" if beginning == "py:" else f"random (seed {seed})"
-        )
+        of_file = f"{found.weights}, with seed {seed}"
+        drawn = of_file if prefix == "py:" else f"random (seed {seed})"
         return replace(found, weights=drawn, accuracy=None)
     load_weights(found.network, weights)
     return replace(found, weights=str(weights), accuracy=None)
 
 
-def _beginning(name: str) -> str:
-    """Return the row of `SOURCES` that a name belongs to."""
-    beginning = next((one for one in SOURCES if name.startswith(one) and name != one), None)
-    if beginning is None:
+def _prefix(name: str) -> str:
+    """Return the key of `SOURCES` for a name."""
+    prefix = next((one for one in SOURCES if name.startswith(one) and name != one), None)
+    if prefix is None:
         rest = re.split("[/:]", name, maxsplit=1)[1:]
-        near = guess(name, [one + part for part in rest for one in SOURCES], most=1)
+        near = suggestion(name, [one + part for part in rest for one in SOURCES])
         if name.partition(":")[0] in NETWORKS:
             near = f" Did you mean 'sigmascope/{name}'?"
         raise OptionError(
-            f"{name!r} is no name of a network. Names begin with {', '.join(SOURCES)}.{near}"
+            f"{name!r} is not in the catalog. Names start with {', '.join(SOURCES)}.{near}"
         )
-    return beginning
+    return prefix
 
 
-def _check_weights(weights: object, name: str, beginning: str) -> None:
-    """Raise, before a network is built, where its weights cannot be had."""
-    choices = '"default" for its own weights, None for random ones, or the path of a file'
+def _check_weights(weights: object, name: str, prefix: str) -> None:
+    """Raise, before a network is built, if its weights cannot be loaded."""
     if weights is not None and not isinstance(weights, (str, Path)):
-        raise OptionError(f"weights={weights!r:.80} names no weights. Pass {choices}.")
-    if weights is None and beginning == "onnx:":
+        raise OptionError(f"weights={weights!r:.80} is not valid. Pass {WEIGHTS}.")
+    if weights is None and prefix == "onnx:":
         raise OptionError(
-            f"{name} holds its own weights, and the format does not say how to draw others. "
-            "Leave weights out, or build the "
-            "network in Python and name it py:FILE:FUNCTION."
+            f"{name} has its own weights; ONNX does not say how to draw random ones. Leave weights "
+            "out, or build the network in Python and name it py:FILE:FUNCTION."
         )
-    if (
-        isinstance(weights, str)
-        and weights != "default"
-        and not Path(weights).suffix
-        and not Path(weights).is_file()
-    ):
-        raise OptionError(
-            f"weights={weights!r} is neither a file nor a word that is known. Pass {choices}."
-        )
+    named = isinstance(weights, str) and weights != "default"
+    if named and not Path(str(weights)).suffix and not Path(str(weights)).is_file():
+        raise OptionError(f"weights={weights!r} is not a file. Pass {WEIGHTS}.")
 
 
 def _seed_all(seed: int) -> None:
-    """Seed torch, NumPy and Python. `torch.manual_seed` would also reseed a GPU that is not in use
-    yet, for good.
-    """
+    """Seed torch, NumPy and Python; `torch.manual_seed` would also reseed an idle GPU for good."""
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)
@@ -135,19 +127,9 @@ def _seed_all(seed: int) -> None:
 
 
 def model_names() -> dict[str, list[str]]:
-    """List the names of all networks, by library, and how those of files are written.
-
-    Libraries that are not installed are missing.
-    """
+    """Return the names of all networks by library; libraries that are not installed are missing."""
     listing = {"sigmascope": zoo_names(), "files": list(FORMS)}
-    sources: dict[str, Callable[[], Iterable[str]]] = {
-        "torchvision": lambda: optional("torchvision.models").list_models(
-            module=optional("torchvision.models")
-        ),
-        "timm": lambda: optional("timm").list_models(),
-        "hf": lambda: optional("transformers").CONFIG_MAPPING.keys(),
-    }
-    for source, names in sources.items():
+    for source, names in LISTS.items():
         try:
             listing[source] = [f"{source}/{name}" for name in names()]
         except MissingExtraError:

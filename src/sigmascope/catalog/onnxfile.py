@@ -19,9 +19,7 @@ SIDE = 224
 
 
 def of_onnx(rest: str, name: str, pretrained: bool) -> Model:
-    """Read an ONNX file; images are prepared with the statistics of ImageNet, since the file does
-    not name its own.
-    """
+    """Return the network of an ONNX file; images are normalized with ImageNet's statistics."""
     if not Path(rest).is_file():
         raise InputError(f"{rest}: no such ONNX file. Pass the path of one, as onnx:FILE.")
     onnx, onnx2torch = optional("onnx"), optional("onnx2torch")
@@ -36,74 +34,64 @@ def of_onnx(rest: str, name: str, pretrained: bool) -> Model:
     return Model(name, network, rest, dict(zip(names, examples, strict=True)))
 
 
+def _incomplete(rest: str, error: Exception) -> FileFormatError:
+    return FileFormatError(f"{rest}: not a complete ONNX file ({error}). Export it again.")
+
+
 def _read(onnx: Any, rest: str) -> Any:
     try:
         proto = onnx.load(rest)
     except Exception as error:  # of protobuf, which is not imported here
-        raise FileFormatError(
-            f"{rest}: not a complete ONNX file ({error}). Export it again."
-        ) from error
-    if not proto.graph.node:  # an empty file reads as a network of nothing
-        raise FileFormatError(f"{rest}: holds no network. Export it again.")
+        raise _incomplete(rest, error) from error
+    if not proto.graph.node:  # an empty file is read as an empty network
+        raise FileFormatError(f"{rest}: contains no network. Export it again.")
     return proto
 
 
 def _converted(onnx2torch: Any, proto: Any, rest: str) -> Any:
     try:
         return onnx2torch.convert(proto)
-    except Exception as error:  # of its own classes and of onnx's, which checks the file once more
+    except Exception as error:  # of onnx2torch, and of onnx, which checks the file once more
         known = {one.domain for one in proto.opset_import} | {"", "ai.onnx"}
         foreign = sorted(
             {f"{one.domain}.{one.op_type}" for one in proto.graph.node if one.domain not in known}
         )
-        if foreign or isinstance(error, NotImplementedError):
-            told = f"its operators {', '.join(foreign)} are none of ONNX" if foreign else str(error)
-            raise InputError(
-                f"{rest}: onnx2torch cannot convert it ({told}). Export the network with "
-                "another opset and operators of ONNX."
-            ) from error
-        raise FileFormatError(
-            f"{rest}: not a complete ONNX file ({error}). Export it again."
+        if not foreign and not isinstance(error, NotImplementedError):
+            raise _incomplete(rest, error) from error
+        told = f"{', '.join(foreign)} are not operators of ONNX" if foreign else str(error)
+        raise InputError(
+            f"{rest}: onnx2torch cannot convert it ({told}). Export the network with another "
+            "opset and operators of ONNX."
         ) from error
 
 
 def _zeros(onnx: Any, declared: Any, rest: str) -> Tensor:
-    """Make an input of the declared type; where the shape is left open, one image of 3 × 224 × 224
-    or one row of 8.
-    """
-    kind = declared.type.tensor_type
+    """Return an input of the declared type; open lengths give one image, or one row of 8."""
+    kind, what = declared.type.tensor_type, f"{rest}: its input {declared.name!r}"
     if not declared.type.HasField("tensor_type") or not kind.HasField("shape"):
         raise InputError(
-            f"{rest}: its input {declared.name!r} has no shape. Export it with one, such as "
-            "(n, 3, 224, 224) with n open."
+            f"{what} has no shape. Export it with one, such as (n, 3, 224, 224) with n open."
         )
     lengths = [dim.dim_value for dim in kind.shape.dim]
     usual = [1, *[8] * (len(lengths) - 1)] if lengths else []
     if len(lengths) == 4:
         usual = [1, SIDE, SIDE, 3] if lengths[3] == 3 else [1, 3, SIDE, SIDE]
-    type_ = (
-        onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else "nothing"
-    )
-    dtype = getattr(torch, type_, None)
+    element = kind.elem_type
+    named = onnx.helper.tensor_dtype_to_np_dtype(element).name if element else "undefined"
+    dtype = getattr(torch, named, None)
     if not isinstance(dtype, torch.dtype):
         raise InputError(
-            f"{rest}: its input {declared.name!r} is of {type_}, which torch does not have. "
-            "Export it with numbers."
+            f"{what} has type {named}, which torch does not have. Export it with numbers."
         )
-    return torch.zeros(
-        [length or guess for length, guess in zip(lengths, usual, strict=True)], dtype=dtype
-    )
+    shape = [length or guess for length, guess in zip(lengths, usual, strict=True)]
+    return torch.zeros(shape, dtype=dtype)
 
 
 def _onnx_transform(example: Tensor) -> Transform | None:
-    """Prepare images for an input (n, 3, h, w) or (n, h, w, 3); other inputs are none."""
-    if (
-        example.ndim != 4
-        or not example.is_floating_point()
-        or 3 not in (example.shape[1], example.shape[3])
-    ):
-        return None
+    """Return the transform for an input (n, 3, h, w) or (n, h, w, 3); None for other inputs."""
     size = tuple(example.shape[1:])
+    if example.ndim != 4 or not example.is_floating_point() or 3 not in (size[0], size[2]):
+        return None
     if size[0] == 3:
         return Transform("images", resize_and_crop((size[1], size[2]), *IMAGENET), size)
     change = resize_and_crop((size[0], size[1]), *IMAGENET)

@@ -1,17 +1,16 @@
-"""Packages that are not always installed, and the message that says how to get them."""
+"""Optional packages: how they are imported, and errors that say how to install them."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import warnings
 from typing import Any
 
 import torch
 
 from sigmascope.errors import MissingExtraError
 
-__all__ = ["EXTRAS", "optional"]
+__all__ = ["EXTRAS", "one_line", "optional"]
 
 EXTRAS = {
     "datasets": "hf",
@@ -23,26 +22,27 @@ EXTRAS = {
     "transformers": "hf",
 }
 """Package -> the extra that installs it."""
-# These import torchvision by themselves, where it is installed.
+# These import torchvision themselves, where it is installed.
 USERS_OF_TORCHVISION = ("onnx2torch", "timm", "transformers")
 # Declared operators live as long as the object that declared them.
 _declared: list[torch.library.Library] = []
 
 
 def optional(name: str) -> Any:
-    """Import a package or one of its modules.
+    """Return an optional package or one of its modules, imported.
 
-    A torchvision that was built for another torch fails to declare two detection operators. Its
-    networks do not use them, so the schemas are declared here and the import goes on.
+    A torchvision wheel for CUDA beside a torch for CPU fails to import, because two detection
+    operators are not declared. The networks of the catalog do not use them, so they are declared
+    here and the import is repeated.
 
     Raises:
-        MissingExtraError: not installed, or broken; the message names the extra and what to do.
+        MissingExtraError: not installed, or broken; the message names the extra and the remedy.
     """
     package = name.partition(".")[0]
     if package in USERS_OF_TORCHVISION and _is_installed("torchvision"):
         optional("torchvision")
     if name != package:
-        optional(package)  # so that what is missing is the package, not its module
+        optional(package)  # so that the error names the package, not its module
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -50,11 +50,23 @@ def optional(name: str) -> Any:
     except RuntimeError as error:
         if "torchvision::nms" not in str(error) or _declared:
             raise _mismatch(package, error) from error
-    _declare_operators()
+    library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared.append(library)
     try:
         return importlib.import_module(name)
     except (ImportError, RuntimeError) as error:
         raise _mismatch(package, error) from error
+
+
+def one_line(error: BaseException, longest: int = 200) -> str:
+    r"""Return the message of a package's error on one line, cut to a length.
+
+    >>> one_line(ValueError("first\n  second"))
+    'first second'
+    """
+    return " ".join(str(error).split())[:longest]
 
 
 def _is_installed(package: str) -> bool:
@@ -62,19 +74,6 @@ def _is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except ValueError:  # it is loaded, by something that leaves no spec
         return True
-
-
-def _declare_operators() -> None:
-    library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-    for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _declared.append(library)
-    warnings.warn(
-        "torchvision was built for another torch; its networks work, its detection operators "
-        "do not",
-        RuntimeWarning,
-        stacklevel=3,
-    )
 
 
 def _missing(package: str, error: ImportError) -> MissingExtraError:
@@ -87,8 +86,8 @@ def _missing(package: str, error: ImportError) -> MissingExtraError:
 
 
 def _mismatch(package: str, error: Exception) -> MissingExtraError:
+    packages = " ".join(dict.fromkeys(("torch", "torchvision", package)))
     return MissingExtraError(
-        f"{package} does not fit torch {torch.__version__} ({error}): pip install "
-        "--force-reinstall torch "
-        f"{'torchvision' if package == 'torchvision' else f'torchvision {package}'}."
+        f"{package} does not fit torch {torch.__version__} ({error}): "
+        f"pip install --force-reinstall {packages}."
     )

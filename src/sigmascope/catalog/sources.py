@@ -1,4 +1,4 @@
-"""What a source of data is asked for, and how it answers: the pieces that all of them share."""
+"""What all sources of data share: the request, the answer, and how samples are read."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.catalog.optional import one_line
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = [
-    "ROOT_VARIABLE",
-    "Request",
-    "Source",
-    "arrays",
-    "picture_of",
-    "pictures",
-    "place",
-    "sentences",
-]
+__all__ = ["ROOT", "Request", "Source", "arrays", "picture_of", "pictures", "place", "sentences"]
 
-# Where data sets are looked for, beside the folder that is passed.
-ROOT_VARIABLE = "SIGMASCOPE_DATA"
+ROOT = "SIGMASCOPE_DATA"  # names the directory of data sets where it is not ./data
 
 Rows = np.ndarray[Any, Any]
 Make = Callable[[Any], Any]
@@ -36,12 +27,12 @@ class Request:
     """What a source of data is asked for.
 
     Attributes:
-        rest: of the name, after its kind.
-        folder: to look in.
+        rest: the name after its kind.
+        folder: the directory to look in.
         split: "test" or "train", where there are both.
         seed: of random data.
-        takes: "images" or "text", what the transform is for; None where it does not say.
-        size: of one image that the transform makes; None where it does not say.
+        takes: "images" or "text", the input of the transform; None if unknown.
+        size: of one image that the transform makes; None if unknown.
     """
 
     rest: str
@@ -54,9 +45,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Source:
-    """How many samples there are, what they are ("images" or "text"), and how to read some and make
-    inputs of them.
-    """
+    """The number of samples, a function that reads some, and their kind: "images" or "text"."""
 
     size: int
     read: Callable[[Rows, Make], Any]
@@ -64,41 +53,37 @@ class Source:
 
 
 def place(request: Request, *names: str) -> Path:
-    """Find the first of some files or folders.
+    """Return the path of the first of some files or directories that exists.
 
     Raises:
-        InputError: none is there; the message says what to put where.
+        InputError: none does; the message says what to put where.
     """
     for name in names:
         if (request.folder / name).exists():
             return request.folder / name
     raise InputError(
-        f"none of {', '.join(names)} is in {request.folder}. Place it there, or pass "
-        f"root=FOLDER or set {ROOT_VARIABLE}."
+        f"expected {' or '.join(names)} in {request.folder}. Put it there, pass root=FOLDER, or "
+        f"set {ROOT}."
     )
 
 
 def arrays(images: Rows | Tensor, labels: Rows | Tensor, *, name: object) -> Source:
-    """Serve images (n, 3, h, w), uint8, from memory, with their labels (n,), whole numbers.
+    """Return a source of images (n, 3, h, w), uint8, with labels (n,), whole numbers.
 
     Raises:
-        FileFormatError: they are of other shapes or types, or not as many; `name` says of what.
+        FileFormatError: other shapes, types or lengths; the message starts with `name`.
     """
     pixels, classes = torch.as_tensor(images), torch.as_tensor(labels)
-    if (
-        pixels.ndim != 4
-        or pixels.shape[1] != 3
-        or pixels.dtype != torch.uint8
-        or not pixels.numel()
-    ):
+    shaped = pixels.ndim == 4 and pixels.shape[1] == 3 and pixels.numel()
+    if not shaped or pixels.dtype != torch.uint8:
         raise FileFormatError(
-            f"{name}: {_kind(pixels)} where images (n, 3, height, width) of uint8 are "
-            "wanted. Write it again so."
+            f"{name}: expected images (n, 3, height, width) of uint8, got {_kind(pixels)}. "
+            "Write them in this form."
         )
     if classes.ndim != 1 or classes.is_floating_point() or classes.is_complex():
         raise FileFormatError(
-            f"{name}: its labels are {_kind(classes)} where whole numbers (n,) are wanted. "
-            "Write them again so."
+            f"{name}: expected labels (n,) that are whole numbers, got {_kind(classes)}. "
+            "Write them in this form."
         )
     if len(classes) != len(pixels):
         raise FileFormatError(
@@ -118,27 +103,24 @@ def _kind(values: Tensor) -> str:
 
 
 def picture_of(image: Any, path: Path) -> Any:
-    """Read a picture with `PIL.Image`, in three colors.
+    """Return a picture read with `PIL.Image`, in RGB.
 
     Raises:
-        FileFormatError: it is none, or damaged.
+        FileFormatError: not a picture, or corrupt.
     """
     try:
         with image.open(path) as opened:
             return opened.convert("RGB")
     except Exception as error:  # each format of PIL raises errors of its own
-        told = " ".join(str(error).split())
         raise FileFormatError(
-            f"{path}: not a complete picture ({told:.200}). Replace or remove it."
+            f"{path}: not a complete picture ({one_line(error)}). Replace or remove it."
         ) from error
 
 
 def pictures(
     size: int, picture: Callable[[int], Any], label: Callable[[int], int] | None
 ) -> Source:
-    """Serve pictures of PIL by number, each prepared by itself since they may differ in size;
-    without labels, as (images,).
-    """
+    """Return a source of PIL pictures by number, transformed one by one; labels are optional."""
 
     def read(rows: Rows, make: Make) -> tuple[Any, ...]:
         numbers = [int(row) for row in rows]
@@ -151,34 +133,25 @@ def pictures(
                 "the images differ in size. Pass transform=model(...).transform, which makes "
                 "them equal."
             )
-        images = torch.stack(found)
-        return (
-            (images,)
-            if label is None
-            else (images, torch.tensor([label(number) for number in numbers]))
-        )
+        labels = [] if label is None else [torch.tensor([label(number) for number in numbers])]
+        return torch.stack(found), *labels
 
     return Source(size, read)
 
 
 def sentences(texts: Sequence[str], labels: Sequence[int] | None = None) -> Source:
-    """Serve sentences; what the transform makes of them is a mapping of arguments by name, to which
-    labels are added.
-    """
+    """Return a source of sentences; labels join the arguments that the transform makes."""
 
     def read(rows: Rows, make: Make) -> Any:
         chosen = [texts[int(row)] for row in rows]
         for row, text in zip(rows, chosen, strict=True):
             if not isinstance(text, str):
                 raise InputError(
-                    f"row {row} holds no sentence but {text!r:.80}. Leave such rows out of "
-                    "the data."
+                    f"row {row} must be a sentence, got {text!r:.80}. Remove such rows."
                 )
         made = make(chosen)
-        return (
-            made
-            if labels is None
-            else {**made, "labels": torch.tensor([labels[int(row)] for row in rows])}
-        )
+        if labels is None:
+            return made
+        return {**made, "labels": torch.tensor([labels[int(row)] for row in rows])}
 
     return Source(len(texts), read, gives="text")

@@ -31,15 +31,8 @@ NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 @options.runs
 @options.choice("--normalize", choices.Normalize, "Divide distances by path length.")
 @options.choice("--linkage", choices.Linkage, "Distance between clusters.", "average")
-@click.option(
-    "--groups", metavar="K", type=click.IntRange(min=1), help="Cut the tree into K groups."
-)
-@click.option(
-    "--figures",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    help="Directory to draw figures to, as SVG and PNG with CSV.",
-)
+@options.count("--groups", "Cut the tree into N groups.")
+@options.option("--figures", "Directory for figures, as SVG and PNG with CSV.", metavar="DIR")
 @json_option
 def compare(
     runs: tuple[str, ...], groups: int | None, figures: str | None, as_json: bool, **given: Any
@@ -82,7 +75,11 @@ class Comparison:
 
 
 def _compared(
-    runs: list[Run], count: int | None, *, normalize: str | None, linkage: str
+    runs: list[Run],
+    count: int | None,
+    *,
+    normalize: choices.Normalize | None,
+    linkage: choices.Linkage,
 ) -> Comparison:
     from sigmascope.compare.distances import distances
     from sigmascope.compare.statistics import statistics
@@ -117,7 +114,7 @@ def _print(compared: Comparison) -> None:
     say("\n".join(["Nearest neighbors", "", *_neighbor_lines(compared.distances)]))
 
 
-def _draw(compared: Comparison, linkage: str, folder: Path) -> list[Path]:
+def _draw(compared: Comparison, linkage: choices.Linkage, folder: Path) -> list[Path]:
     """Draw signatures and densities, and distances if there are any; return the files."""
     from sigmascope import figures
 
@@ -138,7 +135,7 @@ def _draw(compared: Comparison, linkage: str, folder: Path) -> list[Path]:
 
 def _known(runs: list[Run], names: tuple[str, ...]) -> list[str]:
     """Return a table of the facts stored beside the signatures, if there are any."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     if not any(run.facts for run in runs):
         return []
@@ -160,7 +157,7 @@ def _neighbors(found: Distances) -> list[list[tuple[str, float]]]:
 
 
 def _neighbor_lines(found: Distances) -> list[str]:
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     every = _neighbors(found)
     columns: dict[str, list[Any]] = {"network": list(found.names)}

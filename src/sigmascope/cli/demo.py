@@ -17,7 +17,7 @@ Without residual connections, the same layers share the work evenly.
 
 
 @click.command(short_help="Measure two embedded networks, offline, in seconds.")
-@options.out("DIR", "Directory to write to.", "demo", file_okay=False)
+@options.out("DIR", "Directory to write to.", "demo")
 @json_option
 def demo(out: str, as_json: bool) -> None:
     """Measure a residual network and its plain twin on real images, all embedded: no download."""

@@ -33,7 +33,7 @@ STATES = {
 def _shard(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[int, int] | None:
-    """Read I/N."""
+    """Return the numbers of I/N."""
     if value is None:
         return None
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", value)
@@ -45,50 +45,24 @@ def _shard(
     return index, count
 
 
-def _metrics(
-    context: click.Context, option: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...] | str:
-    return "all" if "all" in value else value
-
-
 @click.command(short_help="Measure networks, print and store their signatures.")
 @click.argument("names", nargs=-1, required=True, metavar="NETWORK...")
 @options.data()
 @options.split
 @options.limit
-@click.option(
-    "--weights",
-    default="default",
-    show_default=True,
-    metavar="default|none|FILE",
-    help="Weights of the networks; none: random.",
-)
+@options.option("--weights", "Weights; none: random.", "default", metavar="default|none|FILE")
 @options.count("--batch-size", "Samples that are scored together.", 512)
 @options.count("--max-batches", "Stop after N batches.")
 @options.choice("--samples", choices.Samples, "What counts as a sample.", "batch")
-@options.choice(
-    "--metrics",
-    choices.MetricChoice,
-    "Metric to compute beside the score; repeat for several.",
-    multiple=True,
-    callback=_metrics,
-)
+@options.choice("--metrics", choices.MetricChoice, "Further metric; repeatable.", multiple=True)
 @options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
 @options.choice("--pool", choices.Pool, "How feature maps become rows.", "channels")
 @options.device
 @options.seed
-@click.option(
-    "--shard",
-    metavar="I/N",
-    callback=_shard,
-    help="Measure every N-th network, starting with the I-th, into a shared directory.",
+@options.option(
+    "--shard", "Measure every N-th network, from the I-th on.", metavar="I/N", callback=_shard
 )
-@click.option(
-    "--resume/--no-resume",
-    default=True,
-    show_default=True,
-    help="Keep and continue what is there, or measure again.",
-)
+@options.option("--resume/--no-resume", "Continue what is there, or measure again.", True)
 @options.out("OUT", "Directory to write to; or FILE.json, for one network.")
 @json_option
 def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any) -> int:
@@ -108,9 +82,9 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
     chosen = Selection(
         given["data"], given["data_root"], given["split"], given["limit"], given["batch_size"]
     )
-    request = request_for(
-        names, chosen, weights=given["weights"], options={name: given[name] for name in OPTIONS}
-    )
+    given["metrics"] = "all" if "all" in given["metrics"] else given["metrics"]
+    asked = {name: given[name] for name in OPTIONS}
+    request = request_for(names, chosen, weights=given["weights"], options=asked)
     shard = Shard(*given["shard"]) if given["shard"] else Shard()
     with keeping("What was scored is kept" if out else None):
         measured = measure_runs(
@@ -166,7 +140,7 @@ def _print(outcomes: list[Outcome], out: str | None) -> None:
 
 def _summary(found: list[Signature]) -> list[str]:
     """Return a table with one line per signature."""
-    from sigmascope.compare.table import as_lines
+    from sigmascope.tables import as_lines
 
     summaries = [signature.summary() for signature in found]
     columns: dict[str, list[Any]] = {

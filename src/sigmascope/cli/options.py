@@ -14,40 +14,46 @@ from sigmascope.choices import OLD_VALUES, values_of
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def option(
+    flag: str, help: str, default: Any = None, *flags: str, **more: Any
+) -> Callable[[Command], Command]:
+    """Return an option, text unless it has another type; a default is shown in the help."""
+    if default is not None:
+        more |= {"default": default, "show_default": True}
+    return click.option(flag, *flags, help=help, **more)
+
+
 def choice(
     flag: str, values: Any, help: str, default: str | None = None, **more: Any
 ) -> Callable[[Command], Command]:
     """Return an option whose values are those of a `Literal` type, or a sequence of names."""
     names = values if isinstance(values, Sequence) else values_of(values)
-    return _option(flag, click.Choice(names), help, default, **more)
+    return option(flag, help, default, type=click.Choice(names), **more)
 
 
 def count(
     flag: str, help: str, default: int | None = None, *, minimum: int = 1
 ) -> Callable[[Command], Command]:
     """Return an option that is a whole number, by default at least 1."""
-    return _option(flag, click.IntRange(min=minimum), help, default, metavar="N")
+    return option(flag, help, default, type=click.IntRange(min=minimum), metavar="N")
 
 
 def number(flag: str, help: str) -> Callable[[Command], Command]:
     """Return an option that is a finite number from 0."""
-    return _option(flag, click.FloatRange(0, math.inf, max_open=True), help, None, metavar="X")
+    return option(flag, help, type=click.FloatRange(0, math.inf, max_open=True), metavar="X")
 
 
-def out(
-    metavar: str, help: str, default: str | None = None, **path: bool
-) -> Callable[[Command], Command]:
+def out(metavar: str, help: str, default: str | None = None) -> Callable[[Command], Command]:
     """Return the option `-o`, where to write."""
-    kind = click.Path(**path)  # type: ignore[arg-type]
-    return _option(("-o", "--out"), kind, help, default, metavar=metavar)
+    return option("-o", help, default, "--out", type=click.Path(), metavar=metavar)
 
 
 def data(default: str | None = None) -> Callable[[Command], Command]:
     """Return the options `--data` and `--data-root`; without a default the first is required."""
     more = {"metavar": "NAME", "required": default is None}
-    name = _option("--data", click.STRING, "Data; see `sigmascope list data`.", default, **more)
+    name = option("--data", "Data; see `sigmascope list data`.", default, **more)
     root = "Directory with the data files.  [default: $SIGMASCOPE_DATA, or data]"
-    directory = click.option("--data-root", metavar="DIR", help=root)
+    directory = option("--data-root", root, metavar="DIR")
     return lambda command: name(directory(command))
 
 
@@ -60,19 +66,8 @@ def current_name(name: str) -> str:
     return OLD_NAMES.get(name, OLD_VALUES.get(name, name))
 
 
-def _option(
-    flags: str | tuple[str, ...], kind: click.ParamType[Any], help: str, default: Any, **more: Any
-) -> Callable[[Command], Command]:
-    names = (flags,) if isinstance(flags, str) else flags
-    if default is not None:
-        more |= {"default": default, "show_default": True}
-    return click.option(*names, type=kind, help=help, **more)
-
-
 runs = click.argument("runs", nargs=-1, required=True, type=click.Path())
-split = _option("--split", click.STRING, "Split of the data.", "test")
+split = option("--split", "Split of the data.", "test")
 limit = count("--limit", "Use only N samples, drawn at random.")
 seed = count("--seed", "Seed of all random numbers.", 0, minimum=0)
-device = _option(
-    "--device", click.STRING, "Device of the networks; auto: a GPU if there is one.", "auto"
-)
+device = option("--device", "Device of the networks; auto: a GPU if there is one.", "auto")

@@ -46,7 +46,7 @@ NAME = "similarity"
 @options.choice("--dtype", choices.Precision, "Precision of the products.")
 @options.device
 @options.seed
-@options.out("OUT", "Directory for the result and its figure.", file_okay=False)
+@options.out("OUT", "Directory for the result and its figure.")
 @json_option
 def similarity(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> int:
     """Compare every activation of network A with every activation of network B.

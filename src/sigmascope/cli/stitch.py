@@ -29,16 +29,8 @@ FAMILIES = [name for name in choices.values_of(choices.Family) if name != "fixed
 OF_FAMILY = {"rank": "low-rank", "strength": "lasso", "alpha": "relu-group"}
 AUGMENTED = ("cifar10", "cifar100")  # as in the paper, unless the front is cached
 # option -> setting; only options that are given change the preset
-SETTINGS = {
-    "rank": "rank",
-    "strength": "strength",
-    "alpha": "alpha",
-    "epochs": "epochs",
-    "head_start": "head_start",
-    "batch_size": "batch",
-    "rate": "rate",
-    "select_on": "select_on",
-    "front_mode": "front_mode",
+SETTINGS = {"batch_size": "batch"} | {
+    name: name for name in (*OF_FAMILY, "epochs", "head_start", "rate", "select_on", "front_mode")
 }
 
 
@@ -62,12 +54,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 @click.command(short_help="Stitch the front of one network to the back of another.")
 @click.argument("front")
 @click.argument("back")
-@click.option(
-    "--site",
-    required=True,
-    metavar="SITE",
-    help="Activation or module to stitch at; a wrong name lists the choices.",
-)
+@options.option("--site", "Where to stitch; a wrong name lists the choices.", required=True)
 @options.data()
 @options.choice("--family", FAMILIES, "Family of matrices the stitch is from.", "relu-group")
 @options.choice("--preset", choices.Preset, "Training settings to start from.", "paper")
@@ -88,10 +75,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     metavar="NAME=VALUE",
     help="Any other setting; repeat for several. A wrong name lists them.",
 )
-@click.option(
-    "--cache-front",
-    metavar="memory|DIR",
-    help="Where to cache the outputs of the front; needs --front-mode eval.",
+@options.option(
+    "--cache-front", "Cache of the front; needs --front-mode eval.", metavar="memory|DIR"
 )
 @options.choice(
     "--augment", choices.Augmentation, "Augmentation in training.  [default: flip-shift for CIFAR]"
@@ -152,8 +137,8 @@ def _trained(
         return train(
             front.network.to(given["device"]),
             back.network.to(given["device"]),
-            data=_data(front, given),
-            at=given["site"],
+            _data(front, given),
+            site=given["site"],
             cache_front={None: False, "memory": True}.get(cache, cache),
             checkpoint=checkpoint,
             names=(front.name, back.name),
@@ -182,14 +167,14 @@ def _setting(text: str) -> tuple[str, Any]:
     from sigmascope.checks import check_choice
     from sigmascope.stitching.settings import Settings
 
-    name, _, value = text.partition("=")
+    given, _, value = text.partition("=")
+    name = options.current_name(given)
     own = next((option for option, setting in SETTINGS.items() if setting == name), None)
     if own or not value:
         raise click.UsageError(
             f"--set {text}: " + (f"use --{own.replace('_', '-')}." if own else "write NAME=VALUE.")
         )
     kinds = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(Settings)}
-    name = name if name in kinds else options.current_name(name)
     check_choice("--set", name, [kind for kind in kinds if kind not in SETTINGS.values()])
     for kind in kinds[name]:
         with suppress(KeyError, ValueError):

@@ -1,3 +1,1 @@
-"""Signatures side by side: statistics, distances, clustering, embedding, densities, correlations,
-fits of accuracy.
-"""
+"""Comparisons of signatures: statistics, distances, clusters, densities, correlations, fits."""

@@ -1,6 +1,4 @@
-"""Does non-linearity go with accuracy? Accuracy fitted on one statistic of the signature, or on
-size.
-"""
+"""Accuracy fitted on one statistic of the signature, or on the size of the network."""
 
 from __future__ import annotations
 
@@ -13,24 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_mapping, check_whole
+from sigmascope.choices import Predictor
 from sigmascope.compare.networks import Networks, checked_networks, families_of
 from sigmascope.compare.regression import regress
-from sigmascope.compare.table import as_frame, as_lines
-from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
-from sigmascope.measure.signature import STATISTICS, Signature
+from sigmascope.measure.signature import Signature
+from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["PREDICTORS", "AccuracyFit", "AccuracyFits", "fit_accuracy"]
+    from sigmascope.figures.drawn import Drawn
 
-SIZES = ("parameters", "flops", "depth")
-PREDICTORS = ("best", *STATISTICS, *SIZES)
-# Those that "best" chooses from.
-SEARCHED = ("min", "max", "mean", "median", "std", "spread")
-DEGREES = (1, 2)
+__all__ = ["SEARCHED", "SIZES", "AccuracyFit", "AccuracyFits", "fit_accuracy"]
+
+TITLE = "Accuracy fitted per family; R² on the networks, and leave-one-out: each from the others"
+SIZES: tuple[Predictor, ...] = ("parameters", "flops", "depth")
+# The statistics that "best" chooses from.
+SEARCHED: tuple[Predictor, ...] = ("min", "max", "mean", "median", "std", "spread")
 
 Facts = Mapping[str, float | Mapping[str, Any]]
 
@@ -40,16 +40,16 @@ class AccuracyFit:
     """The fit of one family.
 
     Attributes:
-        family: its name.
+        family: name of the family.
         on: the predictor.
-        degree: of the polynomial.
-        names: the n networks that were fitted.
+        degree: degree of the polynomial.
+        names: names of the n networks.
         x: (n,), the predictor of each.
         y: (n,), the accuracy of each.
         coefficients: of 1, x, x²; empty where there is no fit.
         r2: on the networks themselves.
-        r2_loo: each network predicted from the others. The predictor was chosen with all of them.
-        tried: how many predictors competed; the more, the less the best R² means.
+        r2_loo: each network predicted from the others; the predictor was chosen with all of them.
+        tried: number of predictors that were tried; the more, the less the best R² means.
         reason: why there is no fit, or no `r2_loo`.
     """
 
@@ -67,7 +67,7 @@ class AccuracyFit:
 
     @property
     def n(self) -> int:
-        """How many networks were fitted."""
+        """Number of networks."""
         return len(self.names)
 
     def predict(self, x: Curve) -> Curve:
@@ -80,13 +80,12 @@ class AccuracyFit:
             raise InputError(
                 f"There is no fit for {self.family}: {self.reason}. Draw its points alone."
             )
-        return np.asarray(
-            Polynomial(self.coefficients)(np.asarray(x, dtype=np.float64)), dtype=np.float64
-        )
+        fitted: Curve = Polynomial(self.coefficients)(np.asarray(x, dtype=np.float64))
+        return fitted
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class AccuracyFits:
+class AccuracyFits(Tabular):
     """The fits of all families.
 
     Attributes:
@@ -97,28 +96,29 @@ class AccuracyFits:
     fits: tuple[AccuracyFit, ...]
     left_out: dict[str, str]
 
-    def __repr__(self) -> str:
-        title = (
-            "Accuracy fitted per family; R² on the networks themselves, and each predicted from "
-            "the others"
-        )
-        notes = [f"{fit.family}: {fit.reason}." for fit in self.fits if fit.reason]
-        notes += [f"Left out: {name}: {reason}." for name, reason in self.left_out.items()]
-        return "\n".join([title, "", *as_lines(self._columns()), *([""] if notes else []), *notes])
-
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per family.
 
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        extra: dict[str, Sequence[Any]] = {
-            "coefficients": [fit.coefficients for fit in self.fits],
-            "reason": [fit.reason for fit in self.fits],
+        more = {
+            name: [getattr(fit, name) for fit in self.fits] for name in ("coefficients", "reason")
         }
-        return as_frame(self._columns() | extra)
+        return as_frame({**self._columns(), **more})
 
-    def _columns(self) -> dict[str, Sequence[Any]]:
+    def plot(self) -> Drawn:
+        """Draw the fit of each family; see `sigmascope.figures.draw_accuracy`."""
+        from sigmascope.figures.accuracy import draw_accuracy
+
+        return draw_accuracy(self)
+
+    def _tables(self) -> list[Table]:
+        notes = [f"{fit.family}: {fit.reason}." for fit in self.fits if fit.reason]
+        notes += [f"Left out: {name}: {reason}." for name, reason in self.left_out.items()]
+        return [Table(self._columns(), TITLE, notes)]
+
+    def _columns(self) -> Columns:
         names = ("family", "on", "degree", "n", "tried", "r2", "r2_loo")
         return {name: [getattr(fit, name) for fit in self.fits] for name in names}
 
@@ -127,60 +127,50 @@ def fit_accuracy(
     signatures: Sequence[Signature],
     facts: Facts,
     *,
-    on: str = "best",
+    on: Predictor = "best",
     degree: int = 1,
     families: Mapping[str, str] | None = None,
 ) -> AccuracyFits:
-    """Fit the accuracy of networks on one number per network, family by family, by least squares
-    with intercept.
+    """Return least-squares fits of accuracy on one number per network, one fit per family.
 
     Families are small and the best of several predictors is picked, so a high R² means little by
-    itself: read n, how many were tried, and the leave-one-out R² next to it.
+    itself: read n, how many were tried, and the leave-one-out R² next to it. As in Bouniot et al.,
+    CVPR 2025, arXiv:2310.11439.
 
     Args:
-        signatures: of one network or more.
-        facts: network -> its accuracy, or a mapping with "accuracy" and, as far as known,
-            "parameters", "flops", "depth"; None is unknown. Parameters default to those of the
-            signature.
+        signatures: one per network, at least one.
+        facts: network -> its accuracy, or a mapping with "accuracy" and, where known, "parameters",
+            "flops", "depth"; None is unknown. Parameters default to those of the signature.
         on: a statistic (min, median, max, mean, std, spread, iqr), "parameters", "flops", "depth",
             or "best": the one of min, max, mean, median, std and spread with the highest R².
-        degree: 1 or 2.
+        degree: 1 or 2; an intercept is always fitted.
         families: network -> family; by default all belong to one, called "all".
 
     Raises:
-        InputError, InputTypeError: not a list of signatures with scores, facts that are no numbers,
-            or families of none.
+        InputError, InputTypeError: not a list of signatures with scores; facts that are not
+            numbers; families names none of the networks.
         OptionError: another `on` or `degree`.
     """
-    check_choice("on", on, PREDICTORS)
-    if degree not in DEGREES:
-        raise OptionError(f"degree={degree!r} is not offered. Choose 1 or 2.")
+    check_choice("on", on, Predictor)
+    check_whole("degree", degree, 1, 2)
     networks = checked_networks(signatures)
-    rows = _rows(networks, facts)
     groups = families_of(networks, families)
+    rows = dict(zip(networks.names, _rows(networks, facts), strict=True))
     candidates = SEARCHED if on == "best" else (on,)
-    left_out = {
-        name: reason
-        for name, row, group in zip(networks.names, rows, groups, strict=True)
-        if (reason := _obstacle(row, group, candidates))
-    }
-    fits = []
-    for family in dict.fromkeys(group for group in groups if group):
-        own = {
-            name: row
-            for name, row, group in zip(networks.names, rows, groups, strict=True)
-            if group == family and name not in left_out
-        }
-        fits.append(_best_fit(family, own, candidates, degree))
+    members: dict[str, dict[str, Mapping[str, float]]] = {group: {} for group in groups if group}
+    left_out = {}
+    for (name, row), group in zip(rows.items(), groups, strict=True):
+        if reason := _obstacle(row, group, candidates):
+            left_out[name] = reason
+        else:
+            members[group][name] = row
+    fits = [_best_fit(family, own, candidates, degree) for family, own in members.items()]
     return AccuracyFits(tuple(fits), left_out)
 
 
 def _rows(networks: Networks, facts: Facts) -> list[dict[str, float]]:
     """Return for each network its accuracy and every predictor; NaN where unknown."""
-    if not isinstance(facts, Mapping):
-        raise InputTypeError(
-            f"facts is a {type(facts).__name__}. Pass a mapping such as {{'resnet18': 69.8}}."
-        )
+    check_mapping("facts", facts, "{'resnet18': 69.8}")
     rows = []
     for name, signature, fact in zip(
         networks.names, networks.signatures, networks.look_up(facts), strict=True
@@ -217,17 +207,9 @@ def _best_fit(
     found = {key: regress(_column(rows, key), accuracy, degree) for key in candidates}
     fitted = {key: one for key, one in found.items() if one.coefficients}
     on = max(fitted, key=lambda key: fitted[key].r2) if fitted else candidates[0]
-    best = found[on]
+    best, x = found[on], _column(rows, on)
     return AccuracyFit(
-        family,
-        on,
-        degree,
-        tuple(rows),
-        _column(rows, on),
-        accuracy,
-        *best[:3],
-        len(fitted),
-        best.reason,
+        family, on, degree, tuple(rows), x, accuracy, *best[:3], len(fitted), best.reason
     )
 
 

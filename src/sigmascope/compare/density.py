@@ -1,26 +1,28 @@
-"""How the scores of a network are spread: Gaussian kernel densities."""
+"""Gaussian kernel densities of the scores of each network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sigmascope.checks import check_whole
+from sigmascope.choices import Layout
 from sigmascope.compare.networks import checked_networks, is_constant
-from sigmascope.compare.table import as_frame, as_lines
-from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.signature import Signature
+from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:
     import pandas
 
+    from sigmascope.figures.drawn import Drawn
+
 __all__ = ["Densities", "Density", "densities"]
 
-# Bandwidths drawn beyond the least and the largest score.
-CUT = 3
+CUT = 3  # bandwidths that a grid extends beyond the least and the largest score
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +30,10 @@ class Density:
     """The density of one network's scores.
 
     Attributes:
-        name: of the network.
-        grid: (points,), where.
-        values: (points,), how dense.
-        bandwidth: the standard deviation of the kernel.
+        name: name of the network.
+        grid: (points,), the scores at which the density is evaluated.
+        values: (points,), the density at these scores.
+        bandwidth: standard deviation of the kernel.
     """
 
     name: str
@@ -41,29 +43,20 @@ class Density:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Densities:
+class Densities(Tabular):
     """The densities of several networks.
 
     Attributes:
-        names: of all networks.
-        curves: of those that have a density, in the same order.
-        reasons: of the others, why they have none.
+        names: names of all networks.
+        curves: the densities, in the order of the names, of the networks that have one.
+        reasons: network -> why it has no density.
+        scores: the scores of each network.
     """
 
     names: tuple[str, ...]
     curves: tuple[Density, ...]
     reasons: dict[str, str]
-
-    def __repr__(self) -> str:
-        by_name = {curve.name: _described(curve) for curve in self.curves}
-        rows = [by_name.get(name, [np.nan] * 3) for name in self.names]
-        columns: dict[str, Sequence[Any]] = {"network": self.names}
-        columns |= {
-            title: [row[place] for row in rows]
-            for place, title in enumerate(("bandwidth", "highest at", "height"))
-        }
-        missing = [f"{name} has no density: {reason}." for name, reason in self.reasons.items()]
-        return "\n".join([*as_lines(columns), *([""] if missing else []), *missing])
+    scores: tuple[Curve, ...] = ()
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per network and point: network, score, density.
@@ -71,28 +64,44 @@ class Densities:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        return as_frame(
-            {
-                "network": [curve.name for curve in self.curves for _ in curve.grid],
-                "score": [score for curve in self.curves for score in curve.grid.tolist()],
-                "density": [value for curve in self.curves for value in curve.values.tolist()],
-            }
-        )
+        names = [curve.name for curve in self.curves for _ in curve.grid]
+        scores = [score for curve in self.curves for score in curve.grid.tolist()]
+        values = [value for curve in self.curves for value in curve.values.tolist()]
+        return as_frame({"network": names, "score": scores, "density": values})
+
+    def plot(self, *, layout: Layout | None = None) -> Drawn:
+        """Draw the densities; see `sigmascope.figures.draw_densities`."""
+        from sigmascope.figures.density import draw_densities
+
+        return draw_densities(self, layout=layout)
+
+    def _columns(self) -> Columns:
+        described = {curve.name: _described(curve) for curve in self.curves}
+        rows = [described.get(name, [np.nan] * 3) for name in self.names]
+        titles = ("bandwidth", "highest at", "height")
+        columns = {title: [row[place] for row in rows] for place, title in enumerate(titles)}
+        return {"network": self.names, **columns}
+
+    def _tables(self) -> list[Table]:
+        notes = [f"{name} has no density: {reason}." for name, reason in self.reasons.items()]
+        return [Table(self._columns(), notes=notes)]
 
 
 def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densities:
-    r"""Estimate the density of each network's scores.
+    r"""Return a kernel density estimate of each network's scores.
 
     $\frac{1}{k} \sum_i \mathcal{N}(s; s_i, h^2)$ over the k scores, with Scott's bandwidth $h =
     k^{-1/5}$ times their standard deviation (divisor k - 1), from 3 h below the least score to 3 h
-    above the largest. Nothing is cut off at 0 or 1.
+    above the largest. Nothing is cut off at 0 or 1. As in Bouniot et al., CVPR 2025,
+    arXiv:2310.11439.
 
     Args:
-        signatures: of one network or more.
-        points: of each grid.
+        signatures: one per network, at least one.
+        points: size of each grid.
 
     Raises:
-        InputError, InputTypeError: not a list of signatures with scores, or fewer than two points.
+        InputError, InputTypeError: not a list of signatures with scores.
+        OptionError: fewer than two points.
 
     >>> import torch
     >>> from sigmascope.measure.survey import signature
@@ -100,25 +109,21 @@ def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densitie
     >>> densities([signature(network, [torch.eye(4)], name="small")]).reasons["small"].split(",")[0]
     'it has a single score'
     """
-    if type(points) is not int or points < 2:
-        raise InputError(f"points={points!r} is not a whole number of at least 2.")
+    check_whole("points", points, 2)
     networks = checked_networks(signatures)
     curves, reasons = [], {}
     for name, scores in zip(networks.names, networks.curves, strict=True):
         if is_constant(scores):
-            alike = (
-                f"all {len(scores)} scores are equal"
-                if len(scores) > 1
-                else "it has a single score"
-            )
+            count = len(scores)
+            alike = f"all {count} scores are equal" if count > 1 else "it has a single score"
             reasons[name] = f"{alike}, {scores[0]:.4f}"
         else:
             curves.append(_estimated(name, scores, points))
-    return Densities(networks.names, tuple(curves), reasons)
+    return Densities(networks.names, tuple(curves), reasons, networks.curves)
 
 
 def _estimated(name: str, scores: Curve, points: int) -> Density:
-    from scipy.stats import gaussian_kde  # here, as it takes half a second to import
+    from scipy.stats import gaussian_kde  # deferred: it takes half a second to import
 
     estimate = gaussian_kde(scores, bw_method="scott")
     bandwidth = float(np.sqrt(estimate.covariance[0, 0]))

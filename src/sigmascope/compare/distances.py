@@ -1,41 +1,43 @@
-"""How far signatures lie from each other, and what groups and maps follow from that."""
+"""Distances between signatures, and the clusters and maps that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.cluster.hierarchy import cophenet, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, check_whole
+from sigmascope.choices import Embedded, Linkage, Normalize
 from sigmascope.compare.networks import checked_networks
 from sigmascope.compare.scaling import scale_to_plane
-from sigmascope.compare.table import as_frame, as_lines
 from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve, dtw_matrix
-from sigmascope.measure.signature import Signature
+from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LINKAGES", "Clustering", "Distances", "Embedding", "distances"]
+    from sigmascope.figures.drawn import Drawn
+    from sigmascope.measure.signature import Signature
+
+__all__ = ["Clustering", "Distances", "Embedding", "distances"]
 
 KINDS = {"dtw": "Distances by dynamic time warping", "cophenetic": "Cophenetic distances"}
-LINKAGES = ("average", "single", "complete", "weighted", "ward")
-EMBEDDED = ("distances", "cophenetic")
 # As a matrix, more networks than this do not fit on a line.
 WIDEST = 12
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Distances:
-    """The distance of every two networks.
+class Distances(Tabular):
+    """The distance between every two networks.
 
     Attributes:
-        names: of the k networks.
+        names: names of the k networks.
         matrix: (k, k), symmetric, with a diagonal of zeros.
         normalize: None, or "path"; see `distances`.
         kind: "dtw", or "cophenetic": the heights at which a clustering merges two networks.
@@ -50,13 +52,8 @@ class Distances:
 
     names: tuple[str, ...]
     matrix: Curve
-    normalize: str | None
+    normalize: Normalize | None
     kind: str = "dtw"
-
-    def __repr__(self) -> str:
-        title = KINDS[self.kind] + (", per step of the path" if self.normalize else "")
-        columns = self._numbered() if len(self.names) <= WIDEST else self._neighbors()
-        return "\n".join([title, "", *as_lines(columns)])
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame (k, k) with the names as index and columns.
@@ -66,44 +63,56 @@ class Distances:
         """
         return as_frame(dict(zip(self.names, self.matrix, strict=True)), self.names)
 
-    def cluster(self, method: str = "average") -> Clustering:
-        """Merge the two nearest groups, again and again, until one is left.
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the distances for a logger: `{prefix}{name} vs {name}` -> number."""
+        pairs = combinations(range(len(self.names)), 2)
+        return {
+            f"{prefix}{self.names[i]} vs {self.names[j]}": float(self.matrix[i, j])
+            for i, j in pairs
+        }
+
+    def plot(self, *, method: Linkage = "average") -> Drawn:
+        """Draw the matrix in the order of a clustering; see `sigmascope.figures.draw_distances`."""
+        from sigmascope.figures.distances import draw_distances
+
+        return draw_distances(self, method=method)
+
+    def cluster(self, method: Linkage = "average") -> Clustering:
+        """Return a hierarchical clustering, which merges the two nearest groups until one is left.
 
         Args:
-            method: how the distance of two groups follows from those of their members: "average",
-                "single" (the least), "complete" (the largest), "weighted" (groups count alike,
-                whatever their size), or "ward", which is meant for Euclidean distances, as these
-                are not.
+            method: linkage, the distance between two groups: "average", "single" (the least),
+                "complete" (the largest), "weighted" (groups count alike, whatever their size), or
+                "ward", which is meant for Euclidean distances; these are not.
 
         Raises:
             OptionError: another method.
             InputError: fewer than two networks.
         """
-        check_choice("method", method, LINKAGES)
+        check_choice("method", method, Linkage)
         self._check_several("A clustering")
-        merges: Curve = linkage(
-            squareform(self.matrix, checks=False), method, optimal_ordering=True
-        )
-        return Clustering(
-            self.names, merges, [int(leaf) for leaf in leaves_list(merges)], method, self.normalize
-        )
+        apart = squareform(self.matrix, checks=False)
+        merges: Curve = linkage(apart, method, optimal_ordering=True)
+        order = [int(leaf) for leaf in leaves_list(merges)]
+        return Clustering(self.names, merges, order, method, self.normalize)
 
-    def embed(self, of: str = "distances", *, method: str = "average", seed: int = 0) -> Embedding:
-        """Place the networks in the plane so that their distances are kept as well as possible; see
-        `scale_to_plane`.
+    def embed(
+        self, of: Embedded = "distances", *, method: Linkage = "average", seed: int = 0
+    ) -> Embedding:
+        """Return points in the plane that preserve the distances as well as possible.
 
         Args:
             of: "distances", or "cophenetic": the heights at which a clustering merges two networks.
-            method: of that clustering; see `cluster`.
-            seed: of the random starts.
+            method: linkage of that clustering; see `cluster`.
+            seed: of the random starts; see `sigmascope.compare.scaling.scale_to_plane`.
 
         Raises:
-            OptionError: another `of` or `method`.
-            InputError: fewer than two networks, or a seed that is no whole number of at least 0.
+            OptionError: another `of` or `method`; a seed that is not a whole number >= 0.
+            InputError: fewer than two networks.
             MissingExtraError: scikit-learn is not installed.
         """
-        check_choice("of", of, EMBEDDED)
-        check_choice("method", method, LINKAGES)
+        check_choice("of", of, Embedded)
+        check_choice("method", method, Linkage)
         self._check_several("An embedding")
         target = self if of == "distances" else self.cluster(method).cophenetic()
         return Embedding(self.names, *scale_to_plane(target.matrix, seed), of)
@@ -115,14 +124,19 @@ class Distances:
                 "Pass more signatures."
             )
 
-    def _numbered(self) -> dict[str, Sequence[Any]]:
-        rows = [f"{place} {name}" for place, name in enumerate(self.names, 1)]
-        return {"network": rows} | {
-            str(place): column.tolist() for place, column in enumerate(self.matrix, 1)
-        }
+    def _tables(self) -> list[Table]:
+        title = KINDS[self.kind] + (", per step of the path" if self.normalize else "")
+        return [Table(self._columns(), title)]
 
-    def _neighbors(self) -> dict[str, Sequence[Any]]:
-        """Name the nearest and the farthest network of each, where the matrix is too wide to show."""
+    def _columns(self) -> Columns:
+        if len(self.names) > WIDEST:
+            return self._neighbors()
+        rows = [f"{place} {name}" for place, name in enumerate(self.names, 1)]
+        columns = {str(place): column.tolist() for place, column in enumerate(self.matrix, 1)}
+        return {"network": rows} | columns
+
+    def _neighbors(self) -> Columns:
+        """Return the nearest and the farthest network of each, for a matrix too wide to show."""
         others = np.where(np.eye(len(self.names), dtype=bool), np.inf, self.matrix)
         nearest, farthest = others.argmin(axis=1), self.matrix.argmax(axis=1)
         return {
@@ -135,65 +149,43 @@ class Distances:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Clustering:
-    """Networks merged into ever larger groups.
+class Clustering(Tabular):
+    """A hierarchical clustering of networks.
 
     Attributes:
-        names: of the k networks.
-        linkage: (k - 1, 4), as SciPy has it: the two groups that merge (from k on they are earlier
-            merges), the height at which they do, and how many networks they then hold.
-        order: the networks as the leaves of the tree, so turned that neighbors are near.
-        method: how groups were compared; see `Distances.cluster`.
+        names: names of the k networks.
+        linkage: (k - 1, 4), as in SciPy: the two groups that merge (from k on they are earlier
+            merges), the height at which they merge, and the number of networks they then hold.
+        order: the networks in the order of the leaves, so that neighbors are near.
+        method: linkage; see `Distances.cluster`.
         normalize: of the distances.
     """
 
     names: tuple[str, ...]
     linkage: Curve
     order: list[int]
-    method: str
-    normalize: str | None
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            [
-                f"Clustering of {len(self.names)} networks, {self.method} linkage",
-                "",
-                *as_lines(self._merges()),
-            ]
-        )
-
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per merge.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        return as_frame(self._merges())
+    method: Linkage
+    normalize: Normalize | None
 
     def cophenetic(self) -> Distances:
         """Return for every two networks the height at which they first are in one group."""
-        return Distances(
-            self.names, squareform(cophenet(self.linkage)), self.normalize, "cophenetic"
-        )
+        heights = squareform(cophenet(self.linkage))
+        return Distances(self.names, heights, self.normalize, "cophenetic")
 
     def groups(self, count: int) -> list[int]:
-        """Cut the tree where exactly `count` groups are left.
+        """Return the group of each network when the tree is cut into exactly `count` groups.
 
-        Returns:
-            For each network the number of its group, from 0 in the order of the names.
+        Groups are numbered from 0 in the order of the names.
 
         Raises:
-            InputError: `count` is not between 1 and the number of networks.
+            OptionError: `count` is not between 1 and the number of networks.
 
         >>> apart = np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 3.0], [1.0, 3.0, 0.0]])
         >>> Distances(("a", "b", "c"), apart, None).cluster().groups(2)
         [0, 1, 0]
         """
         k = len(self.names)
-        if type(count) is not int or not 1 <= count <= k:
-            raise InputError(
-                f"count={count!r} is not a whole number from 1 to {k}, the number of networks."
-            )
+        check_whole("count", count, 1, k)
         members = {place: [place] for place in range(k)}
         for number, (left, right) in enumerate(self.linkage[: k - count, :2].astype(int).tolist()):
             members[k + number] = members.pop(left) + members.pop(right)
@@ -204,66 +196,75 @@ class Clustering:
         }
         return [group_of[place] for place in range(k)]
 
-    def _merges(self) -> dict[str, Sequence[Any]]:
-        k = len(self.names)
-        labels = [*self.names, *(f"merge {number}" for number in range(1, k))]
-        left, right, height, size = self.linkage.T
-        return {
-            "merge": range(1, k),
-            "one": [labels[place] for place in left.astype(int)],
-            "other": [labels[place] for place in right.astype(int)],
-            "height": height.tolist(),
-            "networks": size.astype(int).tolist(),
-        }
+    def plot(self, *, families: Mapping[str, str] | None = None) -> Drawn:
+        """Draw the tree; see `sigmascope.figures.draw_tree`."""
+        from sigmascope.figures.tree import draw_tree
+
+        return draw_tree(self, families=families)
+
+    def merges(self) -> list[tuple[str, str, float, int]]:
+        """Return one row per merge: the two groups, the height, the number of networks in both."""
+        labels = [*self.names, *(f"merge {number}" for number in range(1, len(self.names)))]
+        return [
+            (labels[int(left)], labels[int(right)], height, int(size))
+            for left, right, height, size in self.linkage.tolist()
+        ]
+
+    def _tables(self) -> list[Table]:
+        title = f"Clustering of {len(self.names)} networks, {self.method} linkage"
+        return [Table(self._columns(), title)]
+
+    def _columns(self) -> Columns:
+        columns = zip(*self.merges(), strict=True)
+        named = zip(("one", "other", "height", "networks"), columns, strict=True)
+        return {"merge": range(1, len(self.names)), **dict(named)}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Embedding:
+class Embedding(Tabular):
     """Networks as points in the plane.
 
     Attributes:
-        names: of the k networks.
+        names: names of the k networks.
         points: (k, 2), centered, in the unit of the distances.
-        stress: the share of the distances that the plane misses, root of squares; 0 is perfect.
+        stress: share of the distances that the plane misses (root mean square); 0 is perfect.
         of: "distances" or "cophenetic".
     """
 
     names: tuple[str, ...]
     points: Curve
     stress: float
-    of: str
+    of: Embedded
 
-    def __repr__(self) -> str:
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return stress and coordinates for a logger: `stress`, `{prefix}{name}/x` -> number."""
+        return {f"{prefix}stress": self.stress, **super().to_dict(prefix)}
+
+    def plot(self, *, families: Mapping[str, str] | None = None) -> Drawn:
+        """Draw the points; see `sigmascope.figures.draw_embedding`."""
+        from sigmascope.figures.embedding import draw_embedding
+
+        return draw_embedding(self, families=families)
+
+    def _tables(self) -> list[Table]:
         what = "distances" if self.of == "distances" else "cophenetic distances"
-        return "\n".join(
-            [f"Embedding of {what}, stress {self.stress:.4f}", "", *as_lines(self._columns())]
-        )
+        return [Table(self._columns(), f"Embedding of {what}, stress {self.stress:.4f}")]
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per network.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        return as_frame(self._columns())
-
-    def _columns(self) -> dict[str, Sequence[Any]]:
-        return {
-            "network": self.names,
-            "x": self.points[:, 0].tolist(),
-            "y": self.points[:, 1].tolist(),
-        }
+    def _columns(self) -> Columns:
+        x, y = self.points.T.tolist()
+        return {"network": self.names, "x": x, "y": y}
 
 
-def distances(signatures: Sequence[Signature], *, normalize: str | None = None) -> Distances:
-    """Compare every two signatures by dynamic time warping; see `sigmascope.maths.warping.dtw`.
+def distances(signatures: Sequence[Signature], *, normalize: Normalize | None = None) -> Distances:
+    """Return the distance between every two signatures by dynamic time warping.
 
-    Sites without a score are left out.
+    Sites without a score are left out. As in Bouniot et al., CVPR 2025, arXiv:2310.11439; see
+    `sigmascope.maths.warping.dtw`.
 
     Args:
-        signatures: of one network or more.
-        normalize: None, or "path": per cell of the best path, since distances grow with the number
-            of sites.
+        signatures: one per network, at least one.
+        normalize: None, or "path": divided by the length of the best path, since distances grow
+            with the number of sites.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.

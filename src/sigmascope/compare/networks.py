@@ -1,4 +1,4 @@
-"""The signatures to be compared, checked once: unique names, and curves without gaps."""
+"""Signatures to compare, checked once: unique names, and scores without gaps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from sigmascope.checks import check_mapping
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.signature import Signature
@@ -16,8 +17,7 @@ __all__ = ["Networks", "checked_networks", "families_of", "is_constant"]
 
 T = TypeVar("T")
 
-# Numbers that differ by less, relative to the largest, are one number in the rounding of different
-# orders of sums.
+# Relative to the largest: a smaller difference may come from the order of a sum.
 SAME = 1e-9
 
 
@@ -27,7 +27,7 @@ class Networks:
 
     Attributes:
         names: the names of the signatures; a second `resnet18` is called `resnet18 (2)`.
-        signatures: as they came.
+        signatures: as given.
         curves: the scores of each, in order of execution, without the sites that have none.
     """
 
@@ -36,21 +36,19 @@ class Networks:
     curves: tuple[Curve, ...]
 
     def look_up(self, table: Mapping[str, T]) -> list[T | None]:
-        """Return what a table says of each network, by its unique name or else by the name of its
-        signature.
-        """
+        """Return the entry of each network, by its unique name or else by its signature's name."""
         return [
             table.get(name, table.get(signature.name))
             for name, signature in zip(self.names, self.signatures, strict=True)
         ]
 
 
-def checked_networks(signatures: Sequence[Signature]) -> Networks:
-    """Check what is to be compared.
+def checked_networks(signatures: object) -> Networks:
+    """Return the signatures with unique names and their scores.
 
     Raises:
         InputTypeError: not a list or tuple of signatures.
-        InputError: an empty one, or a signature without any score.
+        InputError: no signature, or one without any score.
     """
     if isinstance(signatures, Signature):
         raise InputTypeError(
@@ -73,30 +71,24 @@ def checked_networks(signatures: Sequence[Signature]) -> Networks:
 
 
 def families_of(networks: Networks, families: Mapping[str, str] | None) -> list[str]:
-    """Return the family of each network: "all" without `families`, empty where they do not say.
+    """Return the family of each network: "all" without `families`, empty where it has none.
 
     Raises:
-        InputTypeError: `families` is no mapping.
+        InputTypeError: `families` is not a mapping.
         InputError: it names none of the networks.
     """
     if families is None:
         return ["all"] * len(networks.names)
-    if not isinstance(families, Mapping):
-        raise InputTypeError(
-            f"families is a {type(families).__name__}. Pass a mapping such as {{'resnet18': "
-            f"'ResNets'}}."
-        )
+    check_mapping("families", families, "{'resnet18': 'ResNets'}")
     found = networks.look_up(families)
     if not any(found):
-        raise InputError(
-            f"families names none of the networks: {', '.join(networks.names)}. Use their "
-            "names as keys."
-        )
+        names = ", ".join(networks.names)
+        raise InputError(f"families names none of the networks: {names}. Use their names as keys.")
     return [family or "" for family in found]
 
 
 def is_constant(values: Curve) -> bool:
-    """Return whether numbers differ by nothing but rounding.
+    """Return whether all values are equal up to rounding.
 
     >>> is_constant(np.array([0.3, 0.1 + 0.2])), is_constant(np.array([0.3, 0.3001]))
     (True, False)
@@ -115,18 +107,17 @@ def _curve(name: str, signature: Signature) -> Curve:
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Number the names that occur again.
+    """Return the names with a number after those that repeat.
 
     >>> _unique(["a", "b", "a", "a"])
     ('a', 'b', 'a (2)', 'a (3)')
     """
-    taken, unique = set(names), []
-    seen: set[str] = set()
+    taken = set(names)
+    unique: dict[str, None] = {}
     for name in names:
         number, candidate = 1, name
-        while candidate in seen or (number > 1 and candidate in taken):
+        while candidate in unique or (number > 1 and candidate in taken):
             number += 1
             candidate = f"{name} ({number})"
-        seen.add(candidate)
-        unique.append(candidate)
+        unique[candidate] = None
     return tuple(unique)

@@ -1,4 +1,4 @@
-"""Polynomials through few points, with an honest measure of how little they may mean."""
+"""Polynomial fits through few points, with a leave-one-out R²."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sigmascope.maths.warping import Curve
 
 __all__ = ["Regression", "regress"]
 
-# A point of this leverage decides a coefficient alone: without it there is no fit.
+# A point of this leverage determines a coefficient alone: without it there is no fit.
 WHOLE_LEVERAGE = 1 - 1e-9
 
 
@@ -34,7 +34,7 @@ class Regression(NamedTuple):
 
 
 def regress(x: Curve, y: Curve, degree: int) -> Regression:
-    r"""Fit a polynomial by ordinary least squares.
+    r"""Return the polynomial fitted by ordinary least squares.
 
     $R^2 = 1 - \sum e_i^2 / \sum (y_i - \bar y)^2$. Leaving out point i makes its error $e_i / (1 -
     h_i)$, where $h_i$ is the diagonal of the projection onto the polynomials, so no second fit is
@@ -63,28 +63,18 @@ def regress(x: Curve, y: Curve, degree: int) -> Regression:
     coefficients = tuple(np.resize([*scaled.convert().coef, *[0.0] * degree], degree + 1).tolist())
     r2 = 1 - float(np.square(errors).sum()) / total
     if leverages.max() > WHOLE_LEVERAGE:
-        return Regression(
-            coefficients,
-            r2,
-            math.nan,
-            "one point decides the fit alone, so none is left without it",
-        )
-    return Regression(
-        coefficients, r2, 1 - float(np.square(errors / (1 - leverages)).sum()) / total, ""
-    )
+        reason = "one point decides the fit alone, so none is left without it"
+        return Regression(coefficients, r2, math.nan, reason)
+    r2_loo = 1 - float(np.square(errors / (1 - leverages)).sum()) / total
+    return Regression(coefficients, r2, r2_loo, "")
 
 
 def _obstacle(x: Curve, y: Curve, degree: int) -> str:
+    fit = f"a fit of degree {degree} needs at least"
     if len(x) <= degree + 1:
-        return (
-            f"{len(x)} point{'s' * (len(x) != 1)}; a fit of degree {degree} needs at least "
-            f"{degree + 2}"
-        )
+        return f"{len(x)} point{'s' * (len(x) != 1)}; {fit} {degree + 2}"
     if is_constant(x):
         return "the predictor is the same for all"
     if (different := len(np.unique(x))) <= degree:
-        return (
-            f"the predictor takes {different} values; a fit of degree {degree} needs at least "
-            f"{degree + 1}"
-        )
+        return f"the predictor takes {different} values; {fit} {degree + 1}"
     return "the accuracy is the same for all" if is_constant(y) else ""

@@ -1,12 +1,11 @@
-"""Multidimensional scaling: points in the plane whose distances are as given, as nearly as
-possible.
-"""
+"""Multidimensional scaling: points in the plane whose distances match given ones."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sigmascope.errors import InputError, MissingExtraError
+from sigmascope.checks import check_seed
+from sigmascope.errors import MissingExtraError
 from sigmascope.maths.warping import Curve
 
 __all__ = ["scale_to_plane"]
@@ -17,11 +16,11 @@ TOLERANCE = 1e-9
 
 
 def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
-    r"""Find the points by SMACOF, from the classical solution and from random starts; the best counts.
+    r"""Return the best of several runs of SMACOF: one from classical scaling, four random ones.
 
-    Distances say nothing about where the points lie as a whole. They are centered and turned to
-    their principal axes, the longer one first, and on each axis the coordinate that is largest in
-    size is positive.
+    Distances do not determine position and rotation. The points are centered and rotated to their
+    principal axes, the longer one first, and on each axis the coordinate that is largest in size is
+    positive.
 
     Args:
         matrix: (k, k), k >= 2, distances.
@@ -32,7 +31,7 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
         \delta_{ij}^2}$: the share of the distances that the plane misses.
 
     Raises:
-        InputError: the seed is no whole number from 0 to 2³² - 1.
+        OptionError: the seed is not a whole number from 0 to 2³² - 1.
         MissingExtraError: scikit-learn is not installed.
     """
     try:
@@ -41,30 +40,24 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
         raise MissingExtraError(
             "An embedding needs scikit-learn: pip install 'sigmascope[analysis]'."
         ) from error
-    if type(seed) is not int or not 0 <= seed < 2**32:
-        raise InputError(f"seed={seed!r} is not a whole number from 0 to 2³² - 1.")
+    seed = check_seed(seed)
     largest = float(matrix.max())
     if not largest:
         return np.zeros((len(matrix), 2)), 0.0
     target = matrix / largest
     # Every option is given, since their defaults changed from release to release.
-    common = {
-        "metric": True,
-        "n_components": 2,
-        "max_iter": MOST_STEPS,
-        "eps": TOLERANCE,
-        "normalized_stress": False,
-    }
+    common: dict[str, float] = {"metric": True, "n_components": 2, "normalized_stress": False}
+    common |= {"max_iter": MOST_STEPS, "eps": TOLERANCE}
     runs = [
         smacof(target, init=_classical(target), n_init=1, **common),
         smacof(target, init=None, n_init=RANDOM_STARTS, random_state=seed, **common),
     ]
-    points = _turned(min(runs, key=lambda run: float(run[1]))[0])
+    points = _oriented(min(runs, key=lambda run: float(run[1]))[0])
     return largest * points, _stress(points, target)
 
 
 def _classical(matrix: Curve) -> Curve:
-    """Return the points (k, 2) of classical scaling: the two leading directions of the centered squares."""
+    """Return the points (k, 2) of classical scaling."""
     squares = -0.5 * matrix**2
     centered = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
     values, vectors = np.linalg.eigh(centered)
@@ -72,12 +65,12 @@ def _classical(matrix: Curve) -> Curve:
     return points
 
 
-def _turned(points: Curve) -> Curve:
+def _oriented(points: Curve) -> Curve:
     centered = points - points.mean(axis=0)
-    turned = centered @ np.linalg.svd(centered, full_matrices=False)[2].T
-    # Rounded, so that of two that are equally large the first counts on every machine.
-    largest = turned[np.abs(turned).round(9).argmax(axis=0), range(turned.shape[1])]
-    oriented: Curve = turned * np.where(largest < 0, -1.0, 1.0)
+    rotated = centered @ np.linalg.svd(centered, full_matrices=False)[2].T
+    # Rounded, so that of two equally large coordinates the first counts on every machine.
+    largest = rotated[np.abs(rotated).round(9).argmax(axis=0), range(rotated.shape[1])]
+    oriented: Curve = rotated * np.where(largest < 0, -1.0, 1.0)
     return oriented
 
 

@@ -1,4 +1,4 @@
-"""One row of statistics per network."""
+"""Statistics of the scores, one row per network."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sigmascope.compare.networks import checked_networks
-from sigmascope.compare.table import as_frame, as_lines
 from sigmascope.measure.signature import STATISTICS, Signature
+from sigmascope.tables import Columns, Tabular
 
 if TYPE_CHECKING:
-    import pandas
+    from sigmascope.figures.drawn import Drawn
 
 __all__ = ["Statistics", "statistics"]
 
 
 @dataclass(frozen=True, repr=False)
-class Statistics:
+class Statistics(Tabular):
     """Statistics of several networks.
 
     Attributes:
-        names: of the networks.
+        names: names of the networks.
         table: statistic -> one value per network: sites (how many have a score), min, median, max,
             mean, std (divisor k), spread (max - min), iqr.
     """
@@ -29,23 +29,21 @@ class Statistics:
     names: tuple[str, ...]
     table: dict[str, tuple[float, ...]]
 
-    def __repr__(self) -> str:
-        return "\n".join(as_lines({"network": self.names, **self.table}))
+    def plot(self) -> Drawn:
+        """Draw range, median and mean of each network; see `sigmascope.figures.draw_statistics`."""
+        from sigmascope.figures.statistics import draw_statistics
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per network and one column per statistic.
+        return draw_statistics(self)
 
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        return as_frame({"network": self.names, **self.table})
+    def _columns(self) -> Columns:
+        return {"network": self.names, **self.table}
 
 
 def statistics(signatures: Sequence[Signature]) -> Statistics:
-    """Summarize each network over its sites that have a score.
+    """Return statistics of each network over the sites that have a score.
 
     Args:
-        signatures: of one network or more.
+        signatures: one per network, at least one.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.

@@ -1,5 +1,4 @@
-"""Units and bases: what the units of a layer detect, and what it costs a network to work in another
-basis.
+"""Units and bases: the concepts that units of a layer detect, and the cost of another basis.
 
 >>> import torch
 >>> import sigmascope as sg
@@ -9,16 +8,15 @@ basis.
 >>> sg.dissect(maps, masks).unit(1)[0]
 Concept(name='dots', category='texture')
 
-`masks` says what concepts are, `pictures` computes some from images, and `broden` reads annotated
-ones. `features` watches a network, `run` dissects it, `experiment` rotates it, and `result` is what
-comes out. `penalty` trains behind a rotated layer.
+`masks` defines concepts, `pictures` computes some from images, and `broden` reads annotated ones.
+`network_maps` captures features, `dissecting` compares them with concepts in any basis, `readings`
+counts, and `result` holds the outcome. `penalty` trains behind a rotated layer.
 """
 
 from __future__ import annotations
 
 from sigmascope.dissection.broden import Broden, read_broden
-from sigmascope.dissection.experiment import rotation_experiment
-from sigmascope.dissection.features import Features, network_features
+from sigmascope.dissection.dissecting import POWERS, rotation_experiment
 from sigmascope.dissection.masks import (
     Concept,
     LabelMap,
@@ -27,14 +25,17 @@ from sigmascope.dissection.masks import (
     join_masks,
     pixel_masks,
 )
+from sigmascope.dissection.network_maps import Features, network_features
 from sigmascope.dissection.penalty import RotationPenalty, rotate_layer, rotation_penalty
-from sigmascope.dissection.pictures import color_masks, edge_masks, silhouette_masks
+from sigmascope.dissection.pictures import color_masks, edge_masks
 from sigmascope.dissection.result import Dissection
-from sigmascope.dissection.settings import FineTuning
+from sigmascope.dissection.settings import DissectSettings, FineTuning
 
 __all__ = [
+    "POWERS",
     "Broden",
     "Concept",
+    "DissectSettings",
     "Dissection",
     "Features",
     "FineTuning",
@@ -51,5 +52,4 @@ __all__ = [
     "rotate_layer",
     "rotation_experiment",
     "rotation_penalty",
-    "silhouette_masks",
 ]

@@ -1,8 +1,8 @@
-"""Where concepts are in images: masks that are read or computed for a few samples at a time.
+"""Masks of concepts in images, read or computed for a few samples at a time.
 
-Every category of concepts ("color", "part", …) has layers of label maps: at each pixel of a layer
-stands the number of one concept, or none. One layer holds any number of concepts that do not
-overlap, so that the memory does not grow with them.
+Every category of concepts ("color", "part", …) has layers of label maps, which hold the number of
+one concept, or none, at each pixel. Concepts that do not overlap share a layer, so that memory does
+not grow with their number.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 NONE = -1
-"""Stands where there is no concept."""
+"""The label of pixels without a concept."""
 CATEGORY = "concept"
 
 
 @dataclass(frozen=True)
 class Concept:
-    """Something that may be seen in an image, such as red, of the category color."""
+    """Something to be seen in an image, such as red, of the category color."""
 
     name: str
     category: str = CATEGORY
@@ -47,54 +47,63 @@ class Concept:
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """Where the concepts of one category are in a few samples.
+    """The concepts of one category in a few samples.
 
     Attributes:
         labels: (n, layers, h, w), whole numbers: places in `Masks.concepts`, or `NONE`. No concept
-            stands twice at a pixel.
-        annotated: (n,), which samples somebody has looked at for this category; the others say
-            nothing about it.
+            occurs twice at a pixel.
+        annotated: (n,), booleans: which samples are annotated for this category.
     """
 
     labels: Tensor
     annotated: Tensor
 
 
+def _not_given(start: int, stop: int) -> Mapping[str, LabelMap]:
+    raise InputTypeError(
+        "Masks need concepts, samples, size and read. Make them with pixel_masks(tensor, names), "
+        "image_masks(labels, names, size), color_masks(images), edge_masks(images) or "
+        "read_broden(directory).masks."
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """Masks of concepts for a number of samples.
+    """Masks of concepts for a number of samples, made by `pixel_masks` and other functions.
 
     Attributes:
         concepts: all of them.
-        samples: how many images there are.
+        samples: the number of images.
         size: (h, w) of the masks.
         read: (start, stop) -> category -> `LabelMap` of the samples from start to before stop.
         about: what they are and where they come from.
+
+    Raises:
+        InputError: no concepts, a concept twice, or no pixels.
+        InputTypeError: without `read`.
     """
 
-    concepts: tuple[Concept, ...]
-    samples: int
-    size: tuple[int, int]
-    read: Callable[[int, int], Mapping[str, LabelMap]] = field(repr=False)
+    concepts: tuple[Concept, ...] = ()
+    samples: int = 0
+    size: tuple[int, int] = (0, 0)
+    read: Callable[[int, int], Mapping[str, LabelMap]] = field(default=_not_given, repr=False)
     about: str = ""
 
     def __post_init__(self) -> None:
+        if self.read is _not_given:
+            _not_given(0, 0)
         if not self.concepts:
-            raise InputError("there are no concepts. Name at least one.")
+            raise InputError("masks have no concepts. Name at least one.")
         if len(set(self.concepts)) < len(self.concepts):
             twice = next(one for one in self.concepts if self.concepts.count(one) > 1)
-            raise InputError(
-                f"the concept {twice} is named twice. Give each another name or category."
-            )
+            raise InputError(f"the concept {twice} occurs twice. Use distinct names or categories.")
         if self.samples < 1 or min(self.size) < 1:
-            raise InputError(
-                f"the masks are of {self.samples} samples and the size {self.size}. Pass at "
-                "least one pixel."
-            )
+            got = f"{self.samples} samples of the size {self.size}"
+            raise InputError(f"masks must have at least one sample and pixel, got {got}.")
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories in order of their first concept."""
+        """The categories, in order of their first concept."""
         return tuple(dict.fromkeys(concept.category for concept in self.concepts))
 
 
@@ -105,47 +114,46 @@ def pixel_masks(
     annotated: Mapping[str, Array] | None = None,
     about: str = "masks given as a tensor",
 ) -> Masks:
-    """Take masks from a tensor; they may overlap.
+    """Return masks from a tensor; they may overlap.
 
     Args:
         masks: (n, k, h, w), booleans: whether concept k is at a pixel.
         concepts: k names, or pairs (name, category); by default numbers.
-        annotated: category -> (n,), booleans, which samples count for it; all by default.
+        annotated: category -> (n,), booleans: which samples are annotated for it; all by default.
         about: what they are.
 
     Raises:
-        InputError: unequal lengths.
-        InputTypeError: no booleans.
+        InputError: different lengths.
+        InputTypeError: not booleans.
 
-    >>> pixel_masks(torch.zeros(5, 2, 8, 8, dtype=torch.bool), [("red", "color"), ("wheel", "part")]).categories
+    >>> masks = torch.zeros(5, 2, 8, 8, dtype=torch.bool)
+    >>> pixel_masks(masks, [("red", "color"), ("wheel", "part")]).categories
     ('color', 'part')
     """
     tensor = _booleans(masks, "masks", 4)
     named = [_concept(one) for one in (range(tensor.shape[1]) if concepts is None else concepts)]
     if len(named) != tensor.shape[1]:
         raise InputError(
-            f"masks has {tensor.shape[1]} concepts and {len(named)} are named. Pass as many "
-            "of both."
+            f"masks has {tensor.shape[1]} concepts, but {len(named)} names were given. Pass one "
+            "name for each."
         )
-    known = {
-        name: _booleans(flags, f"annotated[{name!r}]", 1)
-        for name, flags in (annotated or {}).items()
-    }
-    for name, flags in known.items():
-        if name not in {one.category for one in named} or len(flags) != len(tensor):
-            raise InputError(f"annotated[{name!r}] fits no category of {len(tensor)} samples.")
-    places = {
-        category: torch.tensor(
-            [place for place, one in enumerate(named) if one.category == category]
-        )
-        for category in dict.fromkeys(one.category for one in named)
-    }
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(named):
+        places.setdefault(one.category, []).append(place)
+    known = dict.fromkeys(places, torch.ones(len(tensor), dtype=torch.bool))
+    for name, flags in (annotated or {}).items():
+        if name not in places or len(flags) != len(tensor):
+            raise InputError(
+                f"annotated[{name!r}] must be the flags of {len(tensor)} samples for one of the "
+                f"categories {', '.join(places)}, got {len(flags)} flags."
+            )
+        known[name] = _booleans(flags, f"annotated[{name!r}]", 1)
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
         part = tensor[start:stop]
         return {
             category: LabelMap(
-                _layers(part[:, chosen], chosen), known.get(category, _all(len(tensor)))[start:stop]
+                _layers(part[:, chosen], torch.tensor(chosen)), known[category][start:stop]
             )
             for category, chosen in places.items()
         }
@@ -161,7 +169,7 @@ def image_masks(
     category: str = "class",
     about: str = "whole images",
 ) -> Masks:
-    """Let each image show one concept, at all of its pixels, as scenes do.
+    """Return masks of one concept per image, at all of its pixels, as for scenes.
 
     Args:
         labels: (n,), whole numbers: places in `names`, or -1 for an image that is not annotated.
@@ -175,13 +183,11 @@ def image_masks(
     """
     values = torch.as_tensor(labels)
     if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
-        raise InputTypeError(
-            f"labels has the shape {tuple(values.shape)} and {values.dtype}. Pass whole "
-            "numbers (n,)."
-        )
+        shape = tuple(values.shape)
+        raise InputTypeError(f"labels must be whole numbers (n,), got {values.dtype} {shape}.")
     if not len(values) or int(values.max()) >= len(names) or int(values.min()) < NONE:
         raise InputError(
-            f"labels reach from {values.min()} to {values.max()}, and there are {len(names)} names."
+            f"labels must be -1 or places in the {len(names)} names, got {values.tolist()!r:.80}."
         )
     values = values.long()
 
@@ -193,41 +199,34 @@ def image_masks(
 
 
 def join_masks(*parts: Masks) -> Masks:
-    """Put masks of the same samples, of one size, together; their categories must differ.
+    """Return masks of the same samples, of one size and of different categories, as one.
 
     Raises:
         InputError: they do not fit together.
     """
     if not parts or len({(part.samples, part.size) for part in parts}) > 1:
         shapes = ", ".join(f"{part.samples} samples of {part.size}" for part in parts)
-        raise InputError(
-            f"masks of {shapes or 'nothing'} do not belong together. Pass masks of the same "
-            "samples and size."
-        )
+        raise InputError(f"masks must be of the same samples and size, got {shapes or 'none'}.")
     categories = [name for part in parts for name in part.categories]
     if len(set(categories)) < len(categories):
-        raise InputError(
-            f"the categories {', '.join(categories)} are not different. Rename one of them."
-        )
+        raise InputError(f"categories must differ, got {', '.join(categories)}. Rename one.")
     offsets = np.cumsum([0, *(len(part.concepts) for part in parts)]).tolist()
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
-        found = {}
+        joined = {}
         for part, offset in zip(parts, offsets, strict=False):
             for category, one in part.read(start, stop).items():
-                found[category] = LabelMap(
-                    torch.where(one.labels == NONE, NONE, one.labels + offset), one.annotated
-                )
-        return found
+                labels = torch.where(one.labels == NONE, NONE, one.labels + offset)
+                joined[category] = LabelMap(labels, one.annotated)
+        return joined
 
     concepts = tuple(concept for part in parts for concept in part.concepts)
-    return Masks(
-        concepts, parts[0].samples, parts[0].size, read, "; ".join(part.about for part in parts)
-    )
+    about = "; ".join(part.about for part in parts)
+    return Masks(concepts, parts[0].samples, parts[0].size, read, about)
 
 
 def as_masks(masks: Masks | Array) -> Masks:
-    """Return masks, from themselves or from a tensor as `pixel_masks` takes it."""
+    """Return masks, from themselves or from a tensor; see `pixel_masks`."""
     return masks if isinstance(masks, Masks) else pixel_masks(masks)
 
 
@@ -236,40 +235,25 @@ def _concept(given: Any) -> Concept:
         return given
     if isinstance(given, (str, int)):
         return Concept(str(given))
-    if (
-        isinstance(given, tuple)
-        and len(given) == 2
-        and all(isinstance(part, str) for part in given)
-    ):
+    if isinstance(given, tuple) and [type(part) for part in given] == [str, str]:
         return Concept(*given)
-    raise InputTypeError(
-        f"{given!r:.80} names no concept. Pass a name, or a pair (name, category)."
-    )
+    raise InputTypeError(f"a concept must be a name or a pair (name, category), got {given!r:.80}.")
 
 
 def _booleans(values: object, name: str, axes: int) -> Tensor:
-    tensor = (
-        torch.from_numpy(values)
-        if isinstance(values, np.ndarray) and values.dtype.kind == "b"
-        else values
-    )
+    is_array = isinstance(values, np.ndarray) and values.dtype.kind == "b"
+    tensor = torch.as_tensor(values) if is_array else values
     if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool:
         kind = getattr(values, "dtype", type(values).__name__)
-        raise InputTypeError(f"{name} is {kind}. Pass a tensor of booleans, such as values > 0.")
+        raise InputTypeError(f"{name} must be booleans, such as values > 0, got {kind}.")
     if tensor.ndim != axes:
-        raise InputError(
-            f"{name} has the shape {tuple(tensor.shape)} where {axes} axes are wanted: (n, "
-            "k, h, w), or (n,)."
-        )
+        shape = "(n, k, h, w)" if axes == 4 else "(n,)"
+        raise InputError(f"{name} must be {shape}, got the shape {tuple(tensor.shape)}.")
     return tensor
 
 
-def _all(count: int) -> Tensor:
-    return torch.ones(count, dtype=torch.bool)
-
-
 def _layers(masks: Tensor, places: Tensor) -> Tensor:
-    """Lay concepts that may overlap into as few layers as the deepest pile needs."""
+    """Return concepts that may overlap in as few layers as possible."""
     depth = max(1, int(masks.sum(dim=1).max()) if len(masks) else 1)
     labels = torch.where(masks, places.to(masks.device)[:, None, None], NONE)
     return labels.sort(dim=1, descending=True).values[:, :depth]

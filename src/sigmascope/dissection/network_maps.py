@@ -1,6 +1,4 @@
-"""Feature maps, batch by batch, as often as they are wanted: from tensors, or from a network that
-runs again each time.
-"""
+"""Feature maps that can be read repeatedly: from tensors, or from a network that runs again."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.pooling import Pooling, UnreadableError
-from sigmascope.capture.record import Call, Finish, Recorder, recording
+from sigmascope.capture.record import Call, Finish, recording
 from sigmascope.checks import check_choice
+from sigmascope.choices import Side
 from sigmascope.errors import InputError, InputTypeError, NoActivationError
 from sigmascope.measure.batches import (
     Forward,
@@ -26,9 +25,8 @@ from sigmascope.measure.batches import (
     to_model,
 )
 
-__all__ = ["SIDES", "Features", "as_features", "network_features"]
+__all__ = ["Features", "as_features", "network_features"]
 
-SIDES = ("output", "input")
 BATCH = 256
 
 
@@ -37,40 +35,33 @@ class Features:
     """Feature maps that can be read several times.
 
     Attributes:
-        name: what they are.
-        batches: a function that begins again: an iterator over tensors (n, c, h, w).
+        name: of the features.
+        batches: returns a new iterator over tensors (n, c, h, w).
     """
 
     name: str
     batches: Callable[[], Iterator[Tensor]] = field(repr=False)
 
     def __iter__(self) -> Iterator[Tensor]:
-        for batch in self.batches():
-            yield _checked(batch)
+        return map(_as_maps, self.batches())
 
 
 def as_features(features: object) -> Features:
-    """Return feature maps, from themselves, from a tensor (n, c, h, w), or from a list of such batches.
+    """Return feature maps, from themselves, a tensor (n, c, h, w), or a list of such batches.
 
     Raises:
-        InputTypeError: something that can be read only once, or holds no tensors.
+        InputTypeError: something that can be read only once, or that holds no tensors.
     """
     if isinstance(features, Features):
         return features
     if isinstance(features, (Tensor, np.ndarray)):
-        whole = _checked(features)
+        whole = _as_maps(features)
         return Features("features", lambda: iter(torch.split(whole, BATCH)))
-    if isinstance(features, nn.Module):
-        raise InputTypeError("features is a network. Pass network_features(model, site, batches).")
-    if (
-        isinstance(features, (str, bytes))
-        or not isinstance(features, Iterable)
-        or iter(features) is features
-    ):
+    is_text = isinstance(features, (str, bytes))
+    if is_text or not isinstance(features, Iterable) or iter(features) is features:
         raise InputTypeError(
-            f"features is a {type(features).__name__}, and they are read twice. Pass a "
-            "tensor (n, c, h, w), a list of batches, "
-            "or network_features(model, site, batches)."
+            f"features are read twice, got a {type(features).__name__}. Pass a tensor "
+            "(n, c, h, w), a list of batches, or network_features(model, site, batches)."
         )
     return Features("features", lambda: iter(features))
 
@@ -85,36 +76,33 @@ def network_features(
     forward: Forward | None = None,
     max_batches: int | None = None,
 ) -> Features:
-    """Watch one site of a network, which runs in evaluation mode and is left as it was.
+    """Return the features at one site of a network, which runs in evaluation mode.
 
     Args:
-        model: any network.
-        site: an activation call, named as `sigmascope.signature` names it, or the path of a module,
-            whose output is taken.
-        batches: what `sigmascope.signature` takes, in the same order each time.
-        side: "output", or "input" of an activation: the features without it.
-        keep: bytes of features to keep in memory for the next reading; where there are more, the
+        model: any network; its state is preserved.
+        site: an activation call as `sigmascope.signature` names it, or the path of a module, whose
+            output is taken.
+        batches: as for `sigmascope.signature`, in the same order each time.
+        side: "output", or "input" of an activation.
+        keep: bytes of features to keep in memory for the next reading; if there are more, the
             network runs again.
         forward: how to run the network on a batch; see `sigmascope.signature`.
-        max_batches: read only so many.
+        max_batches: the largest number of batches to read.
 
     Raises:
-        NoActivationError: when they are read, if nothing of this name runs; the message lists what
-            does.
-        InputError: when they are read again, if the data come in another order.
+        NoActivationError: while reading, an unknown site; the message lists the choices.
+        InputError: while reading again, data in another order.
         InputTypeError: data that can be read only once.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
     >>> [tuple(maps.shape) for maps in network_features(net, "1", torch.zeros(5, 3, 8, 8))]
     [(5, 4, 6, 6)]
     """
-    check_choice("side", side, SIDES)
-    network = unwrapped(model)
-    found = batches_of(batches)
-    if iter(found) is found:
+    check_choice("side", side, Side)
+    network, source = unwrapped(model), batches_of(batches)
+    if iter(source) is source:
         raise InputTypeError(
-            "batches can be read only once, and features are read twice. Pass a list or a "
-            "DataLoader."
+            "batches can be read only once, but features are read twice. Pass a list or DataLoader."
         )
     kept: list[Tensor] = []
     prints: list[str] = []
@@ -123,9 +111,8 @@ def network_features(
         if kept:
             yield from kept
             return
-        room = keep
-        held: list[Tensor] = []
-        for number, item in enumerate(found):
+        room, held = keep, list[Tensor]()
+        for number, item in enumerate(source):
             if number == max_batches:
                 break
             mark = fingerprint_of_batch(item)
@@ -133,12 +120,10 @@ def network_features(
                 prints.append(mark)
             elif prints[number] != mark:
                 raise InputError(
-                    f"batch {number} is another one each time. Pass data that come in one "
-                    "order: shuffle=False."
+                    f"batch {number} differs between readings. Pass data in a fixed order: "
+                    "shuffle=False."
                 )
-            # Entered for each batch, so that whoever reads is never inside.
-            with preserve_state(network, mode="eval"), _Watch(network, site, side) as watch:
-                maps = watch.run(item, forward or run_forward)
+            maps = _Capture(network, site, side).run(item, forward or run_forward)
             room -= maps.nbytes
             if room >= 0:
                 held.append(maps)
@@ -149,65 +134,51 @@ def network_features(
     return Features(site if side == "output" else f"{site} ({side})", read)
 
 
-class _Watch:
-    """Runs a network and catches the features of one site."""
+class _Capture:
+    """Runs a network on one batch and captures the features of one site."""
 
     def __init__(self, network: nn.Module, site: str, side: str) -> None:
         self._network, self._site, self._side = network, site, side
-        self._recorder: Recorder | None = None
-        self._pooling: Pooling | None = None
-        self._seen: list[str] = []
-        self._found: dict[str, Tensor] = {}  # of the call, and of the module of that name
+        self._calls: list[str] = []
+        self._of_call: Tensor | None = None
+        self._of_module: Tensor | None = None
         self._reason = ""
-
-    def __enter__(self) -> _Watch:
-        self._context = recording(self._network, self._observe)
-        self._recorder = self._context.__enter__()
-        self._recorder.stop()
-        modules = dict(self._network.named_modules())
-        named = modules.get(self._site) if self._side == "output" else None
-        self._handle = None if named is None else named.register_forward_hook(self._caught)
-        return self
-
-    def __exit__(self, *problem: Any) -> None:
-        if self._handle is not None:
-            self._handle.remove()
-        self._context.__exit__(*problem)
 
     def run(self, item: object, forward: Forward) -> Tensor:
         """Return the features (n, c, h, w) of a batch."""
         batch = to_model(item, self._network, batch_axis=0)
-        if self._recorder is None or not batch.size:
+        size = batch.size
+        if not size:
             raise InputError(
-                "the number of samples in a batch cannot be told. Yield tensors, tuples or "
-                "dicts of tensors."
+                "the batch size is unknown. Yield tensors, tuples or dicts of tensors."
             )
-        self._found, self._seen, self._reason = {}, [], ""
+        source = torch.Generator()
         self._pooling = Pooling(
-            "channels",
-            "batch",
-            {},
-            0,
-            size=batch.size,
-            masks={},
-            limit=2,
-            generator=torch.Generator(),
+            "channels", "batch", {}, 0, size=size, masks={}, limit=2, generator=source
         )
-        with self._recorder.forward_pass(tensors_in(batch.content), batch_axis=0, size=batch.size):
-            forward(self._network, batch.content)
-        found = self._found.get("call", self._found.get("module"))
-        if found is None:
+        named = dict(self._network.named_modules()).get(self._site)
+        watched = nn.Module() if named is None or self._side == "input" else named
+        with (
+            preserve_state(self._network, mode="eval"),
+            recording(self._network, self._observe) as recorder,
+            watched.register_forward_hook(self._take_output),
+        ):
+            recorder.stop()
+            with recorder.forward_pass(tensors_in(batch.content), batch_axis=0, size=size):
+                forward(self._network, batch.content)
+        features = self._of_module if self._of_call is None else self._of_call
+        if features is None:
             raise NoActivationError(self._missing())
-        if len(found) != batch.size:
+        if len(features) != size:
             raise InputError(
-                f"{self._site} has {len(found)} rows for {batch.size} samples. Choose another site."
+                f"{self._site} has {len(features)} rows for {size} samples. Choose another site."
             )
-        return _checked(found)
+        return _as_maps(features)
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
         name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
-        self._seen.append(name)
-        if name != self._site or self._pooling is None:
+        self._calls.append(name)
+        if name != self._site:
             return None
         try:
             axes = self._pooling.axes(call, x)
@@ -218,44 +189,42 @@ class _Watch:
         def take(features: Tensor) -> None:
             ordered = axes.ordered(features.detach())  # (n, outer, inner, ..., c)
             if ordered.shape[1] * ordered.shape[2] > 1:
-                self._reason = "each sample has several rows there"
+                self._reason = "a sample has several rows there"
             else:
-                # the network may overwrite its own
-                self._found["call"] = ordered[:, 0, 0].movedim(-1, 1).clone()
+                # cloned, since the network may overwrite its own
+                self._of_call = ordered[:, 0, 0].movedim(-1, 1).clone()
 
         if self._side == "output":
             return take
         take(x)
         return None
 
-    def _caught(self, _: nn.Module, __: Any, output: Any) -> None:
+    def _take_output(self, _: nn.Module, __: Any, output: Any) -> None:
         if isinstance(output, Tensor) and output.is_floating_point():
-            self._found["module"] = output.detach().clone()
+            self._of_module = output.detach().clone()
 
     def _missing(self) -> str:
         if self._reason:
-            return (
-                f"the features of {self._site} cannot be read: {self._reason}. Choose another site."
-            )
-        seen = ", ".join(self._seen[:40]) or "none"
+            return f"features of {self._site} cannot be read: {self._reason}. Choose another site."
+        calls = ", ".join(self._calls[:40]) or "none"
         return (
-            f"nothing called {self._site!r} gives {self._side} features. Activation calls: "
-            f"{seen}; or the path of a module."
+            f"site={self._site!r} has no {self._side} features in this network. Choose from its "
+            f"activation calls: {calls}; or the path of a module."
         )
 
 
-def _checked(batch: object) -> Tensor:
+def _as_maps(batch: object) -> Tensor:
     if isinstance(batch, np.ndarray) and batch.dtype.kind == "f":
         batch = torch.from_numpy(np.ascontiguousarray(batch, dtype=batch.dtype.newbyteorder("=")))
     if not isinstance(batch, Tensor) or not batch.is_floating_point():
         raise InputTypeError(
-            f"features are {getattr(batch, 'dtype', type(batch).__name__)}. Pass floating "
-            "tensors or arrays (n, c, h, w)."
+            "features must be floating-point tensors or arrays (n, c, h, w), got "
+            f"{getattr(batch, 'dtype', type(batch).__name__)}."
         )
     maps = batch.detach()[:, :, None, None] if batch.ndim == 2 else batch.detach()
     if maps.ndim != 4 or not maps.numel():
         raise InputError(
-            f"features have the shape {tuple(batch.shape)}. Pass maps (n, c, h, w); put "
-            "tokens back into rows and columns."
+            f"features must be maps (n, c, h, w), got the shape {tuple(batch.shape)}. Reshape "
+            "tokens into rows and columns."
         )
     return maps.float() if maps.dtype.itemsize < 4 else maps

@@ -1,43 +1,51 @@
-r"""The rotation penalty: what it costs a network to work in another basis.
+r"""The rotation penalty: the accuracy it costs a network to work in another basis.
 
 A layer ℓ becomes $x \mapsto M\,\ell(x)$ with a fixed matrix M, everything up to it is frozen, and
-the rest is trained again. An element of the group of the activation behind ℓ costs nothing: the
-next layer can undo it. A rotation does, since no later layer can undo what the activation does to
-mixed channels.
+the rest is trained again (Godfrey et al., NeurIPS 2022, arXiv:2205.14258). An element of the group
+of the activation behind ℓ costs nothing, because the next layer can undo it. A rotation costs
+something, because no later layer can undo what the activation does to mixed channels.
 """
 
 from __future__ import annotations
 
 import copy
+import html
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
-from sigmascope.dissection.settings import FineTuning
-from sigmascope.dissection.tuning import Tuning, accuracy, check_classes, feeds
+from sigmascope.checks import check_seed, options_from
+from sigmascope.dissection.fine_tuning import FineTuner
+from sigmascope.dissection.settings import FineTuning, FineTuningOptions
 from sigmascope.errors import FileFormatError, InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
-from sigmascope.stitching.data import StitchData, as_data
 from sigmascope.stitching.layer import act
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.symmetry.matrices import as_square
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.rotations import deviation
+from sigmascope.training.data import as_data
+from sigmascope.training.evaluation import accuracy, check_labels, classes_of
+from sigmascope.training.feed import feeds_of
 
-__all__ = ["FineTuning", "RotatedLayer", "RotationPenalty", "rotate_layer", "rotation_penalty"]
+if TYPE_CHECKING:
+    from sigmascope.figures.drawn import Drawn
+
+__all__ = ["RotatedLayer", "RotationPenalty", "rotate_layer", "rotation_penalty"]
 
 KIND, VERSION = "rotation-penalty", 1
-SHOWN = 60  # choices that an error lists
+MOST = 60  # layers that an error lists
 
 
 class RotatedLayer(nn.Module):
-    """A layer, and a fixed matrix on the channels that it puts out, axis 1."""
+    """A layer followed by a fixed matrix on its output channels, axis 1."""
 
     matrix: Tensor
 
@@ -51,30 +59,30 @@ class RotatedLayer(nn.Module):
         y: Tensor = self.layer(x)
         if y.ndim < 2 or y.shape[1] != len(self.matrix):
             raise InputError(
-                f"the layer puts out {tuple(y.shape)}, and the matrix acts on "
-                f"{len(self.matrix)} channels, axis 1."
+                f"the matrix acts on {len(self.matrix)} channels, but the layer returns "
+                f"{tuple(y.shape)}. Pass a matrix of its size, for axis 1."
             )
         return act(self.matrix, y, "conv")
 
 
 @dataclass(frozen=True, repr=False)
 class RotationPenalty:
-    """What a matrix behind a layer costs.
+    """The accuracy that a matrix behind a layer costs.
 
     Attributes:
         layer: its path.
         channels: of the layer.
         deviation: spectral norm of M - I.
-        base_accuracy: of the network as it was, on the test data, in percent.
-        start_accuracy: with the matrix, before any training.
+        base_accuracy: of the original network on the test data, in percent.
+        start_accuracy: with the matrix, before training.
         accuracy: with the matrix, at the best epoch.
-        best_epoch: its number, from 1; 0 if no epoch was better than none.
-        history: on the data by which the epoch is chosen, before training and after each epoch.
-        frozen: parameters that were not trained.
-        trained: parameters that were.
-        settings: how.
-        samples: how many were trained on, chosen by, and tested on.
-        seed: of the order and the augmentation.
+        best_epoch: its number, from 1; 0 if no epoch was better than the start.
+        history: accuracies on the selection samples, before training and after each epoch.
+        frozen: the number of frozen parameters.
+        trained: the number of trained parameters.
+        settings: how they were trained.
+        samples: the numbers of samples trained on, selected on and tested on.
+        seed: of the order, the held-out samples and the augmentation.
         versions: of the packages that matter.
     """
 
@@ -95,40 +103,45 @@ class RotationPenalty:
 
     @property
     def penalty(self) -> float:
-        """The accuracy of the network as it was minus that at the best epoch, in percentage points."""
+        """Accuracy of the original network minus that at the best epoch, in percentage points."""
         return self.base_accuracy - self.accuracy
 
     def __repr__(self) -> str:
         return (
             f"Rotation of {self.channels} channels behind {self.layer} (off the identity by "
             f"{self.deviation:.3f})\n"
-            f"penalty {self.penalty:.2f} points: {self.accuracy:.2f} % at epoch "
-            f"{self.best_epoch} of {self.settings.epochs}, "
-            f"{self.start_accuracy:.2f} % before training, {self.base_accuracy:.2f} % "
-            "without the matrix; "
-            f"{self.trained} parameters trained, {self.frozen} frozen, {self.samples[2]} "
-            "test samples"
+            f"penalty {self.penalty:.2f} points: {self.accuracy:.2f} % at epoch {self.best_epoch} "
+            f"of {self.settings.epochs}, {self.start_accuracy:.2f} % before training, "
+            f"{self.base_accuracy:.2f} % without the matrix; {self.trained} parameters trained, "
+            f"{self.frozen} frozen, {self.samples[2]} test samples"
         )
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers for a logger: `{prefix}{name}` -> number."""
+        names = ("penalty", "accuracy", "start_accuracy", "base_accuracy", "best_epoch")
+        return {f"{prefix}{name}": getattr(self, name) for name in (*names, "deviation")}
+
+    def plot(self) -> Drawn:
+        """Draw accuracy by epoch; see `sigmascope.figures.draw_rotation_penalty`."""
+        from sigmascope.figures.stitching import draw_rotation_penalty
+
+        return draw_rotation_penalty(self)
+
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file, which replaces an older one at once or not at all."""
+        """Write a JSON file, atomically."""
         write_json(path, KIND, VERSION, encode(self))
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> RotationPenalty:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
-        found = decode(cls, read_json(path, KIND, VERSION), str(path))
-        if len(found.history) != found.settings.epochs + 1:
-            raise FileFormatError(
-                f"{path}: {len(found.history)} entries in its history. Write it again."
-            )
-        return found
+        """Return what `save` wrote; raise a FileFormatError if it is not a rotation penalty."""
+        penalty = decode(cls, read_json(path, KIND, VERSION), str(path))
+        if len(penalty.history) != penalty.settings.epochs + 1:
+            raise FileFormatError(f"{path} is corrupt: its history is not one entry per epoch.")
+        return penalty
 
 
 def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.Module:
@@ -150,10 +163,9 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     network = copy.deepcopy(unwrapped(model))
     paths = [path for path, _ in network.named_modules() if path]
     if layer not in paths:
-        more = f" and {len(paths) - SHOWN} more, see named_modules()" if len(paths) > SHOWN else ""
+        listing = ", ".join(paths[:MOST]) + ", …" * (len(paths) > MOST)
         raise OptionError(
-            f"layer={layer!r} is no module of this network. Choose one of "
-            f"{', '.join(paths[:SHOWN])}{more}."
+            f"layer={layer!r} is not a module of this network. Choose from {listing}."
         )
     device, dtype = place_of(network)
     values = as_square(matrix, "matrix").to(device, dtype or torch.get_default_dtype())
@@ -163,67 +175,71 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
 
 
 @torch.inference_mode(False)
-@torch.enable_grad()  # whatever the caller has switched off: the rest is trained
+@torch.enable_grad()  # the rest is trained, even if the caller has switched gradients off
 def rotation_penalty(
     model: nn.Module,
     layer: str,
     matrix: Monomial | Array,
-    data: StitchData | object,
+    batches: Any,
     *,
-    settings: FineTuning | None = None,
     seed: int = 0,
     progress: bool = True,
+    settings: FineTuning | None = None,
+    **options: Unpack[FineTuningOptions],
 ) -> RotationPenalty:
-    """Put a fixed matrix behind a layer, freeze all that runs up to it, train the rest, and measure
-    what was lost.
+    """Return the accuracy lost when a fixed matrix follows a layer and the rest is trained again.
 
-    Frozen parts stay in evaluation mode, so that their batch norms keep their statistics. With the
-    identity for a matrix the result tells how much training alone changes.
+    All that runs up to the layer is frozen and stays in evaluation mode, so that its batch norms
+    keep their statistics. With the identity as the matrix, the result shows the effect of training
+    alone. The protocol is that of Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     Args:
         model: a classifier, (n, …) -> (n, classes), whose modules run in an order that does not
             depend on the input.
         layer: see `rotate_layer`.
-        matrix: see `rotate_layer`; such as `group("relu").sample(c, seed)` or `random_rotation(c,
-            seed)`.
-        data: a pair (training, test) of loaders or samples, or a `StitchData`.
-        settings: see `FineTuning`.
+        matrix: see `rotate_layer`; such as `group("relu").sample(c, seed)` or
+            `random_rotation(c, seed)`.
+        batches: a pair (train, test) of loaders or samples, or a `StitchData`.
         seed: of the order, the held-out samples and the augmentation.
-        progress: whether to show a bar on a terminal.
+        progress: whether to show a progress bar on a terminal.
+        settings: how the rest is trained.
+        **options: changes of the settings, such as epochs=10; see `FineTuning`.
 
     Raises:
-        InputError: a matrix of another size, labels outside the classes, nothing behind the layer
-            that could be trained, or training that diverged.
-        NetworkError: the network does not put out logits.
-        OptionError: no such layer.
+        InputError: a matrix of another size, labels outside the classes, nothing to train behind
+            the layer, or training that diverged.
+        NetworkError: the network does not return logits.
+        OptionError: an unknown layer or setting.
     """
-    chosen, found = settings or FineTuning(), as_data(data)
-    network = rotate_layer(model, layer, matrix)
-    train, held, test = feeds(found, chosen, seed, *place_of(network))
+    chosen = options_from(FineTuning, options, settings)
+    data, network = as_data(batches), rotate_layer(model, layer, matrix)
+    feeds = feeds_of(data, chosen, check_seed(seed), place_of(network))
     with randomness_kept():
         torch.manual_seed(seed)
-        few = next(test.batches(2))[1]
-        check_classes(unwrapped(model), few, found)
-        base, start = accuracy(unwrapped(model), test), accuracy(network, test)
-        tuning = Tuning(network, layer, few, chosen, seed)
+        few = next(feeds.test.batches(2)).inputs
+        classes = classes_of(unwrapped(model), few)
+        for feed in (feeds.everything, feeds.test):
+            check_labels(feed.labels, classes)
+        base, start = (accuracy(one, feeds.test) for one in (unwrapped(model), network))
+        tuner = FineTuner(network, layer, few, chosen, seed)
         with progress_bar(f"Fine-tuning behind {layer}", chosen.epochs, shown=progress) as advance:
-            for _ in tuning.epochs(train, held):
+            for _ in tuner.epochs(feeds):
                 advance()
     used = network.get_submodule(layer).get_buffer("matrix")
-    trained = sum(parameter.numel() for parameter in tuning.parameters)
+    trained = sum(parameter.numel() for parameter in tuner.parameters)
     return RotationPenalty(
         layer=layer,
         channels=len(used),
         deviation=deviation(used),
         base_accuracy=base,
         start_accuracy=start,
-        accuracy=accuracy(network, test),
-        best_epoch=tuning.best_epoch,
-        history=tuple(tuning.history),
+        accuracy=accuracy(network, feeds.test),
+        best_epoch=tuner.best_epoch,
+        history=tuple(tuner.history),
         frozen=sum(parameter.numel() for parameter in network.parameters()) - trained,
         trained=trained,
         settings=chosen,
-        samples=(len(train), len(held), len(test)),
+        samples=feeds.sizes,
         seed=seed,
         versions=current_versions(),
     )

@@ -1,20 +1,24 @@
-"""What the units of a layer detect, in its own basis and in rotated ones."""
+"""The concepts that the units of a layer detect, in its own basis and in rotated ones."""
 
 from __future__ import annotations
 
+import html
 import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
-from sigmascope.compare.table import as_lines
 from sigmascope.dissection.masks import Concept
 from sigmascope.errors import FileFormatError
 from sigmascope.store import read_paired, write_paired
+from sigmascope.tables import as_lines
+
+if TYPE_CHECKING:
+    from sigmascope.figures.drawn import Drawn
 
 __all__ = ["Dissection"]
 
@@ -28,7 +32,7 @@ class Dissection:
 
     Attributes:
         name: of the features.
-        samples: how many images there were.
+        samples: the number of images.
         units: c.
         concepts: k of them.
         about: what the masks are.
@@ -36,11 +40,11 @@ class Dissection:
         quantile: of all values of a unit, above which it is active.
         least_iou: a unit is interpretable if its best IoU is larger.
         powers: of the rotations; 0 is the layer's own basis.
-        seeds: of the rotations, where they were drawn; empty where they were given, or none was.
+        seeds: of the rotations, if they were drawn.
         notes: what a reader should know.
         versions: of the packages that matter.
         tensors: "iou" (r, p, c, k), NaN where neither unit nor concept has a pixel; "thresholds"
-            (r, p, c); "coverage" (k,), the share of all pixels that each concept has.
+            (r, p, c); "coverage" (k,), the share of all pixels that each concept covers.
     """
 
     name: str
@@ -64,19 +68,17 @@ class Dissection:
 
     @property
     def thresholds(self) -> Tensor:
-        """(r, p, c), float64: above which value a unit is active."""
+        """(r, p, c), float64: the value above which a unit is active."""
         return self.tensors["thresholds"]
 
     @property
     def best_iou(self) -> Tensor:
-        """(r, p, c): the largest IoU of each unit; 0 where it meets no concept."""
+        """(r, p, c): the largest IoU of each unit; 0 if it overlaps no concept."""
         return self.iou.nan_to_num(0.0).amax(dim=-1)
 
     @property
     def best_concept(self) -> Tensor:
-        """(r, p, c): the place in `concepts` of the best one of each unit, the first of equals; -1
-        where it meets none.
-        """
+        """(r, p, c): the first best concept of each unit, a place in `concepts`; -1 if none."""
         filled = self.iou.nan_to_num(0.0)
         return filled.argmax(dim=-1).where(filled.amax(dim=-1) > 0, -1)
 
@@ -88,115 +90,110 @@ class Dissection:
     @property
     def fraction(self) -> Values:
         """(r, p): the share of units that are interpretable."""
-        found: Values = self.interpretable.double().mean(dim=-1).numpy()
-        return found
+        share: Values = self.interpretable.double().mean(dim=-1).numpy()
+        return share
 
     @property
     def unique_concepts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """(r, p): how many different concepts interpretable units detect."""
-        rotations, powers = self.fraction.shape
-        counts = [[len(set(self._detected(r, p))) for p in range(powers)] for r in range(rotations)]
+        """(r, p): the number of different concepts that interpretable units detect."""
+        rotations, powers = (range(count) for count in self.fraction.shape)
+        counts = [[len(set(self._detected(r, p))) for p in powers] for r in rotations]
         return np.array(counts, dtype=np.int64)
 
     def categories(self, rotation: int = 0, power: int = 0) -> dict[str, int]:
-        """Return how many interpretable units there are by the category of their concept, for one
-        basis by its places.
-        """
+        """Return category -> number of interpretable units, for one rotation and power by place."""
         counts = Counter(self.concepts[place].category for place in self._detected(rotation, power))
-        return {
-            name: counts[name]
-            for name in dict.fromkeys(concept.category for concept in self.concepts)
-        }
+        names = dict.fromkeys(concept.category for concept in self.concepts)
+        return {name: counts[name] for name in names}
 
     def unit(self, number: int, rotation: int = 0, power: int = 0) -> tuple[Concept | None, float]:
-        """Return the best concept of a unit and its IoU, for one basis by its places."""
+        """Return the best concept of a unit and its IoU, for one rotation and power by place."""
         place = int(self.best_concept[rotation, power, number])
-        return (None if place < 0 else self.concepts[place]), float(
-            self.best_iou[rotation, power, number]
-        )
+        iou = float(self.best_iou[rotation, power, number])
+        return (None if place < 0 else self.concepts[place]), iou
 
     @property
     def out_of_reach(self) -> tuple[Concept, ...]:
-        """Concepts that no unit can be expected to detect, because they cover too much: IoU ≤
-        (active share) / (covered share).
+        """Concepts that cover too many pixels for any unit: IoU <= active share / covered share.
 
         A unit is active at a share 1 - quantile of its values at most, and after resizing at about
-        that share of the pixels.
+        that share of the pixels. A lower quantile makes more concepts reachable.
         """
         ceiling = (1 - self.quantile) / self.tensors["coverage"]
-        return tuple(
-            one
-            for one, top in zip(self.concepts, ceiling.tolist(), strict=True)
-            if top <= self.least_iou
-        )
+        ceilings = zip(self.concepts, ceiling.tolist(), strict=True)
+        return tuple(concept for concept, top in ceilings if top <= self.least_iou)
 
     def _detected(self, rotation: int, power: int) -> list[int]:
-        chosen: list[int] = self.best_concept[rotation, power][
-            self.interpretable[rotation, power]
-        ].tolist()
-        return chosen
+        interpretable = self.interpretable[rotation, power]
+        places: list[int] = self.best_concept[rotation, power][interpretable].tolist()
+        return places
 
     def __repr__(self) -> str:
         rotations = len(self.iou)
         turned = f", {rotations} rotation{'s' * (rotations > 1)}" if self.powers != (0.0,) else ""
         head = (
             f"Dissection of {self.name}: {self.units} units, {self.samples} samples, "
-            f"{len(self.concepts)} concepts{turned}; "
-            f"active above the {100 * self.quantile:g} % quantile, interpretable if IoU > "
-            f"{self.least_iou:g}"
+            f"{len(self.concepts)} concepts{turned}; active above the {100 * self.quantile:g} % "
+            f"quantile, interpretable if IoU > {self.least_iou:g}"
         )
         notes = [f"Note: {note}." for note in self.notes]
-        reach = [str(one) for one in self.out_of_reach]
-        if reach:
-            more = ", …" * (len(reach) > 6)
-            notes.append(
-                f"Out of reach, since they cover too many pixels: {', '.join(reach[:6])}{more}."
-            )
-        return "\n".join([head, *as_lines(self.columns()), *notes])
+        return "\n".join([head, *as_lines(self.columns()), *notes, *self._out_of_reach()])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _out_of_reach(self) -> list[str]:
+        """Return a line about the concepts out of reach, with the remedy, if there are any."""
+        names = [str(concept) for concept in self.out_of_reach]
+        if not names:
+            return []
+        # below this quantile a unit can reach even the largest concept
+        needed = 1 - self.least_iou * float(self.tensors["coverage"].max())
+        return [
+            f"Out of reach, since they cover too many pixels: {', '.join(names[:6])}"
+            f"{', …' * (len(names) > 6)}. Pass a lower quantile, below "
+            f"{math.floor(1000 * needed) / 1000:g}, so that units are active at more pixels."
+        ]
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers for a logger: `{prefix}{power}/{column}` -> number, see `columns`."""
+        columns = self.columns()
+        powers = columns.pop("power")
+        return {
+            f"{prefix}{power:g}/{name}": value
+            for name, values in columns.items()
+            for power, value in zip(powers, values, strict=True)
+        }
+
+    def plot(self) -> Drawn:
+        """Draw the share of interpretable units; see `sigmascope.figures.draw_dissection`."""
+        from sigmascope.figures.stitching import draw_dissection
+
+        return draw_dissection(self)
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the table that is printed: one row for each power, averaged over the rotations."""
+        """Return the columns of the printed table: one row per power, averaged over rotations."""
         fraction = self.fraction
-        spread = (
-            fraction.std(axis=0, ddof=1).tolist()
-            if len(fraction) > 1
-            else [math.nan] * len(self.powers)
-        )
-        counts = [
-            [self.categories(r, p) for r in range(len(fraction))] for p in range(len(self.powers))
-        ]
-        table: dict[str, list[Any]] = {
-            "power": list(self.powers),
-            "interpretable": fraction.mean(axis=0).tolist(),
-        }
-        table |= {"spread": spread} if len(fraction) > 1 else {}
+        rotations, powers = range(len(fraction)), range(len(self.powers))
+        table: dict[str, list[Any]] = {"power": list(self.powers)}
+        table["interpretable"] = fraction.mean(axis=0).tolist()
+        if len(rotations) > 1:
+            table["spread"] = fraction.std(axis=0, ddof=1).tolist()
         table["concepts"] = self.unique_concepts.mean(axis=0).tolist()
         table["mean best IoU"] = self.best_iou.mean(dim=(0, 2)).tolist()
+        counts = [[self.categories(r, p) for r in rotations] for p in powers]
         names = list(counts[0][0])
-        if len(names) > 1:
-            table |= {
-                name: [float(np.mean([one[name] for one in row])) for row in counts]
-                for name in names
-            }
+        for name in names if len(names) > 1 else ():
+            table[name] = [float(np.mean([one[name] for one in row])) for row in counts]
         return table
 
     def save(self, path: str | Path) -> Path:
-        """Write FILE.json, and the tensors to FILE.safetensors beside it; each replaces an older
-        one at once or not at all.
-
-        Raises:
-            InputError: the name does not end in .json.
-        """
+        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically."""
         return write_paired(path, KIND, VERSION, self, {"features": self.name})
 
     @classmethod
     def load(cls, path: str | Path) -> Dissection:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: one of the two files is missing.
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a dissection."""
         values = read_paired(path, KIND, VERSION, cls)
         tensors = values["tensors"]
         rotations = max(1, len(values["seeds"]))
@@ -206,7 +203,6 @@ class Dissection:
         wanted = {"iou": (*lead, *shape), "thresholds": (*lead, *shape[:2]), "coverage": shape[2:]}
         if found != wanted or (values["seeds"] and lead != (rotations,)):
             raise FileFormatError(
-                f"{path}: the tensors beside it are of another dissection. Restore a copy or "
-                "write it again."
+                f"{path}: the tensors beside it belong to another dissection. Restore them."
             )
         return cls(**values)

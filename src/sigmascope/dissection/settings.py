@@ -1,4 +1,4 @@
-"""How units are dissected, and how a network is trained again behind a rotated layer."""
+"""Settings of a dissection, and of the training behind a rotated layer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TypedDict
 
-from sigmascope.checks import check_choice
-from sigmascope.errors import InputError, OptionError
+from sigmascope.checks import check_number, check_share, check_whole
+from sigmascope.choices import Selection
+from sigmascope.training.evaluation import check_training
 
-__all__ = ["DissectOptions", "Dissecting", "FineTuning"]
-
-SELECTIONS = ("validation", "test")
+__all__ = ["DissectOptions", "DissectSettings", "FineTuning", "FineTuningOptions"]
 
 
 class DissectOptions(TypedDict, total=False):
-    """Further keywords of `dissect`, which explains them."""
+    """Further keywords of `dissect`; `DissectSettings` explains them."""
 
     quantile: float
     least_iou: float
@@ -24,8 +23,15 @@ class DissectOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Dissecting:
-    """The options of `dissect`."""
+class DissectSettings:
+    """How units are dissected.
+
+    Attributes:
+        quantile: of all values of a unit, above which it is active.
+        least_iou: a unit is interpretable if its best IoU is larger.
+        memory: bytes for the largest values of all units.
+        progress: whether to show a progress bar on a terminal.
+    """
 
     quantile: float = 0.995
     least_iou: float = 0.04
@@ -33,33 +39,38 @@ class Dissecting:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        for name, bound in (("quantile", 1.0), ("least_iou", 1.0), ("memory", math.inf)):
-            value = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or not 0 < value < bound
-            ):
-                raise InputError(f"{name}={value!r} is not a number between 0 and {bound:g}.")
+        check_share("quantile", self.quantile)
+        check_share("least_iou", self.least_iou)
+        check_number("memory", self.memory, strict=True)
+
+
+class FineTuningOptions(TypedDict, total=False):
+    """Further keywords of `rotation_penalty`; `FineTuning` explains them."""
+
+    epochs: int
+    rate: float
+    drops: int
+    batch: int
+    decay: float
+    select_on: Selection
+    validation: float
+    least_epoch: int
 
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How the rest of the network is trained: the published recipe by default, but for the choice
-    of the epoch.
+    """How the rest of a network is trained; by default as published, except for `select_on`.
 
     Attributes:
-        epochs: all of them.
-        rate: of Adam, at first.
-        drops: how often the rate is halved, at even distances.
-        batch: images seen together; a rest is dropped.
-        decay: L2 of parameters whose name contains "weight"; others have none.
-        select_on: "validation": the best epoch is that on training data held out for this, which
-            the network may have seen when it was first trained; "test": as published.
-        validation: the share that is held out.
-        least_epoch: the first one that may be chosen; 0 is the beginning, before any training,
-            which nothing beats where the matrix changes little and the held-out samples were
-            trained on before.
+        epochs: the number of epochs.
+        rate: the initial learning rate of Adam.
+        drops: how often the rate is halved, at equal distances.
+        batch: the batch size; an incomplete batch is dropped.
+        decay: the L2 penalty of parameters whose names contain "weight".
+        select_on: "validation" selects the best epoch on held-out training data, which the network
+            may have seen in its own training; "test" on the test data, as published.
+        validation: the share of the training data that is held out.
+        least_epoch: the first epoch that may be selected; 0 is the network before training.
     """
 
     epochs: int = 50
@@ -72,40 +83,11 @@ class FineTuning:
     least_epoch: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("select_on", self.select_on, SELECTIONS)
-        for name, least in (
-            ("epochs", 1),
-            ("drops", 0),
-            ("batch", 1),
-            ("rate", 0.0),
-            ("decay", 0.0),
-            ("least_epoch", 0),
-        ):
-            value = getattr(self, name)
-            whole = isinstance(least, int)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int if whole else (int, float))
-                or not value >= least
-            ):
-                raise OptionError(
-                    f"{name}={value!r} cannot be. Pass a {'whole ' * whole}number that is at "
-                    f"least {least}."
-                )
-        if self.least_epoch > self.epochs:
-            raise OptionError(
-                f"least_epoch={self.least_epoch} is after the last of {self.epochs} epochs. "
-                "Pass a smaller one."
-            )
-        if not isinstance(self.validation, (int, float)) or not 0 < self.validation < 1:
-            raise OptionError(
-                f"validation={self.validation!r} is no share of the data. Pass a number "
-                "between 0 and 1."
-            )
+        check_training(self)
+        check_whole("drops", self.drops)
+        check_whole("least_epoch", self.least_epoch, 0, self.epochs)
 
     def rate_at(self, epoch: int) -> float:
-        """Return the learning rate of an epoch, from 0: halved every ⌊epochs / drops⌋ of them, 12
-        of 50 as published.
-        """
+        """Return the rate of an epoch, from 0; it is halved every ⌊epochs / drops⌋ epochs."""
         step = max(1, math.floor(self.epochs / self.drops)) if self.drops else self.epochs
         return self.rate * 0.5 ** min(epoch // step, self.drops)

@@ -1,8 +1,8 @@
-"""Results in, matplotlib axes out.
+"""Figures of results.
 
 Every function of `FIGURES` returns a `Drawn`: the figure, its axes, and the data it shows as a
-table. `Drawn.save` writes the figure as PDF, SVG or PNG, and its data beside it as CSV. Those that
-take `axes` draw in a panel of your own figure.
+table. `Drawn.save` writes the figure as PDF, SVG or PNG, with its data as CSV beside it. Functions
+that take `axes` draw in a panel of your own figure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from sigmascope.figures.distances import draw_distances
 from sigmascope.figures.drawn import Drawn, save
 from sigmascope.figures.embedding import draw_embedding
 from sigmascope.figures.signature import draw_signature, draw_signatures
-from sigmascope.figures.similarity import draw_similarity
+from sigmascope.figures.similarity_map import draw_similarity
+from sigmascope.figures.statistics import draw_statistics
+from sigmascope.figures.stitching import (
+    draw_cross_validation,
+    draw_dissection,
+    draw_rotation_penalty,
+    draw_stitch,
+)
 from sigmascope.figures.style import new_figure, styled
 from sigmascope.figures.tree import draw_tree
 
@@ -26,13 +33,18 @@ __all__ = [
     "Drawn",
     "draw_accuracy",
     "draw_correlations",
+    "draw_cross_validation",
     "draw_curves",
     "draw_densities",
+    "draw_dissection",
     "draw_distances",
     "draw_embedding",
+    "draw_rotation_penalty",
     "draw_signature",
     "draw_signatures",
     "draw_similarity",
+    "draw_statistics",
+    "draw_stitch",
     "draw_tree",
     "new_figure",
     "parts_of",
@@ -50,5 +62,6 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "signature": draw_signature,
     "signatures": draw_signatures,
     "similarity": draw_similarity,
+    "statistics": draw_statistics,
     "tree": draw_tree,
 }

@@ -1,4 +1,4 @@
-"""Accuracy against the number that it was fitted on, family by family."""
+"""Accuracy against its predictor, one panel per family."""
 
 from __future__ import annotations
 
@@ -11,44 +11,34 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from sigmascope.checks import check_kind
 from sigmascope.compare.accuracy import SIZES, AccuracyFit, AccuracyFits
+from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_kind
 from sigmascope.figures.labels import label_points
-from sigmascope.figures.style import (
-    COLUMN,
-    PAGE,
-    SMALL,
-    look,
-    new_figure,
-    short_names,
-    shown,
-    styled,
-)
 from sigmascope.maths.warping import Curve
 
 __all__ = ["draw_accuracy"]
 
-# More points than this have no room for their names.
-MOST_NAMED = 16
+MOST_NAMED = 16  # more points than this have no room for their names
 MOST_NOTES = 3
 
 
-@styled()
+@style.styled()
 def draw_accuracy(fits: AccuracyFits) -> Drawn:
-    """Draw the networks of each family with the fitted line, and above it what the fit is worth.
+    """Draw the networks of each family with the fitted line and its R².
 
     Args:
-        fits: see `sigmascope.fit_accuracy`. A family without a fit has points, and the reason.
+        fits: see `sigmascope.fit_accuracy`. A family without a fit has points and the reason.
 
     Raises:
-        InputTypeError: other things than fits.
+        InputTypeError: something other than fits.
     """
     check_kind("fits", fits, AccuracyFits, "sigmascope.fit_accuracy")
     count = len(fits.fits)
     columns = min(3, count)
     rows = math.ceil(count / columns)
-    figure = new_figure(COLUMN if columns == 1 else PAGE, 0.2 + 2.3 * rows)
+    figure = style.new_figure(style.COLUMN if columns == 1 else style.PAGE, 0.2 + 2.3 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, (number, fit) in zip(panels, enumerate(fits.fits), strict=False):
         _draw_fit(panel, fit, number)
@@ -57,27 +47,23 @@ def draw_accuracy(fits: AccuracyFits) -> Drawn:
     for panel in panels[:count:columns]:
         panel.set_ylabel("accuracy")
     if fits.left_out:
-        figure.supxlabel(
-            textwrap.fill(_notes(fits.left_out), int(19 * figure.get_figwidth())),
-            fontsize=SMALL,
-            color="0.3",
-        )
-    names = iter(short_names([name for fit in fits.fits for name in fit.names], 20))
+        notes = textwrap.fill(_notes(fits.left_out), int(19 * figure.get_figwidth()))
+        figure.supxlabel(notes, fontsize=style.SMALL, color="0.3")
+    names = iter(style.short_names([name for fit in fits.fits for name in fit.names], 20))
     for panel, fit in zip(panels, fits.fits, strict=False):
         _name_points(panel, fit, [next(names) for _ in fit.names])
     return finished(list(panels[:count]), _rows(fits))
 
 
 def _draw_fit(axes: Axes, fit: AccuracyFit, number: int) -> None:
-    color, marker, _ = look(number)
-    axes.plot(fit.x, fit.y, marker, color=color, markersize=4.5, markeredgewidth=0)
+    look = style.look(number)
+    axes.plot(fit.x, fit.y, **look.points(4.5))
     if fit.coefficients:
-        axes.plot(*_line(fit).T, color=color, alpha=0.6, zorder=1)
+        axes.plot(*_line(fit).T, color=look.color, alpha=0.6, zorder=1)
     axes.margins(0.18)
-    axes.set_title(f"{shown(fit.family)}\n\n")
-    axes.text(
-        0.5, 1.03, _worth(fit), transform=axes.transAxes, ha="center", va="bottom", fontsize=SMALL
-    )
+    axes.set_title(f"{style.shown(fit.family)}\n\n")
+    above: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "bottom"}
+    axes.text(0.5, 1.03, _worth(fit), fontsize=style.SMALL, **above)
     axes.set_xlabel(fit.on if fit.on in SIZES else f"{fit.on} of the scores")
     axes.xaxis.set_major_locator(MaxNLocator(4))
     if fit.on in SIZES:
@@ -105,10 +91,8 @@ def _worth(fit: AccuracyFit) -> str:
 
 
 def _notes(left_out: dict[str, str]) -> str:
-    told = [
-        f"{shown(name, 24)} ({shown(reason, 40)})"
-        for name, reason in list(left_out.items())[:MOST_NOTES]
-    ]
+    first = list(left_out.items())[:MOST_NOTES]
+    told = [f"{style.shown(name, 24)} ({style.shown(reason, 40)})" for name, reason in first]
     more = len(left_out) - len(told)
     return "Not shown: " + ", ".join(told) + (f", and {more} more" if more else "")
 
@@ -116,17 +100,8 @@ def _notes(left_out: dict[str, str]) -> str:
 def _rows(fits: AccuracyFits) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for fit in fits.fits:
-        fitted: Sequence[float] = (
-            fit.predict(fit.x).tolist() if fit.coefficients else [math.nan] * fit.n
-        )
-        facts = {
-            "on": fit.on,
-            "degree": fit.degree,
-            "r2": fit.r2,
-            "r2_loo": fit.r2_loo,
-            "n": fit.n,
-            "tried": fit.tried,
-        }
+        fitted = fit.predict(fit.x).tolist() if fit.coefficients else [math.nan] * fit.n
+        facts = {key: getattr(fit, key) for key in ("on", "degree", "r2", "r2_loo", "n", "tried")}
         facts |= {f"coefficient_{power}": value for power, value in enumerate(fit.coefficients)}
         facts |= {"reason": fit.reason}
         points = zip(fit.names, fit.x.tolist(), fit.y.tolist(), fitted, strict=True)

@@ -1,11 +1,11 @@
-"""A drawn figure with its data, and both as files."""
+"""A drawn figure with its data, both of which can be saved."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ __all__ = ["FORMATS", "Drawn", "Table", "finished", "save", "table_bytes"]
 
 Table = Sequence[Mapping[str, Any]]
 
-# What is left out of the files, so that the same figure gives the same bytes on another day.
+# Metadata left out, so that the same figure gives the same bytes on another day.
 FORMATS: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
 }
-# Spreadsheets take what begins so for a formula.
+# Spreadsheets read text that begins so as a formula.
 FORMULA = ("=", "+", "-", "@", "\t")
 
 
@@ -36,9 +36,9 @@ class Drawn:
     """What a draw function returns.
 
     Attributes:
-        figure: the whole figure, yours to change. Notebooks show it.
-        axes: those that were drawn in, the main ones first.
-        table: the data that was drawn, one mapping per row.
+        figure: the whole figure, which you may change. Notebooks show it.
+        axes: the axes that were drawn in, the main ones first.
+        table: the data shown, one mapping per row.
     """
 
     figure: Figure
@@ -46,40 +46,41 @@ class Drawn:
     table: Table = field(repr=False)
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure, and beside it its data; see `save`."""
+        """Write the figure, and its data beside it; see `save`."""
         return save(self.figure, path, self.table)
 
     def _repr_png_(self) -> bytes:
         return _picture(self.figure, "png")
 
 
-def finished(axes: Sequence[Axes], table: Table) -> Drawn:
-    """Return what was drawn in these axes of one figure."""
-    return Drawn(figure_of(axes[0]), tuple(axes), table)
+def finished(axes: Iterable[Axes], table: Table) -> Drawn:
+    """Return the result of drawing in these axes of one figure."""
+    panels = tuple(axes)
+    return Drawn(figure_of(panels[0]), panels, table)
 
 
 def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:
     """Write a figure to a file, whole or not at all, and its data beside it as `name.csv`.
 
     The same figure gives the same bytes. In the table NaN is an empty cell, and text that a
-    spreadsheet would take for a formula (it begins with = + - @ or a tab) has an apostrophe before
-    it; numbers are never changed.
+    spreadsheet would read as a formula (it begins with = + - @ or a tab) gets a leading apostrophe;
+    numbers are never changed.
 
     Args:
         figure: to write.
         path: ends in .pdf, .png or .svg.
-        table: the data that the figure shows; rows may have different columns.
+        table: the data shown; rows may have different columns.
 
     Returns:
         The path of the figure.
 
     Raises:
-        OptionError: another ending.
-        InputError: the path is a folder, a device or a pipe.
+        OptionError: another file extension.
+        InputError: the path is a directory, a device or a pipe.
     """
     target = Path(path)
     ending = target.suffix[1:].lower()
-    check_choice("ending", ending, FORMATS)
+    check_choice("format", ending, FORMATS)
     write_atomic(target, _picture(figure, ending))
     if table is not None:
         write_atomic(target.with_suffix(".csv"), table_bytes(table))
@@ -94,9 +95,9 @@ def _picture(figure: Figure, ending: str) -> bytes:
 
 
 def table_bytes(table: Table) -> bytes:
-    r"""Lay a table out as CSV (UTF-8): all columns, in the order in which they first occur.
+    r"""Return a table as CSV (UTF-8) with all columns, in the order in which they first occur.
 
-    >>> table_bytes([{"network": "=1+1", "score": -0.5}, {"network": "b", "score": math.nan, "why": "dead"}])
+    >>> table_bytes([{"network": "=1+1", "score": -0.5}, {"network": "b", "why": "dead"}])
     b"network,score,why\n'=1+1,-0.5,\nb,,dead\n"
     """
     columns = list(dict.fromkeys(column for row in table for column in row))

@@ -1,4 +1,4 @@
-"""One look for all figures: readable in print, and by people who do not see all colors."""
+"""The style of all figures: readable in print and with color blindness."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import matplotlib as mpl
 from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
@@ -24,6 +25,7 @@ __all__ = [
     "Look",
     "add_legend",
     "add_panel_legend",
+    "add_scale",
     "figure_of",
     "look",
     "mark_missing",
@@ -34,19 +36,16 @@ __all__ = [
     "styled",
 ]
 
-# The widths of a column and of a page in print, in inches.
-COLUMN, PAGE = 3.3, 7.0
-# Points; nothing is smaller, except the names in a large heat map.
-SMALL = 6.5
-# Okabe and Ito's colors, which differ for every kind of color vision; their yellow, too faint on
-# paper, is a wine red here.
+COLUMN, PAGE = 3.3, 7.0  # inches: the widths of a column and of a page in print
+SMALL = 6.5  # points; nothing is smaller, except the names in a large heat map
+# Okabe and Ito's colors, distinct for every kind of color vision; a wine red replaces their yellow,
+# which is too faint on paper.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
-# A color is never alone: 8 colors with 9 markers make 72 different looks, with 7 kinds of lines
-# 56.
+# Color never stands alone: 8 colors make 72 looks with 9 markers, 56 with 7 line styles.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (5, 1)))
 LONGEST = 32
-FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same everywhere
+FONT = "DejaVu Sans"  # ships with matplotlib, so a figure is the same everywhere
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.grid": True,
@@ -65,10 +64,10 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.handletextpad": 0.4,
     "lines.linewidth": 1.2,
-    "pdf.fonttype": 42,  # letters stay letters: journals ask for it, and they can be searched
+    "pdf.fonttype": 42,  # searchable text, as journals ask for
     "savefig.dpi": 300,
     "svg.fonttype": "none",
-    "svg.hashsalt": "sigmascope",  # the same figure is the same file
+    "svg.hashsalt": "sigmascope",  # the same figure gives the same file
     "text.parse_math": True,
     "text.usetex": False,
     "xtick.labelsize": 7,
@@ -80,41 +79,44 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the house style inside the context, and leave matplotlib's settings alone;
-    `@styled()` for a function.
-    """
+    """Apply the style in a `with` block, or to a function as `@styled()`."""
     with mpl.rc_context(STYLE):
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure of so many inches that belongs to no window."""
+    """Return a figure of this size in inches, without a window."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def panel_in(axes: Axes | None, width: float, height: float) -> Axes:
-    """Return the axes, or those of a new figure of so many inches."""
+    """Return the axes, or those of a new figure of this size in inches."""
     return new_figure(width, height).subplots() if axes is None else axes
 
 
 def figure_of(axes: Axes) -> Figure:
-    """Return the whole figure that the axes are in."""
+    """Return the whole figure that contains the axes."""
     figure = axes.figure
-    while not isinstance(figure, Figure):  # a part of one
+    while not isinstance(figure, Figure):  # a subfigure
         figure = figure.figure
     return figure
 
 
 class Look(NamedTuple):
-    """How one of several things is drawn."""
+    """Color, marker and line style of one of several things."""
 
     color: str
     marker: str
     line: Any
 
+    def points(self, size: float) -> dict[str, Any]:
+        """Return the options of `Axes.plot` for markers of this size, without a line."""
+        how = {"color": self.color, "marker": self.marker, "markersize": size}
+        return {**how, "markeredgewidth": 0, "linestyle": "none"}
+
 
 def look(number: int) -> Look:
-    """Return the look of the thing with this number, from 0.
+    """Return the look with this number, counted from 0.
 
     >>> look(0)
     Look(color='#0072B2', marker='o', line='-')
@@ -125,10 +127,9 @@ def look(number: int) -> Look:
 
 
 def shown(name: str, longest: int = LONGEST) -> str:
-    r"""Make a name fit to be drawn: on one line, cut in its middle, in letters that the font has,
-    and never read as a formula.
+    r"""Return a name as it is drawn: one line, cut in its middle, never read as a formula.
 
-    Names come from files that anybody may have written. The data beside a figure have them in full.
+    Letters that the font lacks are replaced. The table of a figure has the names in full.
 
     >>> shown("a\nb  $x$ \ud800"), shown("x" * 50, 9), shown("_private"), shown("")
     ('a b \\$x\\$ �', 'xxxx…xxxx', ' _private', '(no name)')
@@ -147,7 +148,7 @@ def shown(name: str, longest: int = LONGEST) -> str:
 
 
 def short_names(names: Sequence[str], longest: int = LONGEST) -> list[str]:
-    """Make names fit to be drawn beside each other: without the folder that all of them share.
+    """Return names as they are drawn side by side, without the directory that all share.
 
     >>> short_names(["zoo/resnet20", "zoo/plain20"]), short_names(["zoo/resnet20", "vgg"])
     (['resnet20', 'plain20'], ['zoo/resnet20', 'vgg'])
@@ -164,9 +165,7 @@ def _letters() -> frozenset[int]:
 
 
 def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """Write a legend above all panels, in as many columns as there is room for; the figure grows by
-    its height.
-    """
+    """Add a legend above all panels, in as many columns as fit; the figure grows by its height."""
     if not handles:
         return
     widths = [4.2 * len(label) + 34 for label in labels]  # points
@@ -177,13 +176,13 @@ def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str])
     figure.set_figheight(figure.get_figheight() + 0.165 * lines)
     legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     for handle in legend.legend_handles:
-        # the markers of 250 sites are too small to be told apart alone
+        # the markers of 250 sites are too small to be told apart
         if isinstance(handle, Line2D):
             handle.set_markersize(max(4.0, handle.get_markersize()))
 
 
 def add_panel_legend(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Write one legend for panels that share their looks."""
+    """Add one legend for panels that share their looks."""
     found = {
         label: handle
         for panel in panels
@@ -193,7 +192,15 @@ def add_panel_legend(figure: Figure, panels: Iterable[Axes]) -> None:
 
 
 def mark_missing(axes: Axes, places: Sequence[float]) -> None:
-    """Put a cross at the bottom of the axes wherever there is no score, so that nobody overlooks a gap."""
+    """Draw a cross at the bottom of the axes wherever there is no score."""
     if len(places):
-        style: dict[str, Any] = {"color": "0.35", "markersize": 3.5, "label": "no score"}
-        axes.plot(places, [0.04] * len(places), "x", transform=axes.get_xaxis_transform(), **style)
+        how: dict[str, Any] = {"color": "0.35", "markersize": 3.5, "label": "no score"}
+        axes.plot(places, [0.04] * len(places), "x", transform=axes.get_xaxis_transform(), **how)
+
+
+def add_scale(mapped: ScalarMappable, axes: Sequence[Axes], label: str, **where: Any) -> None:
+    """Add a thin color bar beside the axes; `where` goes to `Figure.colorbar`."""
+    bar = figure_of(axes[0]).colorbar(mapped, ax=list(axes), **where)
+    bar.set_label(label, fontsize=8)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=SMALL, width=0.6, length=2)

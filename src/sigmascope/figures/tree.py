@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.cluster.hierarchy import dendrogram
 
+from sigmascope.checks import check_kind, check_mapping
 from sigmascope.compare.distances import Clustering
+from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_kind, check_mapping
-from sigmascope.figures.style import (
-    COLUMN,
-    PAGE,
-    SMALL,
-    add_legend,
-    figure_of,
-    look,
-    panel_in,
-    short_names,
-    shown,
-    styled,
-)
 
-__all__ = ["draw_tree"]
+__all__ = ["draw_branches", "draw_tree", "merge_rows"]
 
-# The least height of a line of text, in inches.
-LINE = 0.17
+LINE = 0.17  # inches, the least height of a line of text
 
 
-@styled()
+@style.styled()
 def draw_tree(
     tree: Clustering, axes: Axes | None = None, *, families: Mapping[str, str] | None = None
 ) -> Drawn:
-    """Draw the merges of a clustering as a tree; the names stand beside its leaves.
+    """Draw the merges of a clustering as a tree, with the names beside its leaves.
 
     Args:
         tree: see `Distances.cluster`.
@@ -43,79 +31,54 @@ def draw_tree(
         families: network -> family; each has a color and a marker.
 
     Raises:
-        InputTypeError: another thing than a clustering; families that are no mapping.
+        InputTypeError: something other than a clustering; families that are not a mapping.
     """
     check_kind("tree", tree, Clustering, "sigmascope.distances(…).cluster()")
     check_mapping("families", families or {}, "{'resnet18': 'ResNets'}")
-    names = short_names([tree.names[place] for place in tree.order])
-    panel = panel_in(
-        axes, min(PAGE, COLUMN + 0.056 * max(map(len, names))), 0.7 + LINE * len(names)
-    )
-    shape = dendrogram(tree.linkage, no_plot=True)
-    for heights, leaves in zip(shape["dcoord"], shape["icoord"], strict=True):  # leaves at 5, 15, …
-        panel.plot(
-            heights,
-            np.array(leaves) / 10 - 0.5,
-            color="0.25",
-            linewidth=0.9,
-            solid_joinstyle="miter",
-        )
-    highest = float(tree.linkage[:, 2].max()) or 1.0
+    leaves = [tree.names[place] for place in tree.order]
+    names = style.short_names(leaves)
+    width = min(style.PAGE, style.COLUMN + 0.056 * max(map(len, names)))
+    panel = style.panel_in(axes, width, 0.7 + LINE * len(names))
+    draw_branches(panel, tree)
     _mark_leaves(panel, tree, families or {})
+    highest = float(tree.linkage[:, 2].max()) or 1.0
     panel.set(xlim=(1.04 * highest, -0.03 * highest), ylim=(len(names) - 0.5, -0.5))
-    panel.set_yticks(range(len(names)), names, fontsize=SMALL)
+    panel.set_yticks(range(len(names)), names, fontsize=style.SMALL)
     panel.tick_params(axis="y", length=0, labelright=True, labelleft=False)
-    panel.set_xlabel(
-        f"distance of the merge, {tree.method} linkage"
-        + (", per step of the path" if tree.normalize else "")
-    )
-    panel.spines["left"].set_visible(False)
+    per_step = ", per step of the path" if tree.normalize else ""
+    panel.set_xlabel(f"distance of the merge, {tree.method} linkage{per_step}")
     panel.grid(visible=False, axis="y")
     if axes is None:
-        add_legend(figure_of(panel), *panel.get_legend_handles_labels())
-    return finished([panel], _rows(tree, families or {}))
+        style.add_legend(style.figure_of(panel), *panel.get_legend_handles_labels())
+    rows = [
+        {"drawn": "leaf", "network": name, "family": (families or {}).get(name, "")}
+        for name in leaves
+    ]
+    return finished([panel], [*rows, *merge_rows(tree)])
+
+
+def draw_branches(axes: Axes, tree: Clustering) -> None:
+    """Draw the merges; leaf number n stands at height n, its distance is 0."""
+    shape = dendrogram(tree.linkage, no_plot=True)
+    for heights, leaves in zip(shape["dcoord"], shape["icoord"], strict=True):  # leaves at 5, 15, …
+        ends = np.array(leaves) / 10 - 0.5
+        axes.plot(heights, ends, color="0.25", linewidth=0.9, solid_joinstyle="miter")
+    axes.spines["left"].set_visible(False)
+
+
+def merge_rows(tree: Clustering) -> list[dict[str, Any]]:
+    """Return the rows of a figure's table that describe the merges."""
+    return [
+        {"drawn": "merge", "network": one, "other": other, "value": height}
+        for one, other, height, _ in tree.merges()
+    ]
 
 
 def _mark_leaves(axes: Axes, tree: Clustering, families: Mapping[str, str]) -> None:
-    """Put the marker of its family at each leaf, above the bottom of the axes."""
+    """Put the marker of its family at each leaf."""
     groups = [families.get(tree.names[place], "") for place in tree.order]
     for number, family in enumerate(dict.fromkeys(families.get(name, "") for name in tree.names)):
-        if not family:
-            continue
-        color, marker, _ = look(number)
-        places = [place for place, group in enumerate(groups) if group == family]
-        axes.plot(
-            [0] * len(places),
-            places,
-            marker,
-            color=color,
-            markersize=5,
-            markeredgewidth=0,
-            clip_on=False,
-            zorder=3,
-            label=shown(family),
-        )
-
-
-def _rows(tree: Clustering, families: Mapping[str, str]) -> list[dict[str, Any]]:
-    labels = [*tree.names, *(f"merge {number}" for number in range(1, len(tree.names)))]
-    leaves: Sequence[dict[str, Any]] = [
-        {
-            "drawn": "leaf",
-            "network": tree.names[place],
-            "family": families.get(tree.names[place], ""),
-        }
-        for place in tree.order
-    ]
-    return [
-        *leaves,
-        *(
-            {
-                "drawn": "merge",
-                "network": labels[int(left)],
-                "other": labels[int(right)],
-                "value": height,
-            }
-            for left, right, height, _ in tree.linkage.tolist()
-        ),
-    ]
+        if family:
+            places = [place for place, group in enumerate(groups) if group == family]
+            how = style.look(number).points(5) | {"clip_on": False, "zorder": 3}
+            axes.plot([0] * len(places), places, label=style.shown(family), **how)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from sigmascope.capture.calls import CallSite
 from sigmascope.measure.options import Options
 from sigmascope.measure.readings import BatchReadings, Reading
 from sigmascope.measure.signature import Coverage, Signature, Site, Skipped
@@ -22,18 +23,19 @@ CONFIDENCE = 0.95
 def assembled(
     subject: Subject, options: Options, batches: Sequence[BatchReadings], notes: Iterable[str]
 ) -> Signature:
-    """Put the readings of all batches of a run together."""
-    sites, skipped = sites_of(batches)
-    fired = {reading.path for batch in batches for reading in batch.readings}
+    """Return the signature of a run from the readings of all its batches."""
+    sites, skipped = _sites(batches)
+    called = {reading.path for batch in batches for reading in batch.readings}
     scored = sum(math.isfinite(site.score) for site in sites)
     coverage = Coverage(
         seen=len(sites) + len(skipped),
         scored=scored,
         failed=len(sites) - scored,
         skipped=skipped,
-        silent=tuple(path for path in subject.expected if path not in fired),
+        never_called=tuple(path for path in subject.expected if path not in called),
         notes=(*subject.notes, *notes),
     )
+    fingerprints = " ".join(batch.fingerprint for batch in batches)
     return Signature(
         name=subject.name,
         sites=sites,
@@ -42,93 +44,77 @@ def assembled(
         batches=len(batches),
         samples=sum(batch.size for batch in batches),
         model=subject.model,
-        data=hashlib.sha256(" ".join(batch.fingerprint for batch in batches).encode()).hexdigest()[
-            :32
-        ],
+        data=hashlib.sha256(fingerprints.encode()).hexdigest()[:32],
         parameters=subject.parameters,
         device=subject.device,
         versions=subject.versions,
     )
 
 
-def sites_of(batches: Sequence[BatchReadings]) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
-    """Put the readings of all batches together: the sites, and the calls that are none, in order of
-    execution.
-    """
-    found: dict[tuple[str, int, str], list[Reading]] = {}
+def _sites(batches: Sequence[BatchReadings]) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
+    """Return the sites, and the calls without a defined score, in order of execution."""
+    sequences = [[(_call_of(reading), reading) for reading in batch.readings] for batch in batches]
     # Nearly always all batches make the same calls, so that there is one sequence to look at.
-    for key in _order(
-        dict.fromkeys(tuple(_key(reading) for reading in batch.readings) for batch in batches)
-    ):
-        found[key] = []
-    for batch in batches:
-        for reading in batch.readings:
-            found[_key(reading)].append(reading)
-    sites = tuple(
-        _site(readings) for readings in found.values() if not all(one.skipped for one in readings)
-    )
-    skipped = tuple(
-        Skipped(one.path, one.call, one.kind, one.reason)
-        for one, *more in found.values()
-        if one.skipped and all(other.skipped for other in more)
-    )
-    return sites, skipped
+    distinct = dict.fromkeys(tuple(call for call, _ in sequence) for sequence in sequences)
+    readings: dict[CallSite, list[Reading]] = {call: [] for call in _order(distinct)}
+    for sequence in sequences:
+        for call, reading in sequence:
+            readings[call].append(reading)
+    sites, skipped = [], []
+    for call, of_call in readings.items():
+        if all(reading.skipped for reading in of_call):
+            skipped.append(Skipped(**vars(call), reason=of_call[0].reason))
+        else:
+            sites.append(_site(of_call))
+    return tuple(sites), tuple(skipped)
 
 
-def _key(reading: Reading) -> tuple[str, int, str]:
-    return reading.path, reading.call, reading.kind
+def _call_of(reading: Reading) -> CallSite:
+    return CallSite(reading.path, reading.call, reading.kind)
 
 
-def _order(sequences: Iterable[tuple[tuple[str, int, str], ...]]) -> list[tuple[str, int, str]]:
-    """Merge orders of execution: a call that earlier batches did not make comes after the call
-    before it.
-    """
-    order: list[tuple[str, int, str]] = []
+def _order(sequences: Iterable[tuple[CallSite, ...]]) -> list[CallSite]:
+    """Merge orders of execution: a call new in a batch comes after the call before it."""
+    order: list[CallSite] = []
     for sequence in sequences:
         position = 0
-        for key in sequence:
-            if key not in order:
-                order.insert(position, key)
-            position = order.index(key) + 1
+        for call in sequence:
+            if call not in order:
+                order.insert(position, call)
+            position = order.index(call) + 1
     return order
 
 
 def _site(readings: list[Reading]) -> Site:
-    first = min(readings, key=lambda one: (one.skipped, not one.dim))
-    scores = [one.score for one in readings if math.isfinite(one.score)]
-    mean, std, half = _statistics(scores)
+    first = min(readings, key=lambda reading: (reading.skipped, not reading.dim))
+    scored = [reading for reading in readings if math.isfinite(reading.score)]
+    mean, std, half = _statistics([reading.score for reading in scored])
+    explained = dict.fromkeys(name for reading in readings for name in reading.metric_reasons)
     return Site(
-        first.path,
-        first.call,
-        first.kind,
+        **first.fields(),
         score=mean,
         std=std,
         low=mean - half,
         high=mean + half,
-        batches=len(scores),
-        scores=tuple(one.score for one in readings),
+        batches=len(scored),
+        scores=tuple(reading.score for reading in readings),
         n=first.n,
         dim=first.dim,
-        shape=first.shape,
-        dtype=first.dtype,
-        channel_axis=first.channel_axis,
-        axis_reason=first.axis_reason,
-        certified=dict(Counter(one.certified for one in readings if math.isfinite(one.score))),
+        certified=dict(Counter(reading.certified for reading in scored)),
         metrics=_mean_metrics(readings),
         metric_reasons={
-            name: _counted([one.metric_reasons.get(name, "") for one in readings])
-            for name in dict.fromkeys(name for one in readings for name in one.metric_reasons)
+            name: _counted([reading.metric_reasons.get(name, "") for reading in readings])
+            for name in explained
         },
-        reason=_counted([one.reason for one in readings]),
+        reason=_counted([reading.reason for reading in readings]),
     )
 
 
 def _counted(reasons: list[str]) -> str:
-    """Say each reason once, with the number of batches."""
+    """Return each reason once, with the number of batches."""
     counts = Counter(reason for reason in reasons if reason)
-    return "; ".join(
-        f"{reason} ({count} of {len(reasons)} batches)" for reason, count in counts.items()
-    )
+    batches = f"{len(reasons)} batch{'es' * (len(reasons) != 1)}"
+    return "; ".join(f"{reason} ({count} of {batches})" for reason, count in counts.items())
 
 
 def _statistics(scores: list[float]) -> tuple[float, float, float]:
@@ -141,19 +127,14 @@ def _statistics(scores: list[float]) -> tuple[float, float, float]:
     from scipy.stats import t
 
     std = float(np.std(scores, ddof=1))
-    return (
-        mean,
-        std,
-        float(t.ppf((1 + CONFIDENCE) / 2, len(scores) - 1)) * std / math.sqrt(len(scores)),
-    )
+    quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(scores) - 1))
+    return mean, std, quantile * std / math.sqrt(len(scores))
 
 
 def _mean_metrics(readings: list[Reading]) -> dict[str, float]:
-    names = dict.fromkeys(name for one in readings for name in one.metrics)
     means = {}
-    for name in names:
-        values = [
-            one.metrics[name] for one in readings if math.isfinite(one.metrics.get(name, math.nan))
-        ]
-        means[name] = math.fsum(values) / len(values) if values else math.nan
+    for name in dict.fromkeys(name for reading in readings for name in reading.metrics):
+        values = [reading.metrics.get(name, math.nan) for reading in readings]
+        finite = [value for value in values if math.isfinite(value)]
+        means[name] = math.fsum(finite) / len(finite) if finite else math.nan
     return means

@@ -1,4 +1,4 @@
-"""Whatever a loader yields, as the arguments of a network: on its device, in its type."""
+"""The batches of a loader as the inputs of a network, on its device and in its dtype."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,34 +16,23 @@ from torch import Tensor, nn
 
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = [
-    "Batch",
-    "Forward",
-    "batch_size",
-    "batches_of",
-    "fingerprint",
-    "fingerprint_of_batch",
-    "place_of",
-    "to_model",
-    "run_forward",
-    "tensors_in",
-]
+__all__ = ["Batch", "Forward", "batch_size", "batches_of", "fingerprint", "fingerprint_of_batch"]
+__all__ += ["place_of", "run_forward", "tensors_in", "to_model"]
 
 Forward: TypeAlias = Callable[[nn.Module, Any], object]
-"""A function of the network and a batch that runs the network."""
+"""Runs a network on a batch."""
 
 LABELS = ("label", "label_ids", "labels", "target", "targets")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one item of a loader holds.
+    """One item of a loader, moved to a network.
 
     Attributes:
-        content: the item, its tensors where the network is.
-        size: the number of samples; 0 where the item does not show it.
-        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are real, where
-            the item says so.
+        content: the item, its tensors on the device of the network.
+        size: the number of samples; 0 where no tensor tells.
+        masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
         fingerprint: a digest of the tensors' shapes and of some of their values.
     """
 
@@ -55,22 +43,18 @@ class Batch:
 
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
-    """Return the device and the floating type of a network's first parameter or buffer."""
-    first = next(chain(model.parameters(), model.buffers()), None)
-    floating = (
-        tensor.dtype
-        for tensor in chain(model.parameters(), model.buffers())
-        if tensor.dtype.is_floating_point
-    )
-    return torch.device("cpu") if first is None else first.device, next(floating, None)
+    """Return the device and the first floating dtype of a network's parameters and buffers."""
+    tensors = [*model.parameters(), *model.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    floating = (tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point)
+    return device, next(floating, None)
 
 
 def batches_of(batches: object) -> Iterable[object]:
-    """Return something to iterate over: a tensor, a mapping, a named tuple, or a pair of inputs and
-    labels is one batch.
+    """Return an iterable of batches; a tensor, a mapping or a pair (inputs, labels) is one batch.
 
     Raises:
-        InputTypeError: nothing to iterate over.
+        InputTypeError: not an iterable.
     """
     if isinstance(batches, (Tensor, np.ndarray, Mapping)) or _is_inputs_and_labels(batches):
         return [batches]
@@ -83,21 +67,22 @@ def batches_of(batches: object) -> Iterable[object]:
 
 
 def _is_inputs_and_labels(items: object) -> bool:
-    """Tell a tuple or list (inputs, labels, ...) from a list of batches, which have as many axes
-    and are all of one kind.
+    """Return whether this is a tuple or list (inputs, labels, ...) and not a list of batches.
+
+    Batches all have the same number of axes and are all of one kind.
     """
     if isinstance(items, tuple) and hasattr(items, "_fields"):
         return True
-    if not isinstance(items, (tuple, list)) or not all(
-        isinstance(one, (Tensor, np.ndarray)) for one in items
-    ):
+    if not isinstance(items, (tuple, list)):
         return False
-    tensors = list(tensors_in(items))
-    return len({(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors}) > 1
+    if not all(isinstance(item, (Tensor, np.ndarray)) for item in items):
+        return False
+    kinds = {(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors_in(items)}
+    return len(kinds) > 1
 
 
 def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
-    """Move what a loader yields to the network."""
+    """Return an item of a loader on the device and in the dtype of a network."""
     device, dtype = place_of(model)
     if torch.is_autocast_enabled(device.type):
         dtype = None
@@ -106,7 +91,7 @@ def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
 
 
 def _masks(content: object) -> dict[str, Tensor]:
-    """Find out which tokens are real, of the network as a whole and, where it has one, of its decoder."""
+    """Return which tokens are not padding, of the network and, where it has one, of its decoder."""
     if not isinstance(content, Mapping):
         return {}
     masks = {"": content.get("attention_mask"), "decoder": content.get("decoder_attention_mask")}
@@ -121,13 +106,13 @@ def _masks(content: object) -> dict[str, Tensor]:
 
 
 def batch_size(item: object, batch_axis: int) -> int:
-    """Return the number of samples in what a loader yields, or 0 where no tensor in it tells."""
+    """Return the number of samples in an item of a loader, or 0 where no tensor tells."""
     first = next((tensor for tensor in tensors_in(item) if tensor.ndim > batch_axis), None)
     return 0 if first is None else first.shape[batch_axis]
 
 
 def fingerprint_of_batch(item: object) -> str:
-    """Digest what a loader yields."""
+    """Return a digest of an item of a loader."""
     return fingerprint(tensors_in(item))
 
 
@@ -137,47 +122,45 @@ def _moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
     if isinstance(value, Tensor):
         return value.to(device, dtype if value.dtype.is_floating_point else None, non_blocking=True)
     if isinstance(value, Mapping):
-        return {key: _moved(one, device, dtype) for key, one in value.items()}
+        return {key: _moved(item, device, dtype) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_moved(one, device, dtype) for one in value))
+        return type(value)(*(_moved(item, device, dtype) for item in value))
     if isinstance(value, (tuple, list)):
-        return type(value)(_moved(one, device, dtype) for one in value)
+        return type(value)(_moved(item, device, dtype) for item in value)
     if callable(getattr(value, "to", None)):  # a batch of another library, such as a graph
         return value.to(device)
     return value
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors, and arrays as tensors, in what a loader yields."""
+    """Yield the tensors, and arrays as tensors, in an item of a loader."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         yield torch.from_numpy(np.ascontiguousarray(value))
     elif isinstance(value, (Mapping, tuple, list)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors_in(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors_in(item)
 
 
 def run_forward(model: nn.Module, content: Any) -> object:
-    """Run the network on a batch: a tensor, the first of a tuple (inputs, labels, ...), or a
-    mapping of arguments by name.
+    """Return the outputs for a batch: a tensor, a tuple (inputs, ...) or a mapping of arguments.
 
     Raises:
-        InputError: a mapping without any argument of the network.
+        InputError: no tensor, or a mapping without any argument of the network.
     """
     if isinstance(content, Mapping):
         return model(**_accepted(model, content))
     if next(tensors_in(content), None) is None:
         raise InputError(
-            f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, "
-            "tuples (inputs, labels) or dicts of "
-            "tensors, or pass forward=lambda model, batch: model(...)."
+            f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples "
+            "(inputs, labels) or dicts of tensors, or pass forward=lambda model, batch: model(...)."
         )
     return model(content[0] if isinstance(content, (tuple, list)) else content)
 
 
 def _accepted(model: nn.Module, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that the network takes; labels are left out, since they would only add a loss."""
+    """Return the entries that the network accepts, without labels, which would only add a loss."""
     entries = {key: value for key, value in content.items() if key not in LABELS}
     parameters = inspect.signature(model.forward).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -187,14 +170,13 @@ def _accepted(model: nn.Module, content: Mapping[str, Any]) -> dict[str, Any]:
     if not accepted:
         raise InputError(
             f"a batch with the keys {', '.join(map(str, content))} has none of the network's "
-            f"arguments {', '.join(names)}. "
-            "Pass forward=lambda model, batch: model(...)."
+            f"arguments {', '.join(names)}. Pass forward=lambda model, batch: model(...)."
         )
     return accepted
 
 
 def fingerprint(tensors: Iterable[Tensor], *, values_each: int = 4096) -> str:
-    """Digest the shapes and types of tensors, and about so many evenly spaced values of each.
+    """Return a digest of the shapes and dtypes of tensors, and of evenly spaced values of each.
 
     >>> fingerprint([torch.zeros(2, 3)]) == fingerprint([torch.zeros(3, 2)])
     False
@@ -204,18 +186,18 @@ def fingerprint(tensors: Iterable[Tensor], *, values_each: int = 4096) -> str:
     for tensor in tensors:
         digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
         if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
-            # Views only: an accelerator is asked once for each type of number.
+            # Views only: values are copied from an accelerator once for each dtype.
             chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
             values[tensor.dtype, tensor.device].append(chosen)
-    for some in values.values():
-        together = torch.cat(some).cpu()
+    for of_dtype in values.values():
+        together = torch.cat(of_dtype).cpu()
         exact = torch.view_as_real(together) if together.is_complex() else together.double()
         digest.update(exact.numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
 def _step(count: int, wanted: int) -> int:
-    """Return a step that gives about so many values, from all rows and columns of whatever shape."""
+    """Return a step that gives about `wanted` values, from all rows and columns of any shape."""
     step = max(1, count // wanted)
     while math.gcd(step, count) > 1:
         step -= 1

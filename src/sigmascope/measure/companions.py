@@ -1,6 +1,4 @@
-"""The companions of the affinity score: what else changes between the input and the output of an
-activation.
-"""
+"""The companions of the affinity score: other measures of how an activation changes its input."""
 
 from __future__ import annotations
 
@@ -12,14 +10,14 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from sigmascope.capture.pooled import NEAR_ZERO
 from sigmascope.checks import check_choice
+from sigmascope.choices import Metric, MetricChoice, values_of
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array, as_matrix, check_alike, plain, standardize
 
 __all__ = ["METRICS", "Companions", "check_metrics", "companions", "without_companions"]
 
-# A value below this counts as silent.
-SILENT = 1e-3
 # Directions of the input whose spread is below this share of the largest are not regressed on. The
 # rounding of float32 data lies below it; it is also the cut of scikit-learn since 1.9.
 RANK_TOLERANCE = 1e-6
@@ -43,7 +41,7 @@ class Companions:
 
 @dataclass(frozen=True)
 class Pair:
-    """Input and output as they came and in float64, with the options that say how to read them."""
+    """Input and output as given and in float64, with the options of their comparison."""
 
     raw_x: Tensor
     raw_y: Tensor
@@ -53,10 +51,8 @@ class Pair:
     density: tuple[float, float] | None
 
 
-class Metric(NamedTuple):
-    """The names of what a metric reports, and the function that finds the numbers or reasons in
-    that order.
-    """
+class MetricRow(NamedTuple):
+    """The names of the values of a metric, and the function that returns them in that order."""
 
     keys: tuple[str, ...]
     measure: Callable[[Pair], tuple[Outcome, ...]]
@@ -70,30 +66,32 @@ def companions(
     compat: bool = False,
     density: tuple[float, float] | None = None,
 ) -> Companions:
-    r"""Measure what else an activation changes, next to its affinity score.
+    r"""Return other measures of how an activation changes its input, beside the affinity score.
 
-    - cka: $\|X_c^T Y_c\|_F^2 / (\|X_c^T X_c\|_F \|Y_c^T Y_c\|_F)$ of the centered samples, in [0,
-        1].
-    - norm: $\|X - Y\|_F$, which grows with the number of samples, and norm_per_sample: $\|X - Y\|_F
-        / \sqrt n$.
-    - sparsity: the share of values of at most 0.001 in size.
-    - entropy: of the histogram of a row, with d equal bins between its least and its largest value,
-        in nats; averaged.
+    The measures that Bouniot et al., CVPR 2025, arXiv:2310.11439 compare with the score:
+
+    - cka: $\|X_c^T Y_c\|_F^2 / (\|X_c^T X_c\|_F \|Y_c^T Y_c\|_F)$ of the centered samples, in
+      [0, 1].
+    - norm: $\|X - Y\|_F$, which grows with the number of samples, and norm_per_sample:
+      $\|X - Y\|_F / \sqrt n$.
+    - sparsity: the share of values of at most 0.001 in absolute value.
+    - entropy: of the histogram of a row, with d equal bins between its minimum and maximum, in
+      nats; averaged over the rows.
     - r2: of the linear regression with intercept of y on x, averaged over the outputs that vary. It
       is fitted on the even rows and scored on the odd ones, so it can be negative.
 
     Sparsity and entropy come as `_before`, `_after` and, without suffix, after - before.
 
     Args:
-        x: (n, d), what enters the activation, pooled. Rows are samples. Any floating type, any
+        x: (n, d), the pooled input of the activation. Rows are samples. Any floating type, any
             device.
-        y: (n, d), what leaves it, row by row.
+        y: (n, d), its output, row by row.
         metrics: "all", or one or more of "cka", "norm", "sparsity", "entropy", "r2".
-        compat: as published (arXiv 2310.11439): entropies before and after are larger by ln d, r2
-            is scored on the rows it was fitted on (1 whenever n <= d + 1) and counts a constant
-            output as 1, and there is no norm_per_sample.
-        density: the shares of values above 0.001 in size before and after, where x and y are
-            averages of more values; by default those of x and y.
+        compat: as published: entropies before and after are larger by ln d, r2 is scored on the
+            rows it was fitted on (1 whenever n <= d + 1) and counts a constant output as 1, and
+            there is no norm_per_sample.
+        density: the shares of values above 0.001 in absolute value before and after, where x and y
+            are averages of more values; by default those of x and y.
 
     Returns:
         `Companions`. NaN, infinite or huge samples make every value NaN, with the reason.
@@ -102,81 +100,57 @@ def companions(
         InputError: not matrices of one shape, fewer than two rows, a density outside [0, 1].
         InputTypeError: not torch tensors, not real floating point, sparse, without data or on
             different devices.
-        OptionError: a metric that is not in the table.
+        OptionError: a metric that is not a valid choice.
 
     >>> x = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(6, 2)
-    >>> {name: round(value, 3) for name, value in companions(x, x.relu(), metrics=["cka", "sparsity"]).values.items()}
+    >>> result = companions(x, x.relu(), metrics=["cka", "sparsity"])
+    >>> {name: round(value, 3) for name, value in result.values.items()}
     {'cka': 0.818, 'sparsity_before': 0.0, 'sparsity_after': 0.5, 'sparsity': 0.5}
-    >>> companions(x, x.relu(), metrics="r2").reasons["r2"]
-    'half of the samples are fitted and half scored: at least 8 are needed for 2 channels, and there are 6'
     """
     names = check_metrics(metrics)
     _check_pair(x, y, density)
+    x, y = x.detach(), y.detach()
     try:
-        pair = Pair(
-            x.detach(),
-            y.detach(),
-            as_matrix(x.detach(), "x"),
-            as_matrix(y.detach(), "y"),
-            compat,
-            density,
-        )
+        pair = Pair(x, y, as_matrix(x, "x"), as_matrix(y, "y"), compat, density)
     except InputError as error:  # the shapes are right, so the numbers are not
         return without_companions(names, str(error), compat=compat)
     return _reported({name: METRICS[name].measure(pair) for name in names}, compat=compat)
 
 
 def without_companions(names: Sequence[str], reason: str, *, compat: bool) -> Companions:
-    """Return what `companions` returns where none of these metrics can be measured.
-
-    >>> without_companions(["cka"], "too few samples", compat=False)
-    Companions(values={'cka': nan}, reasons={'cka': 'too few samples'})
-    """
+    """Return what `companions` returns where none of these metrics can be measured."""
     return _reported({name: (reason,) * len(METRICS[name].keys) for name in names}, compat=compat)
 
 
-def _reported(found: dict[str, tuple[Outcome, ...]], *, compat: bool) -> Companions:
-    outcomes = {
-        key: one
-        for name, several in found.items()
-        for key, one in zip(METRICS[name].keys, several, strict=True)
-    }
+def _reported(measured: dict[str, tuple[Outcome, ...]], *, compat: bool) -> Companions:
+    outcomes: dict[str, Outcome] = {}
+    for name, values in measured.items():
+        outcomes |= zip(METRICS[name].keys, values, strict=True)
     if compat:
         outcomes.pop("norm_per_sample", None)
-    return Companions(
-        values={
-            key: math.nan if isinstance(outcome, str) else outcome
-            for key, outcome in outcomes.items()
-        },
-        reasons={key: outcome for key, outcome in outcomes.items() if isinstance(outcome, str)},
-    )
+    reasons = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, str)}
+    numbers = {key: value for key, value in outcomes.items() if not isinstance(value, str)}
+    return Companions({key: numbers.get(key, math.nan) for key in outcomes}, reasons)
 
 
 def check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names of metrics as a tuple, each once, in the order given.
 
-    Args:
-        metrics: "all", one name, or a sequence of names.
-
     Raises:
-        OptionError: a name that is not in the table, or no sequence of names.
+        OptionError: not a valid choice, or not a sequence of names.
 
     >>> check_metrics("all")
     ('cka', 'norm', 'sparsity', 'entropy', 'r2')
-    >>> check_metrics(["r2", "cka"])
-    ('r2', 'cka')
     """
     if isinstance(metrics, str):
-        check_choice("metrics", metrics, ("all", *METRICS))
-        return tuple(METRICS) if metrics == "all" else (metrics,)
+        check_choice("metrics", metrics, MetricChoice)
+        return values_of(Metric) if metrics == "all" else (metrics,)
     if not isinstance(metrics, Sequence):
         raise OptionError(
-            f"metrics={metrics!r} is no list of names. Pass 'all', or some of "
-            f"{', '.join(map(repr, METRICS))}."
+            f"metrics must be 'all' or some of {', '.join(map(repr, METRICS))}, got "
+            f"{metrics!r:.80}."
         )
-    for name in metrics:
-        check_choice("metrics", name, METRICS)
-    return tuple(dict.fromkeys(metrics))
+    return tuple(dict.fromkeys(check_choice("metrics", name, Metric) for name in metrics))
 
 
 def _check_pair(x: Array, y: Array, density: tuple[float, float] | None) -> None:
@@ -188,14 +162,13 @@ def _check_pair(x: Array, y: Array, density: tuple[float, float] | None) -> None
         )
     if len(x) != len(y):
         raise InputError(
-            f"x has {len(x)} rows and y {len(y)}. Row i of y must be what leaves the "
-            "activation for row i of x."
+            f"x has {len(x)} rows and y {len(y)}. Row i of y must be the output of the activation "
+            "for row i of x."
         )
     # false for NaN too
     if density is not None and [0 <= share <= 1 for share in density] != [True, True]:
         raise InputError(
-            f"density={density!r} are no shares. Pass two numbers between 0 and 1, before "
-            "and after."
+            f"density must be two numbers between 0 and 1, before and after, got {density!r:.80}."
         )
 
 
@@ -225,7 +198,7 @@ def _sparsity(pair: Pair) -> tuple[Outcome, ...]:
 
 
 def _density(values: Tensor) -> float:
-    return int((values.abs() > SILENT).sum()) / values.numel()
+    return int((values.abs() > NEAR_ZERO).sum()) / values.numel()
 
 
 def _entropy(pair: Pair) -> tuple[Outcome, ...]:
@@ -239,18 +212,16 @@ def _entropy(pair: Pair) -> tuple[Outcome, ...]:
 
 
 def _single(values: Tensor) -> Tensor:
-    """Return values in the precision in which torch.histc bins them, on which hang those next to an
-    edge.
-    """
+    """Return values in the precision of torch.histc, which decides the bin of those at an edge."""
     return values if values.dtype == torch.float64 else values.to(torch.float32)
 
 
 def _row_entropy(values: Tensor) -> float:
     """Return the mean over rows of the entropy of a histogram with as many bins as columns."""
     n, d = values.shape
-    least, largest = values.aminmax(dim=1, keepdim=True)
+    low, high = values.aminmax(dim=1, keepdim=True)
     # In this order of operations, as torch.histc does, and with the largest value in the last bin.
-    bins = ((values - least) * d / (largest - least)).nan_to_num(0).clamp(0, d - 1).long()
+    bins = ((values - low) * d / (high - low)).nan_to_num(0).clamp(0, d - 1).long()
     first_bins = torch.arange(n, device=values.device)[:, None] * d
     counts = (bins + first_bins).flatten().bincount(minlength=n * d).reshape(n, d)
     # without the sign of -0.0
@@ -272,8 +243,8 @@ def _r2(pair: Pair) -> tuple[Outcome]:
         needed = 2 * (d + 2)
         channels = f"{d} channel{'s' * (d != 1)}"
         return (
-            f"half of the samples are fitted and half scored: at least {needed} are needed "
-            f"for {channels}, and there are {n}",
+            f"half of the samples are fitted and half scored: at least {needed} are needed for "
+            f"{channels}, and there are {n}",
         )
     scores, varies = _regress((x[0::2], y[0::2]), (x[1::2], y[1::2]))
     return (
@@ -284,9 +255,7 @@ def _r2(pair: Pair) -> tuple[Outcome]:
 
 
 def _regress(fitted: tuple[Tensor, Tensor], scored: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Fit a linear regression to one sample and return the R² of each output on another, and
-    whether that output varies.
-    """
+    """Return R² of each output on a sample that was not fitted, and whether that output varies."""
     mean_x, mean_y = (sample.mean(dim=0) for sample in fitted)
     left, spread, right = torch.linalg.svd(fitted[0] - mean_x, full_matrices=False)
     inverse = torch.where(spread > RANK_TOLERANCE * spread[0], spread.reciprocal(), 0)
@@ -298,10 +267,10 @@ def _regress(fitted: tuple[Tensor, Tensor], scored: tuple[Tensor, Tensor]) -> tu
     return 1 - missed / total, varies
 
 
-METRICS: dict[str, Metric] = {
-    "cka": Metric(("cka",), _cka),
-    "norm": Metric(("norm", "norm_per_sample"), _norm),
-    "sparsity": Metric(("sparsity_before", "sparsity_after", "sparsity"), _sparsity),
-    "entropy": Metric(("entropy_before", "entropy_after", "entropy"), _entropy),
-    "r2": Metric(("r2",), _r2),
+METRICS: dict[str, MetricRow] = {
+    "cka": MetricRow(("cka",), _cka),
+    "norm": MetricRow(("norm", "norm_per_sample"), _norm),
+    "sparsity": MetricRow(("sparsity_before", "sparsity_after", "sparsity"), _sparsity),
+    "entropy": MetricRow(("entropy_before", "entropy_after", "entropy"), _entropy),
+    "r2": MetricRow(("r2",), _r2),
 }

@@ -1,36 +1,36 @@
-"""The pooled inputs and outputs of a run, kept in a folder, and scored again without the network."""
+"""The pooled inputs and outputs of a run, kept in a directory to be scored again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
+from sigmascope.capture.calls import CallInput
+from sigmascope.capture.pooled import PooledCall
+from sigmascope.checks import check_choice, options_from
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.measure.assembly import assembled
 from sigmascope.measure.batches import Batch
-from sigmascope.measure.companions import check_metrics
-from sigmascope.measure.options import Options
+from sigmascope.measure.options import Options, RescoreOptions
 from sigmascope.measure.progress import progress_bar
-from sigmascope.measure.readings import BatchReadings, Described, Observed, described, read
+from sigmascope.measure.readings import BatchReadings, read
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject
 from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
-__all__ = ["check_folder", "keep_batch", "rescore"]
+__all__ = ["KeptFeatures", "rescore"]
 
 FILES = "batch-*.safetensors"
 
 
 @dataclass(frozen=True)
-class _Call(Described):
-    """An observed call without its matrices; the tensors `<number of the call>.x` and `.y` of the
-    file hold those.
-    """
+class _KeptCall(CallInput):
+    """A `PooledCall` without its matrices, the tensors `<number>.x` and `.y` of the file."""
 
     density: tuple[float, ...]
     reason: str
@@ -38,117 +38,96 @@ class _Call(Described):
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """What is kept of a batch beside the matrices."""
+class _KeptBatch:
+    """A batch without its matrices."""
 
     subject: Subject
     options: Options
     batch: int
     size: int
     fingerprint: str
-    calls: tuple[_Call, ...]
+    calls: tuple[_KeptCall, ...]
 
 
-def check_folder(
-    keep: str | Path,
-    subject: Subject,
-    options: Options,
-    earlier: Sequence[BatchReadings] | None = None,
-) -> Path:
-    """Return the folder, made if need be.
+class KeptFeatures:
+    """A directory that keeps the matrices of a run, one file per batch."""
 
-    Args:
-        keep: the folder.
-        subject: what is measured.
-        options: how.
-        earlier: the batches that the run to be continued has scored; None for a new run.
+    def __init__(self, keep: str | Path, options: Options) -> None:
+        self._directory = Path(keep)
+        self._options = options
+        if self._directory.exists() and not self._directory.is_dir():
+            raise InputError(f"keep={str(keep)!r} is a file. Pass a directory.")
 
-    Raises:
-        ResumeError: it belongs to another run; the message lists the differences.
-        InputError: it is a file, holds too many batches, or lacks some that were scored.
-    """
-    folder = Path(keep)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"keep={str(keep)!r} is a file. Pass a folder.")
-    paths, scored = sorted(folder.glob(FILES)), earlier or ()
-    # One more than were scored may have been kept when the run was cut off.
-    foreign = len(paths) > len(scored) + (earlier is not None)
-    if paths and not foreign:
-        kept, data = _read(paths[0])[0], [one.fingerprint for one in scored[:1]]
-        check_identity(
-            f"keep={str(keep)!r}",
-            {
-                "subject": kept.subject,
-                "options": kept.options,
-                "data": [kept.fingerprint][: len(data)],
-            },
-            {"subject": subject, "options": options, "data": data},
+    def check(self, subject: Subject, earlier: Sequence[BatchReadings] | None) -> None:
+        """Check that the directory fits the network and the batches scored `earlier`; create it.
+
+        Raises:
+            ResumeError: it belongs to another run; the message lists the differences.
+            InputError: it holds too many batches, or lacks some that were scored.
+        """
+        keep, scored = str(self._directory), earlier or ()
+        paths = sorted(self._directory.glob(FILES))
+        # One more than were scored may have been kept when the run was interrupted.
+        other = len(paths) > len(scored) + (earlier is not None)
+        if paths and not other:
+            kept, data = _read(paths[0])[0], [batch.fingerprint for batch in scored[:1]]
+            same = [kept.fingerprint][: len(data)]
+            there = {"subject": kept.subject, "options": kept.options, "data": same}
+            here = {"subject": subject, "options": self._options, "data": data}
+            check_identity(f"keep={keep!r}", there, here)
+        if other:
+            raise InputError(
+                f"keep={keep!r} holds batches of another run. Pass an empty directory."
+            )
+        if len(paths) < len(scored):
+            raise InputError(
+                f"keep={keep!r} lacks batches that the run to resume has scored. Pass the "
+                "directory of that run, or none."
+            )
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def add(self, subject: Subject, index: int, batch: Batch, calls: Sequence[PooledCall]) -> None:
+        """Write the matrices of a batch to a file of their own, atomically."""
+        tensors: dict[str, Tensor] = {}
+        kept = []
+        for number, call in enumerate(calls):
+            if call.x is not None and call.y is not None:
+                tensors |= {f"{number}.x": call.x.cpu(), f"{number}.y": call.y.cpu()}
+            density = tuple(float(share) for share in call.density)
+            kept.append(
+                _KeptCall(
+                    **call.call.fields(), density=density, reason=call.reason, skipped=call.skipped
+                )
+            )
+        content = _KeptBatch(
+            subject, self._options, index, batch.size, batch.fingerprint, tuple(kept)
         )
-    if foreign:
-        raise InputError(f"keep={str(keep)!r} holds batches of another run. Pass an empty folder.")
-    if len(paths) < len(scored):
-        raise InputError(
-            f"keep={str(keep)!r} lacks batches that the run to be continued has scored. Pass "
-            "the folder of that run, or none."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+        path = self._directory / f"batch-{index:06d}.safetensors"
+        write_features(path, tensors, {"kept": encode(content)})
 
 
-def keep_batch(
-    folder: Path,
-    subject: Subject,
-    options: Options,
-    index: int,
-    batch: Batch,
-    observed: Sequence[Observed],
-) -> None:
-    """Write the matrices of a batch to a file of their own, at once or not at all."""
-    tensors: dict[str, Tensor] = {}
-    calls = []
-    for number, one in enumerate(observed):
-        if one.x is not None and one.y is not None:
-            tensors |= {f"{number}.x": one.x.cpu(), f"{number}.y": one.y.cpu()}
-        density = tuple(float(share) for share in one.density)
-        calls.append(
-            _Call(**described(one), density=density, reason=one.reason, skipped=one.skipped)
-        )
-    kept = encode(_Kept(subject, options, index, batch.size, batch.fingerprint, tuple(calls)))
-    write_features(folder / f"batch-{index:06d}.safetensors", tensors, {"kept": kept})
-
-
-def _read(path: Path) -> tuple[_Kept, dict[str, Tensor]]:
+def _read(path: Path) -> tuple[_KeptBatch, dict[str, Tensor]]:
     tensors, info = read_features(path)
-    return decode(_Kept, info.get("kept"), f"{path}: kept"), tensors
+    return decode(_KeptBatch, info.get("kept"), f"{path}: kept"), tensors
 
 
 def rescore(
-    folder: str | Path,
-    *,
-    covariance: str | None = None,
-    metrics: str | Sequence[str] | None = None,
-    compat: bool | None = None,
-    eps: float | None = None,
-    degenerate: str | None = None,
-    progress: bool = True,
+    folder: str | Path, *, progress: bool = True, **changes: Unpack[RescoreOptions]
 ) -> Signature:
-    """Score again what `signature(..., keep=folder)` kept, without the network; what is not given
-    stays as it was.
+    """Return a signature of the features that `signature(..., keep=folder)` kept, scored again.
+
+    The network is not needed. Options that are not given stay as they were.
 
     Args:
-        folder: with the kept batches.
-        covariance: the estimator, see `affinity`.
-        metrics: companion metrics, see `signature`. "sparsity" is that of the whole feature maps
-            where the first run measured it, otherwise that of the pooled matrices.
-        compat: see `signature`.
-        eps: see `affinity`.
-        degenerate: see `affinity`.
+        folder: the directory with the kept batches.
         progress: whether to show a progress bar, on a terminal.
+        **changes: see `RescoreOptions`. The metric "sparsity" is that of the whole feature maps
+            where the first run measured it, otherwise that of the pooled matrices.
 
     Raises:
         InputError: no kept batches there, or those of several runs, or with one missing.
-        FileFormatError: a file that is truncated, foreign or newer than this version.
-        OptionError: an unknown option.
+        FileFormatError: a file that is truncated, corrupt, or newer than this version.
+        OptionError: an unknown option, or a value that is not a valid choice.
     """
     paths = sorted(Path(folder).glob(FILES))
     if not paths:
@@ -156,53 +135,30 @@ def rescore(
             f"{str(folder)!r} holds no kept batches ({FILES}). Run signature(..., "
             f"keep={str(folder)!r}) first."
         )
+    for name in changes:
+        check_choice("option", name, RescoreOptions.__annotations__)
     first = _read(paths[0])[0]
-    given = {
-        "covariance": covariance,
-        "metrics": metrics,
-        "compat": compat,
-        "eps": eps,
-        "degenerate": degenerate,
-    }
-    options = _changed(
-        first.options, **{key: value for key, value in given.items() if value is not None}
-    )
+    given = {name: value for name, value in changes.items() if value is not None}
+    options = options_from(Options, given, base=first.options)
     scored = []
     with progress_bar(first.subject.name, len(paths), shown=progress) as advance:
-        for number, (kept, observed) in enumerate(_batches(paths)):
-            if (
-                kept.subject != first.subject
-                or kept.options != first.options
-                or kept.batch != number
-            ):
+        for number, (kept, calls) in enumerate(_batches(paths)):
+            same = (kept.subject, kept.options) == (first.subject, first.options)
+            if not same or kept.batch != number:
                 raise InputError(
-                    f"{str(folder)!r} does not hold the batches of one run from the first "
-                    f"on: see {paths[number].name}."
+                    f"{str(folder)!r} does not hold the batches of one run from the first on: see "
+                    f"{paths[number].name}."
                 )
-            scored.append(
-                BatchReadings(kept.batch, kept.size, kept.fingerprint, read(observed, options))
-            )
+            readings = read(calls, options)
+            scored.append(BatchReadings(kept.batch, kept.size, kept.fingerprint, readings))
             advance()
     return assembled(first.subject, options, scored, ["scored again from kept features"])
 
 
-def _changed(options: Options, **changes: Any) -> Options:
-    """Change options; only what concerns the score is checked, since functions of the user are
-    known by name only.
-    """
-    changed = replace(options, **changes)
-    return replace(
-        changed,
-        eps=changed.scoring().eps,
-        metrics=check_metrics(changed.metrics),
-        compat=bool(changed.compat),
-    )
-
-
-def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
+def _batches(paths: list[Path]) -> Iterator[tuple[_KeptBatch, list[PooledCall]]]:
     for path in paths:
         kept, tensors = _read(path)
-        observed = []
+        calls = []
         for number, call in enumerate(kept.calls):
             x, y = tensors.get(f"{number}.x"), tensors.get(f"{number}.y")
             if (x is None or y is None or x.ndim != 2 or y.ndim != 2) and not call.reason:
@@ -210,5 +166,5 @@ def _batches(paths: list[Path]) -> Iterator[tuple[_Kept, list[Observed]]]:
                     f"{path}: call {number} has no two matrices. Run the network again."
                 )
             density = [torch.tensor(share, dtype=torch.float64) for share in call.density]
-            observed.append(Observed(**{**vars(call), "density": density}, x=x, y=y))
-        yield kept, observed
+            calls.append(PooledCall(call, x, y, density, call.reason, call.skipped))
+        yield kept, calls

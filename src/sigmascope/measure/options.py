@@ -1,79 +1,147 @@
-"""The options of a measurement, checked once and kept with its result."""
+"""The options of `signature` and `rescore`: checked once and stored with the result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
 
-from sigmascope.capture.activations import chosen_kinds
-from sigmascope.capture.pooling import check_pooling
-from sigmascope.checks import check_choice
-from sigmascope.errors import InputError
-from sigmascope.measure.affinity import Settings
+from torch import Tensor
+
+from sigmascope.capture.activations import activation_names
+from sigmascope.checks import check_choice, check_whole
+from sigmascope.choices import Covariance, Degenerate, Metric, MetricChoice, Mode, Pool, Samples
+from sigmascope.errors import InputError, InputTypeError
+from sigmascope.measure.affinity import Scoring
 from sigmascope.measure.companions import check_metrics
 
-__all__ = ["MODES", "Options", "checked_options"]
+__all__ = ["Options", "RescoreOptions", "SignatureOptions"]
 
-MODES = ("eval", "as-is")
+FUNCTION = "function "  # in front of the name of a function that was given as pool
+
+
+class RescoreOptions(TypedDict, total=False):
+    """The options that need no forward pass: those of `rescore`, and part of `signature`'s.
+
+    Attributes:
+        covariance: the estimator of both covariances, see `affinity`.
+        eps: added to their diagonals, see `affinity`.
+        degenerate: the score of an output that hardly varies, see `affinity`.
+        metrics: companion metrics beside the score: "all", or some of "cka", "norm", "sparsity",
+            "entropy", "r2"; see `sigmascope.measure.companions`.
+        compat: whether these follow the published formulas to the letter.
+    """
+
+    covariance: Covariance
+    eps: float
+    degenerate: Degenerate
+    metrics: MetricChoice | Sequence[Metric]
+    compat: bool
+
+
+class SignatureOptions(RescoreOptions, total=False):
+    """The options of `signature`, besides those of `RescoreOptions`.
+
+    Attributes:
+        pool: "channels" averages all axes but samples and channels; "sum"; "flatten"; "published"
+            averages the axes that the published code averages; or a function from a tensor to a
+            matrix (n, d).
+        samples: "batch", or "tokens" to count every token as a sample. Tokens that the batch's
+            `attention_mask` hides are left out, of averages too.
+        activations: "pointwise"; "all" includes softmax; or names of kinds or families, see
+            `known_activations`.
+        channel_axis: pattern of a path -> the axis of the channels, where it was not recognized.
+        batch_axis: the axis of the samples in the inputs.
+        max_batches: the number of batches to stop after.
+        max_tokens: with samples="tokens", the largest number of rows to draw from a batch.
+        mode: "eval", or "as-is" to leave training mode on where it is on.
+        seed: for the order of the loader, random networks and the tokens drawn.
+    """
+
+    pool: Pool | Callable[[Tensor], Tensor]
+    samples: Samples
+    activations: str | Collection[str]
+    channel_axis: Mapping[str, int] | None
+    batch_axis: int
+    max_batches: int | None
+    max_tokens: int
+    mode: Mode
+    seed: int
 
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for; see `sigmascope.signature`. A function given as `pool` is kept by its name."""
+    """How a network was measured; see `SignatureOptions` for the meaning of each option.
 
-    covariance: str
-    eps: float
-    degenerate: str
-    pool: str
-    samples: str
-    metrics: tuple[str, ...]
-    compat: bool
-    activations: tuple[str, ...]
-    channel_axis: dict[str, int]
-    batch_axis: int
-    max_batches: int | None
-    max_tokens: int
-    mode: str
-    seed: int
-
-    def scoring(self) -> Settings:
-        """Return what concerns the score alone."""
-        return Settings(self.covariance, self.eps, self.degenerate, "optimal")
-
-
-def checked_options(given: Mapping[str, Any]) -> Options:
-    """Check what the user asked for: a value for every field of `Options`, `pool` a name or a function.
-
-    Raises:
-        OptionError, InputError, InputTypeError: naming the option and what it may be.
+    Values are checked and brought to one form. A function given as `pool` is kept by its name; the
+    names in `activations` are checked when a network runs, since users can register their own.
     """
-    pool, activations = given["pool"], given["activations"]
-    Settings(given["covariance"], given["eps"], given["degenerate"], "optimal")
-    check_pooling(pool, given["samples"], given["channel_axis"], given["max_tokens"])
-    check_choice("mode", given["mode"], MODES)
-    chosen_kinds(activations)
-    _check_count("batch_axis", given["batch_axis"], 0, 8)
-    _check_count("seed", given["seed"], 0, 2**63)
-    if given["max_batches"] is not None:
-        _check_count("max_batches", given["max_batches"], 1, 2**63)
-    converted: dict[str, Any] = {
-        "eps": float(given["eps"]),
-        "pool": pool
-        if isinstance(pool, str)
-        else f"function {getattr(pool, '__qualname__', type(pool).__name__)}",
-        "metrics": check_metrics(given["metrics"]),
-        "compat": bool(given["compat"]),
-        "activations": (activations,)
-        if isinstance(activations, str)
-        else tuple(sorted({*activations})),
-        "channel_axis": dict(given["channel_axis"]),
-    }
-    return Options(
-        **{field.name: converted.get(field.name, given[field.name]) for field in fields(Options)}
-    )
+
+    covariance: str = "ledoit-wolf"
+    eps: float = 1e-6
+    degenerate: str = "nan"
+    pool: str = "channels"
+    samples: str = "batch"
+    metrics: tuple[str, ...] = ()
+    compat: bool = False
+    activations: tuple[str, ...] = ("pointwise",)
+    channel_axis: dict[str, int] = field(default_factory=dict)
+    batch_axis: int = 0
+    max_batches: int | None = None
+    max_tokens: int = 2048
+    mode: str = "eval"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        scoring = self.scoring()
+        checked = {
+            "eps": scoring.eps,
+            "degenerate": scoring.degenerate,
+            "pool": _checked_pool(self.pool),
+            "samples": check_choice("samples", self.samples, Samples),
+            "metrics": check_metrics(self.metrics),
+            "compat": bool(self.compat),
+            "activations": activation_names(self.activations),
+            "channel_axis": _checked_axes(self.channel_axis),
+            "batch_axis": check_whole("batch_axis", self.batch_axis, 0, 7),
+            "max_batches": _checked_limit(self.max_batches),
+            "max_tokens": check_whole("max_tokens", self.max_tokens, 2),
+            "mode": check_choice("mode", self.mode, Mode),
+            "seed": check_whole("seed", self.seed, 0, 2**63 - 1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.samples == "tokens" and self.pool != "channels":
+            raise InputError(
+                f"samples='tokens' keeps every token as it is, so pool={self.pool!r} has nothing "
+                "to do. Leave pool out."
+            )
+
+    def scoring(self) -> Scoring:
+        """Return the options of the affinity score alone."""
+        return Scoring(self.covariance, self.eps, self.degenerate)
 
 
-def _check_count(name: str, value: object, low: int, limit: int) -> None:
-    if type(value) is not int or not low <= value < limit:
-        raise InputError(f"{name}={value!r} is not a whole number of at least {low}.")
+def _checked_pool(pool: object) -> str:
+    if isinstance(pool, str) and pool.startswith(FUNCTION):
+        return pool
+    if callable(pool):
+        return FUNCTION + str(getattr(pool, "__qualname__", type(pool).__name__))
+    return check_choice("pool", pool, Pool)
+
+
+def _checked_limit(count: int | None) -> int | None:
+    return None if count is None else check_whole("max_batches", count, 1)
+
+
+def _checked_axes(axes: object) -> dict[str, int]:
+    if axes is None:
+        return {}
+    if not isinstance(axes, Mapping) or not all(
+        isinstance(pattern, str) and type(axis) is int for pattern, axis in axes.items()
+    ):
+        raise InputTypeError(
+            f"channel_axis must map patterns of paths to axes, e.g. {{'blocks.*': -1}}, got "
+            f"{axes!r:.80}."
+        )
+    return dict(axes)

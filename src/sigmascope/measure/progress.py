@@ -1,4 +1,4 @@
-"""A progress bar with the time that is left, on a terminal; nothing elsewhere."""
+"""A progress bar with the remaining time, on a terminal only."""
 
 from __future__ import annotations
 
@@ -14,30 +14,21 @@ Advance: TypeAlias = Callable[[], None]
 
 @contextmanager
 def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Advance]:
-    """Give a function to be called after each step; the bar shows only where standard error is a
-    terminal.
-    """
+    """Yield a function to call after each step; the bar shows only if stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda: None
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total)
         yield lambda: progress.advance(task)

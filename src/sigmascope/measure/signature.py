@@ -1,16 +1,19 @@
-"""The non-linearity signature of a network: the affinity score of every activation call it makes."""
+"""The non-linearity signature of a network: the affinity score of each of its activation calls."""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sigmascope.errors import MissingExtraError
+from sigmascope.capture.calls import CallInput, CallSite
+from sigmascope.errors import MissingExtraError, UnknownSiteError
 from sigmascope.measure.options import Options
 from sigmascope.measure.table import as_html, as_text
 from sigmascope.store import decode, encode, read_json, write_json
@@ -18,39 +21,31 @@ from sigmascope.store import decode, encode, read_json, write_json
 if TYPE_CHECKING:
     import pandas
 
+    from sigmascope.figures.drawn import Drawn
+
 __all__ = ["Coverage", "Signature", "Site", "Skipped", "load"]
 
 KIND, VERSION = "signature", 1
 
 
 @dataclass(frozen=True)
-class Site:
-    """One activation call of a network.
+class Site(CallInput):
+    """One activation call of a network; see `CallInput` for path, call, kind, shape and axes.
 
     Attributes:
-        path: the module that is the activation, or that calls the function; empty for the network
-            itself.
-        call: which call of that module it is, from 0.
-        kind: the name of the activation.
         score: the mean affinity score over the batches; NaN only with a `reason`.
         std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
         low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
-        batches: how many batches were scored.
+        batches: the number of batches with a score.
         scores: the score of each batch that made the call; NaN where it has none.
-        n: samples of the first batch that could be read.
+        n: samples of the first batch that could be read; shape and axes are those of that batch.
         dim: channels.
-        shape, dtype: of the input in that batch, before pooling.
-        channel_axis: the axis of the channels in it; None where there is no other axis.
-        axis_reason: how that is known.
         certified: how the optimal transports were proved, with the number of batches.
         metrics: the means of the companion metrics; NaN only with a reason.
         metric_reasons: by their names, why there is no mean, or why some batches do not count.
         reason: why there is no score, or why some batches have none.
     """
 
-    path: str
-    call: int
-    kind: str
     score: float
     std: float
     low: float
@@ -59,41 +54,29 @@ class Site:
     scores: tuple[float, ...]
     n: int
     dim: int
-    shape: tuple[int, ...]
-    dtype: str
-    channel_axis: int | None
-    axis_reason: str
     certified: dict[str, int]
     metrics: dict[str, float]
     metric_reasons: dict[str, str]
     reason: str
 
-    @property
-    def name(self) -> str:
-        """The path with the number of the call, such as `layer1.0.relu#2`; the first call has no number."""
-        return (self.path or "(network)") + (f"#{self.call}" if self.call else "")
-
 
 @dataclass(frozen=True)
-class Skipped:
-    """An activation call that is no site, and why."""
+class Skipped(CallSite):
+    """An activation call for which no score is defined, and why."""
 
-    path: str
-    call: int
-    kind: str
     reason: str
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was seen and what was not.
+    """How many activation calls were seen and scored, and which were not.
 
     Attributes:
         seen: activation calls.
         scored: calls with a score.
-        failed: calls of samples without a score; their sites say why.
-        skipped: calls that no score is defined for.
-        silent: activation modules of the network that never ran.
+        failed: calls without a score; their sites say why.
+        skipped: calls for which no score is defined.
+        never_called: activation modules of the network that never ran.
         notes: what else a reader should know.
     """
 
@@ -101,18 +84,15 @@ class Coverage:
     scored: int
     failed: int
     skipped: tuple[Skipped, ...]
-    silent: tuple[str, ...]
+    never_called: tuple[str, ...] = field(metadata={"formerly": "silent"})
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
         parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
         parts += [f"{self.failed} without a score"] if self.failed else []
         parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
-        parts += (
-            [f"{len(self.silent)} activation module{'s' * (len(self.silent) != 1)} never ran"]
-            if self.silent
-            else []
-        )
+        unused = len(self.never_called)
+        parts += [f"{unused} activation module{'s' * (unused != 1)} never ran"] if unused else []
         return ", ".join(parts)
 
 
@@ -120,16 +100,19 @@ class Coverage:
 class Signature:
     """The affinity scores of a network's activation calls, in order of execution.
 
+    Bouniot et al., CVPR 2025, arXiv:2310.11439. A signature prints as a table, iterates over its
+    sites, and `signature["layer1.0.relu"]` is the site of that name.
+
     Attributes:
         name: of the network.
         sites: one per activation call.
-        coverage: what was seen, scored, skipped, silent.
-        options: what was asked for.
+        coverage: how many calls were seen, scored and skipped.
+        options: how it was measured; `signature(..., options=…)` repeats the measurement.
         batches, samples: how many were scored.
         model, data: fingerprints of the weights and of the batches.
-        parameters: how many numbers the network has learned.
-        device: where it ran.
-        versions: of Python and the packages that matter.
+        parameters: the number of parameters.
+        device: where the network ran.
+        versions: of Python and the packages that the scores may depend on.
     """
 
     name: str
@@ -152,6 +135,32 @@ class Signature:
     def __len__(self) -> int:
         return len(self.sites)
 
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.sites)
+
+    def __getitem__(self, name: str) -> Site:
+        """Return a site by its name: its path, followed by `#1` for the second call of the module.
+
+        Raises:
+            UnknownSiteError: no such site; the message suggests the nearest names.
+        """
+        sites = self._by_name()
+        if name not in sites:
+            near = difflib.get_close_matches(str(name), sites, n=3, cutoff=0.4) or list(sites)[:3]
+            raise UnknownSiteError(
+                f"{name!r} is not one of the {len(sites)} sites of {self.name}. The nearest names "
+                f"are {', '.join(map(repr, near)) or 'none'}."
+            )
+        return sites[name]
+
+    def _by_name(self) -> dict[str, Site]:
+        """Return the sites by name; where calls share a name, it ends with the kind."""
+        counts = Counter(site.name for site in self.sites)
+        return {
+            site.name if counts[site.name] == 1 else f"{site.name} ({site.kind})": site
+            for site in self.sites
+        }
+
     def __repr__(self) -> str:
         return as_text(self)
 
@@ -159,13 +168,27 @@ class Signature:
         return as_html(self)
 
     def summary(self) -> dict[str, float]:
-        """Return statistics over the sites that have a score: min, median, max, mean, std (divisor
-        k), spread, iqr.
-        """
+        """Return min, median, max, mean, std, spread and iqr over the sites with a score."""
         scores = self.scores[np.isfinite(self.scores)]
         if not len(scores):
             return dict.fromkeys(STATISTICS, math.nan)
         return {name: float(statistic(scores)) for name, statistic in STATISTICS.items()}
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the score of each site and the `summary` as one flat dict, for loggers.
+
+        Args:
+            prefix: in front of every key, such as "val/".
+        """
+        scores = {name: site.score for name, site in self._by_name().items()}
+        return {f"{prefix}{name}": value for name, value in {**scores, **self.summary()}.items()}
+
+    def plot(self) -> Drawn:
+        """Draw the scores in order of execution; see `sigmascope.figures.draw_signature`."""
+        # deferred: figures come with matplotlib
+        from sigmascope.figures.signature import draw_signature
+
+        return draw_signature(self)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per site; metrics are columns.
@@ -179,7 +202,7 @@ class Signature:
             raise MissingExtraError(
                 "to_frame needs pandas: pip install 'sigmascope[analysis]'."
             ) from error
-        names = [field.name for field in fields(Site) if field.name != "metrics"]
+        names = [column.name for column in fields(Site) if column.name != "metrics"]
         rows = [
             {"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics
             for site in self.sites
@@ -187,9 +210,7 @@ class Signature:
         return pandas.DataFrame(rows)
 
     def save(self, path: str | Path) -> Path:
-        """Write the signature to a JSON file, which replaces an older one at once or not at all;
-        see `sigmascope.load`.
-        """
+        """Write the signature to a JSON file, atomically, and return its path; see `load`."""
         write_json(path, KIND, VERSION, encode(self))
         return Path(path)
 
@@ -206,11 +227,11 @@ STATISTICS: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
 
 
 def load(path: str | Path) -> Signature:
-    """Read a signature that `Signature.save` wrote.
+    """Return the signature in a file that `Signature.save` wrote.
 
     Raises:
         FileNotFoundError: no such file.
-        FileFormatError: truncated, foreign, newer than this version, or hostile.
+        FileFormatError: not a signature file, corrupt, or newer than this version.
     """
     signature: Signature = decode(Signature, read_json(path, KIND, VERSION), f"{path}: content")
     return signature

@@ -1,4 +1,4 @@
-"""What is measured: a network, known by its weights, and where it runs."""
+"""The network that is measured, identified by its weights, and where it runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ __all__ = ["Subject", "current_versions", "identified", "subject_of"]
 HIDDEN: dict[type[nn.Module], str] = {
     nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
     nn.RNNCellBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
-    nn.TransformerEncoderLayer: "the fused path of {path} ({kind}), if it would be taken, is off while it is watched",
+    nn.TransformerEncoderLayer: "the fused path of {path} ({kind}), if it would be taken, is off "
+    "while it is watched",
 }
-
-
 ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
@@ -37,11 +36,11 @@ class Subject:
     Attributes:
         name: of the network.
         model: a fingerprint of its layers, weights and buffers; empty until it is `identified`.
-        parameters: how many numbers it has learned.
+        parameters: the number of parameters.
         device: where it runs.
-        versions: of Python and the packages that matter.
+        versions: of Python and the packages that the scores may depend on.
         expected: paths of the modules that are activations.
-        notes: what cannot be seen, or is done differently while it is watched.
+        notes: calls that are not seen, or run differently while they are watched.
     """
 
     name: str
@@ -54,18 +53,18 @@ class Subject:
 
 
 def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
-    """Describe a network, all but its weights.
+    """Return the description of a network, not yet identified by its weights.
 
     Raises:
-        InputError: its weights are not there.
+        InputError: it is on the meta device.
     """
     kinds = chosen_kinds(options.activations)
     modules = [(plain_path(path), module) for path, module in network.named_modules()]
     device = place_of(network)[0]
     if device.type == "meta":
         raise InputError(
-            "the network is on the meta device, without numbers. Build it on a real device "
-            "and load its weights."
+            "the network is on the meta device, without numbers. Build it on a real device and "
+            "load its weights."
         )
     return Subject(
         name=name or type(network).__name__,
@@ -94,7 +93,7 @@ def identified(subject: Subject, network: nn.Module) -> Subject:
 
 
 def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tuple[str, ...]:
-    """List the modules that are activations, but not those inside another one."""
+    """Return the paths of the modules that are activations, but not of those inside another one."""
     composite = tuple(f"{path}." for path, module in modules if kind_of_module(module) in kinds)
     return tuple(
         path
@@ -105,19 +104,18 @@ def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tu
 
 def _fingerprint(network: nn.Module) -> str:
     tensors = dict([*network.named_parameters(), *network.named_buffers()])
-    # Settings that are no tensors, such as a slope; an address in memory is none of them.
+    # Parameters that are not tensors, such as a slope; without addresses in memory.
     layers = [
         ADDRESS.sub("", f"{type(module).__qualname__}({module.extra_repr()})")
         for module in network.modules()
     ]
     names = hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()
-    return hashlib.sha256(
-        f"{names}{fingerprint(tensors.values(), values_each=256)}".encode()
-    ).hexdigest()[:32]
+    values = fingerprint(tensors.values(), values_each=256)
+    return hashlib.sha256(f"{names}{values}".encode()).hexdigest()[:32]
 
 
 def _notes(modules: list[tuple[str, nn.Module]]) -> tuple[str, ...]:
-    """Say once for every kind of layer what is particular about it, naming the first of them."""
+    """Return what cannot be seen in a layer, once for each kind of layer."""
     notes = {}
     for path, module in modules:
         for kind, text in HIDDEN.items():

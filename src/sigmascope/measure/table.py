@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from sigmascope.tables import aligned
 
 if TYPE_CHECKING:
     from sigmascope.measure.signature import Signature, Site
 
-__all__ = ["aligned", "as_html", "as_text", "bar"]
+__all__ = ["as_html", "as_text", "bar"]
 
 WIDTH = 20
 LONGEST_PATH = 48
-# Calls that are no sites, and modules that never ran, named below a table.
+# Skipped calls, and modules that never ran, listed below a table.
 LISTED = 4
+NO_SCORE = "no score"
 
 
 def bar(score: float, width: int = WIDTH) -> str:
-    """Draw a score between 0 and 1 in eighths of a character.
+    """Return a bar for a score between 0 and 1, in eighths of a character.
 
     >>> bar(0.5, 4)
     '██'
@@ -30,102 +34,30 @@ def bar(score: float, width: int = WIDTH) -> str:
 
 
 def as_text(signature: Signature) -> str:
-    """Lay a signature out as a table of text."""
-    metrics = _columns(signature)
-    many = signature.batches > 1
-    head = ["site", "activation", "dim", "score", *(["std"] if many else []), "", *metrics]
-    rows = [
-        [
-            _shortened(site.name),
-            site.kind,
-            str(site.dim or "–"),
-            _number(site.score),
-            *([_number(site.std)] if many else []),
-            bar(site.score)
-            if math.isfinite(site.score)
-            else f"no score: {_shortened(site.reason, 60)}",
-            *(f"{site.metrics.get(name, math.nan):.4g}" for name in metrics),
-        ]
-        for site in signature.sites
-    ]
+    """Return a signature as a table of text."""
+    head, metrics = _head(signature)
+    rows = []
+    for site in signature.sites:
+        row = _row(site, head, metrics)
+        drawn = bar(site.score) if math.isfinite(site.score) else NO_SCORE
+        row[0], row[head.index("")] = _shortened(site.name), drawn
+        rows.append(row)
     numeric = {
         column for column, name in enumerate(head) if name in ("dim", "score", "std", *metrics)
     }
-    return "\n".join(
-        [_title(signature), "", *aligned([head, *rows], numeric), "", *_footer(signature)]
-    )
-
-
-def _columns(signature: Signature) -> list[str]:
-    """Name the metrics to show: the change of what is measured before and after, and one norm."""
-    names = dict.fromkeys(name for site in signature.sites for name in site.metrics)
-    return [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
-
-
-def _title(signature: Signature) -> str:
-    options = signature.options
-    what = (
-        f"{signature.samples} samples in {signature.batches} batch{'es' * (signature.batches != 1)}"
-    )
-    calls = f"{len(signature)} activation call{'s' * (len(signature) != 1)}"
-    return f"Signature of {signature.name}: {calls}, {what}, {options.covariance}"
-
-
-def _footer(signature: Signature) -> list[str]:
-    summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary().items())
-    coverage = signature.coverage
-    lines = [f"Score 1 is affine, lower is more non-linear: {summary}."] if coverage.scored else []
-    skipped = [
-        f"Skipped: {one.path or '(network)'} ({one.kind}): {one.reason}."
-        for one in coverage.skipped
-    ]
-    silent = [
-        "Never ran: "
-        f"{', '.join(coverage.silent[:LISTED])}{', …' * (len(coverage.silent) > LISTED)}."
-    ]
-    lines += [f"{coverage}.", *skipped[:LISTED], *(["…"] if len(skipped) > LISTED else [])]
-    return (
-        lines + (silent if coverage.silent else []) + [f"Note: {note}." for note in coverage.notes]
-    )
-
-
-def aligned(rows: list[list[str]], numeric: set[int]) -> list[str]:
-    """Lay rows of one length out as lines: the columns in `numeric` end together, the others start
-    together.
-
-    >>> aligned([["site", "dim"], ["relu", "64"]], {1})
-    ['site  dim', 'relu   64']
-    """
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            text.rjust(width) if column in numeric else text.ljust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "–"
-
-
-def _shortened(text: str, longest: int = LONGEST_PATH) -> str:
-    """Cut a long text in its middle: both ends tell most."""
-    if len(text) <= longest:
-        return text
-    front = (longest - 1) // 2
-    return f"{text[:front]}…{text[-(longest - 1 - front) :]}"
+    lines = aligned([head, *rows], numeric)
+    return "\n".join([_title(signature), "", *lines, "", *_footer(signature)])
 
 
 def as_html(signature: Signature) -> str:
-    """Lay a signature out as an HTML table, for notebooks."""
-    metrics = _columns(signature)
-    cells = "".join(
-        f"<th scope='col'>{html.escape(name)}</th>"
-        for name in ["site", "activation", "dim", "score", "", *metrics]
-    )
-    rows = "".join(_html_row(site, metrics) for site in signature.sites)
+    """Return a signature as an HTML table, for notebooks."""
+    head, metrics = _head(signature)
+    cells = "".join(f"<th scope='col'>{html.escape(name)}</th>" for name in head)
+    rows = ""
+    for site in signature.sites:
+        row = [html.escape(text) for text in _row(site, head, metrics)]
+        row[head.index("")] = _html_bar(site.score) if math.isfinite(site.score) else NO_SCORE
+        rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
     foot = "<br>".join(html.escape(line) for line in _footer(signature))
     return (
         f"<table><caption>{html.escape(_title(signature))}</caption><thead><tr>{cells}</tr></thead>"
@@ -133,16 +65,65 @@ def as_html(signature: Signature) -> str:
     )
 
 
-def _html_row(site: Site, metrics: list[str]) -> str:
-    width = 8 * min(max(site.score, 0.0), 1.0) if math.isfinite(site.score) else 0.0
-    drawn = (
-        f"<div style='background:#4269d0;height:.7em;width:{width:.3f}em'></div>"
-        if math.isfinite(site.score)
-        else f"no score: {html.escape(site.reason)}"
-    )
-    texts = [site.name, site.kind, str(site.dim or "–"), _number(site.score)]
+def _html_bar(score: float) -> str:
+    width = 8 * min(max(score, 0.0), 1.0)
+    return f"<div style='background:#4269d0;height:.7em;width:{width:.3f}em'></div>"
+
+
+def _head(signature: Signature) -> tuple[list[str], list[str]]:
+    """Return the names of all columns, the bar's being empty, and of those that are metrics.
+
+    Metrics are shown as their change from input to output, and the norm once.
+    """
+    names = dict.fromkeys(name for site in signature.sites for name in site.metrics)
+    metrics = [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
+    std = ["std"] if signature.batches > 1 else []
+    return ["site", "activation", "dim", "score", *std, "", *metrics], metrics
+
+
+def _row(site: Site, head: list[str], metrics: list[str]) -> list[str]:
+    """Return the cells of a site, that of the bar empty."""
     values = [f"{site.metrics.get(name, math.nan):.4g}" for name in metrics]
-    return (
-        f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}<td>{drawn}</td>"
-        f"{''.join(f'<td>{value}</td>' for value in values)}</tr>"
-    )
+    std = [_number(site.std)] if "std" in head[:5] else []
+    return [site.name, site.kind, str(site.dim or "–"), _number(site.score), *std, "", *values]
+
+
+def _title(signature: Signature) -> str:
+    calls = _counted(len(signature), "activation call")
+    batches = f"{signature.batches} batch{'es' * (signature.batches != 1)}"
+    data = f"{_counted(signature.samples, 'sample')} in {batches}"
+    return f"Signature of {signature.name}: {calls}, {data}, {signature.options.covariance}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _footer(signature: Signature) -> list[str]:
+    coverage, lines = signature.coverage, []
+    if coverage.scored:
+        summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary().items())
+        lines.append(f"Score 1 is affine, lower is more non-linear: {summary}.")
+    lines.append(f"{coverage}.")
+    without = Counter(site.reason for site in signature.sites if not math.isfinite(site.score))
+    lines += [f"No score at {_counted(n, 'site')}: {reason}." for reason, n in without.items()]
+    skipped = [
+        f"Skipped: {call.path or '(network)'} ({call.kind}): {call.reason}."
+        for call in coverage.skipped
+    ]
+    lines += [*skipped[:LISTED], *(["…"] if len(skipped) > LISTED else [])]
+    if unused := coverage.never_called:
+        lines.append(f"Never ran: {', '.join(unused[:LISTED])}{', …' * (len(unused) > LISTED)}.")
+    return [*lines, *(f"Note: {note}." for note in coverage.notes)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "–"
+
+
+def _shortened(text: str, longest: int = LONGEST_PATH) -> str:
+    """Return a text with its middle cut out where it is too long."""
+    if len(text) <= longest:
+        return text
+    front = (longest - 1) // 2
+    return f"{text[:front]}…{text[-(longest - 1 - front) :]}"

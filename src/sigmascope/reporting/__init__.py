@@ -1,5 +1,5 @@
-"""Signatures in, one self-contained HTML page out.
+"""One self-contained HTML page of signatures.
 
-`document` says in plain numbers what the page shows, `settings` how it was measured, and `page`
-puts the numbers, the scripts and the style sheet into one file.
+`document` collects what the page shows as plain numbers, `provenance` how it was measured, and
+`page` puts the numbers, the scripts and the style sheet into one file.
 """

@@ -1,4 +1,4 @@
-"""What the report shows, as plain numbers and texts: the one thing that its scripts read."""
+"""What the report shows, as plain numbers and texts: the only input of its scripts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sigmascope.compare.distances import distances
 from sigmascope.compare.networks import checked_networks
 from sigmascope.measure.places import places_of
 from sigmascope.measure.signature import Coverage, Signature, Site
-from sigmascope.reporting.beside import Missing, checked_data, facts_of, missing_of
-from sigmascope.reporting.settings import settings_of
+from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
+from sigmascope.reporting.provenance import settings_of
 
 __all__ = ["KIND", "VERSION", "document_of"]
 
@@ -33,30 +33,27 @@ def document_of(
     data: str | None = None,
     missing: Missing = (),
 ) -> dict[str, Any]:
-    """Collect what the page shows: dicts, lists, texts and numbers, None for NaN.
+    """Return what the page shows: dicts, lists, texts and numbers, None for NaN.
 
-    What there is much of is rounded to as many digits as are shown; the rest is not, since rounding
-    twice misleads.
+    Long columns are rounded to the digits that are shown; the rest is not, since rounding twice
+    misleads.
 
     Args:
-        signatures: of the networks, at least one. Those without any score are shown, but not
+        signatures: one per network, at least one. Those without any score are shown, but not
             compared.
-        companions: whether the companion metrics of the sites are among it.
+        companions: whether to include the companion metrics of the sites.
         facts: of networks, by name, as in `report`.
-        data: what the networks were shown, in words.
+        data: name of the data.
         missing: networks that could not be measured, with reasons.
 
     Raises:
-        InputTypeError: no list or tuple of signatures; facts, data or missing networks of a wrong
-            type.
-        InputError: an empty one.
+        InputTypeError: not a list or tuple of signatures; facts, data or missing networks of a
+            wrong type.
+        InputError: an empty list.
     """
-    if (
-        not isinstance(signatures, Sequence)
-        or not signatures
-        or not all(isinstance(one, Signature) for one in signatures)
-    ):
-        checked_networks(signatures)  # says what is wrong
+    listed = isinstance(signatures, Sequence) and bool(signatures)
+    if not listed or not all(isinstance(one, Signature) for one in signatures):
+        checked_networks(signatures)  # raises
     scored = [number for number, one in enumerate(signatures) if one.coverage.scored]
     comparable = [signatures[number] for number in scored]
     unique = dict(zip(scored, checked_networks(comparable).names, strict=True)) if scored else {}
@@ -101,13 +98,13 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "seen": coverage.seen,
         "scored": coverage.scored,
         "skipped": [[one.path, one.call, one.kind, one.reason] for one in coverage.skipped],
-        "silent": list(coverage.silent),
+        "silent": list(coverage.never_called),
         "notes": list(coverage.notes),
     }
 
 
 def _sites(sites: Sequence[Site]) -> dict[str, Any]:
-    """Lay the sites out in columns: most of what they say, they share with their neighbors."""
+    """Return the sites in columns, which repeat most values of their neighbors."""
     shared, ends = _front_coded([site.path for site in sites])
     return {
         "shared": shared,
@@ -125,9 +122,7 @@ def _sites(sites: Sequence[Site]) -> dict[str, Any]:
 
 
 def _metrics(sites: Sequence[Site]) -> dict[str, Any]:
-    """Lay the companion metrics out in columns: the change of what is measured before and after,
-    and one norm.
-    """
+    """Return the companion metrics in columns: changes from before to after, and one norm."""
     names = dict.fromkeys(name for site in sites for name in site.metrics)
     chosen = [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
     return {
@@ -137,8 +132,7 @@ def _metrics(sites: Sequence[Site]) -> dict[str, Any]:
 
 
 def _front_coded(paths: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Say of every path how much of the one before it begins with, and what follows: paths repeat
-    themselves.
+    """Return for every path how many characters it shares with the one before, and the rest.
 
     >>> _front_coded(["block.0.relu", "block.1.relu", "fc"])
     ([0, 6, 0], ['block.0.relu', '1.relu', 'fc'])
@@ -152,41 +146,34 @@ def _shared(one: str, other: str) -> int:
 
 
 def _column(values: Iterable[float | None]) -> Any:
-    """Return a list, or its one value where all are alike."""
+    """Return a list, or its value where all are equal."""
     found = list(values)
     return found[0] if len(found) > 1 and len(set(found)) == 1 else found
 
 
 def _named(values: Iterable[str]) -> dict[str, Any]:
-    """Replace texts by their numbers in a list of the different ones, in order of appearance."""
+    """Return the different texts in order of appearance, and the number of each value."""
     found = list(values)
     names = list(dict.fromkeys(found))
     return {"names": names, "of": _column(names.index(value) for value in found)}
 
 
 def _distances(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
-    """Lay out the distances between networks as the rows of the lower triangle, with the tree that
-    joins them.
-    """
+    """Return the rows of the lower triangle, and the clustering."""
     found = distances(signatures)
     clusters = found.cluster()
+    merges = clusters.linkage.tolist()
     return {
         "networks": list(numbers),
-        "rows": [
-            [float(value) for value in row[:number]] for number, row in enumerate(found.matrix)
-        ],
-        "order": [int(leaf) for leaf in clusters.order],
-        "merges": [
-            [int(left), int(right), float(height)] for left, right, height, _ in clusters.linkage
-        ],
+        "rows": [row[:number] for number, row in enumerate(found.matrix.tolist())],
+        "order": clusters.order,
+        "merges": [[int(left), int(right), height] for left, right, height, _ in merges],
         "method": clusters.method,
     }
 
 
 def _densities(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
-    """Lay out every density as its values at equal steps between two scores; say of the other
-    networks why they have none.
-    """
+    """Return densities as values at equal steps, and why the other networks have none."""
     found = densities(signatures, points=DENSITY_POINTS)
     number_of = dict(zip(found.names, numbers, strict=True))
     curves = [
@@ -198,10 +185,8 @@ def _densities(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[
         }
         for curve in found.curves
     ]
-    return {
-        "curves": curves,
-        "lacking": [[number_of[name], reason] for name, reason in found.reasons.items()],
-    }
+    lacking = [[number_of[name], reason] for name, reason in found.reasons.items()]
+    return {"curves": curves, "lacking": lacking}
 
 
 def _finite(value: float) -> float | None:

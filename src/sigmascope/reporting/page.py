@@ -1,4 +1,4 @@
-"""The page: numbers, scripts and style sheet in one HTML file that asks for nothing from anywhere."""
+"""The page: numbers, scripts and style sheet in one HTML file that loads nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.measure.signature import Signature
-from sigmascope.reporting.beside import Missing
+from sigmascope.reporting.context import Missing
 from sigmascope.reporting.document import KIND, VERSION, document_of
 from sigmascope.store.documents import wrap
 from sigmascope.store.files import Location, write_atomic
@@ -23,22 +23,13 @@ __all__ = ["LARGEST", "page_of", "report"]
 LARGEST = 1_500_000  # bytes; the companion metrics go first
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
 STYLES = ("theme", "frame", "charts", "tables", "media")
-# In this order they become one script, which keeps its names to itself.
+# Concatenated in this order, in a scope of their own.
 SCRIPTS = (
-    "dom",
-    "data",
-    "lens",
-    "choice",
-    "signatures",
-    "networks",
-    "distances",
-    "densities",
-    "sites",
-    "settings",
-    "page",
+    *("dom", "data", "lens", "choice", "signatures", "networks", "distances", "densities"),
+    *("sites", "settings", "page"),
 )
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
-# What could end a script element, start a comment in it, or end a line in old scripts.
+# Characters that could end a script element, start a comment in it, or end a line in old scripts.
 UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
@@ -52,28 +43,25 @@ def report(
 ) -> Path:
     """Write signatures side by side as one HTML page: charts, tables, distances, settings.
 
-    The page is self-contained and may be opened from a disk, mailed or printed. Names of networks
-    and layers are shown as text, whatever they contain. A page below 1.5 MB is a goal, kept for 60
-    networks of 260 sites with names of usual length: where it would be missed, the companion
-    metrics are left out and the page says so; what is larger still is written all the same.
+    The page is self-contained and can be opened from a disk, mailed or printed. Names of networks
+    and layers are shown as text, whatever they contain. Where the page would exceed 1.5 MB (about
+    60 networks of 260 sites), the companion metrics are left out and the page says so.
 
     Args:
-        signatures: of the networks, in the order to show; networks of the same name are told apart
-            by a number.
+        signatures: one per network, in the order to show; repeated names get a number.
         path: the file, which is replaced at once or not at all.
-        facts: name of a network -> what is known of it: an object with `accuracy` (in percent),
-            `depth` and `flops`, each a number or None. What is known of any network becomes a
-            column of the table.
-        data: what the networks were shown, in words, such as "cifar10, 2560 samples".
+        facts: network -> an object or mapping with `accuracy` (in percent), `depth` and `flops`,
+            each a number or None. Facts known of any network become columns of the table.
+        data: name of the data, such as "cifar10, 2560 samples".
         missing: names of networks that could not be measured, each with the reason.
 
     Returns:
         The path.
 
     Raises:
-        InputTypeError: `signatures` is no sequence of signatures; facts, data or missing networks
-            of a wrong type.
-        InputError: there is none; the path is a folder.
+        InputTypeError: `signatures` is not a sequence of signatures; facts, data or missing
+            networks of a wrong type.
+        InputError: there is no signature; the path is a directory.
 
     >>> import tempfile, torch
     >>> import sigmascope as sg
@@ -92,32 +80,22 @@ def report(
 
 
 def page_of(document: dict[str, Any]) -> bytes:
-    """Put a document into the page.
+    """Return the page with a document in it; see `document_of`.
 
-    Scripts and styles are admitted by their hashes alone, so that nothing in the document can
-    become one.
-
-    Args:
-        document: see `document_of`.
+    Scripts and styles are allowed by their hashes only, so nothing in the document can become one.
     """
-    libraries = [_asset(name) for name in LIBRARIES]
-    own = "".join(
-        [
-            '(() => {\n"use strict";\n',
-            *(_asset(f"scripts/{name}.js") for name in SCRIPTS),
-            "})();\n",
-        ]
-    )
+    own = "".join(_asset(f"scripts/{name}.js") for name in SCRIPTS)
+    own = f'(() => {{\n"use strict";\n{own}}})();\n'
+    scripts = [*map(_asset, LIBRARIES), own]
     style = "".join(_asset(f"styles/{name}.css") for name in STYLES)
+    content = json.dumps(wrap(KIND, VERSION, document), allow_nan=False, separators=(",", ":"))
     parts = {
-        "policy": _policy([*libraries, own], [style]),
+        "policy": _policy(scripts, style),
         "style": f"<style>{style}</style>",
-        "data": json.dumps(
-            wrap(KIND, VERSION, document), allow_nan=False, separators=(",", ":")
-        ).translate(UNSAFE),
-        "scripts": "\n".join(f"<script>{script}</script>" for script in [*libraries, own]),
+        "data": content.translate(UNSAFE),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
     }
-    # In one pass: what is put in is not searched again for places to fill.
+    # In one pass, so that inserted text is not searched for placeholders.
     return PLACEHOLDER.sub(lambda found: parts[found[1]], _asset("page.html")).encode()
 
 
@@ -125,15 +103,13 @@ def _asset(name: str) -> str:
     return files("sigmascope.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Write the content-security policy: nothing but these scripts and styles, and no string may
-    become markup or code.
-    """
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """Return the content security policy: only these scripts and this style, no other markup."""
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src {' '.join(map(_hash, scripts))}",
-            f"style-src {' '.join(map(_hash, styles))}",
+            f"style-src {_hash(style)}",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",

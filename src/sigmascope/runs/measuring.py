@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +174,11 @@ class _Network:
         return Outcome(self.name, "measured", found, facts, files.finished if files else None)
 
     def _signature(self, entry: Model) -> Signature:
-        options = self.request.options
-        given = {field.name: getattr(options, field.name) for field in fields(options)}
         return signature(
             entry.network.to(self.device),
             _data(self.request, entry.transform),
             name=entry.name,
             resume=self.files.partial if self.files else None,
             progress=self.progress,
-            **given,
+            options=self.request.options,
         )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sigmascope.checks import check_choice
+from sigmascope.capture.activations import chosen_kinds
+from sigmascope.checks import options_from
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.measure.options import Options, checked_options
-from sigmascope.measure.survey import signature
+from sigmascope.measure.options import Options
 
 __all__ = ["Request", "Selection", "Shard", "digests_of", "request_for"]
 
@@ -129,17 +128,11 @@ def _check_file(weights: str, networks: int) -> None:
 
 
 def _options(given: Mapping[str, Any]) -> Options:
-    known = {field.name for field in fields(Options)}
-    for name in given:
-        check_choice("option", name, sorted(known))
-    if not isinstance(given.get("pool", ""), str):
+    if callable(given.get("pool")):
         raise OptionError(
             "pool is a function, which a directory of runs cannot store. Pass a name, or call "
             "signature()."
         )
-    defaults = {
-        name: one.default
-        for name, one in inspect.signature(signature).parameters.items()
-        if name in known
-    }
-    return checked_options({**defaults, "channel_axis": {}, **given})
+    options = options_from(Options, given)
+    chosen_kinds(options.activations)  # whether all names are known
+    return options

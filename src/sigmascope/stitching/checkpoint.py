@@ -1,6 +1,4 @@
-"""A training that can go on after it was stopped: its state in one file, replaced after every
-epoch.
-"""
+"""Checkpoints: the state of a training in one file, replaced after every epoch."""
 
 from __future__ import annotations
 
@@ -10,101 +8,86 @@ from typing import Any
 from torch import Tensor
 
 from sigmascope.errors import FileFormatError
-from sigmascope.stitching.seam import Epoch, Seam, Snapshot, put_buffers
-from sigmascope.stitching.training import Training
+from sigmascope.stitching.loop import TrainingLoop
+from sigmascope.stitching.trainer import Epoch, Snapshot, StitchTrainer, set_buffers
 from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
-BUFFERS = ("stitch", "front", "back", "before")
+PARTS = ("stitch", "front", "back", "before")  # of a snapshot
 
 
-def save_checkpoint(path: Path, training: Training, key: dict[str, object]) -> None:
-    """Write the state of a training, which belongs to the run that `key` describes."""
+def save_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object]) -> None:
+    """Write the state of a training, which belongs to the run with this identity."""
     tensors: dict[str, Tensor] = {
-        f"front/{name}": value for name, value in training.front.named_buffers()
+        f"front/{name}": value for name, value in loop.front.named_buffers()
     }
-    seams: list[object] = []
-    for number, seam in enumerate(training.seams):
-        tensors |= {f"{number}/{name}": value for name, value in _tensors(seam).items()}
-        best = (
-            None if seam.best is None else [seam.best.epoch, seam.best.accuracy, seam.best.scaled]
-        )
+    states: list[object] = []
+    for number, trainer in enumerate(loop.trainers):
+        tensors |= {f"{number}/{name}": value for name, value in _tensors(trainer).items()}
+        best = trainer.best
         state = {
-            "history": encode(seam.history),
-            "scaled": seam.stitch.scaled,
-            "reason": seam.reason,
-            "best": best,
+            "history": encode(trainer.history),
+            "scaled": trainer.stitch.scaled,
+            "reason": trainer.reason,
+            "best": None if best is None else [best.epoch, best.accuracy, best.scaled],
         }
-        seams.append(state)
-    write_features(path, tensors, {"key": key, "done": training.done, "seams": seams})
+        states.append(state)
+    about = {"identity": identity, "done": loop.done, "trainers": states}
+    write_features(path, tensors, about)
 
 
-def load_checkpoint(path: Path, training: Training, key: dict[str, object]) -> None:
-    """Put a training into the state of a file.
-
-    Raises:
-        ResumeError: the file belongs to another run.
-        FileFormatError: it is damaged or foreign.
-    """
-    tensors, info = read_features(path)
-    check_identity(path, info.get("key"), key)
+def load_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object]) -> None:
+    """Restore the state of a training from a file; raise if it belongs to another run."""
+    tensors, about = read_features(path)
+    there: Any = about.get("identity")
+    check_identity(path, there if isinstance(there, dict) else {}, identity)
     try:
-        put_buffers(training.front, _part(tensors, "front/"))
-        described: Any = info["seams"]
-        for number, (seam, state) in enumerate(zip(training.seams, described, strict=True)):
-            _fill(seam, _part(tensors, f"{number}/"), state, str(path))
-        training.done = decode(int, info["done"])
+        set_buffers(loop.front, _under(tensors, "front/"))
+        states: Any = about["trainers"]
+        for number, (trainer, state) in enumerate(zip(loop.trainers, states, strict=True)):
+            _restore(trainer, _under(tensors, f"{number}/"), state, str(path))
+        loop.done = decode(int, about["done"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}. Remove it and start again.") from error
+        raise FileFormatError(f"{path} is corrupt: {error}. Remove it and start again.") from error
 
 
-def _tensors(seam: Seam) -> dict[str, Tensor]:
-    found = {f"stitch/{name}": value for name, value in seam.stitch.values.items()}
-    found |= {f"back/{name}": value for name, value in seam.back.named_buffers()}
-    for place, parameter in enumerate(_trained(seam)):
-        held = seam.optimizer.state.get(parameter, {})
-        found |= {
-            f"optimizer/{place}/{key}": value
-            for key, value in held.items()
-            if isinstance(value, Tensor)
-        }
-    if seam.best is not None:
-        for part in BUFFERS:
-            found |= {
-                f"best/{part}/{name}": value for name, value in getattr(seam.best, part).items()
-            }
-    return found
+def _tensors(trainer: StitchTrainer) -> dict[str, Tensor]:
+    named = {f"stitch/{name}": value for name, value in trainer.stitch.values.items()}
+    named |= {f"back/{name}": value for name, value in trainer.back.named_buffers()}
+    for place, parameter in enumerate(trainer.trained):
+        state = trainer.optimizer.state.get(parameter, {})
+        tensors = {key: value for key, value in state.items() if isinstance(value, Tensor)}
+        named |= {f"optimizer/{place}/{key}": value for key, value in tensors.items()}
+    for part in PARTS if trainer.best is not None else ():
+        values = getattr(trainer.best, part)
+        named |= {f"best/{part}/{name}": value for name, value in values.items()}
+    return named
 
 
-def _fill(seam: Seam, tensors: dict[str, Tensor], state: Any, path: str) -> None:
-    if state["scaled"] and not seam.stitch.scaled:
-        seam.begin(seam.settings.head_start)
-    seam.restore(_part(tensors, "stitch/"), _part(tensors, "back/"))
-    for place, parameter in enumerate(_trained(seam)):
-        for key, value in _part(tensors, f"optimizer/{place}/").items():
-            # torch keeps that one on the CPU
-            alone = key == "step" and not seam.optimizer.defaults.get("capturable")
-            seam.optimizer.state[parameter][key] = value if alone else value.to(parameter.device)
-    seam.history = list(decode(tuple[Epoch, ...], state["history"], f"{path}: history"))
-    seam.reason = state["reason"]
+def _restore(trainer: StitchTrainer, tensors: dict[str, Tensor], state: Any, path: str) -> None:
+    if state["scaled"] and not trainer.stitch.scaled:
+        trainer.begin(trainer.settings.head_start)
+    trainer.restore(_under(tensors, "stitch/"), _under(tensors, "back/"))
+    optimizer = trainer.optimizer
+    for place, parameter in enumerate(trainer.trained):
+        for key, value in _under(tensors, f"optimizer/{place}/").items():
+            # torch keeps this one on the CPU
+            on_cpu = key == "step" and not optimizer.defaults.get("capturable")
+            optimizer.state[parameter][key] = value if on_cpu else value.to(parameter.device)
+    trainer.history = list(decode(tuple[Epoch, ...], state["history"], f"{path}: history"))
+    trainer.reason = state["reason"]
     if state["best"] is not None:
         epoch, accuracy, scaled = state["best"]
-        device = seam.loss_sum.device
+        device = trainer.loss_sum.device
         parts = {
-            part: {n: v.to(device) for n, v in _part(tensors, f"best/{part}/").items()}
-            for part in BUFFERS
+            part: {name: v.to(device) for name, v in _under(tensors, f"best/{part}/").items()}
+            for part in PARTS
         }
-        seam.best = Snapshot(epoch, accuracy, scaled, **parts)
+        trainer.best = Snapshot(epoch, accuracy, scaled, **parts)
 
 
-def _trained(seam: Seam) -> list[Tensor]:
-    return [parameter for group in seam.optimizer.param_groups for parameter in group["params"]]
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it."""
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors[name] for name in names}

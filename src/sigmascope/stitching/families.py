@@ -1,10 +1,12 @@
-"""What a stitch may be: the table of families. A stitch is a matrix (c, c) on the channels, without
-bias and batch norm.
+"""What a stitch may be: the table of families.
 
-A row says where the parameters of a family begin, which matrix they stand for, and what keeps them
-within the family. The matrix in training may be a relaxation; `exact` asks for the member of the
-family itself, which is what is evaluated. It is computed from the parameters whenever it is asked
-for: a matrix that is kept would outlive them.
+A stitch is a matrix (c, c) on the channels, without bias or batch norm. A row says where the
+parameters of a family start, which matrix they stand for, and what keeps them in the family. The
+matrix in training may be a relaxation; `exact` asks for the member of the family that is evaluated.
+The matrix is always computed from the parameters; a cached one would be outdated.
+
+The families "full", "low-rank", "lasso" and "relu-group" are those of Godfrey et al., NeurIPS 2022,
+arXiv:2205.14258.
 """
 
 from __future__ import annotations
@@ -19,24 +21,29 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 from sigmascope.maths.procrustes import align_by_permutation
-from sigmascope.stitching.birkhoff import norm_term, project, round_permutation, sinkhorn, sums_term
+from sigmascope.stitching.permutations import (
+    norm_term,
+    project,
+    round_permutation,
+    sinkhorn,
+    softsort,
+    sort_permutation,
+    sums_term,
+)
 from sigmascope.stitching.settings import Settings
-from sigmascope.stitching.sorting import softsort, sort_permutation
 
 __all__ = ["FAMILIES", "Family", "Moments", "Parameters", "sparsity"]
 
 Parameters: TypeAlias = dict[str, Tensor]
 
-FIRST_ITERATIONS = 100  # of Sinkhorn, where a permutation begins
-# lasso entries that count as 0 in evaluation, and those that count as sparse
+FIRST_ITERATIONS = 100  # of Sinkhorn, where a permutation starts
+# below the first a lasso entry is evaluated as 0, up to the second an entry counts as sparse
 TINY, SPARSE = 1e-4, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over samples and positions, float64: of x xᵀ (c, c), of x yᵀ (c, c) and of the squares
-    of y (c,).
-    """
+    """Sums over samples and positions, float64: x xᵀ (c, c), x yᵀ (c, c) and squares of y (c,)."""
 
     xx: Tensor
     xy: Tensor
@@ -48,26 +55,22 @@ class Family:
     """A row of the table.
 
     Attributes:
-        text: what it is, in a line.
-        begin: number of channels, generator and settings -> the parameters at the start, float64,
-            by name.
+        start: number of channels, generator and settings -> the initial parameters, float64.
         matrix: parameters, settings and whether the exact member is wanted -> (c, c).
-        term: what is added to the loss; None for nothing.
-        project: what follows a step, in place: it brings the parameters back into the family, or
-            nearer to zero.
+        term: what is added to the loss.
+        project: in-place operation after a step, back into the family or closer to zero.
         constant: names of the parameters that are drawn at the start and not trained.
-        decayed: names of the parameters that may decay.
-        scales: the name of the scales, which a head start leaves out; they begin at `neutral`.
-        neutral: the value of scales that change nothing.
-        fit: moments of features -> (c, c), for families that are not trained but computed.
-        adapts: whether batch norm needs new statistics before the exact member is evaluated.
+        decayed: names of the parameters with weight decay.
+        scales: name of the scales, which a head start leaves out.
+        neutral: the value of scales that change nothing, where they start.
+        fit: moments of features -> (c, c), for families that are computed instead of trained.
+        adapts: whether batch norms need new statistics before the exact member is evaluated.
         monomial: whether the exact member is a scaling followed by a permutation.
-        options: the settings that only this family reads, the one that it is named with first.
-        is_trained: whether there is anything to train; otherwise it is computed or given.
+        options: settings that only some families read, the one it is named with first.
+        is_trained: whether it is trained and not computed or given.
     """
 
-    text: str
-    begin: Callable[[int, torch.Generator, Settings], Parameters] = field(repr=False)
+    start: Callable[[int, torch.Generator, Settings], Parameters] = field(repr=False)
     matrix: Callable[[Parameters, Settings, bool], Tensor] = field(repr=False)
     term: Callable[[Parameters, Settings], Tensor | None] | None = field(default=None, repr=False)
     project: Callable[[Parameters, Settings], None] | None = field(default=None, repr=False)
@@ -87,7 +90,7 @@ def _uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -
 
 
 def _full(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
-    """Begin as a 1 × 1 convolution of torch does."""
+    """Start as a 1 × 1 convolution of torch does."""
     return {"weight": _uniform((channels, channels), channels**-0.5, generator)}
 
 
@@ -95,37 +98,31 @@ def _low_rank(channels: int, generator: torch.Generator, settings: Settings) -> 
     rank = settings.rank
     if rank > channels:
         raise InputError(
-            f"rank={rank} is more than the {channels} channels of the site. Pass a smaller "
-            "one, or family='full'."
+            f"rank must be at most {channels}, the channels of the site, got {rank}. Pass a "
+            "smaller one, or family='full'."
         )
     down = _uniform((rank, channels), channels**-0.5, generator)
     return {"down": down, "up": _uniform((channels, rank), rank**-0.5, generator)}
 
 
 def _lasso_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
-    """Take small entries for zeros where training cannot reach these."""
+    """Return the weights, with small ones as zeros where training cannot reach zero."""
     weight = parameters["weight"]
-    return (
-        torch.where(weight.abs() < TINY, 0, weight)
-        if exact and settings.shrinkage == "gradient"
-        else weight
-    )
+    rounded = exact and settings.shrinkage == "gradient"
+    return torch.where(weight.abs() < TINY, 0, weight) if rounded else weight
 
 
 def _lasso_term(parameters: Parameters, settings: Settings) -> Tensor | None:
-    return (
-        settings.strength * parameters["weight"].abs().sum()
-        if settings.shrinkage == "gradient"
-        else None
-    )
+    if settings.shrinkage != "gradient":
+        return None
+    return settings.strength * parameters["weight"].abs().sum()
 
 
 def _lasso_project(parameters: Parameters, settings: Settings) -> None:
     r"""Move entries toward 0 and stop there, by $\eta\lambda / (1 - \mu)$.
 
-    Momentum $\mu$ lets a gradient g that lasts move a weight by $\eta g / (1 - \mu)$ in a step, so
-    it is here that a weight rests where $g + \lambda\,\mathrm{sign}(w) = 0$, or at 0 where $|g| \le
-    \lambda$.
+    With momentum $\mu$ a constant gradient g moves a weight by $\eta g / (1 - \mu)$ per step, so a
+    weight rests where $g + \lambda\,\mathrm{sign}(w) = 0$, or at 0 where $|g| \le \lambda$.
     """
     if settings.shrinkage == "proximal":
         weight = parameters["weight"]
@@ -134,43 +131,40 @@ def _lasso_project(parameters: Parameters, settings: Settings) -> None:
         weight.sub_(weight.clamp(-threshold, threshold))
 
 
-def _group_begin(channels: int, generator: torch.Generator, settings: Settings) -> Parameters:
+def _group_start(channels: int, generator: torch.Generator, settings: Settings) -> Parameters:
     drawn = torch.rand(channels, channels, generator=generator, dtype=torch.float64)
-    begun = {
+    started = {
         "permutation": sinkhorn(drawn, FIRST_ITERATIONS),
         "scales": torch.ones(channels, dtype=torch.float64),
     }
     if settings.rounding == "monotone":
-        begun["weights"] = (
-            torch.rand(channels, generator=generator, dtype=torch.float64).sort().values
-        )
-    return begun
+        weights = torch.rand(channels, generator=generator, dtype=torch.float64)
+        started["weights"] = weights.sort().values
+    return started
 
 
 def _group_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     permutation = parameters["permutation"]
     if exact:
-        permutation = round_permutation(
-            permutation, settings.rounding, weights=parameters.get("weights")
-        )
+        weights = parameters.get("weights")
+        permutation = round_permutation(permutation, settings.rounding, weights=weights)
     return permutation * parameters["scales"]
 
 
 def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
     permutation = parameters["permutation"]
-    term = norm_term(permutation, settings.alpha, settings.regulariser)
+    term = norm_term(permutation, settings.alpha, settings.regularizer)
     return term + sums_term(permutation, settings.beta) if settings.projection == "none" else term
 
 
 def _group_project(parameters: Parameters, settings: Settings) -> None:
     permutation, scales = parameters["permutation"], parameters["scales"]
-    permutation.copy_(
-        permutation.clamp_min(0) if settings.projection == "none" else project(permutation)
-    )
+    clamped = settings.projection == "none"
+    permutation.copy_(permutation.clamp_min(0) if clamped else project(permutation))
     scales.clamp_(min=0)
 
 
-def _sort_begin(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
+def _sort_start(channels: int, generator: torch.Generator, _: Settings) -> Parameters:
     return {
         "scores": _uniform((channels,), 1.0, generator),
         "log_scales": torch.zeros(channels, dtype=torch.float64),
@@ -195,38 +189,31 @@ def _weight(parameters: Parameters, _: Settings, __: bool) -> Tensor:
 
 
 def _least_squares(moments: Moments) -> Tensor:
-    r"""Solve $\min_W \sum \|W x - y\|^2$; of several solutions, as with channels that are always
-    zero, the smallest.
-    """
+    r"""Return the smallest solution of $\min_W \sum \|W x - y\|^2$."""
     solved: Tensor = torch.linalg.pinv(moments.xx, hermitian=True) @ moments.xy
     return solved.T
 
 
 def _matched(moments: Moments) -> Tensor:
-    """Return the permutation that matches normalised channels best, with the ratios of their norms
-    as scales.
-    """
+    """Return the permutation that best matches normalized channels, scaled by ratios of norms."""
     x_squares = moments.xx.diagonal()
     squares = [one.cpu().numpy().astype(np.float64) for one in (x_squares, moments.y_squares)]
-    found = torch.from_numpy(align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix).to(
-        moments.xx
-    )
+    permutation = align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix
+    found = torch.from_numpy(permutation).to(moments.xx)
     ratios = (moments.y_squares[:, None] / x_squares).sqrt()
     alive = (moments.y_squares[:, None] > 0) & (x_squares > 0)
     return found * torch.where(alive, ratios, 1.0)
 
 
 FAMILIES: dict[str, Family] = {
-    "full": Family("any matrix", _full, _weight, decayed=("weight",)),
+    "full": Family(_full, _weight, decayed=("weight",)),
     "low-rank": Family(
-        "a matrix of low rank",
         _low_rank,
         lambda parameters, _, __: parameters["up"] @ parameters["down"],
         decayed=("down", "up"),
         options=("rank",),
     ),
     "lasso": Family(
-        "any matrix, with the sum of its absolute values kept small",
         _full,
         _lasso_matrix,
         term=_lasso_term,
@@ -235,8 +222,7 @@ FAMILIES: dict[str, Family] = {
         options=("strength", "shrinkage"),
     ),
     "relu-group": Family(
-        "an element of the group of ReLU, by way of the Birkhoff polytope",
-        _group_begin,
+        _group_start,
         _group_matrix,
         term=_group_term,
         project=_group_project,
@@ -245,11 +231,10 @@ FAMILIES: dict[str, Family] = {
         scales="scales",
         adapts=True,
         monomial=True,
-        options=("alpha", "regulariser", "projection", "beta", "rounding", "scale_rate"),
+        options=("alpha", "regularizer", "projection", "beta", "rounding", "scale_rate"),
     ),
     "softsort": Family(
-        "an element of the group of ReLU, by way of SoftSort",
-        _sort_begin,
+        _sort_start,
         _sort_matrix,
         decayed=("scores", "log_scales"),
         scales="log_scales",
@@ -258,34 +243,18 @@ FAMILIES: dict[str, Family] = {
         monomial=True,
         options=("temperature", "weighing", "scale_rate"),
     ),
-    "identity": Family(
-        "nothing between the two", _identity, _weight, adapts=True, monomial=True, is_trained=False
-    ),
-    "least-squares": Family(
-        "the matrix nearest to the other network's features",
-        _identity,
-        _weight,
-        fit=_least_squares,
-        adapts=True,
-        is_trained=False,
-    ),
+    "identity": Family(_identity, _weight, adapts=True, monomial=True, is_trained=False),
+    "least-squares": Family(_identity, _weight, fit=_least_squares, adapts=True, is_trained=False),
     "permutation": Family(
-        "the permutation of Procrustes, with ratios of norms",
-        _identity,
-        _weight,
-        fit=_matched,
-        adapts=True,
-        monomial=True,
-        is_trained=False,
+        _identity, _weight, fit=_matched, adapts=True, monomial=True, is_trained=False
     ),
-    "fixed": Family("a given element or matrix", _identity, _weight, is_trained=False),
+    "fixed": Family(_identity, _weight, is_trained=False),
 }
-"""Name -> row."""
+"""Name -> row; the names are `choices.Family`."""
 
 
 def sparsity(matrix: Tensor, threshold: float = SPARSE) -> float:
-    """Return the share of entries that are at most `threshold` in absolute value; 1 - 1/c for a
-    permutation.
+    """Return the share of entries with absolute value <= `threshold`; 1 - 1/c for a permutation.
 
     >>> sparsity(torch.eye(4))
     0.75

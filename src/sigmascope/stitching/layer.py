@@ -1,39 +1,43 @@
-"""The layer between two networks: a matrix on the channels of whatever comes by."""
+"""The layer between two networks: a matrix on the channels, and the axis that holds these."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
+from sigmascope.capture.guard import preserve_state
+from sigmascope.capture.layout import Layout
+from sigmascope.capture.record import Call, recording
 from sigmascope.checks import check_choice
+from sigmascope.choices import Style
 from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.stitching.families import FAMILIES, Parameters
 from sigmascope.stitching.settings import Settings
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "style_of"]
+__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "layout_at", "style_of"]
 
 STYLES = {"conv": 1, "linear": -1}
-"""Name -> the axis of the channels: (n, c, h, w) or (n, c) and (n, l, c)."""
+"""Name -> the axis of the channels: (n, c, h, w), or (n, c) and (n, l, c)."""
 
 
 class Stitch(nn.Module):
     """A stitch of one family.
 
-    In training mode it applies the relaxation that is trained, in evaluation mode the exact member
-    of the family, computed anew each time.
+    In training mode it applies the relaxation that is trained; in evaluation mode the exact member
+    of the family.
 
     Args:
         family: a row of `FAMILIES`.
         channels: of the site.
         style: "conv" for channels on axis 1, "linear" for channels on the last axis.
-        settings: whatever the family reads, such as the rank.
-        seed: of the parameters at the start.
+        settings: what the family reads, such as the rank.
+        seed: of the initial parameters.
 
     Attributes:
-        scaled: whether the scales of a group element are applied; a head start leaves them out.
+        scaled: whether the scales of a group element are applied; not during a head start.
 
     >>> stitch = Stitch("relu-group", 3, "linear").eval()
     >>> sorted(stitch(torch.tensor([[1.0, 2.0, 3.0]])).flatten().tolist())
@@ -56,21 +60,21 @@ class Stitch(nn.Module):
         self.settings = settings or Settings()
         self.scaled = True
         row, dtype = FAMILIES[family], torch.get_default_dtype()
-        begun = row.begin(channels, torch.Generator().manual_seed(seed), self.settings)
+        started = row.start(channels, torch.Generator().manual_seed(seed), self.settings)
         self.values = nn.ParameterDict(
             {
                 name: nn.Parameter(value.to(dtype), requires_grad=name not in row.constant)
-                for name, value in begun.items()
+                for name, value in started.items()
             }
         )
 
     def parameters_by_name(self) -> Parameters:
         """Return the parameters, with neutral scales during a head start."""
         row = FAMILIES[self.family]
-        found = dict(self.values.items())
+        parameters = dict(self.values.items())
         if row.scales is not None and not self.scaled:
-            found[row.scales] = torch.full_like(found[row.scales], row.neutral)
-        return found
+            parameters[row.scales] = torch.full_like(parameters[row.scales], row.neutral)
+        return parameters
 
     def matrix(self, *, exact: bool) -> Tensor:
         """Return the matrix (c, c): the relaxation, or the exact member of the family."""
@@ -83,29 +87,30 @@ class Stitch(nn.Module):
 
     @torch.no_grad()
     def project(self) -> None:
-        """Do what the family does after a step, such as going back into the polytope."""
+        """Apply the in-place projection of the family, which follows a step."""
         project = FAMILIES[self.family].project
         if project is not None:
             project(dict(self.values.items()), self.settings)
 
     @torch.no_grad()
     def set_matrix(self, matrix: Tensor) -> None:
-        """Replace the matrix of a family that is one."""
+        """Replace the matrix of a family whose only parameter is the matrix."""
         self.values["weight"].copy_(matrix)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Act on features: (n, c, …) in the style "conv", (…, c) in the style "linear"."""
+        """Return stitched features: (n, c, …) in the style "conv", (…, c) in the style "linear"."""
         return act(self.matrix(exact=not self.training), x, self.style)
 
     def extra_repr(self) -> str:
-        """Say what it is."""
+        """Return family, channels and style."""
         return f"{self.family}, {self.channels} channels, {self.style}"
 
 
 def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
-    """Apply a matrix (c, c) to the channels of features; the result is new.
+    """Return features with a matrix (c, c) applied to their channels.
 
-    >>> act(torch.tensor([[0.0, 2.0], [1.0, 0.0]]), torch.tensor([[[3.0], [4.0]]]), "conv").flatten()
+    >>> matrix, x = torch.tensor([[0.0, 2.0], [1.0, 0.0]]), torch.tensor([[[3.0], [4.0]]])
+    >>> act(matrix, x, "conv").flatten()
     tensor([8., 3.])
     """
     if style == "linear" or x.ndim == 2:
@@ -116,25 +121,19 @@ def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
 
 
 def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str:
-    """Return the style for features of a shape; "auto" goes by the axis of the channels, where
-    there is a choice.
-
-    Args:
-        shape: (n, …) of the features.
-        style: "auto", or what it is to be.
-        axis: where the evidence says that the channels are; None if there is none.
+    """Return the style of features (n, …): the given one, or for "auto" that of the channel axis.
 
     Raises:
-        InputError: no channels.
-        OptionError: nothing tells where they are.
+        InputError: features without channels.
+        OptionError: "auto" where the channel axis is unknown (None) or in the middle.
 
     >>> style_of((2, 8, 20), "auto", 1), style_of((2, 16, 16, 96), "auto", 3)
     ('conv', 'linear')
     """
-    check_choice("style", style, ("auto", *STYLES))
+    check_choice("style", style, Style)
     if len(shape) < 2:
         raise InputError(
-            f"the value at the site has the shape {shape}, without channels. Choose another site."
+            f"features at the site have the shape {shape}, without channels. Choose another site."
         )
     if style != "auto":
         return style
@@ -142,11 +141,10 @@ def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str
         return "linear"
     if axis == 1:
         return "conv"
-    told = "nothing tells which axis" if axis is None else f"axis {axis}"
+    where = "is unknown" if axis is None else f"is {axis}"
     raise OptionError(
-        f"style='auto': of the value {shape} at the site, {told} holds the channels. Pass "
-        'style="conv" to stitch axis 1, or '
-        'style="linear" to stitch the last axis.'
+        f"style='auto': the channel axis of the features {shape} at the site {where}. Pass "
+        'style="conv" to stitch axis 1, or style="linear" to stitch the last axis.'
     )
 
 
@@ -156,21 +154,49 @@ def channel_axis(shape: tuple[int, ...], style: str) -> int:
 
 
 def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
-    """Return a given element or matrix as a tensor (c, c), float64.
-
-    Raises:
-        InputError: of another size, or not finite.
-    """
-    matrix = (
-        element.matrix()
-        if isinstance(element, Monomial)
-        else torch.as_tensor(element).detach().double()
-    )
+    """Return a group element or matrix as a tensor (c, c), float64; raise if it does not fit."""
+    given = element.matrix() if isinstance(element, Monomial) else torch.as_tensor(element)
+    matrix = given.detach().double()
     if tuple(matrix.shape) != (channels, channels):
         raise InputError(
-            f"element has the shape {tuple(matrix.shape)}, and the site has {channels} "
-            "channels. Pass (c, c)."
+            f"element must be ({channels}, {channels}), the channels of the site, got the shape "
+            f"{tuple(matrix.shape)}."
         )
     if not bool(matrix.isfinite().all()):
-        raise InputError("element has entries that are not finite.")
+        raise InputError("element has entries that are not finite. Pass finite numbers.")
     return matrix
+
+
+class _Marked(nn.Module):
+    """The front with an activation after the site: a recorder reports the layout of its input."""
+
+    def __init__(self, before: nn.Module) -> None:
+        super().__init__()
+        self.before = before
+        self.mark = nn.ReLU()
+
+    def forward(self, inputs: Tensor) -> None:
+        """Run the front, then the activation on the value at the site."""
+        self.mark(self.before(inputs)[0])
+
+
+def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
+    """Return the layout of the features at the site, inferred from the layers before it.
+
+    The shape does not tell it, and a stitch on the wrong axis would run and mix positions.
+    """
+    layout = Layout(None, "the site was not reached")
+
+    def observe(call: Call, _: Tensor) -> None:
+        nonlocal layout
+        if call.path == "mark":
+            layout = call.layout
+
+    marked = _Marked(before)
+    with (
+        preserve_state(marked, mode="eval"),
+        recording(marked, observe) as recorder,
+        recorder.forward_pass([inputs], size=len(inputs)),
+    ):
+        marked(inputs)
+    return layout

@@ -1,10 +1,12 @@
-"""What stitching gives: how much accuracy it costs, and the stitch itself."""
+"""The result of stitching: the accuracy it costs, and the stitch itself."""
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,16 +14,19 @@ from torch import Tensor, nn
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.stitching.assembly import StitchedNetwork, assemble
 from sigmascope.stitching.families import FAMILIES, sparsity
-from sigmascope.stitching.seam import Epoch, put_buffers
 from sigmascope.stitching.settings import Settings
+from sigmascope.stitching.trainer import Epoch, set_buffers
 from sigmascope.store import read_paired, record_of, write_paired
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["SMALLEST", "StitchResult", "element_of", "no_matrix"]
+if TYPE_CHECKING:
+    from sigmascope.figures.drawn import Drawn
+
+__all__ = ["CrossValidation", "StitchResult", "element_of", "no_matrix"]
 
 KIND, VERSION = "stitch", 1
 SMALLEST = 1e-6
-"""Of the scales of an exported element: one that is 0 has left the group."""
+"""The smallest scale of an exported element; a scale of 0 is outside the group."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -31,22 +36,21 @@ class StitchResult:
     Attributes:
         networks: the names of the front and the back.
         site: where they are stitched.
-        inner: whether values go past the site, as inside a residual block; no stitch can repair
-            these.
+        inner: whether values bypass the site, as inside a residual block; no stitch changes these.
         family: of the stitch.
         channels: of the site.
         style: "conv" or "linear".
-        front_accuracy: of the front's network on the test data, in percent.
-        back_accuracy: of the back's.
-        stitched_accuracy: of the stitched network, at its best epoch; NaN with a note if training
-            diverged in the first.
-        chosen_accuracy: on the data by which that epoch was chosen.
+        front_accuracy: of the front network on the test data, in percent.
+        back_accuracy: of the back network.
+        stitched_accuracy: of the stitched network at its best epoch; NaN, with a note, if training
+            diverged in the first epoch.
+        chosen_accuracy: on the samples on which that epoch was selected.
         best_epoch: its number, from 1; 0 for a stitch that is not trained.
         history: the epochs.
         settings: how it was trained.
-        samples: how many were trained on, chosen by, and tested on.
+        samples: the numbers of samples trained on, selected on and tested on.
         augment: how the training data were augmented.
-        seed: of everything drawn.
+        seed: of all random numbers.
         notes: what a reader should know.
         versions: of the packages that matter.
         tensors: "matrix" (c, c), and the running statistics of the evaluated network as "front/…"
@@ -75,118 +79,100 @@ class StitchResult:
 
     @property
     def penalty(self) -> float:
-        """The mean accuracy of the two networks minus that of the stitched one, in percentage points."""
+        """Mean accuracy of the two networks minus that of the stitched one, in points."""
         return (self.front_accuracy + self.back_accuracy) / 2 - self.stitched_accuracy
 
     @property
     def has_diverged(self) -> bool:
-        """Whether training diverged before there was a stitch to evaluate; `notes` say why."""
+        """Whether training diverged before there was a stitch to evaluate; see `notes`."""
         return math.isnan(self.stitched_accuracy)
 
     @property
     def matrix(self) -> Tensor:
-        """(c, c), float64: the stitch as it was evaluated; it acts on columns of channels. NaN if
-        there is none.
-        """
+        """(c, c), float64: the stitch as evaluated; it acts on columns. NaN if diverged."""
         return self.tensors["matrix"]
 
     @property
     def sparsity(self) -> float:
-        """The share of entries of the matrix that are at most 0.001 in absolute value; NaN if there
-        is none.
-        """
+        """Share of entries of the matrix with absolute value <= 0.001; NaN if diverged."""
         return math.nan if self.has_diverged else sparsity(self.matrix)
 
     @property
     def element(self) -> Monomial | None:
-        """The stitch as a permutation and scales, those that are 0 raised to 1e-6; None for other
-        matrices, or without one.
-        """
-        return (
-            element_of(self.matrix)
-            if FAMILIES[self.family].monomial and not self.has_diverged
-            else None
-        )
+        """The stitch as a permutation and scales, at least 1e-6; None if it is not one."""
+        is_one = FAMILIES[self.family].monomial and not self.has_diverged
+        return element_of(self.matrix) if is_one else None
 
     def network(self, front: nn.Module, back: nn.Module, inputs: Tensor) -> StitchedNetwork:
-        """Build the network that was evaluated, with the running statistics that belong to it.
+        """Return the network that was evaluated, with its running statistics.
 
         Args:
-            front: the network that was the front.
-            back: the one that was the back.
-            inputs: a few inputs that both take.
+            front: the front network.
+            back: the back network.
+            inputs: a few inputs of both.
 
         Raises:
-            InputError: training diverged, so that there is none.
+            InputError: training diverged.
         """
         if self.has_diverged:
-            raise InputError(
-                f"there is no stitched network: {'; '.join(self.notes)}. Stitch again with a "
-                "lower rate."
-            )
-        built = assemble(
-            front, back, at=self.site, inputs=inputs, stitch=self.matrix, style=self.style
-        )
-        for name, part in (("front", built.front), ("back", built.back)):
-            put_buffers(
-                part,
-                {
-                    key.removeprefix(f"{name}/"): one
-                    for key, one in self.tensors.items()
-                    if key.startswith(name)
-                },
-            )
+            why = "; ".join(self.notes)
+            raise InputError(f"there is no stitched network: {why}. Stitch with a lower rate.")
+        given = {"site": self.site, "stitch": self.matrix, "style": self.style}
+        built = assemble(front, back, inputs=inputs, **given)
+        for name, half in (("front/", built.front), ("back/", built.back)):
+            own = [key for key in self.tensors if key.startswith(name)]
+            set_buffers(half, {key.removeprefix(name): self.tensors[key] for key in own})
         return built
 
     def __repr__(self) -> str:
         star = " (inside a block*)" if self.inner else ""
         options = "".join(f", {name}={getattr(self.settings, name)}" for name in self._told())
-        mean = (self.front_accuracy + self.back_accuracy) / 2
         sparse = "" if self.has_diverged else f"sparsity {self.sparsity:.4f}; "
+        front, back, stitched = self.front_accuracy, self.back_accuracy, self.stitched_accuracy
         lines = [
             f"{self.networks[0]} stitched to {self.networks[1]} at {self.site}{star}: "
-            f"{self.family}{options}, "
-            f"{self.channels} channels",
-            f"penalty {_percent(self.penalty)} points: stitched "
-            f"{_percent(self.stitched_accuracy)} %, the two networks "
-            f"{_percent(self.front_accuracy)} % and {_percent(self.back_accuracy)} % (mean "
-            f"{_percent(mean)} %)",
+            f"{self.family}{options}, {self.channels} channels",
+            f"penalty {_percent(self.penalty)} points: stitched {_percent(stitched)} %, the two "
+            f"networks {front:.2f} % and {back:.2f} % (mean {(front + back) / 2:.2f} %)",
             f"{sparse}{self._training()}; {self.samples[2]} test samples",
         ]
         return "\n".join([*lines, *(f"Note: {note}." for note in self.notes)])
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
     def _told(self) -> list[str]:
-        """Return the settings of the family that are worth a word: the first, and those that are
-        not the usual ones.
-        """
-        options, usual = FAMILIES[self.family].options, Settings()
-        return [
-            name
-            for name in options
-            if name == options[0] or getattr(self.settings, name) != getattr(usual, name)
-        ]
+        """Return the settings of the family to show: the first, and those that are not defaults."""
+        options, usual, own = FAMILIES[self.family].options, Settings(), self.settings
+        changed = [name for name in options if getattr(own, name) != getattr(usual, name)]
+        return [name for name in options if name == options[0] or name in changed]
 
     def _training(self) -> str:
+        batch = f"batch {self.settings.batch}"
         if not FAMILIES[self.family].is_trained:
             return "not trained"
         if self.has_diverged:
-            return f"no stitch, since training diverged; batch {self.settings.batch}"
-        chosen = (
-            f"{_percent(self.chosen_accuracy)} % on "
-            f"{'held-out' if self.settings.select_on == 'validation' else 'test'} data"
-        )
+            return f"no stitch, since training diverged; {batch}"
+        data = "held-out" if self.settings.select_on == "validation" else "test"
         return (
-            f"best epoch {self.best_epoch} of {len(self.history)} ({chosen}), batch "
-            f"{self.settings.batch}"
+            f"best epoch {self.best_epoch} of {len(self.history)} "
+            f"({_percent(self.chosen_accuracy)} % on {data} data), {batch}"
         )
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers for a logger: `{prefix}{name}` -> number."""
+        names = ("penalty", "stitched_accuracy", "front_accuracy", "back_accuracy")
+        more = ("chosen_accuracy", "best_epoch", "sparsity")
+        return {f"{prefix}{name}": getattr(self, name) for name in (*names, *more)}
+
+    def plot(self) -> Drawn:
+        """Draw accuracy by epoch; see `sigmascope.figures.draw_stitch`."""
+        from sigmascope.figures.stitching import draw_stitch
+
+        return draw_stitch(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write FILE.json, and the tensors to FILE.safetensors beside it; each replaces an older
-        one at once or not at all.
-
-        Raises:
-            InputError: the name does not end in .json.
-        """
+        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically."""
         return write_paired(path, KIND, VERSION, self, {"site": self.site, "family": self.family})
 
     def record(self) -> dict[str, object]:
@@ -195,23 +181,13 @@ class StitchResult:
 
     @classmethod
     def load(cls, path: str | Path) -> StitchResult:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: one of the two files is missing.
-            FileFormatError: truncated, foreign, newer than this version, or hostile.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a stitch file."""
         values = read_paired(path, KIND, VERSION, cls)
-        tensors = values["tensors"]
-        size = values["channels"]
-        if (
-            "matrix" not in tensors
-            or tuple(tensors["matrix"].shape) != (size, size)
-            or values["family"] not in FAMILIES
-        ):
+        tensors, size = values["tensors"], values["channels"]
+        shape = tuple(tensors["matrix"].shape) if "matrix" in tensors else ()
+        if shape != (size, size) or values["family"] not in FAMILIES:
             raise FileFormatError(
-                f"{path}: the tensors beside it are of another stitch. Restore a copy or "
-                "write it again."
+                f"{path}: the tensors beside it belong to another stitch. Restore them."
             )
         if math.isnan(values["stitched_accuracy"]):  # files of earlier versions hold zeros
             tensors["matrix"] = no_matrix(size)
@@ -219,23 +195,20 @@ class StitchResult:
 
 
 def no_matrix(channels: int) -> Tensor:
-    """Return (c, c) of NaN, float64, where training gave no stitch."""
+    """Return (c, c) of NaN, float64: the matrix of a training without a stitch."""
     return torch.full((channels, channels), math.nan, dtype=torch.float64)
 
 
 def element_of(matrix: Tensor) -> Monomial:
-    """Read a permutation and scales off a matrix with at most one positive entry in each row and
-    column.
+    """Return the permutation and scales of a matrix with <= 1 positive entry per row and column.
 
-    Rows and columns without one, whose scale is 0, are matched in order and get the smallest scale.
+    Rows and columns without one, whose scale is 0, are matched in order and get `SMALLEST`.
 
     >>> element_of(torch.tensor([[0.0, 0.0], [2.0, 0.0]]))
     Monomial(permutation=[1, 0], scales=[2, 1e-06])
     """
-    order, scales = (
-        torch.full((len(matrix),), -1),
-        torch.full((len(matrix),), SMALLEST, dtype=torch.float64),
-    )
+    order = torch.full((len(matrix),), -1)
+    scales = torch.full((len(matrix),), SMALLEST, dtype=torch.float64)
     rows, columns = (matrix > 0).nonzero(as_tuple=True)
     order[rows] = columns
     scales[columns] = matrix[rows, columns].double().clamp_min(SMALLEST)
@@ -246,3 +219,59 @@ def element_of(matrix: Tensor) -> Monomial:
 
 def _percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """Relu-group stitches that differ in α; see `Stitcher.cross_validate`.
+
+    `results` has one stitch per α, all trained on the same part of the training data.
+    """
+
+    alphas: tuple[float, ...]
+    results: tuple[StitchResult, ...]
+
+    @property
+    def chosen(self) -> StitchResult:
+        """The stitch with the best accuracy on held-out data; an InputError if all diverged."""
+        return self.results[self._place()]
+
+    @property
+    def alpha(self) -> float:
+        """The chosen α."""
+        return self.alphas[self._place()]
+
+    def _place(self) -> int:
+        accuracies = [result.chosen_accuracy for result in self.results]
+        finite = [place for place, value in enumerate(accuracies) if not math.isnan(value)]
+        if not finite:
+            tried = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+            raise InputError(f"training diverged for every α ({tried}). Pass a lower rate.")
+        return max(finite, key=accuracies.__getitem__)
+
+    def __repr__(self) -> str:
+        lines = []
+        for alpha, result in zip(self.alphas, self.results, strict=True):
+            told, held_out = "diverged", result.chosen_accuracy
+            if not math.isnan(held_out):
+                told = f"{held_out:.2f} % held out, penalty {result.penalty:.2f}"
+                told += " ←" * (result is self.chosen)
+            lines.append(f"α = {alpha:g}: {told}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers for a logger: `{prefix}{α}/{name}` -> number."""
+        return {
+            name: value
+            for alpha, result in zip(self.alphas, self.results, strict=True)
+            for name, value in result.to_dict(f"{prefix}{alpha:g}/").items()
+        }
+
+    def plot(self) -> Drawn:
+        """Draw accuracy against α; see `sigmascope.figures.draw_cross_validation`."""
+        from sigmascope.figures.stitching import draw_cross_validation
+
+        return draw_cross_validation(self)

@@ -1,4 +1,4 @@
-"""Two networks and their data, ready for training, and what comes of it."""
+"""Two networks and their data, ready for training, and the results of it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import preserve_state, unwrapped
-from sigmascope.checks import check_choice
+from sigmascope.capture.guard import unwrapped
+from sigmascope.checks import OLD_NAMES, check_choice
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.assembly import Joint, prepare
-from sigmascope.stitching.data import Feed, Samples, StitchData, check_labels, divided
-from sigmascope.stitching.families import FAMILIES
-from sigmascope.stitching.features import moments_of
-from sigmascope.stitching.layer import Stitch, as_matrix
+from sigmascope.stitching.families import FAMILIES, Moments
+from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis
+from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult, no_matrix
-from sigmascope.stitching.seam import Seam, Snapshot
-from sigmascope.stitching.settings import Settings, settings_for
-from sigmascope.stitching.training import Training
+from sigmascope.stitching.settings import SHARED, Settings, settings_for
+from sigmascope.stitching.trainer import Snapshot, StitchTrainer
 from sigmascope.symmetry.monomial import Monomial
+from sigmascope.training import evaluation
+from sigmascope.training.data import StitchData
+from sigmascope.training.feed import Feed, feeds_of
 
-__all__ = ["Task", "Work", "circumstances", "settings_of"]
+__all__ = ["StitchSetup", "Task", "check_shared", "settings_of"]
 
 FEW = 4  # samples on which the cut is checked
 
@@ -37,9 +38,8 @@ class Task:
 
     Attributes:
         family: a row of `FAMILIES`.
-        changes: settings other than those of the preset; of those that not all families read, only
-            those that this one reads.
-        element: of the family "fixed": a group element or matrix (c, c).
+        changes: settings that differ from the preset; only settings that the family reads.
+        element: for the family "fixed": a group element or matrix (c, c).
     """
 
     family: str
@@ -48,215 +48,201 @@ class Task:
 
 
 def settings_of(task: Task, preset: str | Settings) -> Settings:
-    """Return the settings of a task.
+    """Return the settings of a task; raise an OptionError if its family does not read one.
 
-    Raises:
-        OptionError: an unknown family, preset or setting; a value that cannot be; a change that the
-            family would ignore; or an element without the family "fixed", or the other way round.
-
-    >>> settings_of(Task("full", {"rank": 4}), "paper")
-    Traceback (most recent call last):
-    sigmascope.errors.OptionError: rank=4 is read by family='low-rank' only, and not by 'full'. Leave it out.
+    >>> settings_of(Task("low-rank", {"rank": 4}), "paper").rank
+    4
     """
     check_choice("family", task.family, FAMILIES)
     if (task.element is not None) != (task.family == "fixed"):
-        raise OptionError(
-            "element belongs to family='fixed', which needs one. Pass both or neither."
-        )
+        raise OptionError("family='fixed' and element=... belong together. Pass both or neither.")
     settings = settings_for(preset, task.family, task.changes)
     for name, value in task.changes.items():
-        readers = [family for family, row in FAMILIES.items() if name in row.options]
+        current = OLD_NAMES.get(name, name)
+        readers = [family for family, row in FAMILIES.items() if current in row.options]
         if readers and task.family not in readers:
-            known = " and ".join(map(repr, readers))
             raise OptionError(
-                f"{name}={value!r} is read by family={known} only, and not by "
-                f"{task.family!r}. Leave it out."
+                f"{name}={value!r} is read by family={' and '.join(map(repr, readers))} only, not "
+                f"by {task.family!r}. Leave it out."
             )
     return settings
 
 
-class Work:
-    """Two networks and their data, ready for training.
+def check_shared(settings: Sequence[Settings]) -> None:
+    """Raise an OptionError unless settings can be trained together, on the same batches."""
+    if not settings:
+        raise OptionError("tasks is empty. Pass at least one.")
+    for name in SHARED:
+        values = dict.fromkeys(getattr(one, name) for one in settings)
+        if len(values) > 1:
+            raise OptionError(
+                f"tasks that are trained together must agree in {name}, got "
+                f"{' and '.join(map(repr, values))}."
+            )
 
-    Args:
-        front: the network whose front is taken.
-        back: the other one.
-        at: the site.
-        data: the samples; they are moved to where the front is.
-        settings: what all stitches have in common.
-        seed: of the stitches at their start, and of the samples that are held out.
-        style: where the channels are, or "auto".
-        names: of the two networks, for errors.
 
-    Attributes:
-        joint: the halves of the networks.
-        everything: the training samples, of which `train` are trained on.
-        chosen: the samples by which the best epoch is chosen, held out or those of the `test`.
+class StitchSetup:
+    """A front and a back cut at a site (`joint`), and the samples on their device (`feeds`).
+
+    `front` is the first half of the front network. The `settings` are those that all stitches have
+    in common; `names` are for error messages.
     """
 
     def __init__(
         self,
-        front: nn.Module,
-        back: nn.Module,
-        at: str,
+        networks: tuple[nn.Module, nn.Module],
         data: StitchData,
         settings: Settings,
-        seed: int,
-        style: str,
+        *,
+        site: str,
+        seed: int = 0,
+        style: str = "auto",
         names: tuple[str, str] | None = None,
     ) -> None:
-        self.data, self.settings, self.seed = data, settings, seed
-        self.device, self.dtype = place_of(front)
-        device, dtype = place_of(back)
-        if device != self.device:
-            raise InputTypeError(
-                f"the front is on {self.device} and the back on {device}. Move one with .to(...)."
+        self.networks, self.data, self.settings, self.seed = networks, data, settings, seed
+        self.device, self.dtype = place = _common_place(*networks)
+        self.feeds = feeds_of(data, settings, seed, place)
+        few = next(self.feeds.test.batches(FEW)).inputs
+        self.joint: Joint = prepare(*networks, site=site, inputs=few, style=style, names=names)
+        self.front = self.joint.front.before
+        classes = [evaluation.classes_of(unwrapped(network), few) for network in networks]
+        if classes[0] != classes[1]:
+            raise InputError(
+                f"the front has {classes[0]} output classes and the back {classes[1]}. Stitch "
+                "networks for the same task."
             )
-        if None not in (dtype, self.dtype) and dtype != self.dtype:
-            raise InputTypeError(
-                f"the front is in {self.dtype} and the back in {dtype}. Convert one with .to(...)."
-            )
-        train, test = (_moved(samples, self.device) for samples in (data.train, data.test))
-        self.everything = Feed(train, data, self.device, self.dtype)
-        self.test = Feed(test, data, self.device, self.dtype)
-        self.train, self.chosen = self.everything, self.test
-        if settings.select_on == "validation":
-            kept, held = divided(len(self.everything), settings.validation, seed)
-            self.train, self.chosen = (
-                Feed(train, data, self.device, self.dtype, one) for one in (kept, held)
-            )
-        few = next(iter(self.test.batches(FEW)))[1]
-        self.joint: Joint = prepare(front, back, at=at, inputs=few, style=style, names=names)
-        self.networks = (front, back)
-        _check_classes(self.networks, few, (self.everything, self.test))
+        for feed in (self.feeds.everything, self.feeds.test):
+            evaluation.check_labels(feed.labels, classes[0])
 
-    def seam(self, task: Task, settings: Settings) -> Seam:
-        """Make a stitch, at its start."""
-        layer = Stitch(
-            task.family, self.joint.channels, self.joint.style, settings=settings, seed=self.seed
-        )
+    def trainer(self, task: Task, settings: Settings) -> StitchTrainer:
+        """Return a new trainer of a stitch."""
+        joint = self.joint
+        layer = Stitch(task.family, joint.channels, joint.style, settings=settings, seed=self.seed)
         layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
         fit = FAMILIES[task.family].fit
         if fit is not None:
-            halves = self.joint.front.before, self.joint.back.before
-            layer.set_matrix(fit(moments_of(*halves, self.train, self.joint.style)))
+            moments = _moments_of(self.front, joint.back.before, self.feeds.train, joint.style)
+            layer.set_matrix(fit(moments))
         if task.element is not None:
-            layer.set_matrix(as_matrix(task.element, self.joint.channels))
-        return Seam(layer, self.joint.back.after, task.family, settings)
+            layer.set_matrix(as_matrix(task.element, joint.channels))
+        return StitchTrainer(layer, joint.back.after, task.family, settings)
 
-    def key(
+    def identity(
         self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool
     ) -> dict[str, object]:
-        """Describe the run, as a checkpoint does; a front that is cached runs on other batches,
-        which rounds differently.
+        """Return what the results depend on, as plain values.
+
+        Kinds of devices draw other random numbers, and a cached front rounds differently.
         """
+        front, back = map(unwrapped, self.networks)
+        samples = fingerprint([*self.data.train, *self.data.test])
+        stitches = zip(tasks, settings, strict=True)
         return {
-            **circumstances(*self.networks, self.data),
+            "front": fingerprint([*front.parameters(), *front.buffers()]),
+            "back": fingerprint([*back.parameters(), *back.buffers()]),
+            "data": f"{samples} {self.data.augment}",
+            "device": self.device.type,
             "site": self.joint.site.name,
             "style": self.joint.style,
             "seed": self.seed,
-            "families": [task.family for task in tasks],
-            "elements": [self._element(task) for task in tasks],
-            "cached": cached,
-            "settings": [asdict(one) for one in settings],
+            "cache_front": cached,
+            "stitches": {
+                str(k): {"family": task.family, "element": self._digest(task), **asdict(one)}
+                for k, (task, one) in enumerate(stitches, 1)
+            },
         }
 
-    def _element(self, task: Task) -> str | None:
-        """Digest a given element, all of it: two permutations may differ in a few entries only."""
+    def _digest(self, task: Task) -> str | None:
+        """Return a digest of all entries of an element: permutations may differ in a few only."""
         if task.element is None:
             return None
         matrix = as_matrix(task.element, self.joint.channels)
         return fingerprint([matrix], values_each=matrix.numel())
 
     def result(
-        self, training: Training, seam: Seam, names: tuple[str, str], own: tuple[float, float]
+        self,
+        loop: TrainingLoop,
+        trainer: StitchTrainer,
+        names: tuple[str, str],
+        accuracies: Sequence[float],
     ) -> StitchResult:
-        """Evaluate the best epoch of a stitch on the test data."""
-        best = training.finish(seam)
-        accuracy = float("nan") if best is None else training.accuracies([seam], self.test)[0]
-        matrix = (
-            no_matrix(self.joint.channels)
-            if best is None
-            else seam.stitch.matrix(exact=True).detach().double().cpu()
-        )
+        """Return the best epoch of a stitch, evaluated on the test data."""
+        best = loop.finish(trainer)
+        if best is None:
+            accuracy, matrix = float("nan"), no_matrix(self.joint.channels)
+        else:
+            [accuracy] = loop.accuracies([trainer], self.feeds.test)
+            matrix = trainer.stitch.matrix(exact=True).detach().double().cpu()
         return StitchResult(
             networks=names,
             site=self.joint.site.name,
             inner=self.joint.site.inner,
-            family=seam.name,
+            family=trainer.name,
             channels=self.joint.channels,
             style=self.joint.style,
-            front_accuracy=own[0],
-            back_accuracy=own[1],
+            front_accuracy=accuracies[0],
+            back_accuracy=accuracies[1],
             stitched_accuracy=accuracy,
             chosen_accuracy=float("nan") if best is None else best.accuracy,
             best_epoch=0 if best is None else best.epoch,
-            history=tuple(seam.history),
-            settings=seam.settings,
-            samples=(len(self.train), len(self.chosen), len(self.test)),
+            history=tuple(trainer.history),
+            settings=trainer.settings,
+            samples=self.feeds.sizes,
             augment=self.data.augment,
             seed=self.seed,
-            notes=_notes(seam, matrix),
+            notes=_notes(trainer, matrix),
             versions=current_versions(),
             tensors={"matrix": matrix, **_statistics(best)},
         )
 
 
-def circumstances(front: nn.Module, back: nn.Module, data: StitchData) -> dict[str, str]:
-    """Describe what a stitch depends on beside its options: digests of both networks and the data,
-    and the kind of device.
-
-    The kind of device, such as "cpu" or "cuda", counts since each has its own random numbers.
-
-    >>> x = torch.zeros(2, 3), torch.tensor([0, 1])
-    >>> circumstances(nn.ReLU(), nn.ReLU(), StitchData(x, x))["device"]
-    'cpu'
-    """
-    digests = (
-        fingerprint([*one.parameters(), *one.buffers()]) for one in map(unwrapped, (front, back))
-    )
-    samples = fingerprint([*data.train, *data.test])
-    return {
-        **dict(zip(("front", "back"), digests, strict=True)),
-        "data": f"{samples} {data.augment}",
-        "device": place_of(front)[0].type,
-    }
-
-
-def _check_classes(
-    networks: tuple[nn.Module, nn.Module], few: Tensor, feeds: Sequence[Feed]
-) -> None:
-    """Refuse networks with different numbers of logits, and labels that none of these stands for."""
-    counts = []
-    for network in map(unwrapped, networks):
-        with preserve_state(network, mode="eval"):
-            counts.append(network(few).shape[-1])
-    if counts[0] != counts[1]:
-        raise InputError(
-            f"the front tells {counts[0]} classes apart and the back {counts[1]}. Stitch "
-            "networks for one task."
+def _common_place(front: nn.Module, back: nn.Module) -> tuple[torch.device, torch.dtype | None]:
+    """Return the device and dtype of two networks; raise unless they agree."""
+    (device, dtype), (other_device, other_dtype) = place_of(front), place_of(back)
+    if device != other_device:
+        raise InputTypeError(
+            f"the front is on {device} and the back on {other_device}. Move one with .to(...)."
         )
-    for feed in feeds:
-        check_labels(feed.labels, counts[0])
+    if None not in (dtype, other_dtype) and dtype != other_dtype:
+        raise InputTypeError(
+            f"the front has dtype {dtype} and the back {other_dtype}. Convert one with .to(...)."
+        )
+    return device, dtype
 
 
-def _moved(samples: Samples, device: torch.device) -> Samples:
-    return samples[0].to(device), samples[1].to(device)
+@torch.no_grad()
+def _moments_of(front: nn.Module, back: nn.Module, feed: Feed, style: str) -> Moments:
+    """Return products of features of two halves, summed over samples and positions."""
+    front.eval()
+    back.eval()
+    sums: list[Tensor] = []
+    for _, inputs, _ in feed.batches(evaluation.BATCH):
+        x, y = (_rows(half(inputs)[0], style) for half in (front, back))
+        products = [x.T @ x, x.T @ y, y.square().sum(dim=0)]
+        sums = (
+            [total + one for total, one in zip(sums, products, strict=True)] if sums else products
+        )
+    return Moments(*sums)
+
+
+def _rows(value: Tensor, style: str) -> Tensor:
+    """Return features as (samples and positions, c), float64."""
+    return value.double().movedim(channel_axis(tuple(value.shape), style), -1).flatten(0, -2)
 
 
 def _statistics(best: Snapshot | None) -> dict[str, Tensor]:
     sides = {} if best is None else {"front": best.front, "back": best.back}
     return {
         f"{side}/{name}": value.cpu()
-        for side, found in sides.items()
-        for name, value in found.items()
+        for side, buffers in sides.items()
+        for name, value in buffers.items()
     }
 
 
-def _notes(seam: Seam, matrix: Tensor) -> tuple[str, ...]:
-    notes = [seam.reason] if seam.reason else []
+def _notes(trainer: StitchTrainer, matrix: Tensor) -> tuple[str, ...]:
+    notes = [trainer.reason] if trainer.reason else []
     zeros = int((matrix.abs().sum(dim=0) == 0).sum())
-    if seam.family.monomial and zeros:
+    if trainer.family.monomial and zeros:
         notes.append(
             f"{zeros} of {len(matrix)} scales are 0, outside the group; `element` has 1e-6 there"
         )

@@ -1,8 +1,8 @@
 """The graph of a network, and the values at which it can be cut.
 
-A value is named as `sigmascope.signature` names it, by the path of its activation and, where that
-is called again, the number of the call: `layer1.0.relu#1`. Any other module may be named by its
-path: the value is then what it puts out.
+A site is named as `sigmascope.signature` names it: the path of its activation and, if that is
+called again, the number of the call, `layer1.0.relu#1`. The path of any other module stands for its
+output.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,9 @@ from sigmascope.capture.activations import (
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.errors import NetworkError, OptionError
 
-__all__ = ["CutSite", "Traced", "ancestors", "crossing", "cut_sites", "is_shape_read", "traced"]
+__all__ = ["CutSite", "Traced", "ancestors", "crossing", "cut_sites", "traced"]
 
-MOST = 60
+MOST = 60  # sites that an error lists
 SHAPE_METHODS = ("size", "dim", "numel", "ndimension", "stride", "type")
 SHAPE_FIELDS = ("shape", "ndim", "dtype", "device")
 
@@ -39,8 +40,8 @@ class CutSite:
     Attributes:
         name: of the activation call or module.
         kind: of the activation; empty for another module.
-        inner: whether other values go past it, as a shortcut past the inside a residual block:
-            these stay what the front made of them, which no stitch can repair.
+        inner: whether other values bypass it, as the shortcut of a residual block does; these stay
+            what the front computed, which no stitch can change.
     """
 
     name: str
@@ -53,13 +54,11 @@ class CutSite:
 
 @dataclass(frozen=True)
 class Traced:
-    """A network and its graph.
+    """A network and its graph, with nodes by name.
 
     Attributes:
-        network: it.
-        graph: its operations, in order.
-        activations: name -> kind and node, of the activation calls in order of execution.
-        modules: name -> node, of what every call of a module puts out.
+        activations: name -> kind and node of each activation call, in order of execution.
+        modules: name -> node of the output of each module call.
     """
 
     network: nn.Module
@@ -68,39 +67,29 @@ class Traced:
     modules: dict[str, fx.Node]
 
     def site(self, name: str) -> tuple[CutSite, fx.Node]:
-        """Find a site by name; an activation call comes before the module of the same path.
-
-        Raises:
-            OptionError: there is none; the choices are listed.
-        """
-        plain = name.removesuffix("#0") if isinstance(name, str) else name
-        if plain in self.activations:
-            kind, node = self.activations[plain]
-        elif plain in self.modules:
-            kind, node = "", self.modules[plain]
-        else:
-            raise OptionError(self._unknown(name))
+        """Return a site and its node; an activation call precedes the module of the same path."""
+        plain = str(name).removesuffix("#0")
+        choices = {**{path: ("", node) for path, node in self.modules.items()}, **self.activations}
+        if plain not in choices:
+            near = difflib.get_close_matches(plain, [*self.activations, *choices], n=1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            listing = ", ".join(list(self.activations)[:MOST]) or "none"
+            raise OptionError(
+                f"site={name!r} is not in this network.{guess} Choose from its activations: "
+                f"{listing}; or the path of any module that it calls."
+            )
+        kind, node = choices[plain]
         return CutSite(plain, kind, crossing(self.graph, node)[1]), node
-
-    def _unknown(self, name: object) -> str:
-        choices = [*self.activations, *(one for one in self.modules if one not in self.activations)]
-        near = difflib.get_close_matches(str(name), choices, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        listing = ", ".join(list(self.activations)[:MOST]) or "none"
-        return (
-            f"at={name!r} is no site of this network.{guess} Activations: {listing}; or the path "
-            "of any module that it calls."
-        )
 
 
 def cut_sites(model: nn.Module) -> list[CutSite]:
-    """List the activation calls at which a network can be stitched, in order of execution; those
-    inside a block are marked.
+    """Return the activation calls at which a network can be stitched, in order of execution.
 
     Raises:
         NetworkError: the network cannot be traced.
 
-    >>> [str(site) for site in cut_sites(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))]
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> [str(site) for site in cut_sites(network)]
     ['1']
     """
     found = traced(unwrapped(model))
@@ -108,7 +97,7 @@ def cut_sites(model: nn.Module) -> list[CutSite]:
 
 
 class _Tracer(fx.Tracer):
-    """Notes for every node the module that makes it, and what every module puts out."""
+    """Records the module of every node, and the output node of every module call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,10 +134,10 @@ class _Tracer(fx.Tracer):
 
 
 def traced(network: nn.Module) -> Traced:
-    """Trace a network, which must compute the same things in the same order whatever it is given.
+    """Return the graph of a network, whose operations must not depend on its inputs.
 
     Raises:
-        NetworkError: it does not, or it computes something else in training mode.
+        NetworkError: they do, or they differ between training and evaluation mode.
     """
     flags = [(module, module.training) for module in network.modules()]
     try:
@@ -165,9 +154,8 @@ def traced(network: nn.Module) -> Traced:
         if _written(one) != _written(two):
             raise NetworkError(
                 "the network computes something else in training mode, from "
-                f"{one.meta['path'] or 'its forward'} on "
-                f"({one.name}). Use modules such as nn.Dropout, which know the mode, instead "
-                "of functions that are told."
+                f"{one.meta['path'] or 'its forward'} on ({one.name}). Use modules such as "
+                "nn.Dropout instead of functions with a `training` argument."
             )
     return Traced(network, graph, _activations(network, graph), tracer.modules)
 
@@ -178,13 +166,12 @@ def _trace(network: nn.Module) -> tuple[fx.Graph, _Tracer]:
     defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
     try:
         graph = tracer.trace(network, concrete_args=defaults or None)
-    except Exception as error:  # whatever a network does with a value that is not there yet
-        told = " ".join(str(error).split())
+    except Exception as error:  # a network may do anything with a symbolic value
+        message = " ".join(str(error).split())
         raise NetworkError(
             f"{type(network).__name__} cannot be traced in {tracer.failed or 'its forward'} "
-            f"({told:.200}). Its forward pass "
-            "must not decide by the numbers or sizes of its tensors; write such parts as "
-            "modules of torch.nn, or without `if`."
+            f"({message:.200}). Its forward pass must not branch on values or sizes of tensors; "
+            "write such parts as modules of torch.nn, or without `if`."
         ) from error
     return graph, tracer
 
@@ -194,7 +181,7 @@ def _written(node: fx.Node) -> tuple[object, ...]:
 
 
 def _activations(network: nn.Module, graph: fx.Graph) -> dict[str, tuple[str, fx.Node]]:
-    """Name the activation calls as a recording does."""
+    """Return the activation calls, named as a recording names them."""
     kinds = chosen_kinds("pointwise")
     calls: Counter[str] = Counter()
     found = {}
@@ -212,52 +199,48 @@ def _activations(network: nn.Module, graph: fx.Graph) -> dict[str, tuple[str, fx
 def _kind(network: nn.Module, node: fx.Node) -> str | None:
     if node.op == "call_module":
         return kind_of_layer(network.get_submodule(str(node.target)))
-    if node.op == "call_function":
-        return kind_of_function(node.target, node.args, dict(node.kwargs))
-    if node.op == "call_method":
-        return kind_of_function(
-            getattr(torch.Tensor, str(node.target), None), node.args, dict(node.kwargs)
-        )
-    return None
+    if node.op not in ("call_function", "call_method"):
+        return None
+    is_method = node.op == "call_method"
+    function = getattr(torch.Tensor, str(node.target), None) if is_method else node.target
+    return kind_of_function(function, node.args, dict(node.kwargs))
 
 
-def ancestors(node: fx.Node) -> set[fx.Node]:
-    """Return a node and all that it is computed from."""
-    found: set[fx.Node] = set()
+def ancestors(node: fx.Node, stop: AbstractSet[fx.Node] = frozenset()) -> set[fx.Node]:
+    """Return a node and all that it is computed from, up to the nodes in `stop`."""
+    reached: set[fx.Node] = set()
     waiting = [node]
     while waiting:
         one = waiting.pop()
-        if one not in found:
-            found.add(one)
+        if one not in reached and one not in stop:
+            reached.add(one)
             waiting += one.all_input_nodes
-    return found
+    return reached
 
 
-def is_shape_read(node: fx.Node) -> bool:
-    """Tell whether a node asks for the shape or type of a tensor and not for its numbers."""
+def _is_shape_read(node: fx.Node) -> bool:
+    """Return whether a node reads the shape or type of a tensor and not its values."""
     if node.op == "call_method":
         return node.target in SHAPE_METHODS
     return node.op == "call_function" and node.target is getattr and node.args[1] in SHAPE_FIELDS
 
 
 def crossing(graph: fx.Graph, site: fx.Node) -> tuple[list[fx.Node], bool]:
-    """Return the values that go from the front to the back, the site first, and whether others go
-    past it.
+    """Return the values that cross to the back, the site first, and whether others bypass it.
 
-    What depends on no input, such as a parameter, does not cross: each side has its own.
+    A value that does not depend on the input does not cross: each side has its own.
     """
     [output] = [node for node in graph.nodes if node.op == "output"]
     before = ancestors(site)
     inputs = {node for node in graph.nodes if node.op == "placeholder"}
     behind = ancestors(output) - before - inputs
     dependent = set(inputs)
-    others = []
-    inner = False
+    others, inner = [], False
     for node in graph.nodes:
         if not dependent.isdisjoint(node.all_input_nodes):
             dependent.add(node)
         users = [user for user in node.users if user in behind]
         if users and node is not site and node in dependent and (node in before or node in inputs):
             others.append(node)
-            inner |= not all(is_shape_read(user) for user in users)
+            inner |= not all(_is_shape_read(user) for user in users)
     return [site, *others], inner

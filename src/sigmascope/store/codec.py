@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Iterator, Sequence
 
+from sigmascope.checks import OLD_NAMES
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 
 __all__ = ["decode", "encode"]
@@ -18,6 +19,8 @@ T = typing.TypeVar("T")
 Hint = typing.Any  # type[...], tuple[X, ...], X | None: the annotation of a field
 
 LEAF, OPTIONAL = "leaf", "optional"
+# Metadata of a field: its name in older files; whether older files lack it and its default holds.
+FORMERLY, LATER = "formerly", "later"
 LEAVES = {
     str: "a string",
     bool: "true or false",
@@ -132,10 +135,24 @@ def _decode(hint: Hint, data: typing.Any, where: str) -> object:
     return _decode_record(shape, data, where)
 
 
+def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
+    """Return stored fields under their present names, with the defaults of those added since."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    data = {key if key in names else OLD_NAMES.get(key, key): data[key] for key in data}
+    for field in dataclasses.fields(kind):
+        old = field.metadata.get(FORMERLY)
+        if old in data and field.name not in data:
+            data[field.name] = data.pop(old)
+        if field.metadata.get(LATER) and field.name not in data:
+            data[field.name] = encode(field.default)
+    return data
+
+
 def _decode_record(kind: Hint, data: object, where: str) -> object:
     hints = _fields(kind)
     if not isinstance(data, dict):
         raise _unlike(FileFormatError, where, f"the fields of {kind.__name__}", data)
+    data = _current(kind, data)
     missing, unknown = hints.keys() - data.keys(), data.keys() - hints.keys()
     if missing or unknown:
         names = ", ".join(map(reprlib.repr, sorted(missing or unknown, key=str)))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sigmascope.checks import OLD_NAMES
-from sigmascope.compare.table import as_frame, as_lines
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.tables import as_frame, as_lines
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
@@ -114,7 +114,7 @@ class LayerSimilarity:
     def plot(self) -> Drawn:
         """Draw the matrix; see `sigmascope.figures.draw_similarity`."""
         # results know how they are drawn, and only when asked
-        from sigmascope.figures.similarity import draw_similarity
+        from sigmascope.figures import draw_similarity
 
         return draw_similarity(self)
 

@@ -23,7 +23,7 @@ from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, like
 
-__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers", "unpermute"]
+__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers"]
 
 ORIENTATIONS = ("signed", "unsigned")
 TOLERANCE = 1e-6
@@ -104,28 +104,6 @@ def deviation(R: Array) -> float:
     matrix = as_square(R, "R").detach().cpu()
     identity = torch.eye(len(matrix), dtype=matrix.dtype)
     return float(torch.linalg.matrix_norm(matrix - identity, ord=2))
-
-
-def unpermute(R: Array) -> Any:
-    """Return a permutation matrix P that brings P R near the identity, by greedy matching of rows.
-
-    Rows come in order of their largest entry; each goes to the place, of those still free, where
-    its entry is largest. The published experiment multiplies all powers of R by P, so its power 0
-    is P and not the identity: the same units in another order.
-    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
-
-    >>> unpermute(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
-    tensor([[0., 1.],
-            [1., 0.]])
-    """
-    matrix = as_square(R, "R").detach().cpu()
-    free = torch.ones(len(matrix), dtype=torch.bool)
-    permutation = torch.zeros_like(matrix)
-    for row in matrix.amax(dim=1).argsort(descending=True, stable=True).tolist():
-        place = int(torch.where(free, matrix[row], -math.inf).argmax())
-        free[place] = False
-        permutation[place, row] = 1
-    return like(permutation, R)
 
 
 def _as_rotation(R: Array) -> Matrix:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sigmascope.compare.table import number
 from sigmascope.maths.procrustes import Matrix
+from sigmascope.tables import number
 
 __all__ = ["CkaSimilarity", "FeatureSimilarity", "ProcrustesSimilarity", "channel_note"]
 

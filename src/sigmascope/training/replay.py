@@ -1,6 +1,4 @@
-"""A step that is run many times: on a GPU it is captured once and replayed, so that launching its
-parts costs nothing.
-"""
+"""A training step that runs many times: on a GPU it is captured once and replayed."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-__all__ = ["Step"]
+__all__ = ["Step", "optimizer_tensors"]
 
 WARM_UP = 3
 
@@ -20,26 +18,26 @@ class Step:
     """Runs a function of tensors, whose shapes do not change, for its effect on a state.
 
     Args:
-        run: the function. One that decides by the numbers in a tensor cannot be captured and is run
-            as it is.
-        state: returns all tensors that it changes. Those that the first run makes, such as the
-            moments of an optimizer, must begin at zero.
+        run: the function. One that branches on the values of a tensor cannot be captured and runs
+            without.
+        state: returns all tensors that it changes. Those that the first run creates, such as the
+            moments of an optimizer, must start at zero.
     """
 
     def __init__(self, run: Callable[..., None], state: Callable[[], list[Tensor]]) -> None:
         self._run, self._state = run, state
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._is_begun = False
+        self._is_tried = False
         self._inputs: tuple[Tensor, ...] = ()
 
     def __call__(self, *inputs: Tensor) -> None:
-        """Run it once."""
+        """Run the function once."""
         if not inputs[0].is_cuda:
             self._run(*inputs)
             return
         with torch.cuda.device(inputs[0].device):  # streams and graphs belong to the current one
-            if not self._is_begun:
-                self._graph, self._is_begun = self._captured(inputs), True
+            if not self._is_tried:
+                self._graph, self._is_tried = self._captured(inputs), True
             if self._graph is None:
                 self._run(*inputs)
                 return
@@ -48,9 +46,7 @@ class Step:
             self._graph.replay()
 
     def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph | None:
-        """Warm up, so that everything has its tensors, capture if that can be, and undo what the
-        warm-up changed.
-        """
+        """Warm up, so that all tensors exist; capture if possible; undo the effects of both."""
         self._inputs = tuple(value.clone() for value in inputs)
         before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
         drawn = torch.cuda.get_rng_state()
@@ -64,10 +60,7 @@ class Step:
         graph = self._graph_of_one() if capturable else None
         with torch.no_grad():
             for tensor in self._state():
-                if id(tensor) in before:
-                    tensor.copy_(before[id(tensor)])
-                else:
-                    tensor.zero_()
+                tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))
         torch.cuda.set_rng_state(drawn)
         return graph
 
@@ -85,8 +78,9 @@ class Step:
         return True
 
     def _graph_of_one(self) -> torch.cuda.CUDAGraph | None:
-        """Capture one run; None if it cannot be captured. What is wrong with the function itself
-        was raised before.
+        """Return one captured run; None if it cannot be captured.
+
+        Errors of the function itself were raised in the warm-up.
         """
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
@@ -121,3 +115,9 @@ def _waiting_raises() -> Iterator[None]:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(mode)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return the tensors of an optimizer's state, such as its moments."""
+    values = [value for state in optimizer.state.values() for value in state.values()]
+    return [value for value in values if isinstance(value, Tensor)]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from sigmascope.checks import check_mapping
 from sigmascope.errors import InputError
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_mapping
 from sigmascope_papers.chance import Array
 
 __all__ = ["draw_ranges"]

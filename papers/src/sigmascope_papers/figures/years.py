@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from sigmascope.checks import check_kind, check_mapping
 from sigmascope.compare.statistics import Statistics
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_kind, check_mapping
 
 __all__ = ["draw_years"]
 

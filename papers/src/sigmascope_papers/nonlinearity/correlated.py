@@ -11,7 +11,7 @@ import numpy as np
 from sigmascope.compare.correlation import Correlations, FamilyCorrelations, correlations
 from sigmascope.figures import Drawn, draw_correlations
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, conclude, Item
+from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD, TABLE_2
 from sigmascope_papers.setting import PUBLISHED, Setting
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from sigmascope.figures import Drawn
-from sigmascope.measure.affinity import affinity
+from sigmascope.measure.affinity import AffinityOptions, affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.ranges import draw_ranges
 from sigmascope_papers.item import Check, Finding, Item, agrees, claim, conclude, judge_by
@@ -88,7 +88,7 @@ def measure_ranges(
 def _scores(x: Array) -> list[tuple[float, float]]:
     """Return for every function the score as published, and whether it is the guard's."""
     tensor = torch.from_numpy(x)
-    options = {"covariance": "unbiased", "degenerate": PUBLISHED}
+    options: AffinityOptions = {"covariance": "unbiased", "degenerate": PUBLISHED}
     found = [affinity(tensor, act(tensor), **options) for act in FUNCTIONS.values()]
     return [(float(one), float(one.degenerate)) for one in found]
 

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from sigmascope.catalog import data, model
+from sigmascope.choices import Covariance, Pool
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.measure.affinity import affinity
@@ -24,15 +25,15 @@ __all__ += ["measure_poolings", "measure_widths"]
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5
-ESTIMATORS = {"unbiased": "middle", "ledoit-wolf": "bottom"}
+ESTIMATORS: dict[Covariance, str] = {"unbiased": "middle", "ledoit-wolf": "bottom"}
 # Of ReLU for a standard normal input, in closed form; and at n = 128 by an independent
 # implementation.
 PLATEAU = 0.6210927227
-REFERENCE = {
+REFERENCE: dict[Covariance, dict[int, float]] = {
     "unbiased": {128: 0.709, 512: 0.853, 1024: 0.895},
     "ledoit-wolf": {128: 0.622, 512: 0.634, 1024: 0.641},
 }
-POOLINGS: dict[str, str | Callable[[Tensor], Tensor]] = {
+POOLINGS: dict[str, Pool | Callable[[Tensor], Tensor]] = {
     "averaged": "channels",
     "summed": "sum",
     "flattened": "flatten",
@@ -79,7 +80,7 @@ def measure_widths(
         for draw in range(draws)
     ]
 
-    def scores(act: Callable[[Array], Array], estimator: str) -> Array:
+    def scores(act: Callable[[Array], Array], estimator: Covariance) -> Array:
         rows = [[float(affinity(x, act(x), covariance=estimator)) for x in row] for row in inputs]
         return np.array(rows)
 
@@ -116,7 +117,7 @@ def _ordered_alike(found: Robustness) -> Finding:
     return f"{rank:.2f}", rank >= 0.8
 
 
-def _reference(found: Robustness, estimator: str, width: int) -> Check:
+def _reference(found: Robustness, estimator: Covariance, width: int) -> Check:
     """ReLU has the known score."""
     score = float(found.means(estimator, "ReLU")[found.widths.index(width)])
     text = f"{ESTIMATORS[estimator]}: ReLU, {estimator}, d = {width}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sigmascope.choices import Embedded
 from sigmascope.compare.distances import Distances, Embedding, distances
 from sigmascope.figures import Drawn, draw_distances, draw_embedding
 from sigmascope_papers.chance import (
@@ -27,7 +28,7 @@ LEVEL = 0.05
 FEWEST_GROUPS = 3  # of fewer groups none can be said to be the most remote
 FIRST, LATER = ("AlexNets", "VGGs"), ("ViTs", "Swins", "ConvNeXts")
 CLEAR = 0.8  # nearer by a fifth
-READINGS = {"distances": "distances", "cophenetic": "heights of the tree"}
+READINGS: dict[Embedded, str] = {"distances": "distances", "cophenetic": "heights of the tree"}
 # By Rousseeuw's words a silhouette of up to 0.25 shows no substantial groups; by Kruskal's a stress
 # of 0.1 is fair, 0.2 poor.
 GROUPS, FAIR, POOR = 0.25, 0.1, 0.2
@@ -93,7 +94,7 @@ def judge_plane(found: Plane) -> list[Check]:
     return [check for of in READINGS for check in _plane_checks(of, found)]
 
 
-def _plane_checks(of: str, found: Plane) -> list[Check]:
+def _plane_checks(of: Embedded, found: Plane) -> list[Check]:
     reading, embedding = READINGS[of], found.embeddings.get(of)
     told = f"groups separate in the plane, by {reading}", f"silhouette above {GROUPS}, p < {LEVEL}"
     if embedding is None:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from sigmascope.choices import Normalize
 from sigmascope.compare.distances import Distances, distances
 from sigmascope.figures import Drawn, draw_distances, draw_tree, new_figure, styled
 from sigmascope.figures.drawn import finished
@@ -151,7 +152,7 @@ def _cut_into_trainings(found: Trainings) -> Check:
     return conclude(*told, (f"{own:.2f}, p = {p:.4f}", own > 0 and p < LEVEL, own >= GOOD))
 
 
-def _nearer(found: Trainings, text: str, normalize: str | None) -> Check:
+def _nearer(found: Trainings, text: str, normalize: Normalize | None) -> Check:
     """Distances between trainings are smaller in 95 % of pairs; weakly in 75 %."""
     expected = f"smaller in {NEARLY_ALL:.0%} of pairs"
     if not found.others:

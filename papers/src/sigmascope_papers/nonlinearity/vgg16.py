@@ -160,8 +160,8 @@ def _normalized(setting: Setting, name: str) -> Signature:
         entry = model(name)
         chosen = {"root": setting.data_root, "batch_size": BATCH, "limit": IMAGES}
         batches = data(DATA, transform=entry.transform, **chosen)
-        manner = {"mode": "as-is", "name": name, "progress": setting.progress}
-        return signature(entry.network.train(), batches, **manner)
+        network = entry.network.train()
+        return signature(network, batches, mode="as-is", name=name, progress=setting.progress)
 
     return setting.signature(name, f"{DATA} batch statistics", work)
 

@@ -17,8 +17,8 @@ from sigmascope.catalog.entry import Model
 from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
 from sigmascope.measure.progress import progress_bar
-from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.stitching import StitchData, read_data
+from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 
 VERSION = 1

@@ -1,4 +1,4 @@
-// Which networks stand out, each with a color and a symbol of its own; the others stay faint.
+// The selected networks, each with a color and a symbol; the others are gray.
 
 const SLOTS = 8;
 const SYMBOLS = [
@@ -46,7 +46,7 @@ const hasScores = (network) => network.coverage.scored > 0;
 
 const byMedian = (networks) => networks.filter(hasScores).sort((a, b) => a.summary.median - b.summary.median);
 
-// All, or the ends and the middle of many.
+// All networks, or of many the lowest, middle and highest median.
 function firstChoice(networks) {
   if (networks.length <= SLOTS) return networks.filter(hasScores);
   const sorted = byMedian(networks);
@@ -68,7 +68,7 @@ function createPick(network, choice) {
 
   function update() {
     const slot = choice.slotOf(network);
-    const alone = choice.chosen().length === 1; // then colors mean places in a block
+    const alone = choice.chosen().length === 1; // then colors stand for places in a block
     box.checked = slot >= 0;
     box.disabled = slot < 0 && choice.isFull();
     row.classList.toggle("chosen", slot >= 0);
@@ -89,7 +89,7 @@ function createPicker(home, networks, choice) {
   choice.onChange(() => {
     picks.forEach(({ update }) => update());
     const limit = networks.length > SLOTS ? `, at most ${SLOTS}` : "";
-    count.textContent = `${choice.chosen().length} of ${networks.length} chosen${limit}`;
+    count.textContent = `${choice.chosen().length} of ${networks.length} selected${limit}`;
   });
 }
 

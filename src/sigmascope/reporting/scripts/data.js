@@ -1,4 +1,4 @@
-// The document of the page, unpacked; document.py says how it is packed.
+// The document of the page, unpacked; document.py packs it.
 
 function unpacked(packed, length) {
   return Array.isArray(packed) ? packed : Array(length).fill(packed);
@@ -43,6 +43,6 @@ const describeSite = (network, site) => [
   ["", `${network.name}, call ${site.number + 1} of ${network.count}`],
   ["", `${site.kind}, width ${site.dim}`],
   ["value", `score ${scoreWithSpread(site)}`],
-  ["", site.std == null ? "" : `spread over ${batchesOf(site)}`],
+  ["", site.std == null ? "" : `std over ${batchesOf(site)}`],
   ["", site.reason],
 ];

@@ -49,12 +49,12 @@ function createDensityChart(networks, densities, choice) {
   const stage = byId("density-chart");
   const items = densities.lacking.map(([number, reason]) => element("li", {}, named(networks[number].name), `: ${reason}`));
   if (items.length)
-    byId("density-remarks").replaceChildren(element("p", {}, "Without a density:"), element("ul", {}, ...items));
+    byId("density-remarks").replaceChildren(element("p", {}, "Networks without a density:"), element("ul", {}, ...items));
   const curves = densities.curves.map((one) => ({
     network: networks[one.network],
     points: densityPoints(one, networks[one.network]),
   }));
-  if (!curves.length) return () => stage.replaceChildren(element("p", {}, "No network has scores that differ."));
+  if (!curves.length) return () => stage.replaceChildren(element("p", {}, "No network has different scores, so there is no density."));
   const lens = createLens(stage, describeDensity);
   return () => {
     const { figure, points } = drawDensities(curves, choice, stage.clientWidth);

@@ -1,10 +1,10 @@
-// Distances between signatures as a map in the order of the tree beside it.
+// Distances between signatures as a heat map, in the order of the tree beside it.
 
 const TREE = 120; // pixels
 const [TOP, LEFT] = [8, 4];
 const LETTER = 6.2;
 
-// The distances in the order of the leaves: (row, column) -> number.
+// Returns a function (row, column) -> distance, in the order of the leaves.
 function readerOf({ rows, order }) {
   return (row, column) => {
     const [one, other] = [order[row], order[column]];
@@ -12,7 +12,7 @@ function readerOf({ rows, order }) {
   };
 }
 
-// Each join as a bracket of four corners; a leaf lies in the middle of its row.
+// Each merge as a bracket of four corners; a leaf is at the middle of its row.
 function bracketsOf({ merges, order }) {
   const nodes = order.map((_, leaf) => ({ at: order.indexOf(leaf) + 0.5, height: 0 }));
   return merges.map(([one, other, height]) => {
@@ -39,7 +39,7 @@ function measuresOf(names, width) {
 
 function drawTree(data, { side, margin }) {
   const corners = bracketsOf(data).flatMap((bracket, join) => bracket.map(([height, at]) => ({ height, at, join })));
-  return figureOf("Tree: the networks joined in order of distance, the nearest first.", {
+  return figureOf("Dendrogram: hierarchical clustering of the networks, the closest merged first.", {
     width: TREE,
     height: TOP + side + margin,
     marginTop: TOP,
@@ -60,7 +60,7 @@ function inkOn(share) {
   return share < 0.49 ? "var(--on-middle)" : "var(--on-far)";
 }
 
-// In cells that are wide enough for it.
+// For cells that are wide enough.
 const numberMark = (cells, largest) =>
   Plot.text(cells, {
     x: "column",
@@ -98,15 +98,15 @@ function mapLabel(cells, names) {
   const say = ({ row, column, distance }) => `${names[row]} and ${names[column]}, ${asScore(distance)}`;
   return [
     `Heat map of the distances between ${names.length} networks.`,
-    `Nearest: ${say(d3.least(pairs, (pair) => pair.distance))}.`,
+    `Closest: ${say(d3.least(pairs, (pair) => pair.distance))}.`,
     `Farthest: ${say(d3.greatest(pairs, (pair) => pair.distance))}.`,
-    "The table below has all numbers.",
+    "The table below lists all distances.",
   ].join(" ");
 }
 
 function drawRamp(largest) {
   const steps = d3.range(0, 1, 1 / 32);
-  return figureOf(`Scale of colors: strong at distance 0, weak at ${asScore(largest)}.`, {
+  return figureOf(`Color scale: strong at distance 0, weak at ${asScore(largest)}.`, {
     width: 220,
     height: 34,
     marginTop: 0,
@@ -126,7 +126,7 @@ function drawRamp(largest) {
   });
 }
 
-// The cell under the pointer, by the width of a cell: nothing is searched.
+// The cell under the pointer follows from the width of a cell, without a search.
 function followCells(stage, figure, { cell, side }, describe) {
   const frame = svgPart("rect", { class: "ring", width: cell, height: cell });
   const note = createNote(stage, frame);
@@ -144,15 +144,15 @@ function followCells(stage, figure, { cell, side }, describe) {
 
 const explained = (method) =>
   [
-    "Dynamic time warping between signatures: the square root of the least sum of squared differences when one may be",
-    `stretched along depth. Networks are ordered by hierarchical clustering (${method} linkage); the stronger the color,`,
-    "the nearer.",
+    "Distance between signatures by dynamic time warping: the root of the smallest sum of squared differences when",
+    `either may be stretched along depth. Networks are ordered by hierarchical clustering (${method} linkage).`,
+    "The stronger the color, the closer the networks.",
   ].join(" ");
 
 function createDistanceChart(networks, data) {
   const home = byId("distance-chart");
   if (!data) {
-    home.replaceChildren(element("p", {}, "A distance needs two networks with scores."));
+    home.replaceChildren(element("p", {}, "Distances need at least two networks with scores."));
     return () => {};
   }
   const names = data.order.map((leaf) => networks[data.networks[leaf]].name);
@@ -163,7 +163,7 @@ function createDistanceChart(networks, data) {
   const [tree, stage] = [element("div", {}), element("div", { class: "stage" })];
   const map = element(
     "div",
-    { class: "frame heat", role: "region", tabindex: "0", "aria-label": "Map of distances" },
+    { class: "frame heat", role: "region", tabindex: "0", "aria-label": "Heat map of distances" },
     tree,
     stage,
   );
@@ -182,7 +182,7 @@ function createDistanceChart(networks, data) {
   };
 }
 
-// The same numbers for those who cannot see colors, or want to copy them.
+// The same numbers for readers who cannot see colors or want to copy them.
 function distanceTable(names, distance) {
   return lazyDetails(element("summary", {}, "Distances as a table"), () => {
     const heads = [{ text: "network" }, ...names.map((name) => ({ text: named(name), numeric: true }))];

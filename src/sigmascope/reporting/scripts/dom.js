@@ -1,4 +1,4 @@
-// Elements are made one by one and texts are set as texts: no string ever becomes markup.
+// Elements are created one by one and text is set as text: no string ever becomes markup.
 
 const byId = (id) => document.getElementById(id);
 
@@ -17,10 +17,10 @@ function svgPart(tag, attributes) {
   return made;
 }
 
-// A name from outside keeps its writing direction, and its tricks, to itself.
+// Names come from files: they are isolated, so that their writing direction affects nothing else.
 const named = (text, attributes = {}) => element("bdi", { class: "name", ...attributes }, text);
 
-// As the command line prints them: a site or a distance with four decimals, a statistic with three.
+// As the command line prints them: four decimals for sites and distances, three for statistics.
 const asScore = (value) => (value == null ? "–" : value.toFixed(4));
 const asStatistic = (value) => (value == null ? "–" : value.toFixed(3));
 const asCount = d3.format(",");
@@ -29,7 +29,7 @@ const asShortCount = (value) => (value < 1e4 ? asCount(value) : d3.format(".3~s"
 const asNumber = (value) => (value == null ? "–" : d3.format(".4~g")(value).replace("e+", "e"));
 const listed = (texts) => texts.join(", ");
 
-// The ends of a long name tell most.
+// Cuts a long name in its middle: its ends say most.
 function shortened(text, longest) {
   const letters = Array.from(text);
   if (letters.length <= longest) return text;
@@ -37,7 +37,7 @@ function shortened(text, longest) {
   return `${letters.slice(0, front).join("")}…${letters.slice(front + 1 - longest).join("")}`;
 }
 
-// Names less the folders that all of them share, where room is scarce.
+// Names without the directories that all of them share.
 function briefly(names) {
   const folders = (name) => name.split("/").slice(0, -1);
   const first = folders(names[0] ?? "");
@@ -46,10 +46,10 @@ function briefly(names) {
   return names.map((name) => name.split("/").slice(shared).join("/"));
 }
 
-// A wide table moves inside its frame, which the keyboard can reach.
+// A wide table scrolls inside its frame, which the keyboard can reach.
 const framed = (label, table) => element("div", { class: "frame", role: "region", tabindex: "0", "aria-label": label }, table);
 
-// Stays in sight when the table is moved.
+// Stays visible when the table is scrolled.
 const captionOf = (text) => element("caption", {}, element("span", {}, text));
 
 function tableOf(caption, heads, rows) {
@@ -67,11 +67,11 @@ function tableOf(caption, heads, rows) {
   return element("table", {}, captionOf(caption), element("thead", {}, head), element("tbody", {}, ...body));
 }
 
-// Plot gives every figure a style element, which the page's policy would refuse; page.css says the same.
+// Plot adds a style element to every figure, which the page's policy blocks; charts.css has the same rules.
 function figureOf(label, options) {
   const figure = Plot.plot({ className: "plot", ...options });
   figure.querySelectorAll("style").forEach((style) => style.remove());
-  // Parts of an image have no names of their own for a screen reader.
+  // For a screen reader, parts of an image have no names of their own.
   figure.querySelectorAll("[aria-label]").forEach((part) => {
     part.dataset.mark = part.getAttribute("aria-label");
     part.removeAttribute("aria-label");

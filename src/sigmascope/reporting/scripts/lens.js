@@ -1,9 +1,9 @@
-// What the pointer or the slider reads: a ring around a point, the line it lies on, and a note beside it.
+// What the pointer or the slider points at: a ring around a point, its line, and a note beside it.
 
 const REACH = 40; // pixels
 
-// A note over a figure, which comes and goes together with marks. These lie on a layer of their own: were they part of the
-// figure, thousands of points would be painted again with every move.
+// A note over a figure, shown and hidden together with marks. These are on a layer of their own: in the figure they would
+// repaint thousands of points with every move.
 function createNote(stage, ...marks) {
   const tip = element("div", { class: "tip", "aria-hidden": "true" });
   const layer = svgPart("svg", { class: "layer", "aria-hidden": "true" });
@@ -32,7 +32,7 @@ function createNote(stage, ...marks) {
   return { mount, show, hide };
 }
 
-// Beside the point, on the side that has more room, and inside the stage.
+// Places the note beside the point, on the side with more room, inside the stage.
 function putBeside(tip, stage, figure, { x, y }) {
   const scale = figure.clientWidth / figure.viewBox.baseVal.width || 1;
   const left = x * scale;
@@ -49,7 +49,7 @@ function followPointer(figure, follow, leave) {
   figure.addEventListener("pointerleave", leave);
 }
 
-// Reads the nearest of many points. The figure is drawn anew when the choice or the width changes; the lens moves over to it.
+// Describes the nearest of many points. When the selection or the width changes, the lens is attached to the new figure.
 function createLens(stage, describe) {
   const trace = svgPart("path", { class: "trace" });
   const ring = svgPart("circle", { class: "ring", r: 6 });

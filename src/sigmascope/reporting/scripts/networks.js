@@ -14,7 +14,7 @@ function rangeText(values) {
   return low === high ? asCount(low) : `${asCount(low)} – ${asCount(high)}`;
 }
 
-// Of the data where they have a name, else of their number alone.
+// The name of the data, or only the number of samples.
 function samplesCard(networks, data) {
   const count = rangeText(networks.map((network) => network.samples));
   const each = networks.length > 1 ? "for each network" : `in ${batchesOf(networks[0])}`;
@@ -34,7 +34,7 @@ function cardsOf({ networks, distances, data }) {
       asCount(networks.length),
       `${rangeText(networks.map((network) => network.count))} sites${networks.length > 1 ? " each" : ""}`,
     ),
-    cardOf("Activation calls", asCount(scored), scored === seen ? "all that were seen" : `scored, of ${asCount(seen)} seen`),
+    cardOf("Activation calls", asCount(scored), scored === seen ? "all calls seen" : `scored of ${asCount(seen)} seen`),
     samplesCard(networks, data),
   ];
   if (sorted.length > 1)
@@ -55,7 +55,7 @@ function nearestCard(names, { networks: numbers, rows }) {
   const pairs = rows.flatMap((row, one) => row.map((distance, other) => ({ one, other, distance })));
   const { one, other, distance } = d3.least(pairs, (pair) => pair.distance);
   const nameOf = (position) => named(shortened(names[numbers[position]], 22));
-  return cardOf("Nearest pair", element("span", {}, nameOf(other), ", ", nameOf(one)), `distance ${asScore(distance)}`);
+  return cardOf("Closest pair", element("span", {}, nameOf(other), ", ", nameOf(one)), `distance ${asScore(distance)}`);
 }
 
 const COLUMNS = [
@@ -74,10 +74,10 @@ const COLUMNS = [
   { key: "samples", text: "samples", of: (network) => network.samples, show: asCount },
 ];
 
-// A fact has a column where it is known of some network.
+// A fact has a column if it is known for any network.
 const columnsOf = (networks) => COLUMNS.filter(({ optional, of }) => !optional || networks.some((one) => of(one) != null));
 
-// Names are sorted as people do: resnet9 before resnet18. What is missing comes last either way.
+// Names sort by their numbers: resnet9 before resnet18. Missing values come last either way.
 function sortedBy(networks, { of }, direction) {
   const collator = new Intl.Collator("en", { numeric: true });
   const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
@@ -85,7 +85,7 @@ function sortedBy(networks, { of }, direction) {
   return [...networks].sort((a, b) => (of(a) == null) - (of(b) == null) || sign * compare(of(a), of(b)) || a.number - b.number);
 }
 
-// From least to largest score on a rule from 0 to 1, the median as a tick.
+// The range of the scores on a line from 0 to 1, with the median as a tick.
 function rangeBar({ min, median, max }) {
   if (median == null) return "";
   const bar = element(
@@ -130,7 +130,7 @@ function createNetworkTable(networks) {
   const cells = [...heads];
   cells.splice(2, 0, element("th", { scope: "col", class: "ranged" }, "0 – 1"));
   const scores =
-    "Scores of each network over its sites: least, median, largest, mean, standard deviation and spread (largest less least).";
+    "Scores of each network over its sites: minimum, median, maximum, mean, standard deviation and spread (max − min).";
   const accurate = columns.some(({ key }) => key === "accuracy");
   const caption = captionOf(accurate ? `${scores} Accuracy in percent.` : scores);
   byId("network-table").replaceChildren(

@@ -1,4 +1,4 @@
-// Puts the page together.
+// Assembles the page.
 
 function createTheme() {
   const button = byId("theme");
@@ -14,7 +14,7 @@ function createTheme() {
   label();
 }
 
-// Charts are drawn to the width of the page; a change of height alone is none of their business.
+// Charts depend on the width of the page, not on its height.
 function onWidth(draw) {
   let width = 0;
   let frame = 0;
@@ -33,7 +33,7 @@ function start() {
   createTheme();
   byId("cards").replaceChildren(...cardsOf(content));
   byId("colophon").textContent =
-    `Written by sigmascope ${content.sigmascope}. This page is complete in itself and loads nothing.`;
+    `Written by sigmascope ${content.sigmascope}. This page is self-contained and loads nothing.`;
   createRemarks(content);
   createPicker(byId("picker"), networks, choice);
   createNetworkTable(networks);

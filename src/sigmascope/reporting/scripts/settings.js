@@ -1,13 +1,13 @@
-// The settings and versions, and what a reader must know about them before comparing.
+// The settings and versions, and warnings for readers who compare networks.
 
 function createSettings(networks, { shared, columns, rows }) {
-  const text = networks.length > 1 ? "Shared by all networks." : "Of this measurement.";
+  const text = networks.length > 1 ? "Shared by all networks." : "Settings of this measurement.";
   const pairs = shared.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, named(value))));
   const tables = [element("p", { class: "quiet" }, text), element("dl", { class: "pairs" }, ...pairs)];
   if (columns.length) {
     const heads = [{ text: "network" }, ...columns.map((name) => ({ text: name }))];
     const body = rows.map((row, number) => [named(networks[number].name), ...row.map((value) => named(value))]);
-    tables.push(framed("Settings that differ", tableOf("Different from network to network.", heads, body)));
+    tables.push(framed("Settings that differ", tableOf("Settings that differ between networks.", heads, body)));
   }
   byId("setting-tables").replaceChildren(...tables);
 }
@@ -16,16 +16,16 @@ function remarksOf({ networks, settings, companionsLeftOut }) {
   const unscored = networks.filter((network) => !network.coverage.scored);
   return [
     settings.mixed.length &&
-      `The networks were measured with different settings (${listed(settings.mixed)}): compare their scores with care.`,
-    unscored.length && `Without any score, and so not compared: ${listed(unscored.map((network) => network.name))}.`,
-    companionsLeftOut && "The companion metrics are left out to keep this page small; the signatures have them.",
+      `The networks were measured with different settings (${listed(settings.mixed)}); compare their scores with care.`,
+    unscored.length && `Not compared, because they have no score: ${listed(unscored.map((network) => network.name))}.`,
+    companionsLeftOut && "The companion metrics are left out to keep this page small; the signature files contain them.",
   ].filter(Boolean);
 }
 
-// Who is not on this page, and why.
+// The networks that are not on this page, and why.
 function missingNotice(missing) {
   const items = missing.map(([name, reason]) => element("li", {}, named(name), ": ", named(reason)));
-  return element("div", { class: "notice", id: "missing" }, "Not measured, and so not shown:", element("ul", {}, ...items));
+  return element("div", { class: "notice", id: "missing" }, "Not shown, because they could not be measured:", element("ul", {}, ...items));
 }
 
 function createRemarks(content) {

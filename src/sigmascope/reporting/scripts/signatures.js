@@ -1,4 +1,4 @@
-// The signatures over depth. Chosen networks have colors; a single one has a color for each place in its blocks.
+// The signatures over depth. Selected networks have colors; a single one has a color for each place in its blocks.
 
 const HEIGHT = 400;
 
@@ -7,7 +7,7 @@ function depthOf(site, network, mode) {
   return network.count > 1 ? site.number / (network.count - 1) : 0.5;
 }
 
-// One pass over all sites: position in the data, and whose it is. A call without a score is NaN: a gap that no line may hide.
+// All sites with their coordinates. A call without a score is NaN, which leaves a gap in the line.
 const pointsOf = (networks, mode) =>
   networks.flatMap((network) =>
     network.sites.map((site) => ({ network, site, depth: depthOf(site, network, mode), score: site.score ?? NaN })),
@@ -61,7 +61,7 @@ function placeMarks(network, points, radius) {
   return [strongMark(points, "var(--quiet)"), ...marks];
 }
 
-// Small enough for the longest of them.
+// The more calls, the smaller the dots.
 const radiusOf = (chosen, width) =>
   Math.max(1.4, Math.min(3, (0.45 * width) / (d3.max(chosen, (network) => network.count) ?? 1)));
 
@@ -76,8 +76,8 @@ function labelOf(chosen, points) {
   return [
     "Line chart: affinity score of every activation call over depth.",
     `In color: ${names}.`,
-    `All scores lie between ${asScore(low)} and ${asScore(high)}.`,
-    "The slider below the chart reads single sites.",
+    `All scores are between ${asScore(low)} and ${asScore(high)}.`,
+    "Use the slider below the chart to inspect single sites.",
   ].join(" ");
 }
 
@@ -94,7 +94,7 @@ function drawSignatures(networks, choice, mode, width) {
     marginRight: 12,
     marginBottom: 42,
     x: {
-      label: mode === "call" ? "activation call, in order of execution" : "share of the network's calls",
+      label: mode === "call" ? "activation call, in order of execution" : "fraction of the network's calls",
       labelAnchor: "center",
       inset: 6,
       ticks: width / 90,
@@ -112,7 +112,7 @@ function drawSignatures(networks, choice, mode, width) {
   return { figure, points: placed(figure, points, "depth", "score") };
 }
 
-// Where the points lie on the page.
+// Adds the positions of the points on the page.
 function placed(figure, points, across, up) {
   const [x, y] = [figure.scale("x"), figure.scale("y")];
   for (const point of points) [point.x, point.y] = [x.apply(point[across]), y.apply(point[up])];
@@ -147,7 +147,7 @@ function createSignatureChart(networks, choice) {
   };
 }
 
-// What the colors of a single network mean.
+// The legend for the colors of a single network.
 function drawKey(chosen) {
   const items =
     chosen.length === 1
@@ -156,7 +156,7 @@ function drawKey(chosen) {
   byId("places").replaceChildren(...items);
 }
 
-// The slider is the keyboard's pointer: it reads one site after the other.
+// The slider replaces the pointer for keyboard users: it goes through the sites one by one.
 function createWalk(networks, choice, chart) {
   const [select, slider] = [byId("walk-network"), byId("walk-site")];
   const current = () => networks[Number(select.value)];
@@ -200,7 +200,7 @@ const said = (lines) =>
     .filter(Boolean)
     .join(" · ");
 
-// Networks to read, and the one that was read before, if it is still among them.
+// Offers networks to inspect, and keeps the current one if it is still among them.
 function offer(select, networks, before) {
   select.replaceChildren(...networks.map((network) => element("option", { value: network.number }, network.name)));
   if (networks.includes(before)) select.value = before.number;

@@ -1,4 +1,4 @@
-// The tables of sites: built when they are opened, because there may be thousands of rows.
+// The tables of sites: built when opened, because there may be thousands of rows.
 
 function lazyDetails(summary, build, attributes = {}) {
   const details = element("details", attributes, summary);
@@ -17,7 +17,7 @@ function siteTable(network) {
     { text: "width", numeric: true },
     { text: "samples", numeric: true },
     { text: "score", numeric: true },
-    ...(spread ? [{ text: "± spread", numeric: true }] : []),
+    ...(spread ? [{ text: "± std", numeric: true }] : []),
     ...metrics.map(({ name }) => ({ text: name, numeric: true })),
     ...(remarks ? [{ text: "remark" }] : []),
   ];
@@ -32,7 +32,7 @@ function siteTable(network) {
     ...metrics.map(({ values }) => asNumber(values[site.number])),
     ...(remarks ? [named(site.reason)] : []),
   ]);
-  const caption = `Sites in order of execution${spread ? "; spread is the standard deviation over batches" : ""}.`;
+  const caption = `Sites in order of execution${spread ? "; std is the standard deviation over batches" : ""}.`;
   return framed(`Sites of ${network.name}`, tableOf(caption, heads, rows));
 }
 
@@ -45,7 +45,7 @@ function skippedTable({ name, coverage }) {
   return framed(
     `Skipped calls of ${name}`,
     tableOf(
-      "Skipped: calls that no score is defined for.",
+      "Skipped: calls for which no score is defined.",
       [{ text: "call" }, { text: "activation" }, { text: "reason" }],
       rows,
     ),
@@ -60,10 +60,10 @@ function siteContent(network) {
   return [
     siteTable(network),
     ...(proofs.length
-      ? [element("p", { class: "quiet" }, "Optimal transports, by how they were proved: ", named(listed(proofs)), ".")]
+      ? [element("p", { class: "quiet" }, "Transport plans, by how their optimality was proved: ", named(listed(proofs)), ".")]
       : []),
     ...(coverage.skipped.length ? [skippedTable(network)] : []),
-    ...(coverage.silent.length ? [element("p", {}, "Activation modules that never ran:"), listOf(coverage.silent)] : []),
+    ...(coverage.silent.length ? [element("p", {}, "Activation modules that were never called:"), listOf(coverage.silent)] : []),
     ...(coverage.notes.length ? [element("p", {}, "Notes:"), listOf(coverage.notes)] : []),
   ];
 }

@@ -1,4 +1,4 @@
-"""The settings and versions behind signatures: what all of them share, and what differs."""
+"""The settings and versions behind signatures: those that all share, and those that differ."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sigmascope.measure.signature import Signature
 
 __all__ = ["settings_of"]
 
-# A difference in one of these changes what a score means; the others say how it was found.
+# A difference in one of these changes what a score means; the others say how it was computed.
 MEANING = ("covariance", "eps", "degenerate", "pool", "samples", "activations", "mode")
 
 
 def settings_of(signatures: Sequence[Signature], data: str | None = None) -> dict[str, Any]:
-    """Sort the settings into shared and different ones.
+    """Return the settings in two groups, shared and different.
 
     Args:
-        signatures: of the networks.
-        data: what the data are, in words; the digests of the signatures stay beside it, since they
-            tell whether it is so.
+        signatures: one per network.
+        data: name of the data; the digests of the signatures are kept beside it, since they tell
+            whether the data really are the same.
 
     Returns:
         `shared`: pairs of name and text. `columns` and `rows`: the different ones, with a row of
@@ -41,24 +41,13 @@ def settings_of(signatures: Sequence[Signature], data: str | None = None) -> dic
 
 
 def _settings(signature: Signature, data: str | None) -> dict[str, str]:
-    options = {
-        field.name: _text(getattr(signature.options, field.name)) for field in fields(Options)
-    }
-    named = (
-        {"data": signature.data}
-        if data is None
-        else {"data": data, "digest of the data": signature.data}
-    )
-    run = (
-        {"batches": str(signature.batches), "device": signature.device}
-        | named
-        | {"model": signature.model}
-    )
-    return (
-        options
-        | {f"version of {name}": version for name, version in signature.versions.items()}
-        | run
-    )
+    settings = {one.name: _text(getattr(signature.options, one.name)) for one in fields(Options)}
+    settings |= {f"version of {name}": text for name, text in signature.versions.items()}
+    settings |= {"batches": str(signature.batches), "device": signature.device}
+    settings["data"] = signature.data if data is None else data
+    if data is not None:
+        settings["digest of the data"] = signature.data
+    return settings | {"model": signature.model}
 
 
 def _text(value: object) -> str:

@@ -1,14 +1,82 @@
-"""What boxes over the input range, gray images and curves hold."""
+"""What the figures of the papers hold: boxes over the input range, gray images."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sigmascope.errors import InputError, OptionError
-from sigmascope.figures import draw_curves, draw_images, draw_ranges, new_figure
+import sigmascope as sg
+from sigmascope.compare.statistics import statistics
+from sigmascope.errors import InputError
+from sigmascope.figures import Drawn
+from sigmascope_papers.figures.images import draw_images
+from sigmascope_papers.figures.ranges import draw_ranges
+from sigmascope_papers.figures.years import draw_years
+from tests.figures import test_every as laws
+from tests.figures.examples import networks
+
+
+def of_images(names: Sequence[str]) -> Drawn:
+    rows = [[np.full((2, 3), place / len(names))] * 2 for place in range(len(names))]
+    return draw_images(rows, titles=[[name, name] for name in names], rows=names, columns=names[:2])
+
+
+def of_ranges(names: Sequence[str]) -> Drawn:
+    return draw_ranges(
+        [-1.0, 0.0, 2.0],
+        {name: np.array([[0.1, 0.5], [0.7, math.nan], [math.nan] * 2]) for name in names},
+    )
+
+
+def of_years(names: Sequence[str]) -> Drawn:
+    found = statistics(networks(names))
+    years = {name: 2012 + place // 3 for place, name in enumerate(found.names)}
+    return draw_years(found, years, families=dict(zip(found.names, names, strict=True)))
+
+
+EXAMPLES = {"images": of_images, "ranges": of_ranges, "years": of_years}
+LAWS = (
+    laws.test_it_returns_a_figure_with_its_axes_and_data,
+    laws.test_every_name_is_in_the_table,
+    laws.test_names_that_mean_harm_are_only_names,
+    laws.test_long_names_stay_inside_the_figure,
+    laws.test_the_same_figure_is_the_same_file,
+    laws.test_the_settings_of_matplotlib_stay_as_they_were,
+    laws.test_no_two_things_differ_by_color_alone,
+)
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_the_laws_of_all_figures(
+    law: Callable[..., None], example: Callable[[Sequence[str]], Drawn], tmp_path: Path
+) -> None:
+    law(example, *([tmp_path] if "tmp_path" in inspect.signature(law).parameters else []))
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (
+            lambda: draw_years(networks("ab"), {"a": 1}),  # type: ignore[arg-type]
+            "statistics must be of type Statistics, got list",
+        ),
+        (
+            lambda: draw_years(sg.statistics(networks("ab")), [2015]),  # type: ignore[arg-type]
+            "years must be a mapping such as .*, got list",
+        ),
+        (lambda: draw_ranges([1, 2], 3), "scores must be a mapping such as .*, got int"),  # type: ignore[arg-type]
+    ],
+)
+def test_the_wrong_thing_is_refused_with_a_remedy(draw: Callable[[], object], message: str) -> None:
+    with pytest.raises(sg.InputTypeError, match=message):
+        draw()
+
 
 MEANS = [-2.0, 0.0, 2.0]
 SCORES = np.array([[0.1, 0.2, 0.3, 0.4, 0.5], [0.9, 1.0, math.nan, 0.8, 0.7], [math.nan] * 5])
@@ -123,71 +191,3 @@ def test_images_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         draw_images(images, **options)
-
-
-def test_the_line_is_the_mean_and_the_band_its_spread() -> None:
-    values = np.array([[0.1, 0.2, math.nan], [0.3, 0.6, math.nan], [0.5, 0.7, 0.9]])
-    drawn = draw_curves(
-        [128, 256, 512], {"seeds": values, "single": [0.5, 0.6, 0.7]}, over="batch size"
-    )
-    handles, labels = drawn.axes[0].get_legend_handles_labels()
-    assert labels == ["seeds", "single"]
-    assert handles[0].get_xydata() == pytest.approx(np.array([[128, 0.3], [256, 0.5], [512, 0.9]]))
-    (band,) = drawn.axes[0].collections
-    heights = band.get_paths()[0].vertices
-    assert heights[heights[:, 0] == 128][:, 1].min() == pytest.approx(0.3 - 0.2)
-    assert heights[heights[:, 0] == 256][:, 1].max() == pytest.approx(
-        0.5 + np.std([0.2, 0.6, 0.7], ddof=1)
-    )
-    assert (handles[0].get_marker(), handles[0].get_linestyle()) != (
-        handles[1].get_marker(),
-        handles[1].get_linestyle(),
-    )
-    assert drawn.axes[0].get_xlabel() == "batch size"
-    row = drawn.table[2]
-    assert (row["curve"], row["at"], row["mean"], row["repetitions"]) == ("seeds", 512, 0.9, 1)
-    assert math.isnan(row["std"])
-
-
-def test_the_band_can_be_the_whole_range() -> None:
-    drawn = draw_curves([1, 2], {"seeds": [[0.1, 0.2], [0.4, 0.9], [0.2, 0.3]]}, spread="range")
-    heights = drawn.axes[0].collections[0].get_paths()[0].vertices
-    assert (heights[:, 1].min(), heights[:, 1].max()) == (0.1, 0.9)
-
-
-def test_nothing_at_all_is_a_gap() -> None:
-    drawn = draw_curves([1, 2, 3], {"a": [0.1, math.nan, 0.3]})
-    assert drawn.table[1]["repetitions"] == 0
-    assert np.isnan(drawn.axes[0].get_lines()[0].get_ydata()).tolist() == [False, True, False]
-
-
-def test_a_logarithmic_scale_can_be_set_afterwards() -> None:
-    drawn = draw_curves([2, 4, 1024], {"a": [0.1, 0.2, 0.3]})
-    drawn.axes[0].set_xscale("log", base=2)
-    assert drawn._repr_png_()
-
-
-def test_curves_in_axes_of_ones_own() -> None:
-    figure = new_figure(3, 3)
-    assert draw_curves([1], {"a": [0.5]}, figure.subplots()).figure is figure
-    assert not figure.legends
-
-
-@pytest.mark.parametrize(
-    ("at", "curves", "message"),
-    [
-        ([], {}, "There is nothing to draw"),
-        ([1, 2], {"a": [0.5]}, r"The curve a has shape \(1, 1\). Pass \(2,\), or \(r, 2\)"),
-        ([1], {"a": np.zeros((2, 2, 1))}, "The curve a has shape"),
-    ],
-)
-def test_curves_that_do_not_fit_are_refused(
-    at: list[float], curves: dict[str, list[float]], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        draw_curves(at, curves)
-
-
-def test_another_spread_is_refused() -> None:
-    with pytest.raises(OptionError, match="spread='sem' is not known"):
-        draw_curves([1], {"a": [0.5]}, spread="sem")

@@ -1,4 +1,4 @@
-"""The similarity of the layers of two networks as a map of colors."""
+"""The similarity of the layers of two networks as a heat map."""
 
 from __future__ import annotations
 
@@ -6,70 +6,58 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.image import AxesImage
 
+from sigmascope.checks import check_kind
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.figures.kinds import check_kind
-from sigmascope.figures.style import COLUMN, PAGE, SMALL, figure_of, panel_in, shown, styled
+from sigmascope.figures.style import COLUMN, PAGE, SMALL, add_scale, panel_in, shown, styled
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 
 __all__ = ["draw_similarity"]
 
 MEASURES = {"procrustes": "Procrustes", "cka": "CKA"}
-# Its lightness grows evenly, for every kind of color vision and in gray: the more alike, the
-# lighter.
+# More alike is lighter. Lightness grows evenly, for every kind of color vision and in gray.
 COLORS = "cividis"
-# More rows or columns than this leave no room for a number in each cell, or for a name beside each.
+# Up to so many rows and columns there is room for a number in each cell, a name beside each.
 NUMBERED, NAMED = 12, 40
-# The side of a cell and the least one, in inches; the longest name, in letters.
+# Inches: the largest and the least side of a cell. Characters: the longest name.
 SIDE, LINE, LONGEST = 0.3, 0.13, 24
 
 
 @styled()
 def draw_similarity(result: LayerSimilarity, *, axes: Axes | None = None) -> Drawn:
-    """Draw the similarity of every two layers as a color, lighter for more alike; pairs without
-    one stay gray.
+    """Draw the similarity of every two layers as a color; pairs without one are gray.
 
     Args:
-        result: see `sigmascope.symmetry.compare`; its first network goes down, its second across.
+        result: see `sigmascope.symmetry.compare`; its first network is in rows, its second in
+            columns.
         axes: to draw in; by default those of a new figure.
 
     Raises:
-        InputTypeError: other things than the similarity of layers.
+        InputTypeError: something other than the similarity of layers.
     """
     check_kind("result", result, LayerSimilarity, "sigmascope.symmetry.compare")
     panel = panel_in(axes, *_size(result))
     values = result.similarity
     low = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
-    image = panel.imshow(
-        np.ma.masked_invalid(values),
-        vmin=low,
-        vmax=1,
-        cmap=COLORS,
-        aspect="auto",
-        interpolation="nearest",
-    )
+    scale: dict[str, Any] = {"vmin": low, "vmax": 1, "cmap": COLORS}
+    masked = np.ma.masked_invalid(values)
+    image = panel.imshow(masked, aspect="auto", interpolation="nearest", **scale)
     panel.set_facecolor("0.85")
     panel.grid(visible=False)
     panel.spines[:].set_visible(False)
     _name_layers(panel, result)
     if max(values.shape) <= NUMBERED:
         _write_numbers(panel, values, low)
-    _add_scale(panel, image)
+    add_scale(image, [panel], "similarity", fraction=0.05, pad=0.03)
     panel.set_title(f"{MEASURES[result.measure]} similarity, {result.group} group")
     return finished([panel], _rows(result))
 
 
 def _size(result: LayerSimilarity) -> tuple[float, float]:
-    """Give each cell its side, as far as a page has room."""
-    names = [
-        min(LONGEST, max((len(one) for one in side), default=1)) * 0.06
-        for side in (result.rows, result.columns)
-    ]
-    cells = [
-        max(LINE, min(SIDE, 5 / max(1, len(side)))) * len(side)
-        for side in (result.rows, result.columns)
-    ]
+    """Return width and height that give each cell its side, as far as a page has room."""
+    sides = (result.rows, result.columns)
+    names = [min(LONGEST, max(map(len, side), default=1)) * 0.06 for side in sides]
+    cells = [max(LINE, min(SIDE, 5 / max(1, len(side)))) * len(side) for side in sides]
     width = min(PAGE, max(COLUMN, 1.2 + names[0] + cells[1]))
     return width, 1.0 + names[1] + max(1.7, min(cells[0], 8.0))
 
@@ -80,9 +68,8 @@ def _name_layers(panel: Axes, result: LayerSimilarity) -> None:
         (panel.xaxis, result.columns, result.networks[1]),
     ):
         places = range(0, len(names), 1 + (len(names) - 1) // NAMED)
-        axis.set_ticks(
-            list(places), [shown(names[place], LONGEST) for place in places], fontsize=SMALL
-        )
+        labels = [shown(names[place], LONGEST) for place in places]
+        axis.set_ticks(list(places), labels, fontsize=SMALL)
         axis.set_label_text(shown(network, LONGEST))
     panel.tick_params(length=0)
     panel.tick_params(axis="x", rotation=90)
@@ -92,26 +79,23 @@ def _write_numbers(panel: Axes, values: np.ndarray[Any, Any], low: float) -> Non
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             ink = "white" if value < low + 0.55 * (1 - low) else "black"
-            panel.text(
-                column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=SMALL
-            )
-
-
-def _add_scale(panel: Axes, image: AxesImage) -> None:
-    bar = figure_of(panel).colorbar(image, ax=panel, fraction=0.05, pad=0.03)
-    bar.set_label("similarity", fontsize=8)
-    bar.ax.tick_params(labelsize=SMALL, width=0.6, length=2)
-    bar.outline.set_visible(False)
+            where: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL}
+            panel.text(column, row, f"{value:.2f}", color=ink, **where)
 
 
 def _rows(result: LayerSimilarity) -> list[dict[str, Any]]:
     reasons = {(one.row, one.column): one.reason for one in result.missing}
-    one, other = result.networks
+    rows, columns = (
+        list(zip(layers, channels, live, strict=True))
+        for layers, channels, live in zip(
+            (result.rows, result.columns), result.channels, result.live, strict=True
+        )
+    )
     return [
         {
-            "network": one,
+            "network": result.networks[0],
             "layer": row,
-            "other network": other,
+            "other network": result.networks[1],
             "other layer": column,
             "channels": channels,
             "live channels": live,
@@ -121,10 +105,6 @@ def _rows(result: LayerSimilarity) -> list[dict[str, Any]]:
             "distance": float(1 - value),
             "reason": reasons.get((row, column), ""),
         }
-        for row, channels, live, values in zip(
-            result.rows, result.channels[0], result.live[0], result.similarity, strict=True
-        )
-        for column, other_channels, other_live, value in zip(
-            result.columns, result.channels[1], result.live[1], values, strict=True
-        )
+        for (row, channels, live), values in zip(rows, result.similarity, strict=True)
+        for (column, other_channels, other_live), value in zip(columns, values, strict=True)
     ]

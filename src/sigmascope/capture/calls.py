@@ -1,0 +1,49 @@
+"""Which activation call it is: the record that every later one extends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+__all__ = ["CallInput", "CallSite"]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """Where a network calls an activation.
+
+    Attributes:
+        path: the module that is the activation, or that calls the function; empty for the network
+            itself.
+        call: which call of that module it is in a forward pass, from 0.
+        kind: the name of the activation.
+    """
+
+    path: str
+    call: int
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """The path and, from the second call on, its number, such as `layer1.0.relu#1`."""
+        return (self.path or "(network)") + (f"#{self.call}" if self.call else "")
+
+
+@dataclass(frozen=True)
+class CallInput(CallSite):
+    """An activation call and the tensor that enters it.
+
+    Attributes:
+        shape, dtype: of the input, before pooling.
+        channel_axis: the axis of its channels; None where it has no other axis.
+        axis_reason: how that is known.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    channel_axis: int | None
+    axis_reason: str
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `CallInput` alone, for another record that extends it."""
+        return {field.name: getattr(self, field.name) for field in fields(CallInput)}

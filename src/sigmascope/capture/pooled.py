@@ -1,0 +1,138 @@
+"""The activation calls of a forward pass as pooled matrices; no feature map outlives its call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.capture.calls import CallInput
+from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
+from sigmascope.capture.record import Call, Finish, Recorder, recording
+
+__all__ = ["NEAR_ZERO", "Capture", "PooledCall", "capturing"]
+
+NEAR_ZERO = 1e-3  # values of at most this size count as zero
+# Elements compared at once, so that no second feature map is made.
+CHUNK = 2**22
+
+
+@dataclass
+class PooledCall:
+    """One activation call of a batch with its input and output as matrices.
+
+    Attributes:
+        call: which call it is, and its input before pooling.
+        x, y: (n, d), the pooled input and output; None where there is a reason.
+        density: the shares of nonzero entries before pooling, in input and output, if asked for.
+        reason: why there are no matrices.
+        skipped: whether the call is not an activation of the samples at all.
+    """
+
+    call: CallInput
+    x: Tensor | None = None
+    y: Tensor | None = None
+    density: list[Tensor] = field(default_factory=list)
+    reason: str = ""
+    skipped: bool = False
+
+
+@contextmanager
+def capturing(
+    model: nn.Module, *, activations: str | Collection[str] = "pointwise", densities: bool = False
+) -> Iterator[Capture]:
+    """Watch a network inside the context, as `recording` does, and yield a `Capture` to run it.
+
+    `densities` tells whether to count the nonzero entries of inputs and outputs.
+    """
+    capture = Capture(densities)
+    with recording(model, capture.observe, activations=activations) as recorder:
+        recorder.stop()
+        capture.recorder = recorder
+        yield capture
+
+
+class Capture:
+    """Runs forward passes and returns their activation calls as matrices; see `capturing`."""
+
+    recorder: Recorder
+    _pooling: Pooling
+
+    def __init__(self, densities: bool) -> None:
+        self._densities = densities
+        self._calls: list[PooledCall] = []
+
+    def run(
+        self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
+    ) -> list[PooledCall]:
+        """Run a forward pass on inputs that hold the samples; return its calls in order."""
+        self._pooling, self._calls = pooling, []
+        with self.recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size):
+            forward()
+        calls, self._calls = self._calls, []
+        return calls
+
+    def observe(self, call: Call, x: Tensor) -> Finish | None:
+        """Pool the input of a call, and return the function that pools its output."""
+        dtype = str(x.dtype).removeprefix("torch.")
+        seen = CallInput(call.path, call.call, call.kind, tuple(x.shape), dtype, None, "")
+        pooled = PooledCall(seen)
+        self._calls.append(pooled)
+        try:
+            axes = self._axes(call, x)
+            pooled.call = replace(seen, channel_axis=axes.channels, axis_reason=axes.reason)
+            pooled.x = self._matrix(x, axes)
+        except UnreadableError as error:
+            pooled.reason, pooled.skipped = str(error), isinstance(error, NotSamplesError)
+            return None
+        pooled.reason = "the call did not return"
+        if self._densities:
+            pooled.density.append(_density(x))
+
+        def finish(y: Tensor) -> None:
+            if y.shape != seen.shape:
+                pooled.reason = (
+                    f"input {list(seen.shape)} and output {list(y.shape)} differ in shape, so no "
+                    "affine map compares them"
+                )
+                pooled.x, pooled.skipped = None, True
+                return
+            try:
+                pooled.y, pooled.reason = self._matrix(y, axes), ""
+            except UnreadableError as error:
+                pooled.x, pooled.reason = None, str(error)
+                return
+            if self._densities:
+                pooled.density.append(_density(y))
+
+        return finish
+
+    def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
+        # The gradients and types that the network asks for do not apply to averages.
+        with torch.no_grad(), torch.autocast(tensor.device.type, enabled=False):
+            return self._pooling.matrix(tensor.detach(), axes)
+
+    def _axes(self, call: Call, x: Tensor) -> Axes:
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise UnreadableError(
+                "inside a transformation of torch.func, where tensors hide their samples; call "
+                "the layer plainly"
+            )
+        if not x.dtype.is_floating_point or x.layout != torch.strided or x.is_nested:
+            kind = str(x.dtype).removeprefix("torch.")
+            raise NotSamplesError(
+                f"a {kind} tensor of layout {x.layout}, for which no score is defined"
+            )
+        return self._pooling.axes(call, x)
+
+
+def _density(tensor: Tensor) -> Tensor:
+    flat = tensor.detach().reshape(-1)
+    visible = sum(
+        ((part.abs() > NEAR_ZERO).sum() for part in torch.split(flat, CHUNK)),
+        start=flat.new_zeros((), dtype=torch.long),
+    )
+    return visible.double() / max(flat.numel(), 1)

@@ -1,0 +1,14 @@
+"""Tables of names, written as text."""
+
+from __future__ import annotations
+
+__all__ = ["words"]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, in order.
+
+    >>> words("relu gelu")
+    ('relu', 'gelu')
+    """
+    return tuple(text.split())

@@ -1,0 +1,6 @@
+"""What everything that trains shares.
+
+`data` reads samples into memory and `feed` splits them and yields batches; `evaluation` has the
+accuracy and the checks of settings, labels and divergence, and `replay` captures a training step on
+a GPU.
+"""
