@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-__all__ = ["OLD_VALUES", "values_of"]
-
 # Measuring
 Covariance = Literal["ledoit-wolf", "unbiased", "biased"]
 Coupling = Literal["optimal", "paired"]

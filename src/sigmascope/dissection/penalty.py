@@ -39,8 +39,6 @@ from sigmascope.training.feed import feeds_of
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["RotatedLayer", "RotationPenalty", "rotate_layer", "rotation_penalty"]
-
 KIND, VERSION = "rotation-penalty", 1
 MOST = 60  # layers that an error lists
 

@@ -11,19 +11,6 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = [
-    "Array",
-    "Number",
-    "as_matrix",
-    "as_pair",
-    "check_alike",
-    "check_eps",
-    "like_input",
-    "plain",
-    "square_root",
-    "standardize",
-]
-
 Array: TypeAlias = np.ndarray[Any, Any] | Tensor
 Number: TypeAlias = float | Tensor
 

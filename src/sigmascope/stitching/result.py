@@ -22,8 +22,6 @@ from sigmascope.symmetry.monomial import Monomial
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["CrossValidation", "StitchResult", "element_of", "no_matrix"]
-
 KIND, VERSION = "stitch", 1
 SMALLEST = 1e-6
 """The smallest scale of an exported element; a scale of 0 is outside the group."""

@@ -29,8 +29,6 @@ from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
 
-__all__ = ["ALPHAS", "StitchKeywords", "Stitcher", "StitcherOptions", "stitch"]
-
 ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 

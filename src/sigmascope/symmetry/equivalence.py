@@ -14,8 +14,6 @@ from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.trace import run
 
-__all__ = ["Equivalence", "check_equivalence"]
-
 TOLERANCES, COARSEST = {torch.float64: 1e-9, torch.float32: 1e-4}, 1e-2
 
 

@@ -24,8 +24,6 @@ from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, like
 
-__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers"]
-
 TOLERANCE = 1e-6  # how far R Rᵀ may be from the identity: float32 matrices pass
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]

@@ -14,8 +14,6 @@ from torch import Tensor
 from sigmascope.checks import check_choice
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["AUGMENTATIONS", "Samples", "StitchData", "as_data", "flip_and_shift", "read_data"]
-
 Samples: TypeAlias = tuple[Tensor, Tensor]
 """Inputs (n, …) and labels (n,), whole numbers."""
 
