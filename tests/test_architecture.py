@@ -1,4 +1,4 @@
-"""The grammar of the package: who may import what, and which constructs have no place in it.
+"""The structure of the package: who may import what, and which constructs are forbidden.
 
 Each rule is a function from a parsed module to complaints. It is run on the package, where it must
 be silent, and on made-up snippets, where it must not be.
@@ -77,7 +77,7 @@ MAY_IMPORT = {"matplotlib": ("figures", "reporting"), **OPTIONAL, **dict.fromkey
 
 @dataclass(frozen=True)
 class Module:
-    """A parsed module; `name` is dotted and relative to the package, empty for the package itself."""
+    """A parsed module; `name` is dotted, relative to the package, and empty for the package."""
 
     name: str
     is_package: bool

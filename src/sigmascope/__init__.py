@@ -1,9 +1,9 @@
 """sigmascope: an instrument for looking at σ, the activation function, inside real networks.
 
-How non-linear is an activation? Take what enters it and what leaves it, samples by channels. The
-*affinity score* compares the law of the output with the image of the law of the input under the
-best positive affine map, by exact optimal
-transport: 1 means affine, lower means more non-linear.
+How non-linear is an activation? Take its inputs and outputs, samples by channels. The *affinity
+score* compares the output distribution with the input distribution transported by the best positive
+affine map, by exact optimal transport: 1 means affine, lower means more non-linear
+(Bouniot et al., CVPR 2025, arXiv:2310.11439).
 
 >>> import numpy as np
 >>> import sigmascope as sg
@@ -11,8 +11,7 @@ transport: 1 means affine, lower means more non-linear.
 >>> round(sg.affinity(x, np.maximum(x, 0)).score, 3)
 0.623
 
-The names below are looked up when they are first used, so that importing the package does not
-import torch.
+Names are imported when they are first used, so that importing the package does not import torch.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Forked:
         os.kill(self.number, signal)
 
     def end(self) -> tuple[int, str, str]:
-        """Wait for its end; return its exit code, or minus the signal that killed it, and what it printed."""
+        """Wait for its end; return its exit code, or minus the signal, and what it printed."""
         code = self.forker.ask(wait=self.number)
         return code, *((self.folder / stream).read_text() for stream in ("stdout", "stderr"))
 

@@ -102,8 +102,13 @@ def test_the_document(folder: Path, signatures: list[Signature]) -> None:
     assert content["statistics"]["median"] == pytest.approx([0.8, 0.8, 0.15])
     assert content["facts"][1] is None
     assert content["facts"][2] == {
-        "name": "gamma", "accuracy": 50.0, "parameters": 500, "flops": None, "depth": None, "weights": "w",
-    }  # fmt: skip
+        "name": "gamma",
+        "accuracy": 50.0,
+        "parameters": 500,
+        "flops": None,
+        "depth": None,
+        "weights": "w",
+    }
     assert content["distances"] == {"normalize": "path", "matrix": found.matrix.tolist()}
     assert content["clusters"] == {
         "method": "single",

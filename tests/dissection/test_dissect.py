@@ -16,6 +16,7 @@ from torch import Tensor
 import sigmascope as sg
 from sigmascope.dissection.dissecting import dissect
 from sigmascope.dissection.masks import Masks, image_masks, join_masks, pixel_masks
+from sigmascope.dissection.settings import DissectSettings
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, OptionError
 from sigmascope.symmetry.rotations import random_rotation, rotation_power
 
@@ -351,3 +352,22 @@ def test_bad_input_is_named(change: dict[str, Any], error: type[Exception], mess
     } | change
     with pytest.raises(error, match=message):
         dissect(given.pop("features"), given.pop("masks"), **given)
+
+
+def test_it_shows_itself() -> None:
+    _, _, concepts = some_masks()
+    found = dissect(random(12, 4, 3, 3), concepts, seeds=[0, 1], powers=[0, 1], quantile=0.9)
+    assert found._repr_html_().startswith("<pre>Dissection of features")
+    numbers = found.to_dict("net/")
+    assert numbers["net/1/interpretable"] == pytest.approx(found.fraction[:, 1].mean())
+    [line] = found.plot().axes[0].get_lines()
+    assert line.get_xdata().tolist() == [0, 1]
+    assert line.get_ydata().tolist() == pytest.approx(found.fraction.mean(axis=0).tolist())
+
+
+def test_settings_can_be_passed_as_a_whole() -> None:
+    _, _, concepts = some_masks()
+    maps, settings = random(12, 4, 3, 3), DissectSettings(quantile=0.9, least_iou=0.1)
+    whole = dissect(maps, concepts, settings=settings)
+    assert repr(whole) == repr(dissect(maps, concepts, quantile=0.9, least_iou=0.1))
+    assert dissect(maps, concepts, settings=settings, least_iou=0.2).least_iou == 0.2

@@ -61,7 +61,7 @@ def test_bad_masks_are_named() -> None:
         image_masks(torch.tensor([0, 2]), ["a", "b"], (2, 2))
     with pytest.raises(InputTypeError, match="whole numbers"):
         image_masks(torch.tensor([0.5]), ["a"], (2, 2))
-    with pytest.raises(InputError, match="needs masks of the same samples and size"):
+    with pytest.raises(InputError, match="must be of the same samples and size"):
         join_masks(pixel_masks(masks), pixel_masks(masks[:2], [("a", "x"), ("b", "x")]))
     with pytest.raises(InputError, match="categories must differ"):
         join_masks(pixel_masks(masks), pixel_masks(masks))

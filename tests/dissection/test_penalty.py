@@ -284,3 +284,15 @@ def test_training_that_diverges_is_named() -> None:
         rotation_penalty(trained(), "0", random_rotation(8, 0), data(), settings=changes)
     with pytest.raises(InputError, match=r"training diverged in epoch 1: .*a network in float32"):
         rotation_penalty(trained().half(), "0", random_rotation(8, 0), data(), settings=QUICK)
+
+
+def test_it_shows_itself_and_takes_options() -> None:
+    changes = {"epochs": 1, "batch": 64}
+    found = rotation_penalty(trained(), "0", torch.eye(8), data(), progress=False, **changes)
+    assert found.settings == FineTuning(**changes)
+    assert found._repr_html_().startswith("<pre>Rotation of 8 channels")
+    assert found.to_dict("a/")["a/penalty"] == found.penalty
+    line, *_ = found.plot().axes[0].get_lines()
+    assert line.get_ydata().tolist() == list(found.history)
+    with pytest.raises(OptionError, match="Did you mean 'epochs'"):
+        rotation_penalty(trained(), "0", torch.eye(8), data(), epoch=1)  # type: ignore[call-arg]

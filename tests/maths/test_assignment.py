@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linear_sum_assignment
 
 from sigmascope.maths import assignment
-from sigmascope.maths.assignment import assign, prove, solve
+from sigmascope.maths.assignment import assign, solve
+from sigmascope.maths.certificate import prove
 
 # each crosses another threshold: cold, smoothed, in parts, in parts of parts
 SIZES = (129, 257, 300, 601)

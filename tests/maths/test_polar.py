@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.maths.polar import polar_factor, polynomials
+from sigmascope.maths.gpu.polar import polar_factor, polynomials
 
 SMALLEST = [0.9, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 2.0**-22]
 

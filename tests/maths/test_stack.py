@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.maths import potentials, stack
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.fit import fit
-from sigmascope.maths.stack import fit_stack
+from sigmascope.maths.gpu import padding, potentials
+from sigmascope.maths.gpu.stack import fit_stack
 
 SHAPES = [
     (40, 3),
@@ -126,7 +126,7 @@ def test_half_types_and_no_pairs() -> None:
 def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [pair(n, d, seed) for seed, (n, d) in enumerate(SHAPES)]
     whole = fit_stack(pairs, covariance="unbiased", eps=1e-3)
-    monkeypatch.setattr(stack, "PORTION", 1)
+    monkeypatch.setattr(padding, "PORTION", 1)
     for one, other in zip(fit_stack(pairs, covariance="unbiased", eps=1e-3), whole, strict=True):
         assert (one is None) == (other is None)
         if one is not None and other is not None:

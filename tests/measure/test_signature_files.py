@@ -330,7 +330,7 @@ def into(content: Any, *path: Any, value: Any) -> None:
 
 
 HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
-    "foreign": (("format",), "other", r"was not written by sigmascope\. Give a signature file"),
+    "foreign": (("format",), "other", r"was not written by sigmascope\. Pass a signature file"),
     "another kind": (("kind",), "atlas", r"is of kind 'atlas', which cannot be loaded"),
     "newer": (
         ("version",),

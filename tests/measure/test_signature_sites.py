@@ -419,7 +419,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         sg.OptionError,
         r"mode='train' is not a valid choice.*'eval', 'as-is'",
     ),
-    "eps": ({"eps": -1}, sg.InputError, r"eps=-1 cannot be added to a variance"),
+    "eps": ({"eps": -1}, sg.InputError, r"eps must be a number >= 0 such as 1e-6, got -1"),
     "seed": ({"seed": -1}, sg.OptionError, r"seed must be a whole number from 0 to .* got -1"),
     "max_batches": (
         {"max_batches": 0},

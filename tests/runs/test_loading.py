@@ -1,4 +1,4 @@
-"""Reading back: files, folders, whatever a shell makes of `runs/*`, and what strangers left there."""
+"""Reading back: files, directories, what a shell makes of `runs/*`, and files of others."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ def test_a_checkpoint_of_another_run_is_refused(
             short(trained(), moved(), checkpoint=file)
     with pytest.raises(
         sg.ResumeError,
-        match=r"another run: cache_front is .* stitches\.1\.settings\.front_mode is 'train' there",
+        match=r"another run: cache_front is .* stitches\.1\.front_mode is 'train' there",
     ):
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")

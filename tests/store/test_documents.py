@@ -36,7 +36,8 @@ def written(folder: Path, data: bytes) -> Path:
 def document(
     content: str, *, form: str = "sigmascope", kind: str = KIND, version: object = VERSION
 ) -> bytes:
-    return f'{{"format": "{form}", "kind": "{kind}", "version": {version}, "content": {content}}}'.encode()
+    head = f'"format": "{form}", "kind": "{kind}", "version": {version}'
+    return f'{{{head}, "content": {content}}}'.encode()
 
 
 @given(plain, st.sampled_from([None, 1]))

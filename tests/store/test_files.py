@@ -59,7 +59,7 @@ def test_interruption_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
 
 
 def test_no_moment_without_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new content is complete and on the disk before it gets its name, and the folder after that."""
+    """The new content is on the disk before it gets its name, and the directory after that."""
     path = tmp_path / "file"
     write_atomic(path, b"old")
     events: list[str] = []

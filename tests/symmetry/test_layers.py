@@ -331,11 +331,7 @@ def test_refuses_what_cannot_be_run() -> None:
             "kernel belongs to measure='cka', not to 'procrustes'",
         ),
         ("cka", {"normalizer": "live"}, "normalizer belongs to measure='procrustes', not to 'cka'"),
-        (
-            "cka",
-            {"max_batch": 3},
-            "option='max_batch' is not a valid choice. Did you mean 'max_batches'",
-        ),
+        ("cka", {"max_batch": 3}, "'max_batch' is not a valid choice. Did you mean 'max_batches'"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(

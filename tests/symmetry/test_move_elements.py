@@ -75,7 +75,7 @@ def test_elements_and_a_generator_exclude_each_other() -> None:
     for first in (3, {"0": group("relu").draw(6, 0)}):
         with pytest.raises(InputError, match="elements and a seed were given"):
             move(model, first, generator=4)
-    with pytest.raises(InputTypeError, match="elements must be a mapping.*got a bool"):
+    with pytest.raises(InputTypeError, match=r"elements must be a mapping.*got a bool"):
         move(model, True)
 
 
@@ -145,7 +145,7 @@ def test_zero_padding_does_not_mix_old_and_new_channels() -> None:
     order[[0, 8]] = order[[8, 0]]
     with pytest.raises(
         InputError,
-        match=r"'blocks\.3': channels 8 and 0 may not be exchanged: the network uses them in different ways",
+        match=r"'blocks\.3': channels 8 and 0 may not be exchanged: the network uses them in d",
     ):
         move(model, {"blocks.3": Monomial(order, torch.ones(32))})
     order = torch.cat([torch.arange(8).flip(0), 8 + torch.randperm(16), 24 + torch.randperm(8)])
@@ -282,9 +282,7 @@ def test_names() -> None:
         move(model, {"4": Monomial([1, 0, 2], torch.ones(3))})
     with pytest.raises(InputTypeError, match=r"elements must be a mapping.*got a list"):
         move(model, [Monomial.identity(6)])  # type: ignore[arg-type]
-    with pytest.raises(
-        InputTypeError, match="seed must be a whole number or a torch.Generator, got 'a'"
-    ):
+    with pytest.raises(InputTypeError, match=r"a whole number or a torch\.Generator, got 'a'"):
         move(model, generator="a")  # type: ignore[arg-type]
     assert check_equivalence(model, move(model, {}), rows(3, 4)).absolute_error == 0
 

@@ -146,7 +146,7 @@ def test_parameters_used_in_two_ways_stay() -> None:
     assert "the values of first.weight are also used elsewhere" in both["first"].reasons
     twice = lively(Transposed())
     (space,) = [space for space in spaces(twice) if space.name == "code"]
-    assert space.is_fixed
+    assert space.group == "fixed"
     assert "code.weight is used in two ways" in space.reasons
     assert (
         check_equivalence(

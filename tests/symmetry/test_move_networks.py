@@ -139,4 +139,4 @@ def test_stages_of_a_residual_network_move_alike() -> None:
     assert found["blocks.3.bn2[0:8,24:32]"].joined[-1] == "blocks.8.bn2[16:24,40:48]"
     assert found["blocks.6.bn2[0:16,48:64]"].width == 32
     assert all(found[f"blocks.{block}.bn1"].joined == () for block in range(9))
-    assert found["fc"].is_fixed
+    assert found["fc"].group == "fixed"

@@ -21,6 +21,7 @@ from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.passes import tapped
 from sigmascope.symmetry.procrustes_similarity import procrustes
 from sigmascope.symmetry.similarity_options import RunOptions
+from tests.symmetry.test_streaming import add
 
 
 class Modules(nn.Module):
@@ -229,7 +230,7 @@ def test_float32_products_stay_within_their_bound(shape: tuple[int, ...]) -> Non
     )
     for sums in (exact, rounded):
         for start in range(0, len(x), 10):
-            sums.add([x[start : start + 10]], [y[start : start + 10]])
+            add(sums, [x[start : start + 10]], [y[start : start + 10]])
     terms = 10 * x[0, 0].numel()
     norms = (
         x.double().flatten(2).square().sum(dim=(0, 2)).sqrt()[:, None]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.errors import InputError, OptionError
-from sigmascope.maths import kernels
+from sigmascope.maths import hsic, kernels
 from sigmascope.symmetry import procrustes_similarity
 from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
@@ -25,6 +25,14 @@ def features(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(
         *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     ).relu()
+
+
+def add(sums: CrossGrams | PairedGrams, xs: list[Tensor], ys: list[Tensor]) -> None:
+    """Add all layers of one batch."""
+    for side, layers in enumerate((xs, ys)):
+        for place, one in enumerate(layers):
+            sums.show(side, place, one)
+    sums.finish()
 
 
 @settings(max_examples=30)
@@ -185,10 +193,10 @@ def test_nothing_is_as_large_as_the_two_kernels_but_they(
     for name, value in (
         ("PRODUCT", {"cpu": 2**12}),
         ("TILE", {"cpu": 16}),
-        ("BLOCK_BYTES", 2**12),
         ("MEDIAN_BYTES", 2**12),
     ):
         monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(hsic, "BLOCK_BYTES", 2**12)
     x = features(100, 3, 2)
     with Large(100 * 100 * getattr(torch, dtype).itemsize) as large:
         one, two = Kernel(kernel, dtype=dtype), Kernel(kernel, dtype=dtype)
@@ -218,7 +226,7 @@ def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
     paired = PairedGrams([shape[0] for shape in X], [shape[0] for shape in Y], dtype=dtype)
     for start, stop in ((0, 9), (9, 20)):
         for sums in (everything, paired):
-            sums.add([x[start:stop] for x in xs], [y[start:stop] for y in ys])
+            add(sums, [x[start:stop] for x in xs], [y[start:stop] for y in ys])
     for i, j in np.ndindex(5, 5):
         found = everything.result(i, j, group=group, normalizer="live")
         diagonal = paired.result(i, i, group=group, normalizer="live") if i == j else None
@@ -242,18 +250,18 @@ def test_all_layers_at_once_are_all_pairs(group: str, dtype: str) -> None:
 
 def test_layers_that_do_not_fit_or_change_their_ratio_have_a_reason() -> None:
     sums = CrossGrams([2], [2], dtype="float64")
-    sums.add([features(5, 2, 4, 4)], [features(5, 2, 2, 2)])
-    sums.add([features(5, 2, 4, 4)], [features(5, 2, 4, 4)])
+    add(sums, [features(5, 2, 4, 4)], [features(5, 2, 2, 2)])
+    add(sums, [features(5, 2, 4, 4)], [features(5, 2, 4, 4)])
     found = sums.result(0, 0, group="relu", normalizer="authors")
     assert found == "the ratio of the numbers of positions changes from batch to batch"
     paired = PairedGrams([2], [2], dtype="float64")
-    paired.add([features(5, 2, 3, 3)], [features(5, 2, 2, 2)])
+    add(paired, [features(5, 2, 3, 3)], [features(5, 2, 2, 2)])
     apart = paired.result(0, 0, group="relu", normalizer="authors")
     assert isinstance(apart, str)
     assert "3 × 3 and 2 × 2" in apart
     assert paired.live() == ((2,), (2,))
     broken = CrossGrams([2], [2], dtype="float64")
-    broken.add([features(5, 2, 2, 2)], [features(5, 2, 2, 2) * math.nan])
+    add(broken, [features(5, 2, 2, 2)], [features(5, 2, 2, 2) * math.nan])
     bad = broken.result(0, 0, group="relu", normalizer="authors")
     assert isinstance(bad, str)
     assert "NaN or infinite" in bad

@@ -145,8 +145,9 @@ class Recorder(overrides.TorchFunctionMode):
 
         The samples are the entries of axis `batch_axis` of the `inputs`; `size` is their number.
         """
-        self._restart()
-        self._batch_axis = batch_axis
+        self._entered.clear()
+        self._calls.clear()
+        self._layouts, self._quiet, self._batch_axis = Layouts(), 0, batch_axis
         self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self.buffers)
         self.start()
         try:
@@ -158,13 +159,6 @@ class Recorder(overrides.TorchFunctionMode):
     def samples(self) -> int:
         """The number of samples that the network received."""
         return self._lineage.size
-
-    def _restart(self) -> None:
-        self._entered.clear()
-        self._calls.clear()
-        self._layouts = Layouts()
-        self._lineage = Lineage()
-        self._quiet = 0
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""

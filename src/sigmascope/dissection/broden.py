@@ -51,11 +51,7 @@ class Broden:
     image_sizes: Tensor = field(repr=False)
 
     def pixels(self, start: int, stop: int) -> Tensor:
-        """Return images from start to before stop, (n, 3, h, w), uint8.
-
-        Raises:
-            FileFormatError: a corrupt picture, or pictures of different sizes.
-        """
+        """Return images of one size, from start to before stop, (n, 3, h, w), uint8."""
         pictures = [
             torch.from_numpy(_picture(path)).permute(2, 0, 1) for path in self.images[start:stop]
         ]
@@ -164,18 +160,14 @@ class _Labels:
             pixels = _picture(_inside(self._folder, entry)).astype(np.int64)
             codes = pixels[..., 0] + 256 * pixels[..., 1]
             if codes.shape != self.size:
-                raise FileFormatError(
-                    f"{entry}: expected {self.size} pixels as in the index, got {codes.shape}. "
-                    "Restore the data set."
+                raise _corrupt(
+                    entry, f"expected {self.size} pixels as in the index, got {codes.shape}"
                 )
         table = self._place[category]
         known = np.where(codes < len(table), table[np.minimum(codes, len(table) - 1)], NONE)
         unknown = codes[(known == NONE) & (codes != 0)]
         if len(unknown):
-            raise FileFormatError(
-                f"{entry}: label.csv does not list label {unknown[0]} of {category}. Restore the "
-                "data set."
-            )
+            raise _corrupt(entry, f"label.csv does not list label {unknown[0]} of {category}")
         return known
 
 
@@ -188,7 +180,7 @@ def _names(folder: Path) -> dict[int, tuple[str, frozenset[str]]]:
         member_of = frozenset(one.partition("(")[0] for one in categories.split(";") if one)
         names[_whole(row, "number", folder)] = row["name"], member_of
     if not names:
-        raise FileFormatError(f"{folder / 'label.csv'} lists no labels. Restore the data set.")
+        raise _corrupt(folder / "label.csv", "it lists no labels")
     return names
 
 
@@ -202,33 +194,25 @@ def _categories(folder: Path, header: Sequence[str]) -> list[str]:
 
 def _table(path: Path, wanted: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
     if not path.is_file():
-        raise InputError(
-            f"{path} does not exist. Pass the directory with index.csv and label.csv of the data "
-            "set."
-        )
+        raise InputError(f"{path} does not exist. Pass the directory of index.csv and label.csv.")
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, strict=True)
             rows = list(reader)
             header = list(reader.fieldnames or ())
     except (csv.Error, UnicodeDecodeError) as error:
-        raise FileFormatError(
-            f"{path} is not a table of comma-separated values ({error}). Restore the data set."
-        ) from error
+        raise _corrupt(path, f"not a table of comma-separated values ({error})") from error
     missing = [name for name in wanted if name not in header]
-    if missing or any(None in row or None in row.values() for row in rows):
-        columns = f"the columns {', '.join(missing)} are missing"
-        what = columns if missing else "a row is longer or shorter than the first"
-        raise FileFormatError(f"{path}: {what}. Restore the data set.")
+    if missing:
+        raise _corrupt(path, f"the columns {', '.join(missing)} are missing")
+    if any(None in row or None in row.values() for row in rows):
+        raise _corrupt(path, "a row is longer or shorter than the first")
     return header, rows
 
 
 def _whole(row: Mapping[str, str], key: str, folder: Path) -> int:
     if not row[key].isdecimal() or not int(row[key]):
-        raise FileFormatError(
-            f"{folder}: {key} must be a whole number > 0, got {row[key]!r:.40}. Restore the data "
-            "set."
-        )
+        raise _corrupt(folder, f"{key} must be a whole number > 0, got {row[key]!r:.40}")
     return int(row[key])
 
 
@@ -236,9 +220,7 @@ def _inside(folder: Path, name: str) -> Path:
     """Return the path of a picture; raise if it leads out of the directory."""
     path = Path(name)
     if path.is_absolute() or ".." in path.parts:
-        raise FileFormatError(
-            f"{folder}: the path {name!r:.80} leads out of images/. Restore the data set."
-        )
+        raise _corrupt(folder, f"the path {name!r:.80} leads out of images/")
     return folder / "images" / path
 
 
@@ -250,6 +232,8 @@ def _picture(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
         with Image.open(path) as image:
             return np.array(image.convert("RGB"))
     except (OSError, UnidentifiedImageError, SyntaxError, ValueError) as error:
-        raise FileFormatError(
-            f"{path} is not a complete picture ({error}). Restore the data set."
-        ) from error
+        raise _corrupt(path, f"not a complete picture ({error})") from error
+
+
+def _corrupt(place: object, what: str) -> FileFormatError:
+    return FileFormatError(f"{place}: {what}. Restore the data set.")

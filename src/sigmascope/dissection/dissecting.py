@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -125,9 +124,8 @@ def rotation_experiment(
     """Return dissections of sites of a network, in its own basis and in rotated ones.
 
     The experiment is that of Godfrey et al., NeurIPS 2022, arXiv:2205.14258. All sites of one width
-    share their rotations. The input of an activation is not a control without activation: the
-    network was trained with the activation after it. The control, as published, is a network that
-    was trained without it.
+    share their rotations. The control, as published, is a network trained without the activation,
+    not the input of an activation.
 
     Args:
         model: a network with feature maps (n, c, h, w) at the sites.
@@ -140,9 +138,6 @@ def rotation_experiment(
 
     Returns:
         Name of the features -> dissection, in the order of the sites; see `Dissection.fraction`.
-
-    Raises:
-        InputError: no sites; otherwise as `dissect`.
     """
     if not sites or isinstance(sites, str):
         raise InputError(f"sites must be a list of names such as ['blocks.2.act2'], got {sites!r}.")
@@ -150,14 +145,12 @@ def rotation_experiment(
     for site in sites:
         name, side = (site, "output") if isinstance(site, str) else site
         features = network_features(model, name, batches, side=side)
-        results[features.name] = dissect(
-            features, masks, seeds=list(seeds), powers=powers, **options
-        )
+        found = dissect(features, masks, seeds=list(seeds), powers=powers, **options)
+        results[features.name] = found
     return results
 
 
-@dataclass(frozen=True)
-class _Bases:
+class _Bases(NamedTuple):
     """Matrices (b, c, c), the powers, and (r, p): the matrix of each rotation and power."""
 
     matrices: Tensor

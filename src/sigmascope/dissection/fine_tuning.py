@@ -22,11 +22,7 @@ __all__ = ["FineTuner", "modules_behind"]
 
 
 def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Module]:
-    """Return the modules that first run after a layer, with parts that are used without a call.
-
-    Raises:
-        InputError: the layer does not run.
-    """
+    """Return the modules that first run after a layer, with parts that are used without a call."""
     first: dict[nn.Module, int] = {}
     ended: list[int] = []
 

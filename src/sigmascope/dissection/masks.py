@@ -98,10 +98,8 @@ class Masks:
             twice = next(one for one in self.concepts if self.concepts.count(one) > 1)
             raise InputError(f"the concept {twice} occurs twice. Use distinct names or categories.")
         if self.samples < 1 or min(self.size) < 1:
-            raise InputError(
-                f"masks have {self.samples} samples of the size {self.size}. Pass at least one "
-                "sample and pixel."
-            )
+            got = f"{self.samples} samples of the size {self.size}"
+            raise InputError(f"masks must have at least one sample and pixel, got {got}.")
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -139,29 +137,23 @@ def pixel_masks(
             f"masks has {tensor.shape[1]} concepts, but {len(named)} names were given. Pass one "
             "name for each."
         )
-    known = {
-        name: _booleans(flags, f"annotated[{name!r}]", 1)
-        for name, flags in (annotated or {}).items()
-    }
-    for name, flags in known.items():
-        if name not in {one.category for one in named} or len(flags) != len(tensor):
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(named):
+        places.setdefault(one.category, []).append(place)
+    known = dict.fromkeys(places, torch.ones(len(tensor), dtype=torch.bool))
+    for name, flags in (annotated or {}).items():
+        if name not in places or len(flags) != len(tensor):
             raise InputError(
                 f"annotated[{name!r}] must be the flags of {len(tensor)} samples for one of the "
-                f"categories, got {len(flags)} flags. Check its name and length."
+                f"categories {', '.join(places)}, got {len(flags)} flags."
             )
-    places = {
-        category: torch.tensor(
-            [place for place, one in enumerate(named) if one.category == category]
-        )
-        for category in dict.fromkeys(one.category for one in named)
-    }
+        known[name] = _booleans(flags, f"annotated[{name!r}]", 1)
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
         part = tensor[start:stop]
-        everywhere = torch.ones(len(tensor), dtype=torch.bool)
         return {
             category: LabelMap(
-                _layers(part[:, chosen], chosen), known.get(category, everywhere)[start:stop]
+                _layers(part[:, chosen], torch.tensor(chosen)), known[category][start:stop]
             )
             for category, chosen in places.items()
         }
@@ -191,10 +183,8 @@ def image_masks(
     """
     values = torch.as_tensor(labels)
     if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
-        raise InputTypeError(
-            f"labels must be whole numbers (n,), got {values.dtype} of the shape "
-            f"{tuple(values.shape)}."
-        )
+        shape = tuple(values.shape)
+        raise InputTypeError(f"labels must be whole numbers (n,), got {values.dtype} {shape}.")
     if not len(values) or int(values.max()) >= len(names) or int(values.min()) < NONE:
         raise InputError(
             f"labels must be -1 or places in the {len(names)} names, got {values.tolist()!r:.80}."
@@ -216,14 +206,10 @@ def join_masks(*parts: Masks) -> Masks:
     """
     if not parts or len({(part.samples, part.size) for part in parts}) > 1:
         shapes = ", ".join(f"{part.samples} samples of {part.size}" for part in parts)
-        raise InputError(
-            f"join_masks needs masks of the same samples and size, got {shapes or 'none'}."
-        )
+        raise InputError(f"masks must be of the same samples and size, got {shapes or 'none'}.")
     categories = [name for part in parts for name in part.categories]
     if len(set(categories)) < len(categories):
-        raise InputError(
-            f"categories must differ, got {', '.join(categories)}. Rename one of them."
-        )
+        raise InputError(f"categories must differ, got {', '.join(categories)}. Rename one.")
     offsets = np.cumsum([0, *(len(part.concepts) for part in parts)]).tolist()
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
@@ -249,11 +235,7 @@ def _concept(given: Any) -> Concept:
         return given
     if isinstance(given, (str, int)):
         return Concept(str(given))
-    if (
-        isinstance(given, tuple)
-        and len(given) == 2
-        and all(isinstance(part, str) for part in given)
-    ):
+    if isinstance(given, tuple) and [type(part) for part in given] == [str, str]:
         return Concept(*given)
     raise InputTypeError(f"a concept must be a name or a pair (name, category), got {given!r:.80}.")
 

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
-from sigmascope.checks import check_seed, options_from
+from sigmascope.checks import options_from
 from sigmascope.dissection.fine_tuning import FineTuner
 from sigmascope.dissection.settings import FineTuning, FineTuningOptions
 from sigmascope.errors import FileFormatError, InputError, OptionError
+from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
 from sigmascope.measure.progress import progress_bar
@@ -59,8 +60,8 @@ class RotatedLayer(nn.Module):
         y: Tensor = self.layer(x)
         if y.ndim < 2 or y.shape[1] != len(self.matrix):
             raise InputError(
-                f"the layer returns {tuple(y.shape)}, but the matrix acts on {len(self.matrix)} "
-                "channels, axis 1. Pass a matrix of the size of the layer."
+                f"the matrix acts on {len(self.matrix)} channels, but the layer returns "
+                f"{tuple(y.shape)}. Pass a matrix of its size, for axis 1."
             )
         return act(self.matrix, y, "conv")
 
@@ -77,8 +78,7 @@ class RotationPenalty:
         start_accuracy: with the matrix, before training.
         accuracy: with the matrix, at the best epoch.
         best_epoch: its number, from 1; 0 if no epoch was better than the start.
-        history: accuracies on the samples on which the epoch is selected, before training and after
-            each epoch.
+        history: accuracies on the selection samples, before training and after each epoch.
         frozen: the number of frozen parameters.
         trained: the number of trained parameters.
         settings: how they were trained.
@@ -138,19 +138,11 @@ class RotationPenalty:
 
     @classmethod
     def load(cls, path: str | Path) -> RotationPenalty:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            FileFormatError: not a rotation penalty, corrupt, or newer than this version.
-        """
-        found = decode(cls, read_json(path, KIND, VERSION), str(path))
-        if len(found.history) != found.settings.epochs + 1:
-            raise FileFormatError(
-                f"{path}: expected {found.settings.epochs + 1} entries in its history, got "
-                f"{len(found.history)}. Measure it again."
-            )
-        return found
+        """Return what `save` wrote; raise a FileFormatError if it is not a rotation penalty."""
+        penalty = decode(cls, read_json(path, KIND, VERSION), str(path))
+        if len(penalty.history) != penalty.settings.epochs + 1:
+            raise FileFormatError(f"{path} is corrupt: its history is not one entry per epoch.")
+        return penalty
 
 
 def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.Module:
@@ -172,10 +164,9 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     network = copy.deepcopy(unwrapped(model))
     paths = [path for path, _ in network.named_modules() if path]
     if layer not in paths:
-        more = f" and {len(paths) - MOST} more, see named_modules()" if len(paths) > MOST else ""
+        listing = ", ".join(paths[:MOST]) + ", …" * (len(paths) > MOST)
         raise OptionError(
-            f"layer={layer!r} is not a module of this network. Choose from "
-            f"{', '.join(paths[:MOST])}{more}."
+            f"layer={layer!r} is not a module of this network. Choose from {listing}."
         )
     device, dtype = place_of(network)
     values = as_square(matrix, "matrix").to(device, dtype or torch.get_default_dtype())
@@ -192,7 +183,7 @@ def rotation_penalty(
     matrix: Monomial | Array,
     batches: Any,
     *,
-    seed: int = 0,
+    seed: int | torch.Generator = 0,
     progress: bool = True,
     settings: FineTuning | None = None,
     **options: Unpack[FineTuningOptions],
@@ -210,7 +201,7 @@ def rotation_penalty(
         matrix: see `rotate_layer`; such as `group("relu").sample(c, seed)` or
             `random_rotation(c, seed)`.
         batches: a pair (train, test) of loaders or samples, or a `StitchData`.
-        seed: of the order, the held-out samples and the augmentation.
+        seed: of the order, the held-out samples and the augmentation; a number or torch.Generator.
         progress: whether to show a progress bar on a terminal.
         settings: how the rest is trained.
         **options: changes of the settings, such as epochs=10; see `FineTuning`.
@@ -223,15 +214,16 @@ def rotation_penalty(
     """
     chosen = options_from(FineTuning, options, settings)
     data, network = as_data(batches), rotate_layer(model, layer, matrix)
-    feeds = feeds_of(data, chosen, check_seed(seed), place_of(network))
+    number = as_number(seed)
+    feeds = feeds_of(data, chosen, number, place_of(network))
     with randomness_kept():
-        torch.manual_seed(seed)
+        torch.manual_seed(number)
         few = next(feeds.test.batches(2)).inputs
         classes = classes_of(unwrapped(model), few)
         for feed in (feeds.everything, feeds.test):
             check_labels(feed.labels, classes)
         base, start = (accuracy(one, feeds.test) for one in (unwrapped(model), network))
-        tuner = FineTuner(network, layer, few, chosen, seed)
+        tuner = FineTuner(network, layer, few, chosen, number)
         with progress_bar(f"Fine-tuning behind {layer}", chosen.epochs, shown=progress) as advance:
             for _ in tuner.epochs(feeds):
                 advance()
@@ -250,6 +242,6 @@ def rotation_penalty(
         trained=trained,
         settings=chosen,
         samples=feeds.sizes,
-        seed=seed,
+        seed=number,
         versions=current_versions(),
     )

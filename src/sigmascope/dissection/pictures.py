@@ -30,9 +30,8 @@ COLORS = {
     "white": "#ffffff",
     "yellow": "#ffff14",
 }
-"""The eleven basic color terms of English (Berlin and Kay, Basic Color Terms, 1969), and for each
-the sRGB color that the votes of the xkcd color survey (R. Munroe, Color Survey Results, 2010;
-public domain) give to its name."""
+"""The basic color terms of English (Berlin and Kay, Basic Color Terms, 1969) as sRGB, by the votes
+of the xkcd color survey (R. Munroe, Color Survey Results, 2010; public domain)."""
 EDGES = ("horizontal", "rising", "vertical", "falling")
 """Directions of edges: 0°, 45°, 90° and 135°, each ± 22.5°."""
 
@@ -62,9 +61,8 @@ def cielab(images: Tensor) -> Tensor:
     xyz = torch.einsum("ij,nj...->ni...", matrix, light)
     cut = (6 / 29) ** 3
     f = torch.where(xyz > cut, xyz.clamp_min(cut).pow(1 / 3), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
-    return torch.stack(
-        [116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], dim=1
-    ).float()
+    light, red, yellow = 116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])
+    return torch.stack([light, red, yellow], dim=1).float()
 
 
 def color_masks(images: Tensor) -> Masks:
@@ -81,11 +79,8 @@ def color_masks(images: Tensor) -> Masks:
     Concept(name='red', category='color')
     """
     pixels = _pixels(images)
-    centers = torch.tensor(
-        [[int(code[i : i + 2], 16) for i in (1, 3, 5)] for code in COLORS.values()],
-        dtype=torch.uint8,
-    )
-    named = cielab(centers)
+    centers = [[int(code[i : i + 2], 16) for i in (1, 3, 5)] for code in COLORS.values()]
+    named = cielab(torch.tensor(centers, dtype=torch.uint8))
 
     def read(start: int, stop: int) -> dict[str, LabelMap]:
         part = cielab(pixels[start:stop])
@@ -94,7 +89,7 @@ def color_masks(images: Tensor) -> Masks:
 
     concepts = tuple(Concept(name, "color") for name in COLORS)
     about = "nearest of eleven basic colors in CIELab (xkcd survey)"
-    return Masks(concepts, len(pixels), _size(pixels), read, about)
+    return Masks(concepts, len(pixels), (pixels.shape[2], pixels.shape[3]), read, about)
 
 
 def edge_masks(images: Tensor, threshold: float = 24.0) -> Masks:
@@ -122,7 +117,7 @@ def edge_masks(images: Tensor, threshold: float = 24.0) -> Masks:
 
     concepts = tuple(Concept(name, "edge") for name in EDGES)
     about = f"Sobel edges longer than {threshold:g} levels, four directions"
-    return Masks(concepts, len(pixels), _size(pixels), read, about)
+    return Masks(concepts, len(pixels), (pixels.shape[2], pixels.shape[3]), read, about)
 
 
 def _linear(levels: Tensor) -> Tensor:
@@ -141,10 +136,6 @@ def _pixels(images: object) -> Tensor:
     if images.ndim != 4 or images.shape[1] != 3 or not images.numel():
         raise InputError(f"images must be (n, 3, h, w), got the shape {tuple(images.shape)}.")
     return images
-
-
-def _size(pixels: Tensor) -> tuple[int, int]:
-    return pixels.shape[2], pixels.shape[3]
 
 
 def _annotated(labels: Tensor) -> LabelMap:

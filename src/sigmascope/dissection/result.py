@@ -96,8 +96,8 @@ class Dissection:
     @property
     def unique_concepts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """(r, p): the number of different concepts that interpretable units detect."""
-        rotations, powers = self.fraction.shape
-        counts = [[len(set(self._detected(r, p))) for p in range(powers)] for r in range(rotations)]
+        rotations, powers = (range(count) for count in self.fraction.shape)
+        counts = [[len(set(self._detected(r, p))) for p in powers] for r in rotations]
         return np.array(counts, dtype=np.int64)
 
     def categories(self, rotation: int = 0, power: int = 0) -> dict[str, int]:
@@ -133,9 +133,8 @@ class Dissection:
         turned = f", {rotations} rotation{'s' * (rotations > 1)}" if self.powers != (0.0,) else ""
         head = (
             f"Dissection of {self.name}: {self.units} units, {self.samples} samples, "
-            f"{len(self.concepts)} concepts{turned}; "
-            f"active above the {100 * self.quantile:g} % quantile, interpretable if IoU > "
-            f"{self.least_iou:g}"
+            f"{len(self.concepts)} concepts{turned}; active above the {100 * self.quantile:g} % "
+            f"quantile, interpretable if IoU > {self.least_iou:g}"
         )
         notes = [f"Note: {note}." for note in self.notes]
         return "\n".join([head, *as_lines(self.columns()), *notes, *self._out_of_reach()])
@@ -176,10 +175,8 @@ class Dissection:
         """Return the columns of the printed table: one row per power, averaged over rotations."""
         fraction = self.fraction
         rotations, powers = range(len(fraction)), range(len(self.powers))
-        table: dict[str, list[Any]] = {
-            "power": list(self.powers),
-            "interpretable": fraction.mean(axis=0).tolist(),
-        }
+        table: dict[str, list[Any]] = {"power": list(self.powers)}
+        table["interpretable"] = fraction.mean(axis=0).tolist()
         if len(rotations) > 1:
             table["spread"] = fraction.std(axis=0, ddof=1).tolist()
         table["concepts"] = self.unique_concepts.mean(axis=0).tolist()
@@ -191,21 +188,12 @@ class Dissection:
         return table
 
     def save(self, path: str | Path) -> Path:
-        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically.
-
-        Raises:
-            InputError: the name does not end in .json.
-        """
+        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically."""
         return write_paired(path, KIND, VERSION, self, {"features": self.name})
 
     @classmethod
     def load(cls, path: str | Path) -> Dissection:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: one of the two files is missing.
-            FileFormatError: not a dissection, corrupt, or newer than this version.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a dissection."""
         values = read_paired(path, KIND, VERSION, cls)
         tensors = values["tensors"]
         rotations = max(1, len(values["seeds"]))
@@ -215,7 +203,6 @@ class Dissection:
         wanted = {"iou": (*lead, *shape), "thresholds": (*lead, *shape[:2]), "coverage": shape[2:]}
         if found != wanted or (values["seeds"] and lead != (rotations,)):
             raise FileFormatError(
-                f"{path}: the tensors beside it belong to another dissection. Restore them, or "
-                "save the dissection again."
+                f"{path}: the tensors beside it belong to another dissection. Restore them."
             )
         return cls(**values)

@@ -1,3 +1,1 @@
-"""Tensors in, tensors out: covariances, affine maps, exact transport. This package knows no
-network.
-"""
+"""Tensors in, tensors out: covariances, affine maps, exact transport; nothing about networks."""

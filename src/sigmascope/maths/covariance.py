@@ -1,46 +1,33 @@
-r"""Covariance estimates, all of the form $\Sigma = w\,X^\top X + c\,I$ with a weight $w$ and a
-floor $c$.
-"""
+r"""Covariance estimates $\Sigma = w\,X^\top X + c\,I$ with a weight $w$ and a floor $c$."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardize
 
-__all__ = [
-    "ESTIMATORS",
-    "SMALLEST_FLOOR",
-    "Covariance",
-    "Moments",
-    "Weights",
-    "estimate",
-    "ledoit_wolf",
-    "weigh",
-]
+__all__ = ["ESTIMATORS", "Covariance", "Moments", "estimate", "ledoit_wolf", "weigh"]
 
 # The smallest floor, for data of unit variance: the rounding noise of a centered float64 sample,
-# 1e-16, stays far below the standard deviation 1e-12 by which it is divided. It only ever replaces
-# a floor that is smaller still, such as eps = 0.
+# 1e-16, is far below the standard deviation 1e-12 by which it is divided.
 SMALLEST_FLOOR = 1e-24
 
 
 @dataclass(frozen=True)
 class Covariance:
-    r"""The estimate $w\,X^\top X + c\,I_d$, known by two numbers, its scatter on the r coordinates
-    in use, and its trace.
+    r"""The estimate $w\,X^\top X + c\,I_d$, by its scatter on the r <= d coordinates in use.
 
     Attributes:
-        scatter: $X^\top X$, (..., r, r) with r <= d.
+        scatter: $X^\top X$, (..., r, r).
         weight: w, (...).
         floor: c, (...).
-        shrinkage: how far the estimate was drawn to a multiple of the identity, in [0, 1], (...).
-        trace: the trace over all d coordinates, (...).
+        shrinkage: intensity of the shrinkage to a multiple of the identity, in [0, 1], (...).
+        trace: over all d coordinates, (...).
     """
 
     scatter: Tensor
@@ -63,15 +50,10 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Moments:
-    r"""What an estimator needs to know of a centered sample X of n rows.
+    r"""Sums over a centered sample X of n rows that an estimator needs, each (...).
 
-    Attributes:
-        rows: n.
-        total: $\sum_k\|x_k\|^2$, (...).
-        fourth: $\sum_k\|x_k\|^4$, (...).
-        size: $\|X^\top X\|_F^2$, (...).
-        distance: that of $X^\top X$ from the multiple of the identity with its trace, squared,
-            (...).
+    `total` $= \sum_k\|x_k\|^2$, `fourth` $= \sum_k\|x_k\|^4$, `size` $= \|X^\top X\|_F^2$, and
+    `distance` is the squared one of $X^\top X$ from the multiple of the identity with its trace.
     """
 
     rows: int
@@ -81,9 +63,8 @@ class Moments:
     distance: Tensor
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The numbers that make an estimate of a scatter, see `Covariance`; each (...)."""
+class Weights(NamedTuple):
+    """The numbers that make a scatter an estimate, see `Covariance`; each (...)."""
 
     weight: Tensor
     floor: Tensor
@@ -92,12 +73,11 @@ class Weights:
 
 
 def estimate(centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
-    """Estimate the covariance of centered samples in units of their spread.
+    """Return the covariance of centered samples (..., n, r) in units of their spread.
 
     Args:
-        centered: (..., n, r), coordinates outside of which the data are zero.
-        width: d, the dimension of the space, or (...); it may be larger or, with zeros as padding,
-            smaller than r.
+        centered: (..., n, r), the coordinates in which the data are not zero.
+        width: d, the dimension of the space; larger than r, or smaller with zero padding.
         method: a name of `ESTIMATORS`.
         eps: added to the diagonal, (...).
     """
@@ -106,14 +86,13 @@ def estimate(centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor)
     total, size = squared.sum(dim=-1), scatter.square().sum(dim=(-2, -1))
     mean, r = total / width, scatter.shape[-1]
     # From the difference itself, not from a difference of two squares, which cancels for isotropic
-    # data. Each coordinate that is not there is as far off as the mean.
+    # data. Each coordinate that is not there differs by the mean.
     identity = torch.eye(r, dtype=scatter.dtype, device=scatter.device)
-    distance = (scatter - mean[..., None, None] * identity).square().sum(dim=(-2, -1)) + (
-        width - r
-    ) * mean.square()
+    difference = scatter - mean[..., None, None] * identity
+    distance = difference.square().sum(dim=(-2, -1)) + (width - r) * mean.square()
     moments = Moments(squared.shape[-1], total, squared.square().sum(dim=-1), size, distance)
     found = weigh(moments, width=width, method=method, eps=eps, smallest=SMALLEST_FLOOR)
-    return Covariance(scatter, found.weight, found.floor, found.shrinkage, found.trace)
+    return Covariance(scatter, *found)
 
 
 def weigh(
@@ -127,9 +106,8 @@ def weigh(
     """Return weight, floor, shrinkage and trace of an estimate; no floor is below `smallest`."""
     weight, floor, shrinkage = ESTIMATORS[method](moments, width)
     floor = floor + eps
-    return Weights(
-        weight, floor.clamp_min(smallest), shrinkage, weight * moments.total + width * floor
-    )
+    trace = weight * moments.total + width * floor
+    return Weights(weight, floor.clamp_min(smallest), shrinkage, trace)
 
 
 def ledoit_wolf(x: Array) -> tuple[Array, Number]:
@@ -137,7 +115,7 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
 
     $\hat\Sigma = (1-s)S + s\,\mu I$ with the biased S, $\mu = \mathrm{tr}S/d$ and $s = \min(1,
     \beta^2/\delta^2)$, where $\delta^2 = \|S-\mu I\|_F^2$ and $\beta^2 =
-    n^{-2}\sum_k\|x_kx_k^\top-S\|_F^2$.
+    n^{-2}\sum_k\|x_kx_k^\top-S\|_F^2$. Ledoit and Wolf, J. Multivariate Analysis 88, 2004.
 
     Args:
         x: (n, d), rows are samples.
@@ -156,9 +134,8 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
     """
     sample = as_matrix(x, "x")
     points, unit = standardize(sample)
-    shrunk = estimate(
-        points, width=points.shape[1], method="ledoit-wolf", eps=torch.zeros_like(unit)
-    )
+    zero = torch.zeros_like(unit)
+    shrunk = estimate(points, width=points.shape[1], method="ledoit-wolf", eps=zero)
     matrix = shrunk.matrix() * unit.square()
     return (matrix if isinstance(x, Tensor) else matrix.numpy()), like_input(shrunk.shrinkage, x)
 
@@ -166,14 +143,12 @@ def ledoit_wolf(x: Array) -> tuple[Array, Number]:
 Estimator: TypeAlias = Callable[[Moments, int | Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def _unbiased(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    zero = torch.zeros_like(moments.total)
-    return zero + 1 / (moments.rows - 1), zero, zero
+def _divided(lost: int) -> Estimator:
+    def estimator(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        zero = torch.zeros_like(moments.total)
+        return zero + 1 / (moments.rows - lost), zero, zero
 
-
-def _biased(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    zero = torch.zeros_like(moments.total)
-    return zero + 1 / moments.rows, zero, zero
+    return estimator
 
 
 def _shrunk(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -187,9 +162,7 @@ def _shrunk(moments: Moments, width: int | Tensor) -> tuple[Tensor, Tensor, Tens
 
 ESTIMATORS: dict[str, Estimator] = {
     "ledoit-wolf": _shrunk,
-    "unbiased": _unbiased,
-    "biased": _biased,
+    "unbiased": _divided(1),
+    "biased": _divided(0),
 }
-"""Name -> function of the moments and of the dimension d that returns weight, floor and shrinkage,
-each (...).
-"""
+"""Name -> function of the moments and the dimension d; returns weight, floor, shrinkage, (...)."""

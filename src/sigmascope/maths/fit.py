@@ -1,4 +1,4 @@
-"""Fit the best affine map to a pair of samples, and measure what it leaves."""
+"""Fit the optimal affine map to a pair of samples, and measure the remaining distance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUPLINGS: dict[str, Callable[[Tensor, Tensor], Coupling]] = {"optimal": couple,
 
 @dataclass(frozen=True)
 class Fit:
-    """What the best affine map leaves of a pair.
+    """The score of a pair and what it was computed from; Bouniot et al., arXiv:2310.11439.
 
     Attributes:
         score: 1 - w2 / bound.
@@ -41,8 +41,7 @@ class Fit:
         shrinkage_y: shrinkage intensity of the covariance of y.
         variance: mean variance of y, eps included.
         degenerate: whether y varies too little for a map.
-        certified: how the coupling was proved optimal, see `Coupling`; "none" where nothing was
-            coupled.
+        certified: how the coupling was proved optimal, see `Coupling`; "none" without coupling.
     """
 
     score: Tensor
@@ -56,14 +55,10 @@ class Fit:
 
 
 def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> Fit:
-    """Map x to y by the optimal affine map of their Gaussians, and couple what comes out with y.
+    """Return the fit of the optimal affine map between the Gaussians of x (n, d) and y (m, d).
 
-    Args:
-        x: (n, d), float64.
-        y: (m, d), float64.
-        covariance: a name of `ESTIMATORS`.
-        eps: added to the diagonals, in the units of the data.
-        coupling: a name of `COUPLINGS`.
+    The samples are float64, and eps is in their units. The options are names of `ESTIMATORS` and
+    `COUPLINGS`. Bouniot et al., CVPR 2025, arXiv:2310.11439.
     """
     (points_x, unit_x), (points_y, unit_y) = standardize(x), standardize(y)
     points_x, points_y = span_coordinates(points_x, points_y)
@@ -91,9 +86,7 @@ def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> 
 
 
 def lacks_variance(trace: Array, width: int | Array, eps: Tensor | float) -> Array:
-    """Tell whether the mean variance is no larger than eps, which the trace of the covariance
-    contains once already, (...).
-    """
+    """Return whether the mean variance is at most eps, which `trace` contains once already."""
     return trace <= 2 * eps * width
 
 
@@ -110,26 +103,18 @@ class AffineMap:
     shift: Array
 
     def __call__(self, points: Array) -> Array:
-        """Map the rows of `points` (k, d), in float64.
-
-        Raises:
-            InputError, InputTypeError: not a matrix of d columns of the kind that the map was
-                fitted to.
-        """
+        """Return the mapped rows of `points` (k, d), of the kind of the map, in float64."""
         rows = as_matrix(points, "points", rows=1)
         matrix, shift = torch.as_tensor(self.matrix), torch.as_tensor(self.shift)
-        if (
-            isinstance(points, Tensor) != isinstance(self.matrix, Tensor)
-            or rows.device != matrix.device
-        ):
+        same = isinstance(points, Tensor) == isinstance(self.matrix, Tensor)
+        if not same or rows.device != matrix.device:
             raise InputTypeError(
                 "points and the map are of different kinds or on different devices. Pass "
                 "points as x was passed."
             )
         if rows.shape[1] != len(shift):
             raise InputError(
-                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass the "
-                "channels that it was fitted to."
+                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass as many."
             )
         mapped = rows @ matrix + shift
         return mapped if isinstance(points, Tensor) else mapped.numpy()
@@ -141,7 +126,8 @@ def affine_map(
     r"""Return the optimal affine map $T(x) = A(x-m_X)+m_Y$ between the Gaussians of two samples.
 
     $A = \Sigma_X^{-1/2}(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\Sigma_X^{-1/2}$ is the only
-    positive semi-definite matrix with $A\Sigma_XA = \Sigma_Y$.
+    positive semi-definite matrix with $A\Sigma_XA = \Sigma_Y$. Bouniot et al., CVPR 2025,
+    arXiv:2310.11439.
 
     Args:
         x: (n, d), rows are samples.
@@ -171,8 +157,6 @@ def affine_map(
     image = factor(points_x, points_y, source, target).apply(axes, source, target)
     matrix = (image + image.mT) / 2 * (unit_y / unit_x)
     shift = rows_y.mean(dim=0) - rows_x.mean(dim=0) @ matrix
-    return (
-        AffineMap(matrix, shift)
-        if isinstance(x, Tensor)
-        else AffineMap(matrix.numpy(), shift.numpy())
-    )
+    if isinstance(x, Tensor):
+        return AffineMap(matrix, shift)
+    return AffineMap(matrix.numpy(), shift.numpy())

@@ -3,7 +3,7 @@ r"""Affine transport between Gaussians.
 With $\Sigma_X = L_XL_X^\top$ and the eigenvectors V, eigenvalues $h^2$ of $L_X^\top\Sigma_YL_X$,
 put $W = L_X^{-\top}V$ and $Z = Wh$. Then $W^\top\Sigma_XW = I$, $\Sigma_Y = ZZ^\top$, and the
 optimal map between the two Gaussians is $A = WZ^\top$: whiten, stretch, color. No matrix square
-root and no inverse is ever formed.
+root and no inverse is formed.
 """
 
 from __future__ import annotations
@@ -20,34 +20,22 @@ from sigmascope.maths.samples import Array, Number, as_matrix, like_input, plain
 
 __all__ = ["GaussianMap", "factor", "w2_gaussian"]
 
-# Products of two covariances are formed while their condition numbers multiply to less than this:
-# the smallest eigenvalue then keeps two digits, and what it moves is itself the smallest part of
-# the result. Beyond, see `_factor_root`.
+# Products of two covariances are formed if their condition numbers multiply to less than this: the
+# smallest eigenvalue then keeps two digits. Beyond, see `_factor_root`.
 SQUARABLE = 1e13
 SQUARABLE_EACH = 1e9
 
 
 @dataclass(frozen=True)
 class GaussianMap:
-    """The factors of the optimal map between two centered Gaussians, A = W Zᵀ.
-
-    Attributes:
-        whiten: W, (r, r).
-        color: Z, (r, r).
-        stretch: h > 0, (r,).
-    """
+    """The factors of the optimal map A = W Zᵀ: `whiten` W, `color` Z (r, r), `stretch` h (r,)."""
 
     whiten: Tensor
     color: Tensor
     stretch: Tensor
 
-    def matrix(self) -> Tensor:
-        """Return A, symmetric and positive semi-definite, (r, r)."""
-        product = self.whiten @ self.color.mT
-        return (product + product.mT) / 2
-
     def apply(self, x: Tensor, source: Covariance, target: Covariance) -> Tensor:
-        """Map the rows of `x` (n, r), with a gradient to `x` and to both covariances."""
+        """Return the mapped rows of `x` (n, r), with a gradient to `x` and both covariances."""
         if not (x.requires_grad or source.scatter.requires_grad or target.scatter.requires_grad):
             return (x @ self.whiten) @ self.color.mT
         arguments = x, source.matrix(), target.matrix(), self.whiten, self.color, self.stretch
@@ -56,55 +44,41 @@ class GaussianMap:
 
 
 def factor(x: Tensor, y: Tensor, source: Covariance, target: Covariance) -> GaussianMap:
-    """Factor the optimal map from the Gaussian of `source` to that of `target`; gradients do not pass.
+    """Return the factors of the optimal map between two Gaussians, without gradients.
 
-    Args:
-        x: (n, r), the centered sample behind `source`.
-        y: (m, r), the centered sample behind `target`.
-        source: an estimate in the same coordinates.
-        target: an estimate in the same coordinates.
+    `source` and `target` are the estimates of the centered samples x (n, r) and y (m, r).
     """
     with torch.no_grad():
-        conditions = source.condition(), target.condition()
-        small = bool(
-            (conditions[0] * conditions[1] < SQUARABLE)
-            & (torch.maximum(*conditions) < SQUARABLE_EACH)
-        )
-        return (
-            _factor_square(source.matrix(), target.matrix())
-            if small
-            else _factor_root(x, y, source, target)
-        )
+        one, other = source.condition(), target.condition()
+        small = (one * other < SQUARABLE) & (torch.maximum(one, other) < SQUARABLE_EACH)
+        if bool(small):
+            return _factor_square(source.matrix(), target.matrix())
+        return _factor_root(x, y, source, target)
 
 
 def _factor_square(source: Tensor, target: Tensor) -> GaussianMap:
     """Factor by one Cholesky and one symmetric eigendecomposition."""
     lower = torch.linalg.cholesky(source)
     squared, vectors = torch.linalg.eigh(lower.mT @ (target @ lower))
-    # The floor of both covariances bounds the product from below; rounding may not.
+    # The floors of both covariances bound the product from below; rounding may not.
     stretch = squared.clamp_min(torch.finfo(squared.dtype).eps * squared[-1]).sqrt()
     whiten = torch.linalg.solve_triangular(lower.mT, vectors, upper=True)
     return GaussianMap(whiten, target @ ((lower @ vectors) / stretch), stretch)
 
 
 def _factor_root(x: Tensor, y: Tensor, source: Covariance, target: Covariance) -> GaussianMap:
-    """Factor by two QR and one singular value decomposition, without forming a covariance: no
-    condition is squared.
-    """
+    """Factor by two QR and one SVD, without a covariance: no condition number is squared."""
     lower_x, lower_y = _root(x, source), _root(y, target)
     left, stretch, right = torch.linalg.svd(lower_y @ lower_x.mT)
     whiten = torch.linalg.solve_triangular(lower_x, right.mT, upper=True)
-    return GaussianMap(
-        whiten, lower_y.mT @ left, stretch.clamp_min(torch.finfo(stretch.dtype).tiny)
-    )
+    smallest = torch.finfo(stretch.dtype).tiny
+    return GaussianMap(whiten, lower_y.mT @ left, stretch.clamp_min(smallest))
 
 
 def _root(sample: Tensor, covariance: Covariance) -> Tensor:
     r"""Return the upper triangular R with $R^\top R = w\,X^\top X + c\,I$."""
-    floor = covariance.floor.sqrt() * torch.eye(
-        sample.shape[-1], dtype=sample.dtype, device=sample.device
-    )
-    stacked = torch.cat([covariance.weight.sqrt() * sample, floor])
+    identity = torch.eye(sample.shape[-1], dtype=sample.dtype, device=sample.device)
+    stacked = torch.cat([covariance.weight.sqrt() * sample, covariance.floor.sqrt() * identity])
     triangle: Tensor = torch.linalg.qr(stacked, mode="r").R
     return triangle
 
@@ -113,7 +87,7 @@ class _Apply(torch.autograd.Function):
     r"""x A as a function of x and the two covariances.
 
     From $A\Sigma_XA = \Sigma_Y$ follows $A\Sigma_X\,dA + dA\,\Sigma_XA = d\Sigma_Y -
-    A\,d\Sigma_X\,A$, which W and h diagonalize. Sums $h_i + h_j$ are divided by, never differences:
+    A\,d\Sigma_X\,A$, which W and h diagonalize. Divisors are sums $h_i + h_j$, never differences:
     equal eigenvalues do no harm.
     """
 
@@ -128,8 +102,7 @@ class _Apply(torch.autograd.Function):
         # create_graph=True, which once_differentiable lets pass when nothing here needs a gradient
         if torch.is_grad_enabled():
             raise GradientError(
-                "the affinity score has first derivatives only. Call backward() without "
-                "create_graph=True."
+                "the score has first derivatives only. Call backward() without create_graph=True."
             )
         x, source, whiten, color, stretch = ctx.saved_tensors
         (gradient,) = gradients
@@ -145,7 +118,8 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
     r"""Return the Wasserstein distance $W_2$ between two Gaussians.
 
     $W_2^2 = \|m_X-m_Y\|^2 + \mathrm{tr}\bigl(\Sigma_X + \Sigma_Y -
-    2(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\bigr)$.
+    2(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\bigr)$. Bouniot et al., CVPR 2025,
+    arXiv:2310.11439.
 
     Args:
         mean_x: (d,).
@@ -167,8 +141,7 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
     first, second = _gaussian(mean_x, covariance_x, "x"), _gaussian(mean_y, covariance_y, "y")
     if first[0].shape != second[0].shape:
         raise InputError(
-            f"the means have {len(first[0])} and {len(second[0])} entries. Pass Gaussians of "
-            "one dimension."
+            f"the means have {len(first[0])} and {len(second[0])} entries. Pass as many in both."
         )
     if len({isinstance(part, Tensor) for part in (mean_x, covariance_x, mean_y, covariance_y)}) > 1:
         raise InputTypeError(
@@ -185,9 +158,9 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
 class _Bures(torch.autograd.Function):
     r"""tr(S + T - 2 (S^½ T S^½)^½) of two covariances.
 
-    It is the squared distance of their roots after the best rotation, $\|S^{1/2} -
-    Q\,T^{1/2}\|_F^2$, which does not cancel for covariances that are close. Its gradients are $I -
-    A$ and $I - A^{-1}$, A being the optimal map.
+    The squared distance of their roots after the best rotation, $\|S^{1/2} - Q\,T^{1/2}\|_F^2$,
+    does not cancel for covariances that are close. Its gradients are $I - A$ and $I - A^{-1}$ with
+    the optimal map A.
     """
 
     @staticmethod
@@ -205,19 +178,16 @@ class _Bures(torch.autograd.Function):
         identity = torch.eye(len(root_x), dtype=root_x.dtype, device=root_x.device)
         forth = torch.linalg.pinv(root_x, hermitian=True) @ rotation @ root_y
         back = root_x @ rotation @ torch.linalg.pinv(root_y, hermitian=True)
-        return gradients[0] * (identity - (forth + forth.mT) / 2), gradients[0] * (
-            identity - (back + back.mT) / 2
-        )
+        symmetric = ((one + one.mT) / 2 for one in (forth, back))
+        return tuple(gradients[0] * (identity - one) for one in symmetric)
 
 
 def _gaussian(mean: Array, covariance: Array, name: str) -> tuple[Tensor, Tensor]:
     matrix = as_matrix(covariance, f"covariance_{name}", rows=1)
-    if matrix.shape[0] != matrix.shape[1] or bool(
-        (matrix - matrix.mT).abs().max() > 1e-8 * matrix.abs().max()
-    ):
+    square = matrix.shape[0] == matrix.shape[1]
+    if not square or bool((matrix - matrix.mT).abs().max() > 1e-8 * matrix.abs().max()):
         raise InputError(
-            f"covariance_{name} is not a symmetric matrix. Pass a covariance (d, d), e.g. "
-            "np.cov(x.T)."
+            f"covariance_{name} is not symmetric. Pass a covariance (d, d), e.g. np.cov(x.T)."
         )
     if getattr(mean, "ndim", None) != 1:
         raise InputError(f"mean_{name} is not a vector. Pass a mean (d,), e.g. x.mean(0).")
@@ -235,8 +205,7 @@ def _symmetric_root(matrix: Tensor) -> Tensor:
     smallest, largest = plain(values[0]), plain(values[-1])
     if smallest < -1e-8 * max(largest, 0.0) or largest < 0:
         raise InputError(
-            f"a covariance has the eigenvalue {smallest:.3g} < 0. Pass a positive "
-            "semi-definite matrix."
+            f"a covariance has eigenvalue {smallest:.3g} < 0. Pass a positive semi-definite matrix."
         )
     root: Tensor = (vectors * square_root(values.clamp_min(0))) @ vectors.mT
     return root

@@ -1,21 +1,20 @@
-r"""Kernels between samples, channel by channel, and the similarity of two kernels.
+r"""Kernels between samples, channel by channel.
 
 For features x of n samples, c channels and p positions the kernels are
 
-- max: $K_{mn} = \max_c \sum_p x_{mcp} x_{ncp}$, and median, the lower median over the channels
-    instead;
+- max: $K_{mn} = \max_c \sum_p x_{mcp} x_{ncp}$; median: the lower median over the channels instead;
 - sum: $K_{mn} = \sum_{cp} x_{mcp} x_{ncp}$, the linear kernel,
 
-with a diagonal of zeros, as the unbiased estimator of HSIC asks for. The max kernel is not positive
+with a diagonal of zeros, as the unbiased estimator of HSIC needs. The max kernel is not positive
 semi-definite, and nothing here relies on that. The (n, n, c) tensor never exists: tiles of rows and
-columns meet in batched products, a few channels at a time, and a running maximum takes them in
-while they are in the cache.
+columns are multiplied in batches, a few channels at a time, and reduced while they are in the
+cache. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,30 +23,16 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 
-__all__ = [
-    "REDUCTIONS",
-    "Products",
-    "Scaling",
-    "accumulate_kernel",
-    "empty_kernel",
-    "hsic",
-    "hsic_products",
-    "scaling_of",
-]
+__all__ = ["REDUCTIONS", "Scaling", "accumulate_kernel", "empty_kernel", "scaling_of"]
 
 REDUCTIONS = ("max", "median", "sum")
 
-# Bytes of scaled features that are kept at a time, of the rows of kernels that are centered, and of
-# features in the cache.
-SCALED_BYTES, BLOCK_BYTES, CACHE_BYTES = 2**27, 2**21, 2**21
-# Rows of a tile; bytes of the products of two tiles.
+# Bytes of scaled features in memory at a time, and of features in the cache.
+SCALED_BYTES, CACHE_BYTES = 2**27, 2**21
+# Rows of a tile; bytes of the products of two tiles; bytes of all channels of a tile, for a median.
 TILE = {"cpu": 384, "cuda": 2048}
 PRODUCT = {"cpu": 2**23, "cuda": 2**29}
-# Bytes of all channels of a tile, for a median.
 MEDIAN_BYTES = 2**26
-# Powers of two by which kernels are divided stay in this range, so that they and their inverses are
-# normal numbers.
-EXPONENT = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +41,7 @@ class Scaling:
 
     Attributes:
         shift, factor: (c,), float64; the factor of a channel that does not vary, or is zero, is 0.
-        live: (c,), which channels do vary; without centring, which are not zero.
+        live: (c,), which channels vary; without centering, which are not zero.
     """
 
     shift: Tensor
@@ -65,36 +50,29 @@ class Scaling:
 
 
 def scaling_of(features: Tensor, *, centered: bool, normalize: str) -> Scaling:
-    """Measure how to center and normalize features over samples and positions.
+    """Return how to center and normalize features (n, c, ...) over samples and positions.
 
-    Args:
-        features: (n, c, ...).
-        centered: whether the mean of each channel is taken off.
-        normalize: "channels" divides each channel by its norm, "none" leaves them as they are.
+    Centering subtracts the mean of each channel; normalize="channels" divides it by its norm.
     """
     count = features.shape[0] * math.prod(features.shape[2:])
     shift = torch.zeros(features.shape[1], dtype=torch.float64, device=features.device)
     if centered:
         shift = sum((block.sum(dim=(0, 2)) for block in _blocks(features)), start=shift) / count
     zero = torch.zeros_like(shift)
-    squares = sum(
-        ((block - shift[:, None]).square_().sum(dim=(0, 2)) for block in _blocks(features)),
-        start=zero,
-    )
+    blocks = ((block - shift[:, None]).square_() for block in _blocks(features))
+    squares = sum((block.sum(dim=(0, 2)) for block in blocks), start=zero)
     if not bool(torch.isfinite(squares).all()):
         raise InputError(
             "the features hold NaN or infinite values, or squares of them overflow. Repair "
             "them first."
         )
     live = squares > 0
-    # The mean of equal numbers may be rounded, and then something is left of a constant channel.
-    for channel in (
-        torch.nonzero(live & (squares <= 1e-20 * count * shift.square()))[:, 0].tolist()
-        if centered
-        else []
-    ):
-        values = features[:, channel]
-        live[channel] = bool((values != values.flatten()[0]).any())
+    if centered:
+        # The mean of equal numbers may be rounded, and then a constant channel is not quite 0.
+        doubtful = live & (squares <= 1e-20 * count * shift.square())
+        for channel in torch.nonzero(doubtful)[:, 0].tolist():
+            values = features[:, channel]
+            live[channel] = bool((values != values.flatten()[0]).any())
     factor = squares.rsqrt() if normalize == "channels" else torch.ones_like(squares)
     return Scaling(shift, torch.where(live, factor, 0.0), live)
 
@@ -110,15 +88,10 @@ def empty_kernel(
 def accumulate_kernel(
     kernel: Tensor, features: Tensor, scaling: Scaling, *, reduction: str, tile: int | None = None
 ) -> None:
-    """Take channels into a kernel, in place; of "max" and "sum" any number of times, of "median"
-    all channels at once.
+    """Add channels (n, c, ...) to a kernel (n, n), in place; a "median" needs all at once.
 
-    Args:
-        kernel: (n, n), see `empty_kernel`; products are computed in its type, float32 or float64.
-        features: (n, c, ...), of any floating type, contiguous or not.
-        scaling: of these channels.
-        reduction: "max", "median" or "sum".
-        tile: rows of a tile, chosen for the machine by default.
+    Products are computed in the type of the kernel, float32 or float64, in tiles of `tile` rows,
+    by default chosen for the device.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> kernel = empty_kernel(3, "max", torch.float64)
@@ -134,16 +107,10 @@ def accumulate_kernel(
     tile = min(n, tile or TILE[place])
     if reduction == "median":  # all channels of a tile at once
         tile = max(1, min(tile, math.isqrt(MEDIAN_BYTES // kernel.itemsize // c)))
-    work = torch.empty(
-        max(PRODUCT[place] // kernel.itemsize, tile * tile),
-        dtype=kernel.dtype,
-        device=kernel.device,
-    )
-    step = (
-        c
-        if reduction == "median"
-        else max(1, SCALED_BYTES // (n * math.prod(features.shape[2:]) * work.itemsize))
-    )
+    room = max(PRODUCT[place] // kernel.itemsize, tile * tile)
+    work = torch.empty(room, dtype=kernel.dtype, device=kernel.device)
+    bytes_each = n * math.prod(features.shape[2:]) * work.itemsize
+    step = c if reduction == "median" else max(1, SCALED_BYTES // bytes_each)
     for start in range(0, c, step):
         chosen = slice(start, start + step)
         part = Scaling(scaling.shift[chosen], scaling.factor[chosen], scaling.live[chosen])
@@ -160,7 +127,7 @@ class _Plan(NamedTuple):
 
 
 def _take_in(kernel: Tensor, features: Tensor, scaling: Scaling, plan: _Plan) -> None:
-    """Take channels into the tiles on and above the diagonal."""
+    """Add channels to the tiles on and above the diagonal."""
     rows_of = _scaled_rows(features, scaling, kernel.dtype, plan)
     for i in range(0, len(kernel), plan.tile):
         rows = rows_of(i)
@@ -170,7 +137,7 @@ def _take_in(kernel: Tensor, features: Tensor, scaling: Scaling, plan: _Plan) ->
 
 
 def _mirror(kernel: Tensor, tile: int) -> None:
-    """Copy what is above the diagonal below it, and set the diagonal to 0.
+    """Copy the upper triangle to the lower one, and set the diagonal to 0.
 
     Tiles on the diagonal too: not every matrix product of rows with themselves is symmetric.
     """
@@ -186,25 +153,18 @@ def _mirror(kernel: Tensor, tile: int) -> None:
 def _scaled_rows(
     features: Tensor, scaling: Scaling, dtype: torch.dtype, plan: _Plan
 ) -> Callable[[int], Tensor]:
-    """Return a function from the first row of a tile to its scaled rows.
-
-    All are scaled once, before they meet; but for a median, which needs more channels at once than
-    there may be room for.
-    """
-    joined = plan.reduction == "sum"
-    if plan.reduction == "median":
-        return lambda start: _scaled(
-            features[start : start + plan.tile], scaling, dtype, joined=joined
-        )
-    ready = _scaled(features, scaling, dtype, joined=joined)
-    return lambda start: ready[:, start : start + plan.tile]
+    """Return a function from the first row of a tile to its scaled rows."""
+    tile = plan.tile
+    if plan.reduction == "median":  # all channels at once may not fit: scale a tile when needed
+        return lambda start: _scaled(features[start : start + tile], scaling, dtype, joined=False)
+    ready = _scaled(features, scaling, dtype, joined=plan.reduction == "sum")
+    return lambda start: ready[:, start : start + tile]
 
 
 def _scaled(features: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: bool) -> Tensor:
     """Return scaled features as (c, n, p), or joined into one long channel, (1, n, c·p).
 
-    They are scaled in float64: a mean far from 0 that was rounded to float32 first would leave
-    something of itself.
+    They are scaled in float64: a mean far from 0, rounded to float32, would not cancel.
     """
     flat = features.reshape(*features.shape[:2], -1)
     n, c, p = flat.shape
@@ -218,7 +178,7 @@ def _scaled(features: Tensor, scaling: Scaling, dtype: torch.dtype, *, joined: b
 
 
 def _reduce(block: Tensor, rows: Tensor, columns: Tensor, plan: _Plan) -> None:
-    """Take the products of rows and columns, channel by channel, into a block of the kernel."""
+    """Add the products of rows and columns, channel by channel, to a block of the kernel."""
     r, b = block.shape
     if plan.reduction == "sum":
         block += torch.mm(rows[0], columns[0].T, out=plan.work[: r * b].view(r, b))
@@ -231,127 +191,6 @@ def _reduce(block: Tensor, rows: Tensor, columns: Tensor, plan: _Plan) -> None:
             product = plan.work[: len(some) * r * b].view(len(some), r, b)
             torch.bmm(some, columns[start : start + step].mT, out=product)
             torch.maximum(block, product.amax(dim=0), out=block)
-
-
-class Products(NamedTuple):
-    """HSIC of kernels that were divided each by a power of two, so that no square overflows or
-    vanishes.
-
-    Attributes:
-        cross: (k, l), each of the one with each of the other.
-        x, y: (k,) and (l,), each with itself; exactly 0 for a kernel that is constant off its
-            diagonal.
-        same: (k, l), which pairs of kernels are equal, entry by entry, before they are divided.
-        x_units, y_units: what the kernels were divided by.
-    """
-
-    cross: Tensor
-    x: Tensor
-    y: Tensor
-    same: Tensor
-    x_units: list[float]
-    y_units: list[float]
-
-    def divided(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return the HSIC of (x, y), (x, x) and (y, y) for one pair of the divided kernels: for
-        their cosine.
-        """
-        return float(self.cross[i, j]), float(self.x[i]), float(self.y[j])
-
-    def hsic(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return the same of the kernels as they are; infinite or 0 where that is out of range."""
-        x, y = self.x_units[i], self.y_units[j]
-        across, one, other = self.divided(i, j)
-        return across * x * y, one * x * x, other * y * y
-
-
-def hsic_products(x: Sequence[Tensor], y: Sequence[Tensor]) -> Products:
-    r"""Center kernels as the unbiased estimator does, and multiply each of `x` with each of `y`, in
-    float64.
-
-    $U_{ij} = K_{ij} - (r_i + r_j)/(n - 2) + \sum r / ((n - 1)(n - 2))$ off the diagonal and 0 on
-    it, with r the sums of the rows of K; then $\mathrm{HSIC}_1(K, L) = \sum U_K U_L / (n (n - 3))$.
-    Kernels are read a few rows at a time. Each is divided by a power of two near its largest entry,
-    which rounds nothing; see `Products`.
-
-    Args:
-        x: kernels (n, n), symmetric, with a diagonal of zeros; n is at least 4.
-        y: others of the same samples.
-    """
-    units = [[_unit(kernel) for kernel in side] for side in (x, y)]
-    sums = [
-        [_row_terms(*one) for one in zip(side, own, strict=True)]
-        for side, own in zip((x, y), units, strict=True)
-    ]
-    n, device = len(x[0]), x[0].device
-    cross = torch.zeros(len(x), len(y), dtype=torch.float64, device=device)
-    selves = [torch.zeros(len(side), dtype=torch.float64, device=device) for side in (x, y)]
-    same = torch.ones(len(x), len(y), dtype=torch.bool)
-    step = max(1, BLOCK_BYTES // (8 * n * (len(x) + len(y))))
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        for i, j in torch.nonzero(same).tolist():
-            same[i, j] = torch.equal(x[i][rows], y[j][rows])
-        left, right = (
-            torch.stack([_centered_rows(*one, rows) for one in zip(side, own, terms, strict=True)])
-            for side, own, terms in zip((x, y), units, sums, strict=True)
-        )
-        cross += left @ right.T
-        for one, block in zip(selves, (left, right), strict=True):
-            one += block.square().sum(dim=1)
-    for one, side, own in zip(selves, (x, y), units, strict=True):
-        floor = [_rounding(kernel, unit) for kernel, unit in zip(side, own, strict=True)]
-        one[one <= torch.tensor(floor, dtype=torch.float64, device=device)] = 0
-    return Products(
-        cross / (n * (n - 3)), selves[0] / (n * (n - 3)), selves[1] / (n * (n - 3)), same, *units
-    )
-
-
-def hsic(x: Tensor, y: Tensor) -> float:
-    """Return the unbiased HSIC of two kernels; see `hsic_products`.
-
-    >>> kernel = torch.ones(4, 4, dtype=torch.float64).fill_diagonal_(0)
-    >>> hsic(kernel, kernel)
-    0.0
-    """
-    return hsic_products([x], [y]).hsic(0, 0)[0]
-
-
-def _unit(kernel: Tensor) -> float:
-    """Return a power of two near the largest entry."""
-    largest = max(abs(float(end)) for end in torch.aminmax(kernel))
-    exponent = math.frexp(largest)[1] if largest else 0
-    return 2.0 ** max(-EXPONENT, min(exponent, EXPONENT))
-
-
-def _row_terms(kernel: Tensor, unit: float) -> Tensor:
-    """Return (n,), what is taken off entry (i, j) as t_i + t_j: half of the constant goes to each."""
-    n = len(kernel)
-    sums = torch.cat(
-        [(rows.double() / unit).sum(dim=1) for rows in torch.split(kernel, _rows_at_once(n))]
-    )
-    return sums / (n - 2) - sums.sum() / (2 * (n - 1) * (n - 2))
-
-
-def _centered_rows(kernel: Tensor, unit: float, terms: Tensor, rows: slice) -> Tensor:
-    block = kernel[rows].double() / unit
-    block -= terms[rows, None]
-    block -= terms
-    block.diagonal(offset=rows.start).zero_()
-    return block.flatten()
-
-
-def _rounding(kernel: Tensor, unit: float) -> float:
-    """Return the sum of squares that rounding alone may leave of a kernel that is constant off its
-    diagonal.
-    """
-    parts = torch.split(kernel, _rows_at_once(len(kernel)))
-    squares = math.fsum(float((rows.double() / unit).square_().sum()) for rows in parts)
-    return (16 * torch.finfo(kernel.dtype).eps) ** 2 * squares
-
-
-def _rows_at_once(n: int) -> int:
-    return max(1, BLOCK_BYTES // (8 * n))
 
 
 def _blocks(features: Tensor) -> Iterator[Tensor]:

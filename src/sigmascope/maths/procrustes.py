@@ -1,7 +1,7 @@
 r"""Aligning the channels of two sets of features: by a permutation, or by an orthogonal matrix.
 
-Everything needed is in the cross-Gram $G_{cc'} = \sum_k x_{ck} y_{c'k}$ and the squared norms of
-the channels, so features may come in any number of batches and need not be kept.
+The cross-Gram $G_{cc'} = \sum_k x_{ck} y_{c'k}$ and the squared norms of the channels suffice, so
+features may come in batches and need not be kept.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The element of a group that takes normalised features nearest to others.
+    """The element of a group, (c, c), that takes normalized features nearest to others.
 
-    Attributes:
-        matrix: (c, c) for c channels, the narrower side filled up with zero channels; acts on
-            columns: y ≈ matrix @ x.
-        squared: the squared distance that is left between the normalised features; not below 0.
+    y ≈ matrix @ x for columns, the narrower side padded; `squared` is the remaining distance.
     """
 
     matrix: Matrix
@@ -33,17 +30,18 @@ class Alignment:
 
 
 def align_by_permutation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
-    r"""Match channels one to one, each divided by its norm.
+    r"""Return the best matching of channels one to one, each divided by its norm.
 
-    $d^2 = \ell_x + \ell_y - 2 \max_P \sum_i \tilde G_{i P(i)}$ with $\ell$ the numbers of channels
-    that are not zero.
+    $d^2 = \ell_x + \ell_y - 2 \max_P \sum_i \tilde G_{i P(i)}$ with $\ell$ the numbers of non-zero
+    channels. Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     Args:
         gram: (c1, c2), the cross-Gram.
         x_squares: (c1,), the squared norms of the channels of x.
         y_squares: (c2,), of y.
 
-    >>> align_by_permutation(np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([1.0, 9.0]), np.array([1.0, 4.0]))
+    >>> gram, x_squares, y_squares = [[0.0, 2.0], [3.0, 0.0]], [1.0, 9.0], [1.0, 4.0]
+    >>> align_by_permutation(*map(np.array, (gram, x_squares, y_squares)))
     Alignment(matrix=array([[0., 1.],
            [1., 0.]]), squared=0.0)
     """
@@ -57,13 +55,10 @@ def align_by_permutation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> 
 
 
 def align_by_rotation(gram: Matrix, x_squares: Vector, y_squares: Vector) -> Alignment:
-    r"""Rotate or reflect the channels, all of them divided by one norm: $d^2 = 2 - 2 \|G\|_* /
-    (\|x\| \|y\|)$.
+    r"""Return the best rotation or reflection of channels, all divided by one norm.
 
-    Args:
-        gram: (c1, c2), the cross-Gram.
-        x_squares: (c1,), the squared norms of the channels of x, not all zero.
-        y_squares: (c2,), of y, not all zero.
+    $d^2 = 2 - 2 \|G\|_* / (\|x\| \|y\|)$; neither x nor y is zero. See `align_by_permutation`.
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
 
     >>> align_by_rotation(np.array([[0.0, -1.0], [1.0, 0.0]]), np.ones(2), np.ones(2)).matrix
     array([[ 0.,  1.],
@@ -82,7 +77,7 @@ def _inverse_roots(squares: Vector) -> Vector:
 
 
 def _squared_up(matrix: Matrix) -> Matrix:
-    """Fill a matrix up with zeros until it is square."""
+    """Return a matrix padded with zeros to a square."""
     rows, columns = matrix.shape
     size = max(rows, columns)
     return np.pad(matrix, ((0, size - rows), (0, size - columns)))

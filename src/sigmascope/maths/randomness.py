@@ -31,11 +31,7 @@ def as_generator(seed: Seed, device: torch.device | str = "cpu") -> torch.Genera
 
 
 def as_number(seed: int | torch.Generator) -> int:
-    """Return a whole number from 0 to 2³² - 1: the given one, or one drawn from a generator.
-
-    Raises:
-        OptionError: neither.
-    """
+    """Return a whole number from 0 to 2³² - 1: the given one, or one drawn from a generator."""
     if isinstance(seed, torch.Generator):
         return int(torch.randint(2**32, (), generator=seed, device=seed.device))
     return check_seed(seed)

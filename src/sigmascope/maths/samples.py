@@ -1,4 +1,4 @@
-"""What a sample is: a float64 matrix whose rows are observations, checked once on the way in."""
+"""Samples: float64 matrices whose rows are observations, checked once."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ Number: TypeAlias = float | Tensor
 # Beyond this a squared distance between two rows may not fit into a float64.
 LARGEST_VALUE = 1e140
 SMALLEST_UNIT = 1e-140
-# A sample whose spread is below this, relative to its largest value, varies by nothing but
-# rounding.
+# A sample whose spread, relative to its largest value, is below this varies only by rounding.
 ROUNDING = 4 * torch.finfo(torch.float64).eps
 
 
@@ -40,51 +39,32 @@ def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
 
     Args:
         values: NumPy array or torch tensor (n, d) of any floating type, contiguous or not.
-        name: what the caller calls it, for the messages.
-        rows: the least number of rows that makes sense.
-
-    Raises:
-        InputTypeError: not an array, or not real floating point, or not a dense tensor with data.
-        InputError: not a matrix, too few rows, no columns, NaN or infinite or huge values.
+        name: the argument's name, for error messages.
+        rows: the smallest valid number of rows.
     """
     tensor = _as_tensor(values, name)
     _check_shape(tensor, name, rows)
     tensor = tensor.to(torch.float64)
     largest = float(tensor.detach().abs().max())
     if not math.isfinite(largest):
-        raise InputError(
-            f"{name} {_first_bad(tensor)}. Drop those rows of x and y, or repair them, first."
-        )
+        raise InputError(f"{name} {_first_bad(tensor)}. Drop those rows, or repair them.")
     if largest > LARGEST_VALUE:
         raise InputError(
-            f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide {name} by "
-            "its scale first."
+            f"{name} reaches {largest:.1e}: its squares overflow float64. Divide {name} by a scale."
         )
     return tensor
 
 
 def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
-    """Return both samples as float64 matrices of one width on one device.
-
-    Raises:
-        InputTypeError: one is NumPy and the other torch, or they lie on different devices, or see
-            `as_matrix`.
-        InputError: the widths differ, or see `as_matrix`.
-    """
+    """Return both samples as float64 matrices of one width on one device; see `as_matrix`."""
     check_alike(x, y)
     return as_matrix(x, "x"), as_matrix(y, "y")
 
 
 def check_alike(x: Array, y: Array) -> None:
-    """Check everything about a pair but its numbers: kind, dtype, device, shape. Nothing is read
-    from a device.
-
-    Raises:
-        InputError, InputTypeError: see `as_pair`.
-    """
-    if isinstance(x, Tensor) != isinstance(y, Tensor) and all(
-        isinstance(one, (Tensor, np.ndarray)) for one in (x, y)
-    ):
+    """Raise unless kind, dtype, device and shape of a pair fit; nothing is read from a device."""
+    arrays = all(isinstance(one, (Tensor, np.ndarray)) for one in (x, y))
+    if arrays and isinstance(x, Tensor) != isinstance(y, Tensor):
         raise InputTypeError(
             "x and y are of different kinds, one NumPy and one torch. Pass both as arrays or "
             "both as tensors."
@@ -96,28 +76,17 @@ def check_alike(x: Array, y: Array) -> None:
         raise InputTypeError(f"x is on {x.device} and y on {y.device}. Move one with .to(...).")
     if x.shape[1] != y.shape[1]:
         raise InputError(
-            f"x has {x.shape[1]} columns and y {y.shape[1]}: an affine map that keeps the "
-            "dimension needs equal widths. "
-            "Pass x and y with rows as samples and the same channels as columns."
+            f"x has {x.shape[1]} columns and y {y.shape[1]}: the score needs equal widths. Pass "
+            "rows as samples and the same channels as columns."
         )
 
 
 def check_eps(eps: float) -> float:
-    """Return `eps` as a float.
-
-    Raises:
-        InputError: negative, NaN or infinite.
-        InputTypeError: not a real number.
-    """
+    """Return `eps` as a float; raise unless it is a finite number >= 0."""
     if isinstance(eps, bool) or not isinstance(eps, (int, float, np.floating, np.integer)):
-        raise InputTypeError(
-            f"eps={eps!r} is not a number. Pass a small non-negative float such as 1e-6."
-        )
+        raise InputTypeError(f"eps must be a number >= 0 such as 1e-6, got {eps!r:.80}.")
     if not 0 <= eps <= LARGEST_VALUE:  # false for NaN too
-        raise InputError(
-            f"eps={eps!r:.40} cannot be added to a variance. Pass a small non-negative float "
-            "such as 1e-6."
-        )
+        raise InputError(f"eps must be a number >= 0 such as 1e-6, got {eps!r:.40}.")
     return float(eps)
 
 
@@ -132,26 +101,19 @@ def plain(value: Number) -> float:
 
 
 def standardize(sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Center a sample and express it in units of its own spread.
+    """Return a sample (..., n, d), centered and in units of its own spread, and the unit (...).
 
-    The unit is a power of two, so that nothing is rounded, and a constant under differentiation. A
-    sample that varies by no more than the rounding of its mean becomes exactly zero.
-
-    Args:
-        sample: (..., n, d).
-
-    Returns:
-        The points (..., n, d), with mean 0 and a root mean square between 0.7 and 1.5 (or 0), and
-        the unit (...).
+    Its root mean square is then between 0.7 and 1.5. The unit is a power of two, so that nothing is
+    rounded, and a constant under differentiation. A sample that varies by no more than the rounding
+    of its mean becomes exactly zero.
     """
     centered = sample - sample.mean(dim=-2, keepdim=True)
     # the first mean of a far-off sample is rounded
     centered = centered - centered.mean(dim=-2, keepdim=True)
     with torch.no_grad():
         largest = torch.linalg.vector_norm(sample, math.inf, dim=(-2, -1))
-        spread = torch.linalg.vector_norm(centered, dim=(-2, -1)) / math.sqrt(
-            sample.shape[-2] * sample.shape[-1]
-        )
+        count = sample.shape[-2] * sample.shape[-1]
+        spread = torch.linalg.vector_norm(centered, dim=(-2, -1)) / math.sqrt(count)
         constant = spread <= (ROUNDING * largest).clamp_min(SMALLEST_UNIT)
         unit = spread.log2().round().exp2().masked_fill(constant, 1)
         factor = unit.reciprocal().masked_fill(constant, 0)
@@ -159,9 +121,7 @@ def standardize(sample: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def square_root(value: Tensor) -> Tensor:
-    """Return the root, with gradient 0 instead of infinity where the value is 0: a distance of 0 is
-    a minimum.
-    """
+    """Return the root; its gradient at 0 is 0, not infinite, since a distance of 0 is a minimum."""
     positive = value > 0
     return torch.where(positive, torch.where(positive, value, 1).sqrt(), 0)
 
@@ -170,8 +130,7 @@ def _as_tensor(values: Array, name: str) -> Tensor:
     _check_kind(values, name)
     if isinstance(values, Tensor):
         return values
-    # A copy makes one native, contiguous, writable float64 block of any byte order, stride or
-    # extended precision.
+    # A copy is native, contiguous and writable, whatever the byte order, strides or precision.
     with np.errstate(over="ignore"):
         return torch.from_numpy(np.array(values, dtype=np.float64, order="C", copy=True))
 
@@ -196,23 +155,17 @@ def _check_kind(values: object, name: str) -> None:
         )
     if values.is_nested:
         raise InputTypeError(
-            f"{name} is a nested tensor. Pass its values as one matrix (n, d), e.g. "
-            f"torch.cat({name}.unbind())."
+            f"{name} is a nested tensor. Pass one matrix (n, d), e.g. torch.cat({name}.unbind())."
         )
     if values.layout != torch.strided:
         raise InputTypeError(f"{name} is a sparse tensor. Call {name}.to_dense() first.")
     if values.device.type == "meta":
-        raise InputTypeError(
-            f"{name} is on the meta device and holds no numbers. Run the network on real data."
-        )
+        raise InputTypeError(f"{name} is on the meta device, without numbers. Pass real data.")
     if values.device.type == "mps":
-        raise InputTypeError(
-            f"{name} is on an MPS device, which has no float64. Call {name}.cpu() first."
-        )
+        raise InputTypeError(f"{name} is on MPS, which has no float64. Call {name}.cpu() first.")
     if not values.dtype.is_floating_point:
-        raise InputTypeError(
-            _dtype_message(name, str(values.dtype).removeprefix("torch."), f"{name}.double()")
-        )
+        dtype = str(values.dtype).removeprefix("torch.")
+        raise InputTypeError(_dtype_message(name, dtype, f"{name}.double()"))
 
 
 def _check_shape(values: Array, name: str, rows: int) -> None:
@@ -220,9 +173,7 @@ def _check_shape(values: Array, name: str, rows: int) -> None:
         raise InputError(_shape_message(values, name))
     n, d = values.shape
     if d == 0:
-        raise InputError(
-            f"{name} has shape ({n}, 0): no columns to compare. Keep at least one channel."
-        )
+        raise InputError(f"{name} has shape ({n}, 0). Pass at least one column.")
     if n < rows:
         raise InputError(
             f"{name} has {n} row{'s' * (n != 1)}; at least {rows} samples are needed. Rows "
@@ -232,14 +183,8 @@ def _check_shape(values: Array, name: str, rows: int) -> None:
 
 def _dtype_message(name: str, dtype: str, remedy: str) -> str:
     if dtype.startswith("complex"):
-        return (
-            f"{name} is {dtype}. Measure its real part, its modulus, or real and imaginary parts "
-            "side by side as columns."
-        )
-    return (
-        f"{name} has dtype {dtype}, not a floating type. If these are measurements, convert "
-        f"them: {remedy}."
-    )
+        return f"{name} is {dtype}. Pass its real part, its modulus, or both parts as columns."
+    return f"{name} has dtype {dtype}, not a floating type. Convert measurements with {remedy}."
 
 
 def _shape_message(values: Array, name: str) -> str:
@@ -252,8 +197,8 @@ def _shape_message(values: Array, name: str) -> str:
         f"Average the other axes first, e.g. {name}.mean((2, 3)) for (n, channels, height, width).",
     )
     return (
-        f"{name} has shape {shape}; rows are samples and columns channels, so a matrix (n, d) is "
-        f"needed. {remedy}"
+        f"{name} has shape {shape}, and a matrix (n, d) is needed: rows are samples, columns "
+        f"channels. {remedy}"
     )
 
 

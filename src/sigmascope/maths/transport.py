@@ -1,4 +1,4 @@
-"""Exact transport between samples: the optimal coupling, proved, and the distance under it."""
+"""Exact transport between samples: the optimal coupling, with proof, and its distance."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ WORTH_REDUCING = 1.25
 
 @dataclass(frozen=True)
 class Coupling:
-    """How the mass of one sample is moved to another.
+    """A coupling of two samples.
 
     Attributes:
         w2_squared: the mean squared distance under the coupling, a 0-d tensor with gradient (the
-            coupling held fixed).
-        certified: how optimality was established, see `sigmascope.maths.assignment`; "sorting" in
-            one dimension, "network simplex" for samples of unequal size, "paired" where no optimum
-            was asked for.
+            coupling is held fixed).
+        certified: how optimality was proved, see `sigmascope.maths.assignment`; "sorting" in one
+            dimension, "network simplex" for unequal sizes, "paired" where no optimum was sought.
     """
 
     w2_squared: Tensor
@@ -34,19 +33,11 @@ class Coupling:
 
 
 def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Express two centered samples in an orthonormal basis of their joint span, where that is
-    smaller than the space.
+    """Return two centered samples in an orthonormal basis of their joint span, if that is smaller.
 
     The basis is held fixed under differentiation. That is exact: the score is unchanged by
     reflections that fix the span, so its derivative in directions that leave the span is zero.
-
-    Args:
-        x: (n, d).
-        y: (m, d).
-
-    Returns:
-        (n, r) and (m, r) with r = n + m, or r = d where the reduction would cost more than it
-        saves.
+    (n, d) and (m, d) become (n, r) and (m, r) with r = n + m, unless that costs more than it saves.
     """
     n, d = x.shape
     if d < WORTH_REDUCING * (n + len(y)):
@@ -60,11 +51,9 @@ def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def couple(x: Tensor, y: Tensor) -> Coupling:
-    """Find an optimal coupling of two uniform samples for the squared distance, and prove it.
+    """Return an optimal coupling of uniform samples (n, r) and (m, r), with its proof.
 
-    Args:
-        x: (n, r).
-        y: (m, r); m = n is an assignment problem, anything else needs the extra `ot`.
+    m = n is an assignment problem; anything else needs the extra `ot`.
     """
     if len(x) != len(y):
         return _couple_unequal(x, y)
@@ -81,7 +70,7 @@ def _coupled(x: Tensor, y: Tensor, found: Assignment) -> Coupling:
 
 
 def pair_up(x: Tensor, y: Tensor) -> Coupling:
-    """Couple row i with row i: an upper bound of the transport, for samples (n, r) of equal size."""
+    """Return the coupling of row i with row i, an upper bound, for samples (n, r)."""
     return Coupling(_mean_squared(x - y), "paired")
 
 
@@ -95,8 +84,7 @@ def _couple_unequal(x: Tensor, y: Tensor) -> Coupling:
         ) from error
     with torch.no_grad():
         cost = _squared_distances(x, y).cpu()
-        # POT warns and returns a wrong plan when it runs out of iterations; 10 million are out of
-        # reach of a matrix that fits.
+        # POT warns and returns a wrong plan when it runs out of iterations; 10 million suffice.
         plan = torch.from_numpy(ot.emd([], [], cost.numpy(), numItermax=10**7)).to(x.device)
         rows, columns = torch.nonzero(plan, as_tuple=True)
     moved = (x[rows] - y[columns]).square().sum(dim=1)
@@ -104,12 +92,9 @@ def _couple_unequal(x: Tensor, y: Tensor) -> Coupling:
 
 
 def _squared_distances(x: Tensor, y: Tensor) -> Tensor:
-    # Through the inner products: x and y are centered float64, so the cancellation is that of the
-    # data themselves.
-    distances = torch.addmm(
-        x.square().sum(dim=1)[:, None] + y.square().sum(dim=1), x, y.mT, alpha=-2
-    )
-    return distances.clamp_min_(0)
+    # By inner products: x and y are centered float64, so nothing but the data themselves cancels.
+    norms = x.square().sum(dim=1)[:, None] + y.square().sum(dim=1)
+    return torch.addmm(norms, x, y.mT, alpha=-2).clamp_min_(0)
 
 
 def _mean_squared(difference: Tensor) -> Tensor:
@@ -120,8 +105,8 @@ def w2_exact(x: Array, y: Array) -> Number:
     r"""Return the exact Wasserstein distance $W_2$ between two samples with uniform weights.
 
     $W_2^2 = \min_P \sum_{ij} P_{ij}\|x_i - y_j\|^2$ over couplings of the two samples. Equal sizes
-    make it an assignment problem, solved and proved; unequal sizes need the extra `ot`. The
-    gradient holds the optimal coupling fixed.
+    make it an assignment problem, solved with proof; unequal sizes need the extra `ot`. The
+    gradient holds the optimal coupling fixed. Bouniot et al., CVPR 2025, arXiv:2310.11439.
 
     Args:
         x: (n, d), rows are samples.
@@ -144,8 +129,7 @@ def w2_exact(x: Array, y: Array) -> Number:
     if len(a) != len(b) or first.shape[1] == 1:
         coupled = couple(first, second)
     else:
-        # Unlike the score, a distance is asked for in absolute terms: one far point must not blur
-        # those between the others.
+        # Unlike the score, a distance is absolute: one far point must not blur the others.
         with torch.no_grad():
             cost = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square()
             found = assign(cost.cpu().numpy(), error=0.0)

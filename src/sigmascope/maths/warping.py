@@ -1,9 +1,7 @@
-r"""Dynamic time warping: the distance of two curves of any lengths, when either may wait for the
-other.
+r"""Dynamic time warping: the distance of two curves of any lengths.
 
 $D_{ij} = (x_i - y_j)^2 + \min(D_{i-1,j}, D_{i,j-1}, D_{i-1,j-1})$. The cells of an anti-diagonal
-depend on the two before it alone, so each is computed at once, and for many pairs of curves
-together.
+depend only on the two before it, so each is computed at once, for many pairs of curves together.
 """
 
 from __future__ import annotations
@@ -13,34 +11,33 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sigmascope import choices
 from sigmascope.checks import check_choice
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import LARGEST_VALUE
 
-__all__ = ["NORMALIZE", "Curve", "check_normalize", "dtw", "dtw_matrix"]
+__all__ = ["Curve", "dtw", "dtw_matrix"]
 
 Curve: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-NORMALIZE = ("path",)
-# Pairs that walk together: enough to make the calls of NumPy cheap, few enough for three diagonals
+# Pairs computed together: enough to make the calls of NumPy cheap, few enough for three diagonals
 # to stay in the cache.
 TOGETHER = 64
 
 
-def dtw(x: Curve, y: Curve, *, normalize: str | None = None) -> float:
+def dtw(x: Curve, y: Curve, *, normalize: choices.Normalize | None = None) -> float:
     r"""Return the distance of two curves by dynamic time warping.
 
     $\sqrt{\min_P \sum_{(i,j) \in P} (x_i - y_j)^2}$ over the paths P from (1, 1) to (n, m) with
-    steps (1, 0), (0, 1) and (1, 1). It is symmetric and 0 for equal curves, but no metric: the
+    steps (1, 0), (0, 1) and (1, 1). It is symmetric and 0 for equal curves, but not a metric: the
     triangle inequality may fail. For curves of one length it is at most the Euclidean distance. It
-    grows with the lengths.
+    grows with the lengths. Sakoe and Chiba, IEEE Trans. ASSP 26, 1978.
 
     Args:
         x: (n,), finite.
         y: (m,), finite.
-        normalize: None, or "path": divide the sum by the number of cells on the best path before
-            taking the root, so that deep networks can be compared with shallow ones. Of several
-            best paths the shortest counts.
+        normalize: None, or "path": divide the sum by the number of cells on the best path (the
+            shortest of several) before taking the root, so that depths can be compared.
 
     Raises:
         InputError: an empty curve, more than one axis, NaN or infinite or huge values.
@@ -52,37 +49,25 @@ def dtw(x: Curve, y: Curve, *, normalize: str | None = None) -> float:
     >>> dtw(np.array([0.0, 0.0, 0.0]), np.array([2.0, 2.0, 2.0]), normalize="path")
     2.0
     """
-    check_normalize(normalize)
+    _check(normalize)
     return float(_distances([(_as_curve(x, "x"), _as_curve(y, "y"))], normalize)[0])
 
 
-def dtw_matrix(curves: Sequence[Curve], *, normalize: str | None = None) -> Curve:
-    """Return the distances of all pairs of curves; see `dtw`.
-
-    Args:
-        curves: k arrays (n_i,).
-        normalize: None or "path".
-
-    Returns:
-        (k, k), symmetric, with a diagonal of zeros.
-
-    Raises:
-        InputError, InputTypeError, OptionError: see `dtw`; also no curves at all.
+def dtw_matrix(curves: Sequence[Curve], *, normalize: choices.Normalize | None = None) -> Curve:
+    """Return the distances (k, k) of all pairs of k curves (n_i,), symmetric; see `dtw`.
 
     >>> dtw_matrix([np.array([0.0, 1.0]), np.array([1.0]), np.array([3.0])])
     array([[0.        , 1.        , 3.60555128],
            [1.        , 0.        , 2.        ],
            [3.60555128, 2.        , 0.        ]])
     """
-    check_normalize(normalize)
+    _check(normalize)
     checked = [_as_curve(curve, f"curve {number}") for number, curve in enumerate(curves)]
     if not checked:
-        raise InputError("There are no curves. Pass at least one.")
-    # Curves of like lengths walk together, so that little of the grid lies beyond the end of any.
+        raise InputError("curves is empty. Pass at least one curve.")
+    # Curves of similar lengths go together, so that little of the grid lies beyond the end of any.
     by_length = sorted(range(len(checked)), key=lambda number: len(checked[number]))
-    pairs = [
-        (longer, shorter) for place, longer in enumerate(by_length) for shorter in by_length[:place]
-    ]
+    pairs = [(long, short) for place, long in enumerate(by_length) for short in by_length[:place]]
     matrix = np.zeros((len(checked), len(checked)))
     for start in range(0, len(pairs), TOGETHER):
         some = pairs[start : start + TOGETHER]
@@ -92,14 +77,9 @@ def dtw_matrix(curves: Sequence[Curve], *, normalize: str | None = None) -> Curv
     return matrix
 
 
-def check_normalize(normalize: str | None) -> None:
-    """Raise unless `normalize` is None or in the table.
-
-    Raises:
-        OptionError: naming what it may be.
-    """
+def _check(normalize: str | None) -> None:
     if normalize is not None:
-        check_choice("normalize", normalize, NORMALIZE)
+        check_choice("normalize", normalize, choices.Normalize)
 
 
 def _as_curve(values: Curve, name: str) -> Curve:
@@ -113,8 +93,7 @@ def _as_curve(values: Curve, name: str) -> Curve:
         raise InputError(f"{name} contains NaN or an infinite value. Drop such values first.")
     if (largest := float(np.abs(curve).max())) > LARGEST_VALUE:
         raise InputError(
-            f"{name} reaches {largest:.1e}: squares of it overflow float64. Divide both "
-            "curves by a scale first."
+            f"{name} reaches {largest:.1e}: its squares overflow float64. Divide both by a scale."
         )
     return curve
 
@@ -123,25 +102,22 @@ def _distances(pairs: Sequence[tuple[Curve, Curve]], normalize: str | None) -> C
     """Return the distance of each pair, (p,)."""
     if normalize is None:
         return np.asarray(np.sqrt(_walk(pairs, np.dtype(np.float64))))
-    # Complex numbers carry the length of a path as their imaginary part. NumPy compares first the
-    # real parts, then the imaginary ones, so the least of them is the shortest of the best paths.
+    # The imaginary part is the length of a path. NumPy compares real parts first, then imaginary
+    # ones, so the minimum is the shortest of the best paths.
     ends = _walk(pairs, np.dtype(np.complex128))
     return np.asarray(np.sqrt(ends.real / ends.imag))
 
 
 def _walk(pairs: Sequence[tuple[Curve, Curve]], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return the last cell of every pair's grid, (p,): its least sum, and, if complex, the length
-    of that path.
+    """Return the last cell of every pair's grid, (p,): least sum, and path length if complex.
 
-    Row i + 1 of a diagonal holds the cells (i, s - i) of all pairs; row 0 and whatever was not
-    reached yet is infinite. Cells beyond the end of a shorter curve are computed too, but no cell
-    of its own depends on them.
+    Row i + 1 of a diagonal holds the cells (i, s - i) of all pairs; row 0 and cells not reached yet
+    are infinite. Cells beyond the end of a shorter curve are computed too, but none of its own
+    depends on them.
     """
     rows, columns = (max(len(pair[side]) for pair in pairs) for side in (0, 1))
-    x, y = (
-        _padded([pair[0] for pair in pairs], rows),
-        _padded([pair[1] for pair in pairs], columns)[::-1].copy(),
-    )
+    x = _padded([pair[0] for pair in pairs], rows)
+    y = _padded([pair[1] for pair in pairs], columns)[::-1].copy()
     older, last, new = (np.full((rows + 1, len(pairs)), np.inf, dtype) for _ in range(3))
     ends = np.empty(len(pairs), dtype)
     ending: dict[int, list[int]] = {}

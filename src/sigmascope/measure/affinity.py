@@ -17,6 +17,7 @@ from sigmascope.checks import check_choice
 from sigmascope.choices import Coupling, Covariance, Degenerate
 from sigmascope.errors import InputError, InputTypeError, SigmascopeError
 from sigmascope.maths.fit import Fit, fit
+from sigmascope.maths.gpu.stack import fit_stack
 from sigmascope.maths.samples import (
     Array,
     Number,
@@ -26,7 +27,6 @@ from sigmascope.maths.samples import (
     like_input,
     plain,
 )
-from sigmascope.maths.stack import fit_stack
 
 __all__ = ["Affinity", "AffinityOptions", "Scoring", "affinities", "affinity", "score_pairs"]
 
@@ -191,7 +191,10 @@ def affinities(
 
     Args:
         pairs: pairs (x, y), see `affinity`. Pairs of one shape on a GPU are scored together.
-        covariance, eps, degenerate, coupling: see `affinity`.
+        covariance: see `affinity`.
+        eps: see `affinity`.
+        degenerate: see `affinity`.
+        coupling: see `affinity`.
 
     Raises:
         SigmascopeError: as `affinity`, with the position of the pair in the message.

@@ -30,12 +30,9 @@ ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 @dataclass(frozen=True)
 class Halves:
-    """Copies of the two parts of a network.
+    """Copies of the two parts of a network cut at a site.
 
-    Attributes:
-        before: inputs -> the values that cross, the value at the site first.
-        after: these values -> the output.
-        site: where it is cut.
+    `before` maps inputs to the values that cross, that of the site first; `after` these to logits.
     """
 
     before: fx.GraphModule
@@ -112,11 +109,7 @@ def assemble(
 
 
 def site_given(site: str | None, at: str | None) -> str:
-    """Return the site of a call, which may use the earlier name `at`.
-
-    Raises:
-        OptionError: none or both were given.
-    """
+    """Return the site of a call, which may use the earlier name `at`; raise unless it has one."""
     if (site is None) == (at is None):
         what = "missing" if site is None else "given twice, as site= and at="
         raise OptionError(f"site is {what}. Pass site=..., one of cut_sites(model).")
@@ -132,13 +125,9 @@ def prepare(
     style: str = "auto",
     names: tuple[str, str] | None = None,
 ) -> Joint:
-    """Return two networks cut at the same site, with the same features there; see `assemble`.
-
-    Error messages use the `names` of the networks.
-    """
-    one, two = (
-        traced(copy.deepcopy(unwrapped(network)).requires_grad_(False)) for network in (front, back)
-    )
+    """Return two networks cut at the same site, with features of one shape; see `assemble`."""
+    copies = [copy.deepcopy(unwrapped(network)) for network in (front, back)]
+    one, two = (traced(network.requires_grad_(False)) for network in copies)
     _check_alike(one, two, names)
     halves = [cut(network, site, inputs) for network in (one, two)]
     shapes = []
@@ -157,13 +146,7 @@ def prepare(
 
 
 def cut(network: Traced, name: str, inputs: Tensor) -> Halves:
-    """Return the halves of a traced network, after checking that together they compute the same.
-
-    Raises:
-        OptionError: an unknown site.
-        NetworkError: the value is not a tensor, or the graph does not show all that the network
-            does.
-    """
+    """Return the halves of a traced network, after checking that together they compute the same."""
     site, node = network.site(name)
     values, _ = crossing(network.graph, node)
     halves = Halves(_before(network, values), _after(network, values), site)
@@ -177,11 +160,8 @@ def cut(network: Traced, name: str, inputs: Tensor) -> Halves:
     with preserve_state(halves.before, mode="eval"), preserve_state(halves.after, mode="eval"):
         crossed = halves.before(inputs)
         value = crossed[0]
-        if (
-            not isinstance(value, Tensor)
-            or not value.is_floating_point()
-            or len(value) != len(inputs)
-        ):
+        is_floating = isinstance(value, Tensor) and value.is_floating_point()
+        if not is_floating or len(value) != len(inputs):
             raise NetworkError(
                 f"the value at {name} is not a tensor with one row per sample. Choose another site."
             )
@@ -198,9 +178,8 @@ def cut(network: Traced, name: str, inputs: Tensor) -> Halves:
 
 def _before(network: Traced, values: list[fx.Node]) -> fx.GraphModule:
     """Return the part that computes the values that cross."""
-    needed = set().union(*map(ancestors, values)) | {
-        node for node in network.graph.nodes if node.op == "placeholder"
-    }
+    inputs = {node for node in network.graph.nodes if node.op == "placeholder"}
+    needed = inputs.union(*map(ancestors, values))
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     for node in network.graph.nodes:
         if node in needed:
@@ -223,10 +202,7 @@ def _after(network: Traced, values: list[fx.Node]) -> fx.GraphModule:
 
 
 def _module(network: nn.Module, graph: fx.Graph) -> fx.GraphModule:
-    """Return a module of a graph with its own copies of the network's modules.
-
-    Both halves may use the same module.
-    """
+    """Return a module of a graph, with its own copies of modules, which both halves may use."""
     graph.lint()
     return fx.GraphModule(copy.deepcopy(network), graph).eval()
 

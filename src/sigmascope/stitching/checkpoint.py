@@ -38,12 +38,7 @@ def save_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object])
 
 
 def load_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object]) -> None:
-    """Restore the state of a training from a file.
-
-    Raises:
-        ResumeError: the file belongs to another run; the message lists the differences.
-        FileFormatError: it is corrupt or not a checkpoint.
-    """
+    """Restore the state of a training from a file; raise if it belongs to another run."""
     tensors, about = read_features(path)
     there: Any = about.get("identity")
     check_identity(path, there if isinstance(there, dict) else {}, identity)
@@ -62,11 +57,8 @@ def _tensors(trainer: StitchTrainer) -> dict[str, Tensor]:
     named |= {f"back/{name}": value for name, value in trainer.back.named_buffers()}
     for place, parameter in enumerate(trainer.trained):
         state = trainer.optimizer.state.get(parameter, {})
-        named |= {
-            f"optimizer/{place}/{key}": value
-            for key, value in state.items()
-            if isinstance(value, Tensor)
-        }
+        tensors = {key: value for key, value in state.items() if isinstance(value, Tensor)}
+        named |= {f"optimizer/{place}/{key}": value for key, value in tensors.items()}
     for part in PARTS if trainer.best is not None else ():
         values = getattr(trainer.best, part)
         named |= {f"best/{part}/{name}": value for name, value in values.items()}
@@ -97,8 +89,5 @@ def _restore(trainer: StitchTrainer, tensors: dict[str, Tensor], state: Any, pat
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Return the tensors whose names begin with a prefix, without it."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors[name] for name in names}

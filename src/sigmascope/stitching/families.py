@@ -57,9 +57,8 @@ class Family:
     Attributes:
         start: number of channels, generator and settings -> the initial parameters, float64.
         matrix: parameters, settings and whether the exact member is wanted -> (c, c).
-        term: what is added to the loss; None for nothing.
-        project: in-place operation after a step; it brings parameters back into the family, or
-            closer to zero.
+        term: what is added to the loss.
+        project: in-place operation after a step, back into the family or closer to zero.
         constant: names of the parameters that are drawn at the start and not trained.
         decayed: names of the parameters with weight decay.
         scales: name of the scales, which a head start leaves out.
@@ -68,7 +67,7 @@ class Family:
         adapts: whether batch norms need new statistics before the exact member is evaluated.
         monomial: whether the exact member is a scaling followed by a permutation.
         options: settings that only some families read, the one it is named with first.
-        is_trained: whether there is anything to train; otherwise it is computed or given.
+        is_trained: whether it is trained and not computed or given.
     """
 
     start: Callable[[int, torch.Generator, Settings], Parameters] = field(repr=False)
@@ -147,9 +146,8 @@ def _group_start(channels: int, generator: torch.Generator, settings: Settings) 
 def _group_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Tensor:
     permutation = parameters["permutation"]
     if exact:
-        permutation = round_permutation(
-            permutation, settings.rounding, weights=parameters.get("weights")
-        )
+        weights = parameters.get("weights")
+        permutation = round_permutation(permutation, settings.rounding, weights=weights)
     return permutation * parameters["scales"]
 
 
@@ -161,9 +159,8 @@ def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
 
 def _group_project(parameters: Parameters, settings: Settings) -> None:
     permutation, scales = parameters["permutation"], parameters["scales"]
-    permutation.copy_(
-        permutation.clamp_min(0) if settings.projection == "none" else project(permutation)
-    )
+    clamped = settings.projection == "none"
+    permutation.copy_(permutation.clamp_min(0) if clamped else project(permutation))
     scales.clamp_(min=0)
 
 
@@ -201,9 +198,8 @@ def _matched(moments: Moments) -> Tensor:
     """Return the permutation that best matches normalized channels, scaled by ratios of norms."""
     x_squares = moments.xx.diagonal()
     squares = [one.cpu().numpy().astype(np.float64) for one in (x_squares, moments.y_squares)]
-    found = torch.from_numpy(align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix).to(
-        moments.xx
-    )
+    permutation = align_by_permutation(moments.xy.cpu().numpy(), *squares).matrix
+    found = torch.from_numpy(permutation).to(moments.xx)
     ratios = (moments.y_squares[:, None] / x_squares).sqrt()
     alive = (moments.y_squares[:, None] > 0) & (x_squares > 0)
     return found * torch.where(alive, ratios, 1.0)

@@ -24,20 +24,15 @@ TOLERANCE = 1e-2
 
 
 class FrontCache:
-    """The outputs of a front for every training sample, in memory or in memory-mapped files.
+    """The outputs of the first half of a front for every training sample.
 
-    They are right only if the front always returns the same for a sample, see `check_cacheable`.
-    The cache is filled when it is first used, or by `fill`.
+    They are kept in memory, on the device, or in memory-mapped files in a folder. They are right
+    only if the front always returns the same for a sample, see `check_cacheable`. The cache is
+    filled when it is first used, or by `fill`, with a call of `advance` after each batch.
 
     A file is unlinked as soon as it is mapped, so that its space is freed when the mapping ends,
     even if the process is killed. Where a mapped file cannot be removed, as on Windows, `close`
     does it.
-
-    Args:
-        front: the first half of the front network.
-        feed: all training samples.
-        folder: of the files; None keeps everything in memory, on the device.
-        advance: called after each batch.
     """
 
     def __init__(
@@ -63,7 +58,6 @@ class FrontCache:
             return
         if self._parent is not None:
             self._parent.mkdir(parents=True, exist_ok=True)
-            # two runs may share the folder
             self._folder = Path(tempfile.mkdtemp(prefix="front-", dir=self._parent))
         try:
             with preserve_state(self._front, mode="eval"):
@@ -106,21 +100,10 @@ class FrontCache:
 
 
 def check_cacheable(front: nn.Module, feed: Feed, *, augment: str, mode: str) -> None:
-    """Raise unless a front always returns the same for a sample.
-
-    Args:
-        front: the first half of the front network.
-        feed: all training samples.
-        augment: how they are augmented.
-        mode: in which the front is to run, "train" or "eval".
-
-    Raises:
-        InputError: it does not; the message says what to change.
-    """
+    """Raise an InputError unless a front in this mode always returns the same for a sample."""
     if augment != "none":
         raise InputError(
-            f"cache_front needs inputs that never change, got augment={augment!r}. Use "
-            "augment='none'."
+            f"cache_front needs inputs that never change, got augment={augment!r}. Use 'none'."
         )
     with preserve_state(front, mode="eval"):
         values = front(next(feed.batches(2)).inputs)
@@ -140,17 +123,13 @@ def check_cacheable(front: nn.Module, feed: Feed, *, augment: str, mode: str) ->
             "which freezes its batch norms; the published protocol does not freeze them."
         )
     raise InputError(
-        "cache_front needs a front that always returns the same for a sample, but this one does "
-        "not, even in evaluation mode: it draws random numbers or depends on the batch. Leave "
-        "cache_front out."
+        "cache_front needs a front that always returns the same for a sample, but this one draws "
+        "random numbers or depends on the batch, even in evaluation mode. Leave cache_front out."
     )
 
 
 def _depends_on_mode(module: nn.Module) -> bool:
-    """Return whether a module behaves differently in training mode.
-
-    Comparing two passes could miss a rare event, as with dropout.
-    """
+    """Return whether a module differs in training mode; two passes could miss rare dropout."""
     if isinstance(module, nn.MultiheadAttention):
         return bool(module.dropout > 0)
     if isinstance(module, nn.modules.dropout._DropoutNd):

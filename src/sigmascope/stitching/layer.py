@@ -121,16 +121,11 @@ def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
 
 
 def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str:
-    """Return the style of features: the given one, or for "auto" that of the channel axis.
-
-    Args:
-        shape: (n, …) of the features.
-        style: a row of `STYLES`, or "auto".
-        axis: the channel axis; None if it is unknown.
+    """Return the style of features (n, …): the given one, or for "auto" that of the channel axis.
 
     Raises:
         InputError: features without channels.
-        OptionError: "auto" where the channel axis is unknown or in the middle.
+        OptionError: "auto" where the channel axis is unknown (None) or in the middle.
 
     >>> style_of((2, 8, 20), "auto", 1), style_of((2, 16, 16, 96), "auto", 3)
     ('conv', 'linear')
@@ -159,11 +154,7 @@ def channel_axis(shape: tuple[int, ...], style: str) -> int:
 
 
 def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
-    """Return a group element or matrix as a tensor (c, c), float64.
-
-    Raises:
-        InputError: of another size, or not finite.
-    """
+    """Return a group element or matrix as a tensor (c, c), float64; raise if it does not fit."""
     given = element.matrix() if isinstance(element, Monomial) else torch.as_tensor(element)
     matrix = given.detach().double()
     if tuple(matrix.shape) != (channels, channels):
@@ -192,8 +183,7 @@ class _Marked(nn.Module):
 def layout_at(before: fx.GraphModule, inputs: Tensor) -> Layout:
     """Return the layout of the features at the site, inferred from the layers before it.
 
-    The shape does not tell: maps may have their channels last and sequences on axis 1, and a stitch
-    on the wrong axis would run and mix positions.
+    The shape does not tell it, and a stitch on the wrong axis would run and mix positions.
     """
     layout = Layout(None, "the site was not reached")
 

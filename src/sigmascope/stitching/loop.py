@@ -31,18 +31,9 @@ ORDER, PASS, NETWORK = range(3)  # what random numbers are for
 
 
 class TrainingLoop:
-    """Trains stitches of one pair of networks at one site.
+    """Trains stitches behind the first half of a front, for `done` epochs so far.
 
-    Args:
-        front: the first half of the front network.
-        trainers: of the stitches.
-        feeds: the samples.
-        settings: what the stitches have in common.
-        seed: of the order, the augmentation and random layers.
-        cache: the outputs of the front, if they are cached.
-
-    Attributes:
-        done: the number of epochs so far.
+    The `settings` are those that the stitches have in common.
     """
 
     def __init__(
@@ -51,14 +42,10 @@ class TrainingLoop:
         trainers: Sequence[StitchTrainer],
         feeds: Feeds,
         settings: Settings,
-        *,
         seed: int = 0,
         cache: FrontCache | None = None,
     ) -> None:
-        self.front = front
-        self.trainers = list(trainers)
-        self.done = 0
-        self.cache = cache
+        self.front, self.trainers, self.cache, self.done = front, list(trainers), cache, 0
         self._feeds, self._settings, self._seed = feeds, settings, seed
         self._step: Step | None = None
 
@@ -127,17 +114,14 @@ class TrainingLoop:
                 trainer.step((value, *(_copies(others) if len(trainers) > 1 else others)), labels)
 
         def state() -> list[Tensor]:
-            own = (tensor for trainer in trainers for tensor in trainer.tensors())
+            own = chain.from_iterable(trainer.tensors() for trainer in trainers)
             return [*self.front.buffers(), *own]
 
         return Step(run, state)
 
     @contextmanager
     def _adapted(self, trainers: list[StitchTrainer]) -> Iterator[dict[StitchTrainer, Buffers]]:
-        """Adapt batch norms to exact stitches, without gradients; restore everything at the end.
-
-        Yields the buffers of each back as they were.
-        """
+        """Adapt batch norms to exact stitches; yield the buffers of the backs; restore all."""
         before = {trainer: buffers_of(trainer.back) for trainer in trainers}
         front = buffers_of(self.front)
         try:
@@ -189,10 +173,7 @@ class TrainingLoop:
             trainer.back.train(training)
 
     def finish(self, trainer: StitchTrainer) -> Snapshot | None:
-        """Restore the best epoch and return it, with the statistics of a final pass if asked for.
-
-        Returns None if there is no best epoch.
-        """
+        """Restore and return the best epoch, if any, with statistics of a final pass if wanted."""
         best = trainer.best
         if best is None:
             return None

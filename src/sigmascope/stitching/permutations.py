@@ -50,13 +50,6 @@ def sinkhorn(matrix: Tensor, iterations: int = ITERATIONS) -> Tensor:
 
     Columns of the result sum to 1; rows do in the limit, if no row or column is zero.
 
-    Args:
-        matrix: (c, c), not negative.
-        iterations: how often, >= 0.
-
-    Raises:
-        InputError: not a square matrix of finite numbers >= 0.
-
     >>> sinkhorn(torch.tensor([[1.0, 3.0], [1.0, 1.0]]), 50).sum(dim=1).round(decimals=4)
     tensor([1., 1.])
     """
@@ -133,12 +126,6 @@ def round_permutation(
             "monotone": the order into which P brings increasing `weights`.
         weights: (c,), increasing; for "monotone" only.
 
-    Returns:
-        (c, c) of zeros and ones, of the dtype and on the device of the matrix.
-
-    Raises:
-        InputError: not a square matrix of finite numbers.
-
     >>> round_permutation(torch.tensor([[0.4, 0.6], [0.6, 0.4]]))
     tensor([[0., 1.],
             [1., 0.]])
@@ -165,10 +152,6 @@ def softsort(scores: Tensor, temperature: float = 1.0, weighing: str = "softmax"
         scores: (c,).
         temperature: τ > 0; about 1/c for c scores between -1 and 1.
         weighing: of the distances: "softmax", or "inverse" for weights 1 / (1 + distance / τ).
-
-    Raises:
-        InputError: not a vector.
-        OptionError: τ <= 0, or an unknown weighing.
 
     >>> softsort(torch.tensor([0.0, 1.0]), 0.01).round(decimals=4)
     tensor([[0., 1.],

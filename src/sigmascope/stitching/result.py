@@ -80,11 +80,7 @@ class StitchResult:
     @property
     def penalty(self) -> float:
         """Mean accuracy of the two networks minus that of the stitched one, in points."""
-        return self._mean_accuracy - self.stitched_accuracy
-
-    @property
-    def _mean_accuracy(self) -> float:
-        return (self.front_accuracy + self.back_accuracy) / 2
+        return (self.front_accuracy + self.back_accuracy) / 2 - self.stitched_accuracy
 
     @property
     def has_diverged(self) -> bool:
@@ -111,37 +107,34 @@ class StitchResult:
         """Return the network that was evaluated, with its running statistics.
 
         Args:
-            front: the front network of the stitching.
-            back: the back network of the stitching.
-            inputs: a few inputs of both networks.
+            front: the front network.
+            back: the back network.
+            inputs: a few inputs of both.
 
         Raises:
-            InputError: training diverged, so there is no stitched network.
+            InputError: training diverged.
         """
         if self.has_diverged:
-            raise InputError(
-                f"there is no stitched network: {'; '.join(self.notes)}. Stitch again with a "
-                "lower rate."
-            )
+            why = "; ".join(self.notes)
+            raise InputError(f"there is no stitched network: {why}. Stitch with a lower rate.")
         built = assemble(
-            front, back, site=self.site, inputs=inputs, stitch=self.matrix, style=self.style
+            front, back, inputs=inputs, site=self.site, stitch=self.matrix, style=self.style
         )
-        for name, half in (("front", built.front), ("back", built.back)):
-            own = {key: value for key, value in self.tensors.items() if key.startswith(f"{name}/")}
-            set_buffers(half, {key.removeprefix(f"{name}/"): own[key] for key in own})
+        for name, half in (("front/", built.front), ("back/", built.back)):
+            own = [key for key in self.tensors if key.startswith(name)]
+            set_buffers(half, {key.removeprefix(name): self.tensors[key] for key in own})
         return built
 
     def __repr__(self) -> str:
         star = " (inside a block*)" if self.inner else ""
         options = "".join(f", {name}={getattr(self.settings, name)}" for name in self._told())
         sparse = "" if self.has_diverged else f"sparsity {self.sparsity:.4f}; "
+        front, back, stitched = self.front_accuracy, self.back_accuracy, self.stitched_accuracy
         lines = [
             f"{self.networks[0]} stitched to {self.networks[1]} at {self.site}{star}: "
             f"{self.family}{options}, {self.channels} channels",
-            f"penalty {_percent(self.penalty)} points: stitched "
-            f"{_percent(self.stitched_accuracy)} %, the two networks "
-            f"{_percent(self.front_accuracy)} % and {_percent(self.back_accuracy)} % (mean "
-            f"{_percent(self._mean_accuracy)} %)",
+            f"penalty {_percent(self.penalty)} points: stitched {_percent(stitched)} %, the two "
+            f"networks {front:.2f} % and {back:.2f} % (mean {(front + back) / 2:.2f} %)",
             f"{sparse}{self._training()}; {self.samples[2]} test samples",
         ]
         return "\n".join([*lines, *(f"Note: {note}." for note in self.notes)])
@@ -151,12 +144,9 @@ class StitchResult:
 
     def _told(self) -> list[str]:
         """Return the settings of the family to show: the first, and those that are not defaults."""
-        options, usual = FAMILIES[self.family].options, Settings()
-        return [
-            name
-            for name in options
-            if name == options[0] or getattr(self.settings, name) != getattr(usual, name)
-        ]
+        options, usual, own = FAMILIES[self.family].options, Settings(), self.settings
+        changed = [name for name in options if getattr(own, name) != getattr(usual, name)]
+        return [name for name in options if name == options[0] or name in changed]
 
     def _training(self) -> str:
         batch = f"batch {self.settings.batch}"
@@ -177,17 +167,13 @@ class StitchResult:
         return {f"{prefix}{name}": getattr(self, name) for name in (*names, *more)}
 
     def plot(self) -> Drawn:
-        """Draw accuracy and loss by epoch; see `sigmascope.figures.draw_stitch`."""
+        """Draw accuracy by epoch; see `sigmascope.figures.draw_stitch`."""
         from sigmascope.figures.stitching import draw_stitch
 
         return draw_stitch(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically.
-
-        Raises:
-            InputError: the name does not end in .json.
-        """
+        """Write FILE.json, and the tensors to FILE.safetensors beside it, each atomically."""
         return write_paired(path, KIND, VERSION, self, {"site": self.site, "family": self.family})
 
     def record(self) -> dict[str, object]:
@@ -196,23 +182,13 @@ class StitchResult:
 
     @classmethod
     def load(cls, path: str | Path) -> StitchResult:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: one of the two files is missing.
-            FileFormatError: not a stitch file, corrupt, or newer than this version.
-        """
+        """Return what `save` wrote; raise a FileFormatError if it is not a stitch file."""
         values = read_paired(path, KIND, VERSION, cls)
-        tensors = values["tensors"]
-        size = values["channels"]
-        if (
-            "matrix" not in tensors
-            or tuple(tensors["matrix"].shape) != (size, size)
-            or values["family"] not in FAMILIES
-        ):
+        tensors, size = values["tensors"], values["channels"]
+        shape = tuple(tensors["matrix"].shape) if "matrix" in tensors else ()
+        if shape != (size, size) or values["family"] not in FAMILIES:
             raise FileFormatError(
-                f"{path}: the tensors beside it belong to another stitch. Restore them, or save "
-                "the stitch again."
+                f"{path}: the tensors beside it belong to another stitch. Restore them."
             )
         if math.isnan(values["stitched_accuracy"]):  # files of earlier versions hold zeros
             tensors["matrix"] = no_matrix(size)
@@ -250,10 +226,7 @@ def _percent(value: float) -> str:
 class CrossValidation:
     """Relu-group stitches that differ in α; see `Stitcher.cross_validate`.
 
-    Attributes:
-        alphas: the values of α.
-        results: one stitch per α, trained on the same part of the training data and evaluated on
-            the rest of it.
+    `results` has one stitch per α, all trained on the same part of the training data.
     """
 
     alphas: tuple[float, ...]
@@ -261,13 +234,7 @@ class CrossValidation:
 
     @property
     def chosen(self) -> StitchResult:
-        """The stitch with the best accuracy on held-out training data.
-
-        Its `stitched_accuracy` is that on the test data.
-
-        Raises:
-            InputError: training diverged for every α.
-        """
+        """The stitch with the best accuracy on held-out data; an InputError if all diverged."""
         return self.results[self._place()]
 
     @property
@@ -276,24 +243,21 @@ class CrossValidation:
         return self.alphas[self._place()]
 
     def _place(self) -> int:
-        accuracies = {
-            place: result.chosen_accuracy
-            for place, result in enumerate(self.results)
-            if not math.isnan(result.chosen_accuracy)
-        }
-        if not accuracies:
+        accuracies = [result.chosen_accuracy for result in self.results]
+        finite = [place for place, value in enumerate(accuracies) if not math.isnan(value)]
+        if not finite:
             tried = ", ".join(f"{alpha:g}" for alpha in self.alphas)
             raise InputError(f"training diverged for every α ({tried}). Pass a lower rate.")
-        return max(accuracies, key=accuracies.__getitem__)
+        return max(finite, key=accuracies.__getitem__)
 
     def __repr__(self) -> str:
-        lines = [
-            f"α = {alpha:g}: diverged"
-            if math.isnan(result.chosen_accuracy)
-            else f"α = {alpha:g}: {result.chosen_accuracy:.2f} % held out, penalty "
-            f"{result.penalty:.2f}" + " ←" * (result is self.chosen)
-            for alpha, result in zip(self.alphas, self.results, strict=True)
-        ]
+        lines = []
+        for alpha, result in zip(self.alphas, self.results, strict=True):
+            told, held_out = "diverged", result.chosen_accuracy
+            if not math.isnan(held_out):
+                told = f"{held_out:.2f} % held out, penalty {result.penalty:.2f}"
+                told += " ←" * (result is self.chosen)
+            lines.append(f"α = {alpha:g}: {told}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

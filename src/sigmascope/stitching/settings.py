@@ -172,7 +172,7 @@ class _Preset:
 
 PRESETS = {
     # The appendix of Godfrey et al., NeurIPS 2022, arXiv:2205.14258: plain SGD, although one
-    # passage mentions momentum. Epochs are selected on held-out data unless asked otherwise.
+    # passage mentions momentum; but epochs are selected on held-out data.
     "paper": _Preset(Settings()),
     # The published scripts: they never pass --stitch_lr on, so two families run at ten times the
     # rate.
@@ -181,9 +181,8 @@ PRESETS = {
         {"relu-group": {"rate": 1e-2}, "softsort": {"rate": 1e-2, "optimizer": "adam"}},
     ),
     # Ours: about a fifteenth of the steps. A group element needs large ones: among rates from 0.03
-    # to 3, 3 was best at four of five sites of two networks. Its scales, about 1, need smaller
-    # ones. A lasso shrinks its weights after the step: with the l1 term in the loss, weights that
-    # should vanish would oscillate around 0.
+    # to 3, 3 was best at four of five sites of two networks; its scales need smaller ones. With the
+    # l1 term of a lasso in the loss, weights that should vanish would oscillate around 0.
     "fast": _Preset(
         Settings(
             rate=2e-2,

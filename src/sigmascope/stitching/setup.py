@@ -48,11 +48,7 @@ class Task:
 
 
 def settings_of(task: Task, preset: str | Settings) -> Settings:
-    """Return the settings of a task.
-
-    Raises:
-        OptionError: an unknown family, preset or setting; an invalid value; a setting that the
-            family does not read; "fixed" without an element, or an element without "fixed".
+    """Return the settings of a task; raise an OptionError if its family does not read one.
 
     >>> settings_of(Task("low-rank", {"rank": 4}), "paper").rank
     4
@@ -73,11 +69,7 @@ def settings_of(task: Task, preset: str | Settings) -> Settings:
 
 
 def check_shared(settings: Sequence[Settings]) -> None:
-    """Raise unless settings can be trained together, on the same batches.
-
-    Raises:
-        OptionError: none, or settings that differ in one of `SHARED`.
-    """
+    """Raise an OptionError unless settings can be trained together, on the same batches."""
     if not settings:
         raise OptionError("tasks is empty. Pass at least one.")
     for name in SHARED:
@@ -90,20 +82,10 @@ def check_shared(settings: Sequence[Settings]) -> None:
 
 
 class StitchSetup:
-    """Two networks and their data, ready for training.
+    """A front and a back cut at a site (`joint`), and the samples on their device (`feeds`).
 
-    Args:
-        networks: the front and the back.
-        data: the samples; they are moved to the device of the front.
-        settings: what all stitches have in common.
-        site: where the networks are stitched.
-        seed: of the initial stitches and of the held-out samples.
-        style: where the channels are, or "auto".
-        names: of the networks, for error messages.
-
-    Attributes:
-        joint: the halves of the networks.
-        feeds: the samples, on the device.
+    `front` is the first half of the front network. The `settings` are those that all stitches have
+    in common; `names` are for error messages.
     """
 
     def __init__(
@@ -122,6 +104,7 @@ class StitchSetup:
         self.feeds = feeds_of(data, settings, seed, place)
         few = next(self.feeds.test.batches(FEW)).inputs
         self.joint: Joint = prepare(*networks, site=site, inputs=few, style=style, names=names)
+        self.front = self.joint.front.before
         classes = [evaluation.classes_of(unwrapped(network), few) for network in networks]
         if classes[0] != classes[1]:
             raise InputError(
@@ -138,8 +121,8 @@ class StitchSetup:
         layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
         fit = FAMILIES[task.family].fit
         if fit is not None:
-            halves = joint.front.before, joint.back.before
-            layer.set_matrix(fit(_moments_of(*halves, self.feeds.train, joint.style)))
+            moments = _moments_of(self.front, joint.back.before, self.feeds.train, joint.style)
+            layer.set_matrix(fit(moments))
         if task.element is not None:
             layer.set_matrix(as_matrix(task.element, joint.channels))
         return StitchTrainer(layer, joint.back.after, task.family, settings)
@@ -149,18 +132,14 @@ class StitchSetup:
     ) -> dict[str, object]:
         """Return what the results depend on, as plain values.
 
-        The kind of device counts, since each has its own random numbers; so does a cached front,
-        which runs on other batches and rounds differently.
+        Kinds of devices draw other random numbers, and a cached front rounds differently.
         """
-        digests = [
-            fingerprint([*network.parameters(), *network.buffers()])
-            for network in map(unwrapped, self.networks)
-        ]
+        front, back = map(unwrapped, self.networks)
         samples = fingerprint([*self.data.train, *self.data.test])
         stitches = zip(tasks, settings, strict=True)
         return {
-            "front": digests[0],
-            "back": digests[1],
+            "front": fingerprint([*front.parameters(), *front.buffers()]),
+            "back": fingerprint([*back.parameters(), *back.buffers()]),
             "data": f"{samples} {self.data.augment}",
             "device": self.device.type,
             "site": self.joint.site.name,
@@ -168,12 +147,8 @@ class StitchSetup:
             "seed": self.seed,
             "cache_front": cached,
             "stitches": {
-                str(number): {
-                    "family": task.family,
-                    "element": self._digest(task),
-                    "settings": asdict(one),
-                }
-                for number, (task, one) in enumerate(stitches, 1)
+                str(k): {"family": task.family, "element": self._digest(task), **asdict(one)}
+                for k, (task, one) in enumerate(stitches, 1)
             },
         }
 
@@ -188,18 +163,10 @@ class StitchSetup:
         self,
         loop: TrainingLoop,
         trainer: StitchTrainer,
-        *,
         names: tuple[str, str],
-        accuracies: tuple[float, float],
+        accuracies: Sequence[float],
     ) -> StitchResult:
-        """Return the best epoch of a stitch, evaluated on the test data.
-
-        Args:
-            loop: that trained it.
-            trainer: of the stitch.
-            names: of the two networks.
-            accuracies: of the two networks.
-        """
+        """Return the best epoch of a stitch, evaluated on the test data."""
         best = loop.finish(trainer)
         if best is None:
             accuracy, matrix = float("nan"), no_matrix(self.joint.channels)
@@ -245,14 +212,7 @@ def _common_place(front: nn.Module, back: nn.Module) -> tuple[torch.device, torc
 
 @torch.no_grad()
 def _moments_of(front: nn.Module, back: nn.Module, feed: Feed, style: str) -> Moments:
-    """Return products of features, in evaluation mode, summed over samples and positions.
-
-    Args:
-        front: the first half of the front network.
-        back: the first half of the back network.
-        feed: the training samples.
-        style: where the channels are.
-    """
+    """Return products of features of two halves, summed over samples and positions."""
     front.eval()
     back.eval()
     sums: list[Tensor] = []

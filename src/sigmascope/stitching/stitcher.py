@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
-from sigmascope.checks import check_choice, check_seed, options_from
+from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Family, Preset, Style
 from sigmascope.errors import OptionError
+from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.assembly import site_given
@@ -66,8 +67,8 @@ class _Options:
 class Stitcher:
     """Two networks, the site where they are stitched, and the data.
 
-    Both networks are copied and never changed. Everything runs on their device: on a GPU the data
-    are moved there once and training steps are captured.
+    Both networks are copied and never changed. Everything runs on their device; on a GPU training
+    steps are captured.
 
     Args:
         front: a network that returns logits (n, classes) and that torch.fx can trace.
@@ -79,7 +80,7 @@ class Stitcher:
             the choices.
         preset: "paper" as in the paper, "as-run" as its scripts ran, "fast"; or `Settings`.
         seed: of the initial stitch, the order of the data, the augmentation and the held-out
-            samples.
+            samples; a whole number or a torch.Generator.
         **options: `style` ("auto"): "conv" for channels on axis 1, "linear" for the last axis;
             "auto" infers it from the layers before the site. `cache_front` (False): keep the
             outputs of the front for the training data in memory (True) or in a directory; only
@@ -90,13 +91,6 @@ class Stitcher:
     Raises:
         OptionError: no site or batches, or an unknown option.
         InputError, InputTypeError: invalid data.
-
-    >>> _ = torch.manual_seed(0)
-    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
-    >>> x = torch.randn(64, 2)
-    >>> samples = (x, (x[:, 0] > 0).long())
-    >>> Stitcher(net, net, (samples, samples), site="1").fit("identity").penalty
-    0.0
     """
 
     def __init__(
@@ -107,16 +101,16 @@ class Stitcher:
         *,
         site: str | None = None,
         preset: Preset | Settings = "paper",
-        seed: int = 0,
+        seed: int | torch.Generator = 0,
         **options: Unpack[StitcherOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
-        self.front, self.back, self.preset, self.seed = front, back, preset, check_seed(seed)
+        self.front, self.back, self.preset, self.seed = front, back, preset, as_number(seed)
         self.site = site_given(site, given.pop("at", None))
         data = given.pop("data", None)
         if (batches is None) == (data is None):
             raise OptionError("pass the data as batches=(train, test), once.")
-        with torch.inference_mode(False):  # the tensors are trained with, whatever the caller does
+        with torch.inference_mode(False):  # even if the caller uses it: training needs the data
             self.data = as_data(data if batches is None else batches)
         self._options = options_from(_Options, given)
 
@@ -154,25 +148,26 @@ class Stitcher:
         names = self._options.names or (type(self.front).__name__, type(self.back).__name__)
         with randomness_kept():
             torch.manual_seed(self.seed)
-            setup = self._setup(settings[0])
-            trainers = [setup.trainer(*pair) for pair in zip(tasks, settings, strict=True)]
-            front, cache = setup.joint.front.before, self._cache(setup)
-            loop = TrainingLoop(
-                front, trainers, setup.feeds, settings[0], seed=self.seed, cache=cache
+            setup = StitchSetup(
+                (self.front, self.back),
+                self.data,
+                settings[0],
+                site=self.site,
+                seed=self.seed,
+                style=self._options.style,
+                names=self._options.names,
             )
+            trainers = [setup.trainer(*pair) for pair in zip(tasks, settings, strict=True)]
+            cache = self._cache(setup)
+            loop = TrainingLoop(setup.front, trainers, setup.feeds, settings[0], self.seed, cache)
             try:
                 identity = setup.identity(tasks, settings, cached=cache is not None)
                 self._train(loop, checkpoint, identity, " → ".join(names))
-                # whatever training has drawn, as after resuming a finished checkpoint
+                # independent of training, as after resuming a finished checkpoint
                 torch.manual_seed(self.seed)
-                own = [
-                    accuracy(copy.deepcopy(unwrapped(network)), setup.feeds.test)
-                    for network in (self.front, self.back)
-                ]
-                return [
-                    setup.result(loop, trainer, names=names, accuracies=(own[0], own[1]))
-                    for trainer in trainers
-                ]
+                networks = [copy.deepcopy(unwrapped(one)) for one in (self.front, self.back)]
+                own = [accuracy(network, setup.feeds.test) for network in networks]
+                return [setup.result(loop, trainer, names, own) for trainer in trainers]
             finally:
                 if cache is not None:
                     cache.close()
@@ -209,28 +204,13 @@ class Stitcher:
         tasks = [Task("relu-group", {**common, "alpha": alpha}) for alpha in values]
         return CrossValidation(values, tuple(self.fit_many(tasks, checkpoint=checkpoint)))
 
-    def _setup(self, settings: Settings) -> StitchSetup:
-        return StitchSetup(
-            (self.front, self.back),
-            self.data,
-            settings,
-            site=self.site,
-            seed=self.seed,
-            style=self._options.style,
-            names=self._options.names,
-        )
-
     def _cache(self, setup: StitchSetup) -> FrontCache | None:
-        where = self._options.cache_front
+        where, samples = self._options.cache_front, setup.feeds.everything
         if where is False:
             return None
-        front, samples, mode = (
-            setup.joint.front.before,
-            setup.feeds.everything,
-            setup.settings.front_mode,
-        )
-        check_cacheable(front, samples, augment=self.data.augment, mode=mode)
-        return FrontCache(front, samples, None if where is True else Path(where))
+        mode = setup.settings.front_mode
+        check_cacheable(setup.front, samples, augment=self.data.augment, mode=mode)
+        return FrontCache(setup.front, samples, None if where is True else Path(where))
 
     def _train(
         self,
@@ -265,7 +245,7 @@ def stitch(
     family: Family = "relu-group",
     preset: Preset | Settings = "paper",
     element: Monomial | Array | None = None,
-    seed: int = 0,
+    seed: int | torch.Generator = 0,
     **options: Unpack[StitchKeywords],
 ) -> StitchResult:
     """Return the front of one network stitched to the back of another, and the accuracy it costs.
@@ -274,7 +254,7 @@ def stitch(
     arXiv:2205.14258). `Stitcher` has the same for several stitches.
 
     Args:
-        front: see `Stitcher`, as for `back`, `batches`, `site`, `preset` and `seed`.
+        front: see `Stitcher`, as for all arguments that are not explained here.
         back: see `Stitcher`.
         batches: see `Stitcher`.
         site: see `Stitcher`.

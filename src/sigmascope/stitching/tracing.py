@@ -54,11 +54,9 @@ class CutSite:
 
 @dataclass(frozen=True)
 class Traced:
-    """A network and its graph.
+    """A network and its graph, with nodes by name.
 
     Attributes:
-        network: the network.
-        graph: its operations, in order.
         activations: name -> kind and node of each activation call, in order of execution.
         modules: name -> node of the output of each module call.
     """
@@ -69,29 +67,19 @@ class Traced:
     modules: dict[str, fx.Node]
 
     def site(self, name: str) -> tuple[CutSite, fx.Node]:
-        """Return a site and its node; an activation call precedes the module of the same path.
-
-        Raises:
-            OptionError: an unknown name; the message lists the choices.
-        """
-        plain = name.removesuffix("#0") if isinstance(name, str) else name
-        if plain in self.activations:
-            kind, node = self.activations[plain]
-        elif plain in self.modules:
-            kind, node = "", self.modules[plain]
-        else:
-            raise OptionError(self._unknown(name))
+        """Return a site and its node; an activation call precedes the module of the same path."""
+        plain = str(name).removesuffix("#0")
+        choices = {**{path: ("", node) for path, node in self.modules.items()}, **self.activations}
+        if plain not in choices:
+            near = difflib.get_close_matches(plain, [*self.activations, *choices], n=1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            listing = ", ".join(list(self.activations)[:MOST]) or "none"
+            raise OptionError(
+                f"site={name!r} is not in this network.{guess} Choose from its activations: "
+                f"{listing}; or the path of any module that it calls."
+            )
+        kind, node = choices[plain]
         return CutSite(plain, kind, crossing(self.graph, node)[1]), node
-
-    def _unknown(self, name: object) -> str:
-        choices = [*self.activations, *(one for one in self.modules if one not in self.activations)]
-        near = difflib.get_close_matches(str(name), choices, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        listing = ", ".join(list(self.activations)[:MOST]) or "none"
-        return (
-            f"site={name!r} is not in this network.{guess} Choose from its activations: {listing}; "
-            "or the path of any module that it calls."
-        )
 
 
 def cut_sites(model: nn.Module) -> list[CutSite]:
@@ -211,13 +199,11 @@ def _activations(network: nn.Module, graph: fx.Graph) -> dict[str, tuple[str, fx
 def _kind(network: nn.Module, node: fx.Node) -> str | None:
     if node.op == "call_module":
         return kind_of_layer(network.get_submodule(str(node.target)))
-    if node.op == "call_function":
-        return kind_of_function(node.target, node.args, dict(node.kwargs))
-    if node.op == "call_method":
-        return kind_of_function(
-            getattr(torch.Tensor, str(node.target), None), node.args, dict(node.kwargs)
-        )
-    return None
+    if node.op not in ("call_function", "call_method"):
+        return None
+    is_method = node.op == "call_method"
+    function = getattr(torch.Tensor, str(node.target), None) if is_method else node.target
+    return kind_of_function(function, node.args, dict(node.kwargs))
 
 
 def ancestors(node: fx.Node, stop: AbstractSet[fx.Node] = frozenset()) -> set[fx.Node]:
@@ -242,15 +228,14 @@ def _is_shape_read(node: fx.Node) -> bool:
 def crossing(graph: fx.Graph, site: fx.Node) -> tuple[list[fx.Node], bool]:
     """Return the values that cross to the back, the site first, and whether others bypass it.
 
-    What does not depend on the input, such as a parameter, does not cross: each side has its own.
+    A value that does not depend on the input does not cross: each side has its own.
     """
     [output] = [node for node in graph.nodes if node.op == "output"]
     before = ancestors(site)
     inputs = {node for node in graph.nodes if node.op == "placeholder"}
     behind = ancestors(output) - before - inputs
     dependent = set(inputs)
-    others = []
-    inner = False
+    others, inner = [], False
     for node in graph.nodes:
         if not dependent.isdisjoint(node.all_input_nodes):
             dependent.add(node)

@@ -26,14 +26,10 @@ Buffers = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of training.
+    """One epoch: its number from 1, whether scales were trained, its loss and accuracy.
 
-    Attributes:
-        number: from 1.
-        scaled: whether scales were trained; False during a head start and for families without
-            scales.
-        loss: the mean cross-entropy.
-        accuracy: in percent, on the samples on which the best epoch is selected.
+    The loss is the mean cross-entropy; the accuracy, in percent, is on the samples on which the
+    best epoch is selected.
     """
 
     number: int
@@ -44,16 +40,10 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A stitch at the end of an epoch, with its running statistics.
+    """A stitch at the end of an epoch, 0 if it is not trained, with buffers of both networks.
 
-    Attributes:
-        epoch: its number; 0 for a stitch that is not trained.
-        accuracy: in percent, on the samples on which the best epoch is selected.
-        scaled: whether scales are applied.
-        stitch: the parameters.
-        front: the buffers of the front, as evaluated.
-        back: the buffers of the back, as evaluated.
-        before: the buffers of the back before they were adapted, from which training continues.
+    `front` and `back` are as evaluated, `before` those of the back before they were adapted, from
+    which training continues.
     """
 
     epoch: int
@@ -66,13 +56,7 @@ class Snapshot:
 
 
 class StitchTrainer:
-    """Trains one stitch.
-
-    Args:
-        stitch: the layer, on its device.
-        back: the second half of the back network; it is copied.
-        name: of the family.
-        settings: how it is trained.
+    """Trains one stitch of the family `name`, with its own copy of the second half of the back.
 
     Attributes:
         history: the epochs so far.
@@ -111,12 +95,13 @@ class StitchTrainer:
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
         settings, scales = self.settings, self.family.scales
-        rates = {scales: settings.rate if settings.scale_rate is None else settings.scale_rate}
+        rates = {} if settings.scale_rate is None else {scales: settings.scale_rate}
+        decays = dict.fromkeys(self.family.decayed, settings.decay)
         groups = [
             {
                 "params": [value],
                 "lr": rates.get(name, settings.rate),
-                "weight_decay": settings.decay if name in self.family.decayed else 0.0,
+                "weight_decay": decays.get(name, 0.0),
             }
             for name, value in self.stitch.values.items()
             if value.requires_grad and (self.stitch.scaled or name != scales)

@@ -35,7 +35,6 @@ from sigmascope.symmetry.rotations import (
     random_rotation,
     rotation_power,
     rotation_powers,
-    unpermute,
 )
 from sigmascope.symmetry.similarity_options import CkaOptions, ProcrustesOptions
 from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimilarity
@@ -70,5 +69,4 @@ __all__ = [
     "rotation_powers",
     "sigma_identity_invertible",
     "spaces",
-    "unpermute",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,43 +49,26 @@ class Space:
     reasons: tuple[str, ...]
 
     @property
-    def is_fixed(self) -> bool:
-        """Whether only the identity is left."""
-        return not self.permuted and self.scalars == SCALARS[False, False]
-
-    @property
     def group(self) -> str:
         """The group that the space admits, in words."""
         words = ("permutations" if self.permuted else "", self.scalars.replace("d = 1", ""))
         return ", ".join(filter(None, words)) or "fixed"
 
 
-@dataclass(frozen=True, repr=False)
-class Spaces(Sequence[Space]):
+class Spaces(tuple[Space, ...]):
     """The spaces of a network, in order of execution. Prints itself as a table."""
 
-    rows: tuple[Space, ...]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.rows[index]
-
-    def __iter__(self) -> Iterator[Space]:
-        return iter(self.rows)
-
     def __repr__(self) -> str:
-        if not self.rows:
+        if not self:
             return "no channels that begin in the network"
         columns: dict[str, list[Any]] = {
-            "space": [row.name for row in self.rows],
-            "width": [row.width for row in self.rows],
-            "group": [row.group for row in self.rows],
-            "permuted with": [row.shares or "–" for row in self.rows],
-            "joined": [len(row.joined) for row in self.rows],
+            "space": [row.name for row in self],
+            "width": [row.width for row in self],
+            "group": [row.group for row in self],
+            "permuted with": [row.shares or "–" for row in self],
+            "joined": [len(row.joined) for row in self],
         }
-        reasons = ["", *("; ".join(row.reasons) for row in self.rows)]
+        reasons = ["", *("; ".join(row.reasons) for row in self)]
         lines = zip(as_lines(columns), reasons, strict=True)
         return "\n".join(f"{line}  {reason}".rstrip() for line, reason in lines)
 
@@ -110,7 +92,7 @@ def spaces(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fa
     2          1  fixed                –                   0  it is the output of the network
     """
     wiring = trace(unwrapped(model), example_input, exact_eval=exact_eval)
-    return Spaces(tuple(space for space, _ in found_spaces(wiring)))
+    return Spaces(space for space, _ in found_spaces(wiring))
 
 
 def found_spaces(wiring: Wiring) -> list[tuple[Space, dict[str, Channels]]]:

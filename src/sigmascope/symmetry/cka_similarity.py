@@ -11,14 +11,8 @@ from torch import Tensor
 from sigmascope import choices
 from sigmascope.checks import check_choice, options_from
 from sigmascope.errors import InputError
-from sigmascope.maths.kernels import (
-    REDUCTIONS,
-    Products,
-    accumulate_kernel,
-    empty_kernel,
-    hsic_products,
-    scaling_of,
-)
+from sigmascope.maths.hsic import Products, hsic_products
+from sigmascope.maths.kernels import REDUCTIONS, accumulate_kernel, empty_kernel, scaling_of
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.feature_maps import Axes, as_features, check_paired, two_axes
 from sigmascope.symmetry.similarity_options import KernelKeywords, KernelOptions
@@ -35,7 +29,6 @@ class Kernel:
     Args:
         kernel: "max" or "median" over the channels, or "sum", the linear kernel. A median needs all
             channels at once.
-        tile: rows of a tile, chosen for the device by default.
         **options: normalize, centered and dtype, see `cka`.
 
     >>> x = torch.randn(50, 8, 4, 4, generator=torch.Generator().manual_seed(0)).double()
@@ -47,13 +40,10 @@ class Kernel:
     (True, 1.0)
     """
 
-    def __init__(
-        self, kernel: str = "max", *, tile: int | None = None, **options: Unpack[KernelKeywords]
-    ) -> None:
+    def __init__(self, kernel: str = "max", **options: Unpack[KernelKeywords]) -> None:
         self.kernel = check_choice("kernel", kernel, REDUCTIONS)
         self.options = options_from(KernelOptions, options)
         self.channels = self.live = 0
-        self._tile = tile
         self._matrix: Tensor | None = None
 
     def add(self, features: Array, *, channel_axis: int | None = None) -> None:
@@ -69,8 +59,8 @@ class Kernel:
         scaling = scaling_of(new, centered=own.centered, normalize=own.normalize)
         matrix = self._matrix
         if matrix is None:
-            matrix = empty_kernel(len(new), self.kernel, own.torch_dtype, new.device)
-        accumulate_kernel(matrix, new, scaling, reduction=self.kernel, tile=self._tile)
+            matrix = empty_kernel(len(new), self.kernel, getattr(torch, own.dtype), new.device)
+        accumulate_kernel(matrix, new, scaling, reduction=self.kernel)
         # NaN is an end too; nothing (n, n) is made for it
         if not all(math.isfinite(end) for end in torch.aminmax(matrix)):
             raise InputError(

@@ -57,13 +57,6 @@ class CrossGrams:
         self._memory = Memory(getattr(torch, dtype))
         self._sides = (Side(x_widths, self._memory.dtype), Side(y_widths, self._memory.dtype))
 
-    def add(self, xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
-        """Add the features (n, c, ...) of all layers for one batch."""
-        for side, layers in enumerate((xs, ys)):
-            for place, features in enumerate(layers):
-                self.show(side, place, features)
-        self.finish()
-
     def show(self, side: int, place: int, features: Tensor) -> None:
         """Copy the features (n, c, ...) of one layer of network 0 or 1."""
         self._sides[side].take(place, features)
@@ -152,11 +145,6 @@ class PairedGrams:
             for widths in (x_widths, y_widths)
         ]
         self._copies = Copies()
-
-    def add(self, xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
-        """Add the features (n, c, ...) of all layers for one batch."""
-        for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
-            self._pair(place, x, y)
 
     def show(self, side: int, place: int, features: Tensor) -> None:
         """Copy or add the features (n, c, ...) of one layer of network 0 or 1; all of 0 first."""

@@ -38,10 +38,6 @@ def as_features(values: Array, name: str, channel_axis: int | None = None) -> Te
         channel_axis: the axis of the channels; by default the last of three axes (tokens),
             otherwise axis 1.
 
-    Raises:
-        InputTypeError: not an array, not real floating point, or not a dense tensor with data.
-        InputError: fewer than two axes, empty, or an axis that cannot be that of the channels.
-
     >>> as_features(np.zeros((5, 7, 3)), "x").shape
     torch.Size([5, 3, 7])
     """
@@ -111,9 +107,6 @@ def check_paired(x: Tensor, y: Tensor) -> None:
 
 def ratios(x: Positions, y: Positions) -> tuple[Positions, Positions]:
     """Return by how much x, and y, is finer than the other along each axis of positions.
-
-    Raises:
-        InputError: a ratio that is not whole, or x finer along one axis and y along another.
 
     >>> ratios((8, 8), (4, 4))
     ((2, 2), (1, 1))

@@ -69,16 +69,10 @@ class Group:
         return self.scalars.name != "linear"
 
     def contains(self, A: Monomial | Array, tol: float = TOLERANCE) -> bool:
-        """Return whether A belongs to the group.
+        """Return whether A (n, n) belongs to the group.
 
-        Args:
-            A: (n, n).
-            tol: an entry of a matrix counts as zero up to `tol` times the largest of its row or
-                column, and a scale as ±1 up to `tol`. For the identity, singular values count as
-                zero in the same way.
-
-        Raises:
-            InputError: not a square matrix of finite numbers.
+        An entry counts as zero up to `tol` times the largest of its row or column, and a scale as
+        ±1 up to `tol`. For the identity, singular values count as zero in the same way.
         """
         return self.why_not(A, tol) is None
 
@@ -91,12 +85,7 @@ class Group:
         return found if isinstance(found, str) else None
 
     def factor(self, A: Monomial | Array, tol: float = TOLERANCE) -> Monomial:
-        """Return A as a permutation and scales.
-
-        Raises:
-            InputError: A is outside the group, or the group is that of the identity, whose elements
-                need not be monomial.
-        """
+        """Return A as a permutation and scales; in the group of the identity there are none."""
         if not self.is_monomial:
             raise InputError(
                 f"the group of {self.name} contains every invertible matrix, which in general is "
@@ -108,11 +97,7 @@ class Group:
         return found
 
     def phi(self, A: Element) -> Element:
-        r"""Return $\varphi(A)$, with which σ(A x) = φ(A) σ(x).
-
-        Raises:
-            InputError: A is outside the group.
-        """
+        r"""Return $\varphi(A)$, with which σ(A x) = φ(A) σ(x), for A in the group."""
         self._check(A)
         if isinstance(A, Monomial):
             mapped: Any = Monomial(A.permutation, self.image(A.scales))
@@ -121,11 +106,7 @@ class Group:
         return mapped  # type: ignore[no-any-return]
 
     def inverse(self, A: Element) -> Element:
-        """Return the inverse, from the factors; by a solver only in the group of the identity.
-
-        Raises:
-            InputError: A is outside the group.
-        """
+        """Return the inverse, from the factors; by a solver only in the group of the identity."""
         self._check(A)
         inverted: Any
         if isinstance(A, Monomial):
@@ -137,11 +118,7 @@ class Group:
         return inverted  # type: ignore[no-any-return]
 
     def compose(self, A: Element, B: Element) -> Element:
-        """Return the product A B, which applies B first.
-
-        Raises:
-            InputError: one of them is outside the group, or their sizes differ.
-        """
+        """Return the product A B, which applies B first, for elements of one size."""
         self._check(A)
         self._check(B)
         if isinstance(A, Monomial) and isinstance(B, Monomial):

@@ -176,17 +176,10 @@ def _by_cka(
             similarity[pair] = math.nan
     known = {pair: reason for pair, reason in reasons.items() if pair in asked}
     rows, columns = rounds.layers
-    return _Found(
-        sites=(tuple(one.site for one in rows), tuple(one.site for one in columns)),
-        channels=(tuple(one.shape[0] for one in rows), tuple(one.shape[0] for one in columns)),
-        live=(
-            tuple(rounds.live.get(one, 0) for one in rows),
-            tuple(rounds.live.get(one, 0) for one in columns),
-        ),
-        similarity=similarity,
-        reasons=known,
-        samples=rounds.samples,
-    )
+    sites = tuple(one.site for one in rows), tuple(one.site for one in columns)
+    channels = tuple(one.shape[0] for one in rows), tuple(one.shape[0] for one in columns)
+    x, y = (tuple(rounds.live.get(one, 0) for one in side) for side in rounds.layers)
+    return _Found(sites, channels, (x, y), similarity, known, rounds.samples)
 
 
 def _title(taps: tuple[Tap, Tap]) -> str:

@@ -20,12 +20,7 @@ Element = TypeVar("Element", Monomial, Tensor, np.ndarray[Any, Any])
 
 
 def as_square(A: Monomial | Array, name: str = "A") -> Tensor:
-    """Return a matrix (n, n) in float64.
-
-    Raises:
-        InputError: not square, or not finite.
-        InputTypeError: not an array of numbers.
-    """
+    """Return a square matrix (n, n) of finite numbers in float64."""
     if isinstance(A, Monomial):
         return A.matrix()
     if isinstance(A, Tensor) and not (A.is_floating_point() or A.is_complex()):

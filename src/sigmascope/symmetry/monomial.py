@@ -74,11 +74,7 @@ class Monomial:
 
     @classmethod
     def identity(cls, n: int) -> Monomial:
-        """Return the identity.
-
-        >>> Monomial.identity(2)
-        Monomial(permutation=[0, 1], scales=[1, 1])
-        """
+        """Return the identity on n channels."""
         return cls(torch.arange(n), torch.ones(n, dtype=torch.float64))
 
     def __len__(self) -> int:
@@ -97,11 +93,6 @@ class Monomial:
         """Whether every scale is 1."""
         return bool((self.scales == 1).all())
 
-    @property
-    def is_nonnegative(self) -> bool:
-        """Whether no scale is negative, so that it commutes with a maximum and with max pooling."""
-        return bool((self.scales > 0).all())
-
     def matrix(self) -> Tensor:
         """Return the matrix, (n, n), float64."""
         matrix = torch.zeros(len(self), len(self), dtype=torch.float64)
@@ -109,11 +100,7 @@ class Monomial:
         return matrix
 
     def inverse(self) -> Monomial:
-        """Return the inverse.
-
-        Raises:
-            InputError: the inverse of a scale overflows.
-        """
+        """Return the inverse; raise `InputError` if the inverse of a scale overflows."""
         return Monomial(self.permutation.argsort(), 1 / self.scales[self.permutation])
 
     def transpose(self) -> Monomial:
@@ -121,11 +108,7 @@ class Monomial:
         return Monomial(self.permutation.argsort(), self.scales[self.permutation])
 
     def compose(self, other: Monomial) -> Monomial:
-        """Return the product `self @ other`, which applies `other` first.
-
-        Raises:
-            InputError: the sizes differ.
-        """
+        """Return the product `self @ other`, which applies `other` first."""
         if len(other) != len(self):
             raise InputError(
                 f"elements act on {len(self)} and {len(other)} channels. Pass equal sizes."
@@ -171,12 +154,7 @@ class Monomial:
 
 
 def as_vector(values: Values, name: str) -> Tensor:
-    """Return a copy of a vector (n,) on the CPU.
-
-    Raises:
-        InputError: not a vector of real numbers.
-        InputTypeError: not numbers.
-    """
+    """Return a copy of a vector (n,) of real numbers, on the CPU."""
     try:
         # NumPy reads Python floats in full precision, torch in float32.
         vector = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))

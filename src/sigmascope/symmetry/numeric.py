@@ -51,14 +51,7 @@ def numeric_phi(A: Monomial | Array, sigma: Sigma) -> Tensor:
 
     With $a=\sigma(1)-\sigma(0)$ the inverse is
     $\frac1a\bigl(I-\frac{\sigma(0)}{a+n\sigma(0)}\,11^T\bigr)$. Godfrey et al., NeurIPS 2022,
-    arXiv:2205.14258.
-
-    Args:
-        A: (n, n); float32 is kept, everything else becomes float64.
-        sigma: σ, elementwise.
-
-    Raises:
-        InputError: σ(I) has no inverse.
+    arXiv:2205.14258. A stays float32, or becomes float64.
     """
     matrix = _in_own_precision(A)
     n = len(matrix)
@@ -103,10 +96,8 @@ def is_intertwiner(
         InputError: A is not a square matrix, σ(I) has no inverse, or σ is not finite at the points.
         InputTypeError: σ does not return a tensor of the shape it is given.
 
-    >>> is_intertwiner(torch.tensor([[0.0, 2.0], [3.0, 0.0]]), torch.relu)
-    True
-    >>> is_intertwiner(torch.tensor([[0.0, 2.0], [3.0, 1.0]]), torch.relu)
-    False
+    >>> [is_intertwiner(torch.tensor([[0.0, 2.0], [3.0, a]]), torch.relu) for a in (0.0, 1.0)]
+    [True, False]
     """
     matrix = _in_own_precision(A)
     limit = TOLERANCES[matrix.dtype] if rtol is None else rtol

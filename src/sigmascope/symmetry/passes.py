@@ -72,11 +72,7 @@ class Tap:
         self._route: Route = {}  # of that batch; empty where hooks would not see all of it
 
     def run(self, item: object, sink: Sink) -> int:
-        """Run the network on a batch, show the features of each activation call, count samples.
-
-        Raises:
-            InputError: the batch has masked tokens, or no samples that could be counted.
-        """
+        """Run the network on a batch, show the features of each activation, count samples."""
         batch = to_model(item, self._network, batch_axis=self._options.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
             raise InputError(
@@ -161,12 +157,9 @@ class Tap:
 
 
 class Copies:
-    """Copies of the features of a batch, in memory that the next batch uses again.
+    """Copies of the features (n, c, ...) of a batch, by site, in memory that is used again.
 
     The network's own tensors are not kept: it may overwrite them later.
-
-    Attributes:
-        sites: name or place of a site -> its features (n, c, ...).
     """
 
     def __init__(self) -> None:

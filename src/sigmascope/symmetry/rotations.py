@@ -18,16 +18,15 @@ from scipy.linalg import schur
 from torch import Tensor
 
 from sigmascope.checks import check_choice, check_number, check_whole
+from sigmascope.choices import Orientation
 from sigmascope.errors import InputError
 from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, like
 
-__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers", "unpermute"]
+__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers"]
 
-ORIENTATIONS = ("signed", "unsigned")
-TOLERANCE = 1e-6
-"""How far R Rᵀ may be from the identity: float32 matrices pass."""
+TOLERANCE = 1e-6  # how far R Rᵀ may be from the identity: float32 matrices pass
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -54,7 +53,7 @@ def random_rotation(n: int, seed: int | torch.Generator) -> Tensor:
     return torch.from_numpy(Q)
 
 
-def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
+def rotation_power(R: Array, p: float, *, orientation: Orientation = "signed") -> Any:
     r"""Return the principal power $R^p$: every plane turns by p times its angle in (-π, π].
 
     The powers are a one-parameter group: $R^0 = I$, $R^1 = R$, $R^a R^b = R^{a+b}$. The eigenvalues
@@ -83,9 +82,11 @@ def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
     return rotation_powers(R, [p], orientation=orientation)[0]
 
 
-def rotation_powers(R: Array, powers: Sequence[float], *, orientation: str = "signed") -> Any:
+def rotation_powers(
+    R: Array, powers: Sequence[float], *, orientation: Orientation = "signed"
+) -> Any:
     """Return powers (p, n, n) of a rotation, which is factored once; see `rotation_power`."""
-    check_choice("orientation", orientation, ORIENTATIONS)
+    check_choice("orientation", orientation, Orientation)
     rotation = _as_rotation(R)
     exponents = [check_number("power", p, -math.inf, strict=True) for p in powers]
     if not exponents:
@@ -104,28 +105,6 @@ def deviation(R: Array) -> float:
     matrix = as_square(R, "R").detach().cpu()
     identity = torch.eye(len(matrix), dtype=matrix.dtype)
     return float(torch.linalg.matrix_norm(matrix - identity, ord=2))
-
-
-def unpermute(R: Array) -> Any:
-    """Return a permutation matrix P that brings P R near the identity, by greedy matching of rows.
-
-    Rows come in order of their largest entry; each goes to the place, of those still free, where
-    its entry is largest. The published experiment multiplies all powers of R by P, so its power 0
-    is P and not the identity: the same units in another order.
-    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
-
-    >>> unpermute(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
-    tensor([[0., 1.],
-            [1., 0.]])
-    """
-    matrix = as_square(R, "R").detach().cpu()
-    free = torch.ones(len(matrix), dtype=torch.bool)
-    permutation = torch.zeros_like(matrix)
-    for row in matrix.amax(dim=1).argsort(descending=True, stable=True).tolist():
-        place = int(torch.where(free, matrix[row], -math.inf).argmax())
-        free[place] = False
-        permutation[place, row] = 1
-    return like(permutation, R)
 
 
 def _as_rotation(R: Array) -> Matrix:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.maths.kernels import hsic_products
+from sigmascope.maths.hsic import hsic_products
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.measure.batches import batch_size, batches_of, fingerprint_of_batch
 from sigmascope.measure.progress import Advance
@@ -61,13 +61,7 @@ class Rounds:
     _plan: list[list[Layer]] = field(default_factory=list)
 
     def prepare(self) -> int:
-        """Read all batches once, find the layers on the first, and return the number of steps.
-
-        Raises:
-            InputTypeError: the data can be read only once.
-            InputError: fewer than four samples.
-            NoActivationError: a network without features.
-        """
+        """Read all batches once, find the layers on the first, and return the number of steps."""
         found = batches_of(self.batches)
         if iter(found) is found:
             raise InputTypeError(

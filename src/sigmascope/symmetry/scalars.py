@@ -17,14 +17,7 @@ Sampler = Callable[[int, torch.Generator | None, float], Tensor]
 
 @dataclass(frozen=True)
 class Scalars:
-    """A group of scalars λ.
-
-    Args:
-        name: its name in the table.
-        text: how it is written.
-        admits: tensor of scalars and a tolerance -> tensor of bool.
-        sample: (n, generator, log_std) -> (n,) float64.
-    """
+    """A group of scalars λ: its name, its formula, a test with a tolerance, and a sampler."""
 
     name: str
     text: str
@@ -37,12 +30,7 @@ class Scalars:
 
 @dataclass(frozen=True)
 class ScalarMap:
-    """The map λ -> |λ|ᵏ, with or without the sign of λ: φ of one scale. It keeps zeros.
-
-    Args:
-        exponent: k.
-        signed: whether the sign is kept.
-    """
+    """The map λ -> |λ|ᵏ, with or without the sign of λ: φ of one scale. It keeps zeros."""
 
     exponent: int = 1
     signed: bool = True

@@ -83,12 +83,6 @@ class KernelOptions(_Checked):
     centered: bool = True
     dtype: choices.Precision = "float64"
 
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The type that products are computed in."""
-        found: torch.dtype = getattr(torch, self.dtype)
-        return found
-
 
 class CompareKeywords(AlignmentKeywords, KernelKeywords, total=False):
     """Further keywords of `compare`, which explains them; some belong to one measure only."""

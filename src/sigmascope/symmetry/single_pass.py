@@ -43,12 +43,7 @@ class SinglePass:
     _sums: CrossGrams | PairedGrams | None = None
 
     def take(self, item: object) -> None:
-        """Run both networks on a batch and add up the products of their features.
-
-        Raises:
-            NoActivationError: a network without features.
-            InputError: layers that cannot be paired, or a batch that cannot be read.
-        """
+        """Run both networks on a batch and add up the products of their features."""
         size = batch_size(item, self.options.batch_axis)
         shows: list[Show] = [partial(tap.run, item) for tap in self.taps]
         if self._sums is None:
@@ -80,11 +75,7 @@ class SinglePass:
             del awaited[site]
 
     def similarities(self, group: str) -> tuple[Matrix, dict[tuple[int, int], str]]:
-        """Return the similarities of the layers, NaN where there is none, and the reasons.
-
-        Raises:
-            InputError: there was no batch.
-        """
+        """Return the similarities of the layers, NaN where there is none, and the reasons."""
         sites = [list(side) for side in self.channels]
         matrix = np.full([len(side) for side in sites], math.nan)
         reasons = {}
@@ -105,11 +96,7 @@ class SinglePass:
 
     @property
     def sums(self) -> CrossGrams | PairedGrams:
-        """The sums that the similarities follow from.
-
-        Raises:
-            InputError: there was no batch.
-        """
+        """The sums that the similarities follow from."""
         if self._sums is None:
             raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
         return self._sums

@@ -53,8 +53,7 @@ class StitchData:
     Attributes:
         train: inputs (n, …) and labels (n,).
         test: the same for the test.
-        prepare: turns a batch into the inputs of a network, such as normalizing bytes; by default
-            the batch is used as it is.
+        prepare: turns a batch into the inputs of a network, such as by normalizing bytes.
         augment: a row of `AUGMENTATIONS`, applied to prepared training inputs.
 
     Raises:
@@ -79,11 +78,7 @@ class StitchData:
 
 
 def as_data(batches: object) -> StitchData:
-    """Return training and test data, from themselves or from a pair (train, test); see `read_data`.
-
-    Raises:
-        InputTypeError: neither.
-    """
+    """Return training and test data, from themselves or from a pair; see `read_data`."""
     if isinstance(batches, StitchData):
         return batches
     if isinstance(batches, (tuple, list)) and len(batches) == 2:
@@ -121,7 +116,7 @@ def read_data(
     return StitchData(_read("train", train), _read("test", test), prepare, augment)
 
 
-def _check_samples(name: str, samples: object) -> None:
+def _check_samples(name: str, samples: Any) -> None:
     is_pair = isinstance(samples, tuple) and len(samples) == 2
     if not is_pair or not all(isinstance(part, Tensor) for part in samples):
         raise InputTypeError(

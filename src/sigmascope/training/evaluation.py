@@ -30,11 +30,7 @@ def accuracy(network: nn.Module, feed: Feed) -> float:
 
 
 def classes_of(network: nn.Module, inputs: Tensor) -> int:
-    """Return the number of output classes of a network.
-
-    Raises:
-        NetworkError: the network does not return logits.
-    """
+    """Return the number of output classes of a network; raise a NetworkError without logits."""
     with preserve_state(network, mode="eval"):
         logits = network(inputs)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
@@ -68,13 +64,8 @@ def diverged(parts: Mapping[str, Iterable[Tensor]]) -> list[str]:
 def check_training(settings: Any, *, rates: Iterable[str] = (), counts: Iterable[str] = ()) -> None:
     """Raise an OptionError unless the settings of a training, a frozen dataclass, are valid.
 
-    Every training has `epochs`, `batch`, `rate`, `decay`, `select_on` and `validation`. Whole
-    numbers of other types become int, so that files can hold them.
-
-    Args:
-        settings: the dataclass.
-        rates: names of further numbers >= 0.
-        counts: names of further whole numbers >= 1.
+    `rates` are further numbers >= 0, `counts` further whole numbers >= 1. Whole numbers of other
+    types become int, so that files can hold them.
     """
     check_choice("select_on", settings.select_on, Selection)
     check_share("validation", settings.validation)

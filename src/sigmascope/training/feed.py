@@ -26,14 +26,9 @@ class Batch(NamedTuple):
 
 
 class Feed:
-    """Samples on a device, in batches.
+    """Samples on a device, prepared and augmented as `data` says, in batches.
 
-    Args:
-        samples: inputs and labels; they are moved to the device.
-        data: how they are prepared and augmented.
-        device: of the batches.
-        dtype: of the prepared inputs; None keeps theirs.
-        chosen: the places of the samples to use; all by default.
+    `dtype` is that of the prepared inputs, `chosen` the places of the samples to use; all if None.
     """
 
     def __init__(
@@ -103,14 +98,7 @@ class Feeds(NamedTuple):
 
 
 def feeds_of(data: StitchData, settings: Any, seed: int, place: Place) -> Feeds:
-    """Return the samples of a training; with select_on="validation" a share of them is held out.
-
-    Args:
-        data: the samples.
-        settings: with the fields `select_on` and `validation`.
-        seed: of the split.
-        place: device and dtype, see `Feed`.
-    """
+    """Return the samples of a training, split as `settings.select_on` and `.validation` say."""
     train = data.train[0].to(place[0]), data.train[1].to(place[0])
     everything, test = Feed(train, data, *place), Feed(data.test, data, *place)
     if settings.select_on == "test":

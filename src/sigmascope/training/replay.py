@@ -60,10 +60,7 @@ class Step:
         graph = self._graph_of_one() if capturable else None
         with torch.no_grad():
             for tensor in self._state():
-                if id(tensor) in before:
-                    tensor.copy_(before[id(tensor)])
-                else:
-                    tensor.zero_()
+                tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))
         torch.cuda.set_rng_state(drawn)
         return graph
 

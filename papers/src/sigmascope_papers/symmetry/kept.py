@@ -22,7 +22,7 @@ from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 
 VERSION = 1
-SMOKE_IMAGES = 16
+SMOKE_IMAGES = 8
 """Test images of a smoke run; it trains on as many others."""
 
 

@@ -10,7 +10,7 @@ from sigmascope.capture.activations import function_name
 from sigmascope.symmetry.wiring.network import UnmovableError, Wiring
 from sigmascope.symmetry.wiring.ties import Channels
 
-__all__ = ["Call", "Rule"]
+__all__ = ["Call", "Rule", "if_moving"]
 
 
 @dataclass(frozen=True)
@@ -83,3 +83,8 @@ class Call:
 
 Rule: TypeAlias = Callable[[Call], "Channels | list[Channels | None] | None"]
 """Returns the channels of the output, of each of several outputs, or None if it is still."""
+
+
+def if_moving(rule: Rule) -> Rule:
+    """Return a rule that skips calls whose first argument is still."""
+    return lambda call: None if call.wiring.of(call.source) is None else rule(call)

@@ -110,11 +110,7 @@ class Wiring:
                 self._pin(one, f"{name} is used in two ways")
 
     def finish(self, output: object) -> None:
-        """Pin the network's output, and what shares a parameter with something still.
-
-        Raises:
-            UnmovableError: there is no tensor in the output.
-        """
+        """Pin the network's output, and what shares a parameter with something still."""
         results = list(tensors_in(output))
         if not results:
             raise UnmovableError(

@@ -16,7 +16,7 @@ from sigmascope.capture.nested import tensors_in
 from sigmascope.symmetry.group_table import GROUPS, find_group
 from sigmascope.symmetry.groups import Group
 from sigmascope.symmetry.wiring.arithmetic import ARITHMETIC_RULES
-from sigmascope.symmetry.wiring.calls import Call, Rule
+from sigmascope.symmetry.wiring.calls import Call, Rule, if_moving
 from sigmascope.symmetry.wiring.shapes import SHAPE_RULES, joined, reduced
 from sigmascope.symmetry.wiring.ties import BOTH, MAGNITUDE, SIGN, Channels
 from sigmascope.symmetry.wiring.weights import WEIGHT_RULES, attention
@@ -68,8 +68,8 @@ def _through(call: Call, group: Group | None) -> Channels:
     return replace(channels, exponent=exponent, signed=channels.signed & (image < 0))
 
 
-def _activation(call: Call) -> Channels | None:
-    return None if _same(call) is None else _through(call, _group_of(call))
+def _activation(call: Call) -> Channels:
+    return _through(call, _group_of(call))
 
 
 def _relu_at_random(call: Call) -> Channels | None:
@@ -78,9 +78,7 @@ def _relu_at_random(call: Call) -> Channels | None:
     return None if _same(call) is None else _through(call, find_group("relu", {}))
 
 
-def _power(call: Call) -> Channels | None:
-    if _same(call) is None:
-        return None
+def _power(call: Call) -> Channels:
     degree = 2 if call.name == "square" else call.argument(1, "exponent")
     if isinstance(degree, Tensor):
         raise call.refused("its exponent is a tensor")
@@ -97,18 +95,15 @@ def _clamp(call: Call) -> Channels | None:
     return _through(call, find_group("relu", {}) if low == 0 and high is None else None)
 
 
-def _maximum(call: Call) -> Channels | list[Channels | None] | None:
+def _maximum(call: Call) -> Channels | list[Channels | None]:
     channels = _average(call)
-    if channels is None:
-        return None
     call.restrict(channels, "max pooling commutes with d > 0 only", SIGN)
     return [channels, None] if isinstance(call.output, tuple) else channels
 
 
-def _greatest(call: Call) -> Channels | None:
+def _greatest(call: Call) -> Channels:
     channels = reduced(call)
-    if channels is not None:
-        call.restrict(channels, "a maximum commutes with d > 0 only", SIGN)
+    call.restrict(channels, "a maximum commutes with d > 0 only", SIGN)
     return channels
 
 
@@ -116,20 +111,20 @@ def _same(call: Call) -> Channels | None:
     return call.wiring.of(call.source)
 
 
-def _average(call: Call) -> Channels | None:
+def _average(call: Call) -> Channels:
     """Follow a pooling, which runs over the last axes: as many as its name says."""
     axes = next(int(letter) for letter in call.name if letter.isdigit())
     return _in_front(call, call.source.ndim - axes - 1, "it pools over the channels")
 
 
-def _resized(call: Call) -> Channels | None:
+def _resized(call: Call) -> Channels:
     return _in_front(call, 1, "it interpolates between the channels")
 
 
-def _in_front(call: Call, axis: int, otherwise: str) -> Channels | None:
+def _in_front(call: Call, axis: int, otherwise: str) -> Channels:
     """Return the channels, which must be on the axis before the positions."""
-    channels = call.wiring.of(call.source)
-    if channels is not None and channels.axis != axis:
+    channels = call.channels
+    if channels.axis != axis:
         raise call.refused(f"{otherwise}: they are on axis {channels.axis}, not on axis {axis}")
     return channels
 
@@ -140,11 +135,9 @@ def _dropout(call: Call) -> Channels | None:
     return _same(call)
 
 
-def _neighbors(call: Call) -> Channels | None:
-    channels = _same(call)
-    if channels is not None:
-        call.pin(channels, "it mixes neighboring channels")
-    return channels
+def _neighbors(call: Call) -> Channels:
+    call.pin(call.channels, "it mixes neighboring channels")
+    return call.channels
 
 
 def _alone(rule: Rule) -> Rule:
@@ -177,17 +170,17 @@ JOINING: dict[str, Rule] = {
 """Functions of several tensors that may move."""
 
 ALONE: dict[str, Rule] = {
-    **_rows(OTHER_POINTWISE, _activation),
-    **_rows((*POINTWISE, *ALIASES), _activation),
-    **_rows("abs softmax log_softmax", _activation),
+    **_rows(OTHER_POINTWISE, if_moving(_activation)),
+    **_rows((*POINTWISE, *ALIASES), if_moving(_activation)),
+    **_rows("abs softmax log_softmax", if_moving(_activation)),
     **_rows(DROPOUTS, _dropout),
-    **_rows(AVERAGES, _average),
-    **_rows("interpolate upsample", _resized),
-    **_rows(MAXIMA, _maximum),
-    **_rows("amax", _greatest),
+    **_rows(AVERAGES, if_moving(_average)),
+    **_rows("interpolate upsample", if_moving(_resized)),
+    **_rows(MAXIMA, if_moving(_maximum)),
+    **_rows("amax", if_moving(_greatest)),
     **_rows("neg negative", _same),
-    **_rows("local_response_norm", _neighbors),
-    **_rows("pow square", _power),
+    **_rows("local_response_norm", if_moving(_neighbors)),
+    **_rows("pow square", if_moving(_power)),
     **_rows("clamp clip clamp_min", _clamp),
     **_rows("rrelu", _relu_at_random),
     **SHAPE_RULES,

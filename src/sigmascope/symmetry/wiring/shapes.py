@@ -10,21 +10,19 @@ import numpy as np
 from torch import Tensor
 
 from sigmascope.capture.moves import MOVES, Shape
-from sigmascope.symmetry.wiring.calls import Call, Rule
+from sigmascope.symmetry.wiring.calls import Call, Rule, if_moving
 from sigmascope.symmetry.wiring.ties import BOTH, Channels
 
 __all__ = ["SHAPE_RULES", "joined", "reduced", "reshaped"]
 
 
-def _same(call: Call) -> Channels | None:
-    return call.wiring.of(call.source)
+def _same(call: Call) -> Channels:
+    return call.channels
 
 
-def reduced(call: Call) -> Channels | None:
+def reduced(call: Call) -> Channels:
     """Follow a permutation of the axes, or a sum or mean over positions."""
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+    channels = call.channels
     order = MOVES[call.name](call.source.ndim, call.args, dict(call.kwargs))
     if channels.axis not in order:
         raise call.refused("it is taken over the channels")
@@ -52,10 +50,8 @@ def reshaped(channels: Channels, source: Shape, output: Shape) -> Channels | Non
     return None
 
 
-def _reshaped(call: Call) -> Channels | None:
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+def _reshaped(call: Call) -> Channels:
+    channels = call.channels
     found = reshaped(channels, tuple(call.source.shape), tuple(call.output.shape))
     if found is None:
         shapes = f"from {tuple(call.source.shape)} to {tuple(call.output.shape)}"
@@ -63,10 +59,8 @@ def _reshaped(call: Call) -> Channels | None:
     return found
 
 
-def _expanded(call: Call) -> Channels | None:
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+def _expanded(call: Call) -> Channels:
+    channels = call.channels
     axis = channels.axis - call.source.ndim + call.output.ndim
     if call.output.shape[axis] != len(channels):
         raise call.refused("it repeats the channels")
@@ -79,10 +73,8 @@ def _cut(call: Call, channels: Channels, start: int, stop: int) -> Channels:
     return channels[start:stop]
 
 
-def _indexed(call: Call) -> Channels | None:
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+def _indexed(call: Call) -> Channels:
+    channels = call.channels
     index = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
     order = MOVES["__getitem__"](call.source.ndim, call.args, {})
     if channels.axis not in order or any(isinstance(part, (list, Tensor)) for part in index):
@@ -99,10 +91,8 @@ def _indexed(call: Call) -> Channels | None:
     return _cut(call, channels, start, stop).at(order.index(channels.axis))
 
 
-def _rolled(call: Call) -> Channels | None:
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+def _rolled(call: Call) -> Channels:
+    channels = call.channels
     dims = call.argument(2, "dims")
     axes = (dims,) if isinstance(dims, int) else tuple(dims or ())
     if not axes or channels.axis in [axis % call.source.ndim for axis in axes]:
@@ -110,10 +100,8 @@ def _rolled(call: Call) -> Channels | None:
     return channels
 
 
-def _split(call: Call) -> list[Channels | None] | None:
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+def _split(call: Call) -> list[Channels | None]:
+    channels = call.channels
     axis = call.argument(2, "dim", 0) % call.source.ndim
     if axis != channels.axis:
         return [channels] * len(call.output)
@@ -152,10 +140,8 @@ def _still(call: Call, tensor: Tensor, axis: int) -> Channels:
     return channels
 
 
-def _padded(call: Call) -> Channels | None:
-    channels = call.wiring.of(call.source)
-    if channels is None:
-        return None
+def _padded(call: Call) -> Channels:
+    channels = call.channels
     pads, mode = call.argument(1, "pad"), call.argument(2, "mode", "constant")
     value = call.argument(3, "value")
     if mode == "constant" and value:
@@ -173,7 +159,7 @@ def _padded(call: Call) -> Channels | None:
 KEPT = "clone contiguous cpu cuda data detach double float requires_grad to type"
 AXES = "permute transpose swapaxes swapdims movedim moveaxis t T mT mean sum"
 
-SHAPE_RULES: dict[str, Rule] = {
+RULES: dict[str, Rule] = {
     "__getitem__": _indexed,
     "pad": _padded,
     "roll": _rolled,
@@ -183,4 +169,5 @@ SHAPE_RULES: dict[str, Rule] = {
     **dict.fromkeys(AXES.split(), reduced),
     **dict.fromkeys(KEPT.split(), _same),
 }
+SHAPE_RULES = {name: if_moving(rule) for name, rule in RULES.items()}
 """Name of a function -> its rule."""

@@ -46,10 +46,6 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
             usual sizes are made up for the first layer, until the network takes one: the size does
             not change which channels are connected.
         exact_eval: see `move`.
-
-    Raises:
-        InputError: the network does not take the input, or none could be made up.
-        UnmovableError: a function that no rule follows.
     """
     problem: Exception | None = None
     for example in _made_up(model) if example_input is None else [example_input]:

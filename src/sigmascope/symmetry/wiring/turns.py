@@ -46,26 +46,15 @@ class Turn:
 
     def fits(self, other: Turn) -> bool:
         """Return whether two actions are the same except for the channels they name."""
-        one, two = (
-            (turn.channels.axis, len(turn.channels), turn.rows, turn.shift, turn.powers)
-            for turn in (self, other)
-        )
-        return one == two
+        return self._kind() == other._kind()
 
-    @property
-    def powers(self) -> list[Power]:
-        """The powers of the factors."""
-        return [power for _, power in self.factors]
+    def _kind(self) -> tuple[object, ...]:
+        powers = [power for _, power in self.factors]
+        return self.channels.axis, len(self.channels), self.rows, self.shift, powers
 
 
 class Assignment:
-    """A permutation of the places and a value of each scale.
-
-    Args:
-        ties: the places and scales.
-        order: for each place, which one moves to it.
-        values: for each scale, what it multiplies by.
-    """
+    """A permutation of the places (`order[place]` moves to it) and a value of each scale."""
 
     def __init__(self, ties: Ties, order: Integers, values: Values) -> None:
         self._ties, self._order, self._values = ties, order, values
@@ -79,11 +68,7 @@ class Assignment:
         return Monomial(torch.from_numpy(_positions(places, self._order)), torch.from_numpy(scales))
 
     def turned(self, tensor: Tensor, turn: Turn, name: str) -> Tensor:
-        """Return the new value of a parameter, in float64.
-
-        Raises:
-            InputError: a variance would become negative.
-        """
+        """Return the new value of a parameter, in float64; refuse a negative variance."""
         element, rows = self.monomial(turn.channels, turn.factors), slice(*turn.rows)
         shift = 0.0 if element.is_permutation else turn.shift
         part = element.apply(tensor[rows] + shift if shift else tensor[rows], turn.channels.axis)

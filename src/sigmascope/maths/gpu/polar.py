@@ -1,9 +1,8 @@
 r"""The orthogonal polar factor of many matrices at once, by matrix products alone.
 
-$X \leftarrow X(a + bX^\top X + c(X^\top X)^2)$ leaves the polar factor of X as it is and applies
-the odd polynomial $at + bt^3 + ct^5$ to its singular values. Each step takes the polynomial nearest
-to 1 on the interval in which the singular values lie, so that few steps carry all of them to 1. An
-accelerator does little else as fast as matrix products.
+$X \leftarrow X(a + bX^\top X + c(X^\top X)^2)$ preserves the polar factor of X and applies the odd
+polynomial $at + bt^3 + ct^5$ to its singular values. Each step takes the polynomial nearest to 1 on
+the interval that contains the singular values, so that few steps carry all of them to 1.
 """
 
 from __future__ import annotations
@@ -24,11 +23,7 @@ NEAR_ONE: Polynomial = (15 / 8, -10 / 8, 3 / 8)
 
 
 def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
-    """Return the orthogonal polar factors.
-
-    Args:
-        matrices: (b, r, r), with singular values in [smallest, 1].
-        smallest: the lower bound, above 0.
+    """Return the orthogonal polar factors of (b, r, r) with singular values in [smallest, 1].
 
     >>> matrix = torch.tensor([[[0.0, 0.5], [-0.25, 0.0]]], dtype=torch.float64)
     >>> polar_factor(matrix, smallest=0.25).round(decimals=12).abs()
@@ -48,7 +43,7 @@ def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def polynomials(smallest: float) -> list[Polynomial]:
-    """Return the polynomials that carry all of [smallest, 1] to 1 within the rounding of float64."""
+    """Return the polynomials that carry [smallest, 1] to 1 within the rounding of float64."""
     low, high, steps = smallest, 1.0, []
     while high - low > 0.02:
         polynomial, error = _nearest_to_one(low, high)
@@ -62,9 +57,7 @@ def polynomials(smallest: float) -> list[Polynomial]:
 
 
 def _nearest_to_one(low: float, high: float) -> tuple[Polynomial, float]:
-    """Find the odd quintic with the least largest distance to 1 on [low, high], and that distance
-    (Remez's exchange).
-    """
+    """Return the odd quintic nearest to 1 on [low, high] and its distance (Remez's exchange)."""
     inside = low + (high - low) * np.array([0.25, 0.75])
     for _ in range(50):
         points = np.array([low, *inside, high])

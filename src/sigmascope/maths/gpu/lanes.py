@@ -1,7 +1,7 @@
-"""Several streams of work on one accelerator, and a host that goes on wherever it can.
+"""Several streams of work on one accelerator, and a host that proceeds wherever it can.
 
 A task is a generator that launches work in its lane and, where it needs a number from there, yields
-a function that tells whether the number has come.
+a function that returns whether the number is ready.
 """
 
 from __future__ import annotations
@@ -21,27 +21,20 @@ __all__ = ["Lane", "Ready", "run", "wait_for", "wait_until"]
 Ready: TypeAlias = Callable[[], bool]
 Result = TypeVar("Result")
 
-# Seconds to sleep where nothing can go on: short beside the work, long enough for other threads of
-# the process to run.
+# Seconds to sleep if nothing is ready: short beside the work, long enough for other threads.
 IDLE = 5e-5
-# How many steps each task starts behind the one before: the first one may need the solver and is
-# not to wait for the rest.
+# Steps by which each task starts after the one before: the first may need the solver.
 BEHIND = 2
 
 
 def run(tasks: list[Generator[Ready, None, Result]]) -> list[Result]:
-    """Resume the tasks when what they wait for has come, the least advanced first; return what they
-    return, as it comes.
-    """
+    """Return the results of the tasks as they end; of those ready, the least advanced resumes."""
     waiting: dict[Generator[Ready, None, Result], Ready] = {task: lambda: True for task in tasks}
     steps = {task: BEHIND * number for number, task in enumerate(tasks)}
     results = []
     while waiting:
-        task = min(
-            (task for task, ready in waiting.items() if ready()),
-            key=steps.__getitem__,
-            default=None,
-        )
+        able = (task for task, ready in waiting.items() if ready())
+        task = min(able, key=steps.__getitem__, default=None)
         if task is None:
             time.sleep(IDLE)
             continue
@@ -55,9 +48,7 @@ def run(tasks: list[Generator[Ready, None, Result]]) -> list[Result]:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until the device has done what the caller gave it: work that is launched earlier starts
-    all at once, in no order.
-    """
+    """Wait until the device has done the caller's work; streams would start in no order."""
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()
 
@@ -70,14 +61,12 @@ def wait_until(ready: Ready) -> None:
 
 @functools.cache
 def _stream(device: torch.device, number: int, priority: int) -> torch.cuda.Stream:
-    """Return always the same streams: torch keeps freed memory by stream, and new streams would
-    each ask for their own.
-    """
+    """Return always the same streams: torch caches freed memory by stream."""
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
 
 
 class Lane:
-    """A stream of work beside the caller's; without an accelerator, nothing at all."""
+    """A stream of work beside the caller's; without an accelerator, none."""
 
     def __init__(self, device: torch.device, number: int, *, urgent: bool) -> None:
         self.stream = None
@@ -100,21 +89,18 @@ class Lane:
                 tensor.record_stream(self.caller)
 
     def send(self, values: np.ndarray[Any, Any]) -> Tensor:
-        """Copy values from the host, without waiting for what the device has to do before."""
+        """Copy values from the host, without waiting for earlier work of the device."""
         tensor = torch.from_numpy(values)
-        return (
-            tensor
-            if self.stream is None
-            else tensor.pin_memory().to(self.stream.device, non_blocking=True)
-        )
+        if self.stream is None:
+            return tensor
+        return tensor.pin_memory().to(self.stream.device, non_blocking=True)
 
     def fetch(self, values: Tensor) -> tuple[Tensor, Ready]:
-        """Start to copy values to the host; they may be read when the second result says so."""
+        """Start to copy values to the host; they may be read once the second result is true."""
         if self.stream is None:
             return values, lambda: True
-        copy = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True).copy_(
-            values, non_blocking=True
-        )
+        copy = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
+        copy.copy_(values, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(self.stream)
         return copy, event.query

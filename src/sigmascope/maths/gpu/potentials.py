@@ -1,6 +1,4 @@
-"""Potentials of many assignment problems at once, on an accelerator: a proof of the identity, and a
-start for the solver.
-"""
+"""Potentials of many assignment problems: a proof of the identity, a start for the solver."""
 
 from __future__ import annotations
 
@@ -11,14 +9,14 @@ __all__ = ["GUESSED", "identity_is_optimal", "near_potentials"]
 
 # Rounds of shortest paths before a pair goes to the host.
 ROUNDS = 32
-# Temperatures at which potentials are guessed, relative to the distance of this many neighbors,
-# and the sweeps at each. With more rows than this the host guesses better.
+# Temperatures of the guess, relative to the distance of this many neighbors, and the sweeps at
+# each. With more rows than GUESSED the host guesses better.
 TEMPERATURES, NEIGHBORS, SWEEPS = (0.5, 0.05), 32, 16
 GUESSED = 1024
 
 
 def near_potentials(cost: Tensor) -> Tensor:
-    """Guess column potentials (b, n): Sinkhorn's iteration at falling temperature."""
+    """Return a guess of column potentials (b, n): Sinkhorn's iteration at falling temperature."""
     shift, scale = cost.amin(dim=1), cost.new_ones(())
     for step, temperature in enumerate(TEMPERATURES):
         reduced = cost - shift[:, None, :]
@@ -26,12 +24,10 @@ def near_potentials(cost: Tensor) -> Tensor:
         rest = reduced.amin(dim=1)
         reduced, shift = reduced - rest[:, None, :], shift + rest
         if step == 0:  # the size of the entries that compete
-            nearest = torch.topk(
-                reduced, min(NEIGHBORS, cost.shape[1]), dim=2, largest=False
-            ).values
-            scale = (
-                nearest[:, :, -1].mean(dim=1)[:, None, None].clamp_min(torch.finfo(cost.dtype).tiny)
-            )
+            count = min(NEIGHBORS, cost.shape[1])
+            nearest = torch.topk(reduced, count, dim=2, largest=False).values
+            scale = nearest[:, :, -1].mean(dim=1)[:, None, None]
+            scale = scale.clamp_min(torch.finfo(cost.dtype).tiny)
         kernel = (reduced / (-temperature * scale)).exp()
         left = torch.ones_like(kernel[:, :, :1])
         for _ in range(SWEEPS):
@@ -42,9 +38,7 @@ def near_potentials(cost: Tensor) -> Tensor:
 
 
 def identity_is_optimal(cost: Tensor, tolerance: Tensor) -> Tensor:
-    """Tell for which cost matrices (b, n, n) shortest paths from the identity settle, see
-    `assignment.prove`.
-    """
+    """Return for which costs (b, n, n) shortest paths from the identity settle, see `prove`."""
     exchange = cost - cost.diagonal(dim1=1, dim2=2)[:, :, None]
     value = torch.zeros_like(exchange[:, 0])
     for _ in range(ROUNDS):
