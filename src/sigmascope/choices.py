@@ -42,6 +42,7 @@ Normalizer = Literal["authors", "live"]
 Kernel = Literal["max", "median"]
 ChannelNorm = Literal["channels", "none"]
 Precision = Literal["float64", "float32"]
+Orientation = Literal["signed", "unsigned"]
 
 # Stitching and training
 Family = Literal[

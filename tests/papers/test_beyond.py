@@ -4,7 +4,6 @@ that show the numbers.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,26 +21,28 @@ from sigmascope.errors import InputError
 from sigmascope.measure.signature import Signature
 from sigmascope.runs import Run
 from sigmascope_papers.cast import FAMILIES, ZOO, Cast
-from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, UNTRIED, Check
+from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY, Check
 from sigmascope_papers.nonlinearity import (
     beyond_axes,
     beyond_covariance,
     beyond_images,
-    fig10,
     fig18,
+    vgg16,
 )
 from sigmascope_papers.nonlinearity.beyond_axes import AXES, CLEAN, PUBLISHED
+from sigmascope_papers.nonlinearity.convergence import Convergence
 from sigmascope_papers.nonlinearity.published_capture import (
     NOT_IDEMPOTENT,
     Twice,
     acting_twice,
     first_calls,
 )
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.setting import PUBLISHED as POOL, Setting
+from sigmascope_papers.table import item, prose
 from tests.compare.made import made
 
-FOLDER = Path(__file__).resolve().parents[2] / "papers/src/sigmascope_papers/results"
-NAMES = ("fig10", "fig18", "beyond_axes", "beyond_covariance", "beyond_images")
+NAMES = ("fig10", "fig18", "beyond-axes", "beyond-covariance", "beyond-images")
+FIGURE_10 = item("fig10")
 
 
 def verdicts(checks: Sequence[Check]) -> dict[str, str]:
@@ -69,65 +70,55 @@ def with_batches(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_items_run_from_stored_signatures(name: str) -> None:
-    item = importlib.import_module(f"sigmascope_papers.nonlinearity.{name}").ITEM
-    try:
-        results = item.measure(Setting(results=FOLDER))
-    except InputError as error:
-        if "has no signature of" not in str(error):
-            raise
-        pytest.skip(f"not stored yet: {error}")
-    assert item.judge(results)
-    assert all(drawn.table for drawn in item.draw(results).values())
+    results = item(name).measure(Setting())
+    assert item(name).judge(results)
+    assert all(drawn.table for drawn in item(name).draw(results).values())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_items_say_what_was_known(name: str) -> None:
-    item = importlib.import_module(f"sigmascope_papers.nonlinearity.{name}").ITEM
-    assert item.rule
-    assert not any(
-        text.endswith(".") for text in (item.rule, item.reason, item.uncertainty, item.exact)
-    )
+    assert prose(name).rule
 
 
 # Figure 10
 
 
-def repetitions(*, by_size: float = 0.0, noise: float = 0.0) -> fig10.Repetitions:
+def repetitions(*, by_size: float = 0.0, noise: float = 0.0) -> vgg16.Repetitions:
     """A signature of 14 calls that falls a little with the batch size, wherever by so much more,
     and trainings with noise.
     """
     shape = np.linspace(0.9, 0.5, 14)
     sizes = {
         size: shape + (0.001 + by_size * (np.arange(14) == 5)) * 128 / size
-        for size in fig10.BATCHES
+        for size in vgg16.BATCHES
     }
     seeds = {
         seed: shape + noise * np.random.default_rng(seed).standard_normal(14)
-        for seed in fig10.SEEDS
+        for seed in vgg16.SEEDS
     }
-    return fig10.Repetitions(sizes, seeds)
+    return vgg16.Repetitions(sizes, seeds)
 
 
 def test_figure_10_holds_and_fails() -> None:
-    assert set(verdicts(fig10.ITEM.judge(repetitions())).values()) == {HOLDS}
-    left, order, right, kept, trend = fig10.ITEM.judge(repetitions(by_size=0.08, noise=0.03))
-    assert (left.verdict, order.verdict) == (DIRECTION, HOLDS)
-    assert (right.verdict, kept.verdict, trend.verdict) == (DIRECTION, HOLDS, HOLDS)
-    left, order, right, kept, _ = fig10.ITEM.judge(repetitions(by_size=0.5, noise=0.3))
+    assert set(verdicts(FIGURE_10.judge(repetitions())).values()) == {HOLDS}
+    left, order, right, kept, trend = FIGURE_10.judge(repetitions(by_size=0.08, noise=0.03))
+    assert (left.verdict, order.verdict) == (WEAKLY, HOLDS)
+    assert (right.verdict, kept.verdict, trend.verdict) == (WEAKLY, HOLDS, HOLDS)
+    left, order, right, kept, _ = FIGURE_10.judge(repetitions(by_size=0.5, noise=0.3))
     assert [one.verdict for one in (left, order, right, kept)] == [FAILS, HOLDS, FAILS, FAILS]
     turned = repetitions()
     turned = replace(turned, batches=turned.batches | {128: turned.batches[128][::-1]})
-    assert fig10.ITEM.judge(turned)[1].verdict == FAILS
+    assert FIGURE_10.judge(turned)[1].verdict == FAILS
     rising = replace(
         repetitions(),
-        batches={size: size / 1e6 + np.linspace(0.9, 0.5, 14) for size in fig10.BATCHES},
+        batches={size: size / 1e6 + np.linspace(0.9, 0.5, 14) for size in vgg16.BATCHES},
     )
-    assert fig10.ITEM.judge(rising)[-1].verdict == FAILS
+    assert FIGURE_10.judge(rising)[-1].verdict == FAILS
 
 
 def test_figure_10_draws_both_panels() -> None:
     found = repetitions(noise=0.02)
-    drawn = fig10.ITEM.draw(found)[""]
+    drawn = FIGURE_10.draw(found)[""]
     np.testing.assert_allclose(drawn.axes[0].lines[0].get_ydata(), found.batches[128])
     own = [row["mean"] for row in drawn.table if row["curve"] == "seed 3"]
     np.testing.assert_array_equal(own, found.seeds[3])
@@ -177,8 +168,8 @@ def test_figure_18_measures_both_distances() -> None:
         assert (
             found.distances["DTW"]["random"][place] <= found.distances["Euclidean"]["random"][place]
         )
-    assert set(verdicts(fig18.ITEM.judge(found)).values()) == {HOLDS, UNTRIED}
-    assert [check.claim for check in fig18.ITEM.judge(found) if check.verdict == UNTRIED] == [
+    assert set(verdicts(fig18.ITEM.judge(found)).values()) == {HOLDS, UNTESTED}
+    assert [check.claim for check in fig18.ITEM.judge(found) if check.verdict == UNTESTED] == [
         "cifar100 deviates less than noise"
     ]
 
@@ -193,8 +184,7 @@ def test_figure_18_can_fail() -> None:
     }
     mixed = replace(found, distances={"DTW": distances})  # lower in six networks of nine
     assert (
-        verdicts(fig18.ITEM.judge(mixed))["fashion-mnist deviates less than noise, DTW"]
-        == DIRECTION
+        verdicts(fig18.ITEM.judge(mixed))["fashion-mnist deviates less than noise, DTW"] == WEAKLY
     )
 
 
@@ -205,7 +195,7 @@ def test_figure_18_says_which_data_are_not_here() -> None:
     found = fig18.ITEM.measure(paper)
     checks = {check.claim: check for check in fig18.ITEM.judge(found)}
     assert checks["cifar10 deviates less than noise, DTW"].verdict == HOLDS
-    assert checks["cifar100 deviates less than noise"].verdict == UNTRIED
+    assert checks["cifar100 deviates less than noise"].verdict == UNTESTED
     assert (
         checks["cifar100 deviates less than noise"].obtained
         == "cifar100 is not here. Place it there."
@@ -215,12 +205,12 @@ def test_figure_18_says_which_data_are_not_here() -> None:
 
 
 def test_figure_18_leaves_out_calls_without_a_score() -> None:
-    found = fig18._between(
-        fig18._euclidean, made("a", [0.5, math.nan, 0.6]), made("b", [0.5, 0.1, 0.9])
+    found = fig18.between(
+        fig18.euclidean, made("a", [0.5, math.nan, 0.6]), made("b", [0.5, 0.1, 0.9])
     )
     assert found == pytest.approx(0.3)
     assert math.isnan(
-        fig18._between(fig18._euclidean, made("a", [math.nan, 0.5]), made("b", [0.5, math.nan]))
+        fig18.between(fig18.euclidean, made("a", [math.nan, 0.5]), made("b", [0.5, math.nan]))
     )
 
 
@@ -228,8 +218,8 @@ def test_the_floor_of_figure_18_compares_two_parts() -> None:
     one = with_batches(
         made("a", [0, 0]), np.array([[0.1, 0.1, 0.4, 0.4, 0.4], [0.5, 0.5, 0.1, 0.1, 0.1]])
     )
-    assert fig18.floor_of(one, fig18._euclidean) == pytest.approx(0.5)
-    assert math.isnan(fig18.floor_of(with_batches(one, np.ones((2, 1))), fig18._euclidean))
+    assert fig18.floor_of(one, fig18.euclidean) == pytest.approx(0.5)
+    assert math.isnan(fig18.floor_of(with_batches(one, np.ones((2, 1))), fig18.euclidean))
 
 
 def test_figure_18_draws_every_distance() -> None:
@@ -258,7 +248,7 @@ def in_place() -> nn.Module:
 
 
 def test_the_emulation_does_what_a_hook_does_that_calls_the_activation() -> None:
-    """The same logits, and the same first inputs and outputs, as with forward pre-hooks on a network."""
+    """The same logits, and the same first inputs and outputs, as with forward pre-hooks."""
     network, images = in_place(), torch.randn(64, 6)
     seen = []
 
@@ -319,7 +309,7 @@ MEDIANS = dict.fromkeys(FAMILIES, 0.8) | {
 
 
 def axes(cast: Cast = ZOO, **changed: dict[str, float]) -> beyond_axes.Axes:
-    """Signatures around given medians, for each procedure; those of EffNets with a long tail below."""
+    """Signatures around given medians, by procedure; those of EffNets with a long tail below."""
 
     def one(name: str, level: float) -> Signature:
         tail = cast.groups()[name] == "EffNets"
@@ -356,7 +346,7 @@ def test_claims_survive_or_are_lost() -> None:
     found = {
         check.claim: check for check in beyond_axes.ITEM.judge(axes(published={"ViTs": 0.695}))
     }
-    assert found["ViTs are the most non-linear"].verdict == DIRECTION
+    assert found["ViTs are the most non-linear"].verdict == WEAKLY
     assert found["ViTs are the most non-linear"].obtained.startswith("appears")
 
 
@@ -377,10 +367,10 @@ def test_the_skew_can_be_lost() -> None:
 def test_claims_without_networks_are_untried() -> None:
     part = ZOO.only(["sigmascope/resnet20:0", "sigmascope/vgg16:1"])
     found = axes(part)
-    assert set(verdicts(beyond_axes.ITEM.judge(found)).values()) == {UNTRIED}
+    assert set(verdicts(beyond_axes.ITEM.judge(found)).values()) == {UNTESTED}
     assert set(beyond_axes.ITEM.draw(found)) == {"", "distances-corrected", "distances-published"}
     assert set(verdicts(beyond_axes.ITEM.judge(axes(ZOO.only(["sigmascope/vit:0"])))).values()) == {
-        UNTRIED
+        UNTESTED
     }
 
 
@@ -436,10 +426,7 @@ def test_only_what_is_concerned_is_measured_again(tmp_path: Path) -> None:
 
     found = beyond_axes.ITEM.measure(Counting({"cifar10": 0.0}))
     assert asked[0] == (ZOO.names(), {})
-    assert asked[1] == (
-        ZOO.names("ViTs", "Swins", "ConvNeXts"),
-        {"pool": "released", "metrics": ()},
-    )
+    assert asked[1] == (ZOO.names("ViTs", "Swins", "ConvNeXts"), {"pool": POOL, "metrics": ()})
     assert asked[2:] == [
         ([name], {"kind": "cifar10 published capture"}) for name in ZOO.names("EffNets")
     ]
@@ -499,8 +486,8 @@ def test_the_ranking_stays_or_changes() -> None:
     some = [*LEVELS[4:6], *LEVELS[2:4], *LEVELS[:2], *LEVELS[6:]]
     assert beyond_covariance.ITEM.judge(estimates(LEVELS, some))[0].verdict == FAILS
     swapped = [0.54, 0.5, 0.64, 0.6, *LEVELS[4:]]
-    assert beyond_covariance.ITEM.judge(estimates(LEVELS, swapped))[0].verdict == DIRECTION
-    assert beyond_covariance.ITEM.judge(estimates(LEVELS, swapped))[2].verdict == DIRECTION
+    assert beyond_covariance.ITEM.judge(estimates(LEVELS, swapped))[0].verdict == WEAKLY
+    assert beyond_covariance.ITEM.judge(estimates(LEVELS, swapped))[2].verdict == WEAKLY
 
 
 def test_the_shift_follows_the_channels_or_not() -> None:
@@ -512,7 +499,7 @@ def test_the_shift_follows_the_channels_or_not() -> None:
 
 def test_few_networks_have_no_ranking() -> None:
     found = estimates([0.5, 0.6], [0.5, 0.6])
-    assert [check.verdict for check in beyond_covariance.ITEM.judge(found)] == [UNTRIED] * 3 + [
+    assert [check.verdict for check in beyond_covariance.ITEM.judge(found)] == [UNTESTED] * 3 + [
         HOLDS
     ]
     assert beyond_covariance.ITEM.draw(found)[""].table
@@ -541,7 +528,7 @@ def test_the_estimators_are_drawn() -> None:
 
 def converging(
     bias: float, *, power: float = 1.0, noise: float = 0.01, calls: int = 6
-) -> beyond_images.Convergence:
+) -> Convergence:
     """Scores with a bias of `bias` at n = 64 that falls as a power of n, and noise that falls as 1
     / √n.
     """
@@ -552,7 +539,7 @@ def converging(
         count = min(beyond_images.MOST, beyond_images.IMAGES // n)
         drawn = generator.standard_normal((count, calls)) * noise * math.sqrt(64 / n)
         scores[n] = limits + bias * (64 / n) ** power + drawn
-    return beyond_images.Convergence(scores)
+    return Convergence(scores)
 
 
 @pytest.mark.parametrize(("power", "form"), [(1.0, "1 / n"), (0.5, "1 / √n")])
@@ -578,13 +565,11 @@ def test_the_images_that_are_needed() -> None:
 
 def test_512_images_are_enough_or_not() -> None:
     judged = beyond_images.ITEM.judge(
-        beyond_images.Images(
-            {
-                "a/good": converging(0.02, noise=0.002),
-                "a/bad": converging(0.8),
-                "a/one": converging(0.02),
-            }
-        )
+        {
+            "a/good": converging(0.02, noise=0.002),
+            "a/bad": converging(0.8),
+            "a/one": converging(0.02),
+        }
     )
     rules = verdicts(judged)
     assert rules["good: 512 images give every score to 0.01"] == HOLDS
@@ -594,20 +579,13 @@ def test_512_images_are_enough_or_not() -> None:
     mixed.scores.update(
         {n: one + (np.arange(6) == 2) * 2 / n**0.5 for n, one in mixed.scores.items()}
     )
-    (check, _) = beyond_images.ITEM.judge(
-        beyond_images.Images({"mixed": beyond_images.Convergence(mixed.scores)})
-    )
+    (check, _) = beyond_images.ITEM.judge({"mixed": Convergence(mixed.scores)})
     assert check.verdict == FAILS  # 0.088 at one call of six is 0.0147 in the mean
     mild = {
         n: converging(0.0, noise=1e-6).scores[n] + (np.arange(6) == 2) / n**0.5
         for n in beyond_images.SIZES
     }
-    assert (
-        beyond_images.ITEM.judge(beyond_images.Images({"mild": beyond_images.Convergence(mild)}))[
-            0
-        ].verdict
-        == DIRECTION
-    )
+    assert beyond_images.ITEM.judge({"mild": Convergence(mild)})[0].verdict == WEAKLY
 
 
 def test_a_distance_that_grows_is_noticed() -> None:
@@ -615,28 +593,21 @@ def test_a_distance_that_grows_is_noticed() -> None:
     grown = dict(
         zip(good, [good[1024], *list(good.values())[1:4], good[64], good[2048]], strict=True)
     )
-    assert (
-        beyond_images.ITEM.judge(beyond_images.Images({"grown": beyond_images.Convergence(grown)}))[
-            1
-        ].verdict
-        == FAILS
-    )
+    assert beyond_images.ITEM.judge({"grown": Convergence(grown)})[1].verdict == FAILS
 
 
 def test_few_images_show_no_convergence() -> None:
-    one = beyond_images.Convergence({8: np.full((1, 4), 0.5)})
-    found = beyond_images.Images({"torchvision/alexnet": one})
+    one = Convergence({8: np.full((1, 4), 0.5)})
+    found = {"torchvision/alexnet": one}
     (check,) = beyond_images.ITEM.judge(found)
-    assert check.verdict == UNTRIED
+    assert check.verdict == UNTESTED
     assert "batches of 8 only" in check.obtained
     assert beyond_images.ITEM.draw(found)[""].table[0]["score"] == 0.5
 
 
 def test_convergence_is_drawn() -> None:
     one = converging(0.1)
-    parts = beyond_images.ITEM.draw(
-        beyond_images.Images({"a": one, "b": converging(0.05, power=0.5)})
-    )
+    parts = beyond_images.ITEM.draw({"a": one, "b": converging(0.05, power=0.5)})
     drawn = parts[""]
     rows = [row for row in drawn.table if row["network"] == "a"]
     assert [row["n"] for row in rows] == list(beyond_images.SIZES)
@@ -649,9 +620,7 @@ def test_convergence_is_drawn() -> None:
 
 def test_every_call_is_drawn_for_itself() -> None:
     one = replace(converging(0.1), calls=tuple("abcdef"))
-    drawn = beyond_images.ITEM.draw(
-        beyond_images.Images({"x/one": one, "x/two": converging(0.05, calls=3)})
-    )["calls"]
+    drawn = beyond_images.ITEM.draw({"x/one": one, "x/two": converging(0.05, calls=3)})["calls"]
     assert [len(panel.lines) for panel in drawn.axes] == [6, 3]
     np.testing.assert_allclose(drawn.axes[0].lines[2].get_ydata(), one.means[:, 2] - one.limits[2])
     assert len(drawn.table) == (6 + 3) * len(beyond_images.SIZES)
@@ -666,7 +635,7 @@ def test_bands_are_wider_where_there_are_fewer_batches() -> None:
     one = converging(0.1)
     np.testing.assert_allclose(one.quantiles[:, 0], student.ppf(0.975, [15, 15, 15, 15, 7, 3]))
     # as uncertain as what it is taken from
-    alone = beyond_images.Convergence({64: one.scores[64], 128: one.scores[128][:1]})
+    alone = Convergence({64: one.scores[64], 128: one.scores[128][:1]})
     np.testing.assert_allclose(alone.quantiles[:, 0], student.ppf(0.975, [15, 15]))
 
 
@@ -685,9 +654,9 @@ def test_biases_that_cancel_are_told() -> None:
         + np.array([0, 0, 0, 0, 1.0]) / n
         for n in beyond_images.SIZES
     }
-    one = beyond_images.Convergence(scores)
+    one = Convergence(scores)
     assert (one.form, one.other_form, one.fitting()) == ("1 / n", "1 / √n", 1)
-    check, _ = beyond_images.ITEM.judge(beyond_images.Images({"one": one}))
+    check, _ = beyond_images.ITEM.judge({"one": one})
     assert "which fits 1 of 5 calls better" in check.obtained
     assert one.within(512, form="1 / √n").mean() > one.within(512).mean()
 
@@ -695,6 +664,6 @@ def test_biases_that_cancel_are_told() -> None:
 def test_calls_without_all_scores_are_left_out() -> None:
     whole = with_batches(made("a", [0, 0, 0]), np.full((3, 4), 0.5))
     gap = replace(whole, sites=(replace(whole.sites[0], batches=3), *whole.sites[1:]))
-    found = beyond_images._common({64: whole, 128: gap})
+    found = beyond_images.common_calls({64: whole, 128: gap})
     assert found.scores[64].shape == (4, 2)
     assert found.calls == tuple(site.name for site in whole.sites[1:])

@@ -7,21 +7,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, Check, overall
-from sigmascope_papers.nonlinearity import fig2a, fig2b, fig2c, fig3, fig4a, fig4b, fig8, fig9
+from sigmascope_papers.item import FAILS, HOLDS, WEAKLY, Check, overall
+from sigmascope_papers.nonlinearity import fig3, fig8, fig9
+from sigmascope_papers.nonlinearity.functions import population_score
 from sigmascope_papers.nonlinearity.redshift import (
     SEEDS,
+    SHIFT,
     RandomNetwork,
     measure_networks,
     published_text,
 )
 from sigmascope_papers.setting import Setting
+from sigmascope_papers.table import item
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "reproduction.json").read_text())
 
@@ -39,41 +41,42 @@ def failing(checks: Sequence[Check]) -> set[str]:
 # Figure 2
 
 
-@pytest.mark.parametrize("module", [fig2a, fig2b, fig2c], ids=["fig2a", "fig2b", "fig2c"])
-def test_figure_2_holds_and_any_wrong_score_is_noticed(module: Any) -> None:
-    cases = module.ITEM.measure(Setting())
-    assert set(verdicts(module.ITEM.judge(cases)).values()) == {HOLDS}
+@pytest.mark.parametrize("name", ["fig2a", "fig2b", "fig2c"])
+def test_figure_2_holds_and_any_wrong_score_is_noticed(name: str) -> None:
+    figure = item(name)
+    cases = figure.measure(Setting())
+    assert set(verdicts(figure.judge(cases)).values()) == {HOLDS}
     for key, case in cases.items():
         if math.isfinite(case.score):
-            assert failing(module.ITEM.judge(cases | {key: replace(case, score=case.score - 0.2)}))
+            assert failing(figure.judge(cases | {key: replace(case, score=case.score - 0.2)}))
     broken = {
         key: replace(case, score=math.nan) if math.isfinite(case.score) else case
         for key, case in cases.items()
     }
-    assert overall(module.ITEM.judge(broken)) == FAILS
+    assert overall(figure.judge(broken)) == FAILS
 
 
 def test_figure_2a_has_no_score_for_a_constant_output() -> None:
-    cases = fig2a.ITEM.measure(Setting())
+    cases = item("fig2a").measure(Setting())
     assert [mean for mean, case in cases.items() if not math.isfinite(case.score)] == [
         m for m in cases if m < -2
     ]
 
 
 def test_figure_2c_is_golden_and_near_its_closed_form() -> None:
-    cases = fig2c.ITEM.measure(Setting())
+    cases = item("fig2c").measure(Setting())
     for degree, printed in zip(
         GOLDEN["figure_2c"]["degrees"], GOLDEN["figure_2c"]["printed"], strict=True
     ):
         assert cases[degree].score == pytest.approx(printed, abs=0.005)
-        assert cases[degree].score == pytest.approx(fig2c.population_score(degree), abs=1e-3)
-    assert abs(fig2c.population_score(3) - fig2c.population_score(5)) > 0.1
+        assert cases[degree].score == pytest.approx(population_score(degree), abs=1e-3)
+    assert abs(population_score(3) - population_score(5)) > 0.1
 
 
-@pytest.mark.parametrize("module", [fig2a, fig2b, fig2c], ids=["fig2a", "fig2b", "fig2c"])
-def test_figure_2_draws_functions_and_affine_maps(module: Any) -> None:
-    cases = module.ITEM.measure(Setting())
-    (drawn,) = module.ITEM.draw(cases).values()
+@pytest.mark.parametrize("name", ["fig2a", "fig2b", "fig2c"])
+def test_figure_2_draws_functions_and_affine_maps(name: str) -> None:
+    cases = item(name).measure(Setting())
+    (drawn,) = item(name).draw(cases).values()
     first = next(
         axes for axes in drawn.axes if "output $\\sigma(x)$" in axes.get_legend_handles_labels()[1]
     )
@@ -131,10 +134,12 @@ def test_figure_3_draws_both() -> None:
 
 # Figure 4
 
+FIGURE_4A, FIGURE_4B = item("fig4a"), item("fig4b")
+
 
 @pytest.fixture(scope="module")
 def networks() -> dict[str, list[RandomNetwork]]:
-    return {"A": measure_networks(0.0), "B": measure_networks(fig4b.SHIFT)}
+    return {"A": measure_networks(0.0), "B": measure_networks(SHIFT)}
 
 
 def test_the_seeds_are_those_of_the_notebook() -> None:
@@ -147,7 +152,7 @@ def test_networks_are_golden(networks: dict[str, list[RandomNetwork]]) -> None:
     names = {"relu": "ReLU", "tanh": "tanh"}
     found = {(one.seed, one.scale, one.activation): one.scores for one in networks["B"]}
     for row in GOLDEN["redshift"]:
-        assert row["shift"] == fig4b.SHIFT
+        assert row["shift"] == SHIFT
         # The network runs in float32, whose rounding differs between machines.
         assert found[row["seed"], int(row["scale"]), names[row["activation"]]] == pytest.approx(
             row["ref64"], abs=1e-4
@@ -172,8 +177,8 @@ def test_the_published_text_rounds_first() -> None:
 
 
 def test_figure_4_holds(networks: dict[str, list[RandomNetwork]]) -> None:
-    assert set(verdicts(fig4a.ITEM.judge(networks["A"])).values()) == {HOLDS}
-    assert set(verdicts(fig4b.ITEM.judge(networks)).values()) == {HOLDS}
+    assert set(verdicts(FIGURE_4A.judge(networks["A"])).values()) == {HOLDS}
+    assert set(verdicts(FIGURE_4B.judge(networks)).values()) == {HOLDS}
 
 
 def changed(
@@ -185,10 +190,10 @@ def changed(
 def test_figure_4_fails_where_scores_do_not_fall(networks: dict[str, list[RandomNetwork]]) -> None:
     constant = changed(networks["A"], lambda one: (0.9, 0.9, 0.9))
     claims = {f"{name}: the score falls with the scale" for name in ("ReLU", "tanh")}
-    assert claims <= failing(fig4a.ITEM.judge(constant))
-    assert claims <= failing(fig4b.ITEM.judge(networks | {"B": constant}))
+    assert claims <= failing(FIGURE_4A.judge(constant))
+    assert claims <= failing(FIGURE_4B.judge(networks | {"B": constant}))
     assert "ReLU becomes less affine than in panel A" in failing(
-        fig4b.ITEM.judge({"A": networks["B"], "B": networks["A"]})
+        FIGURE_4B.judge({"A": networks["B"], "B": networks["A"]})
     )
 
 
@@ -198,8 +203,8 @@ def test_one_seed_against_the_rest_leaves_the_direction(
     def odd(one: RandomNetwork) -> tuple[float, ...]:
         return (0.99,) * 3 if one.seed == SEEDS[0] and one.scale == 6 else one.scores
 
-    found = verdicts(fig4a.ITEM.judge(changed(networks["A"], odd)))
-    assert found["ReLU: the score falls with the scale"] == DIRECTION
+    found = verdicts(FIGURE_4A.judge(changed(networks["A"], odd)))
+    assert found["ReLU: the score falls with the scale"] == WEAKLY
 
 
 def test_figure_4_notices_one_wrong_digit(networks: dict[str, list[RandomNetwork]]) -> None:
@@ -210,13 +215,13 @@ def test_figure_4_notices_one_wrong_digit(networks: dict[str, list[RandomNetwork
             else one.scores
         )
 
-    found = failing(fig4b.ITEM.judge(networks | {"B": changed(networks["B"], moved)}))
+    found = failing(FIGURE_4B.judge(networks | {"B": changed(networks["B"], moved)}))
     assert {"ReLU at scale 1, seed 915395", "ReLU at scale 6, seed 915395"} <= found
     assert "tanh at scale 6, seed 915395" not in found
 
 
 def test_figure_4_draws_every_network(networks: dict[str, list[RandomNetwork]]) -> None:
-    (drawn,) = fig4b.ITEM.draw(networks).values()
+    (drawn,) = FIGURE_4B.draw(networks).values()
     assert len(drawn.axes) == 20
     first = networks["B"][0]
     assert (first.activation, first.scale) == ("ReLU", 1)

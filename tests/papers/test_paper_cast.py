@@ -18,7 +18,7 @@ from click.testing import Result
 from PIL import Image
 
 from sigmascope.measure.signature import load
-from sigmascope_papers.item import UNTRIED, VERDICTS
+from sigmascope_papers.item import UNTESTED, VERDICTS
 from sigmascope_papers.table import PAPERS
 from tests.cli.running import run
 
@@ -140,8 +140,8 @@ def test_the_published_capture_is_another_network(pictures: Path, tmp_path: Path
     verdicts = {
         check["claim"]: check["verdict"] for check in outcome(tmp_path, "beyond-axes")["checks"]
     }
-    assert verdicts.pop("EffNets are skewed toward linearity") != UNTRIED
-    assert set(verdicts.values()) == {UNTRIED}
+    assert verdicts.pop("EffNets are skewed toward linearity") != UNTESTED
+    assert set(verdicts.values()) == {UNTESTED}
 
 
 @pytest.mark.skipif(not OPEN, reason="no item of the table takes other networks yet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,10 @@ import pytest
 
 from sigmascope.errors import FileFormatError, OptionError
 from sigmascope_papers.item import (
-    DIRECTION,
     FAILS,
     HOLDS,
-    UNTRIED,
+    UNTESTED,
+    WEAKLY,
     Check,
     agrees,
     overall,
@@ -21,28 +22,31 @@ from sigmascope_papers.item import (
     untried,
 )
 from sigmascope_papers.run import load_outcome, reproduce
-from sigmascope_papers.table import ITEMS, PAPERS, file_of, item
+from sigmascope_papers.table import ITEMS, PAPERS, file_of, item, module_of, prose
 
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_has_its_file(name: str) -> None:
-    found = item(name)
-    assert sys.modules[found.judge.__module__].__doc__
-    assert found.judge.__module__ == f"sigmascope_papers.{file_of(name)}"
-    assert all([found.title, found.budget, found.exact, found.uncertainty, found.judge.__doc__])
+    found, told = item(name), prose(name)
+    assert found.judge.__doc__
+    assert sys.modules[f"sigmascope_papers.{module_of(name)}"].__doc__
+    assert all([told.title, told.shows, told.budget, told.exact, told.uncertainty])
     # the outcome adds it
-    assert not any(text.endswith(".") for text in (found.budget, found.exact, found.uncertainty))
+    texts = (told.protocol, told.budget, told.exact, told.uncertainty, told.rule, told.reason)
+    assert not any(text.endswith(".") for text in texts)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_file_of_an_item_has_its_name(paper: str) -> None:
     folder = Path(sys.modules[item.__module__].__file__ or "").parent / paper
-    files = {
-        path.stem
+    files = {f"{paper}.{path.stem}" for path in folder.glob("*.md")}
+    assert files == {file_of(name) for name in PAPERS[paper]}
+    modules = {
+        f"{paper}.{path.stem}"
         for path in folder.glob("*.py")
-        if "\nITEM = Item(" in path.read_text(encoding="utf-8")
+        if re.search(r"^ITEMS?\b.* = ", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert {f"{paper}.{file}" for file in files} == {file_of(name) for name in PAPERS[paper]}
+    assert modules == {module_of(name) for name in PAPERS[paper]}
 
 
 def test_a_name_leads_to_its_folder() -> None:
@@ -50,6 +54,10 @@ def test_a_name_leads_to_its_folder() -> None:
         "nonlinearity.fig7",
         "symmetry.fig2",
         "nonlinearity.beyond_axes",
+    ]
+    assert [module_of(name) for name in ("fig2a", "fig7")] == [
+        "nonlinearity.functions",
+        "nonlinearity.fig7",
     ]
     assert len(ITEMS) == sum(map(len, PAPERS.values()))  # no name is in two papers
 
@@ -64,7 +72,7 @@ def test_listing_names_is_light() -> None:
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"name='fig2z' is not known\. Did you mean"):
+    with pytest.raises(OptionError, match=r"name='fig2z' is not a valid choice\. Did you mean"):
         reproduce("fig2z", tmp_path)
 
 
@@ -95,9 +103,9 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
         (agrees("", 0.5, 0.506, tolerance=0.005), FAILS),
         (agrees("", 0.5, float("nan"), tolerance=0.005), FAILS),
         (relation("", "", "", true=True), HOLDS),
-        (relation("", "", "", true=True, clear=False), DIRECTION),
+        (relation("", "", "", true=True, clear=False), WEAKLY),
         (relation("", "", "", true=False, clear=True), FAILS),
-        (untried("", "", "no weights"), UNTRIED),
+        (untried("", "", "no weights"), UNTESTED),
     ],
 )
 def test_a_check_is_judged(check: Check, verdict: str) -> None:
@@ -105,8 +113,8 @@ def test_a_check_is_judged(check: Check, verdict: str) -> None:
 
 
 def test_the_worst_claim_decides() -> None:
-    checks = {verdict: Check("", "", "", verdict) for verdict in (HOLDS, DIRECTION, FAILS, UNTRIED)}
+    checks = {verdict: Check("", "", "", verdict) for verdict in (HOLDS, WEAKLY, FAILS, UNTESTED)}
     assert overall(list(checks.values())) == FAILS
-    assert overall([checks[HOLDS], checks[UNTRIED]]) == HOLDS
-    assert overall([checks[UNTRIED]]) == UNTRIED
-    assert overall([]) == UNTRIED
+    assert overall([checks[HOLDS], checks[UNTESTED]]) == HOLDS
+    assert overall([checks[UNTESTED]]) == UNTESTED
+    assert overall([]) == UNTESTED

@@ -4,7 +4,6 @@ fail.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,29 +18,22 @@ from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit
 from sigmascope.compare.correlation import Correlations
 from sigmascope.runs import Run
 from sigmascope_papers.cast import PAPER, ZOO
-from sigmascope_papers.chance import numbered
-from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, UNTRIED, VERDICTS, Check
-from sigmascope_papers.nonlinearity import (
-    claim_accuracy,
-    fig6,
-    fig16,
-    fig17,
-    fig19,
-    fig20,
-    table1,
-    table2,
-    table3,
-)
+from sigmascope_papers.chance import correlation_p, numbered, p_value
+from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, VERDICTS, WEAKLY, Check
+from sigmascope_papers.nonlinearity import claim_accuracy, fig6
 from sigmascope_papers.nonlinearity.correlated import Correlated, compare_row
+from sigmascope_papers.nonlinearity.grouping import remoteness
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_2
-from sigmascope_papers.nonlinearity.trainings import KINDS, Trainings
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.nonlinearity.trainings import KINDS, Criteria, Trainings, averages, groupings
+from sigmascope_papers.setting import PUBLISHED, Setting
+from sigmascope_papers.table import item
 from tests.compare.made import made
 from tests.papers.staged import Stage, staged, verdicts
 
-FOLDER = Path(__file__).resolve().parents[2] / "papers/src/sigmascope_papers/results"
-NAMES = ("fig6", "claim_accuracy", "table1", "table2", "table3", "fig16", "fig17", "fig19", "fig20")
+NAMES = ("fig6", "claim-accuracy", "table1", "table2", "table3", "fig16", "fig17", "fig19", "fig20")
 GROUPS = ZOO.groups()
+TABLE1, TABLE2, TABLE3 = item("table1"), item("table2"), item("table3")
+FIGURE_16, FIGURE_17, FIGURE_19, FIGURE_20 = (item(f"fig{n}") for n in (16, 17, 19, 20))
 
 
 def seed_of(name: str) -> int:
@@ -64,7 +56,7 @@ def random_run(name: str, **options: Any) -> Run:
 
 @pytest.fixture(autouse=True)
 def _fewer_permutations(monkeypatch: pytest.MonkeyPatch) -> None:
-    for function in (fig16.p_value, claim_accuracy.correlation_p):
+    for function in (p_value, correlation_p):
         monkeypatch.setattr(function, "__kwdefaults__", {"draws": 999, "seed": 0})
 
 
@@ -80,53 +72,44 @@ def untrained_run(name: str, **options: Any) -> Run:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("cast", ["zoo", "paper", "one", "random weights"])
 def test_they_run_on_every_cast(name: str, cast: str, tmp_path: Path) -> None:
-    item = importlib.import_module(f"sigmascope_papers.nonlinearity.{name}").ITEM
     stages = {
         "zoo": Stage(random_run),
         "paper": Stage(random_run, PAPER, "default"),
         "one": Stage(random_run, ZOO.only(["sigmascope/vit:0"]), networks=("sigmascope/vit:0",)),
         "random weights": Stage(untrained_run, PAPER.only(PAPER.leads), "none", PAPER.leads),
     }
-    found = item.measure(stages[cast])
-    checks = item.judge(found)
+    found = item(name).measure(stages[cast])
+    checks = item(name).judge(found)
     assert set(verdicts(checks).values()) <= set(VERDICTS)
     assert checks
     if cast in ("zoo", "paper"):  # many networks are drawn in tests of their own
         return
-    for part, drawn in item.draw(found).items():
+    for part, drawn in item(name).draw(found).items():
         drawn.save(tmp_path / f"{part or 'only'}.png")
         assert drawn.table
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_items_run_from_stored_signatures(name: str) -> None:
-    item = importlib.import_module(f"sigmascope_papers.nonlinearity.{name}").ITEM
-    try:
-        found = item.measure(Setting(results=FOLDER))
-    except sg.InputError as error:
-        if "has no signature of" not in str(error):
-            raise
-        pytest.skip(f"not measured yet: {str(error)[:200]}")
-    left = [check.claim for check in item.judge(found) if check.verdict == UNTRIED]
+    found = item(name).measure(Setting())
+    left = [check.claim for check in item(name).judge(found) if check.verdict == UNTESTED]
     assert left == (["the rows of the paper's networks"] if name == "table2" else [])
-    assert item.draw(found)
+    assert item(name).draw(found)
 
 
-@pytest.mark.parametrize("name", ["fig6", "claim_accuracy", "fig16", "fig17"])
+@pytest.mark.parametrize("name", ["fig6", "claim-accuracy", "fig16", "fig17"])
 def test_a_part_of_the_cast_is_enough(name: str) -> None:
-    item = importlib.import_module(f"sigmascope_papers.nonlinearity.{name}").ITEM
     part = tuple(
         f"sigmascope/{network}:0" for network in ("resnet20", "resnet32", "resnet56", "densenet")
     )
-    checks = item.judge(item.measure(Setting(results=FOLDER, networks=part)))
-    assert any(check.verdict != UNTRIED for check in checks)
+    checks = item(name).judge(item(name).measure(Setting(networks=part)))
+    assert any(check.verdict != UNTESTED for check in checks)
 
 
 @pytest.mark.parametrize("name", ["table3", "fig19", "fig20"])
 def test_trainings_are_of_the_zoo_only(name: str) -> None:
-    item = importlib.import_module(f"sigmascope_papers.nonlinearity.{name}").ITEM
     with pytest.raises(sg.InputError, match="networks of the zoo only"):
-        item.measure(Setting(weights="none", data="random"))
+        item(name).measure(Setting(weights="none", data="random"))
 
 
 # Figure 6
@@ -159,24 +142,20 @@ def judged(change: Mapping[str, fig6.Family] | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("place", "change", "verdict"),
     [
-        (0, {"residual": family(spread=(0.9, 0.2), flops=(0.6, 0.3))}, DIRECTION),
-        (0, {"residual": family(spread=(0.9, -0.2), flops=(0.6, -0.3))}, DIRECTION),
+        (0, {"residual": family(spread=(0.9, 0.2), flops=(0.6, 0.3))}, WEAKLY),
+        (0, {"residual": family(spread=(0.9, -0.2), flops=(0.6, -0.3))}, WEAKLY),
         (0, {"residual": family(spread=(0.5, 0.4), flops=(0.6, 0.3))}, FAILS),
-        (0, {"residual": family(3, spread=(0.9, 0.7), flops=(0.6, 0.3))}, UNTRIED),
+        (0, {"residual": family(3, spread=(0.9, 0.7), flops=(0.6, 0.3))}, UNTESTED),
         (1, {"ViTs": family(median=(0.3, 0.1), parameters=(0.4, 0.1))}, FAILS),
         (2, {"post-ViT": family(median=(math.nan, math.nan), parameters=(0.4, 0.1))}, FAILS),
-        (3, {"NAS": family(spread=(0.5, 0.1), parameters=(0.6, 0.1), depth=(0.8, 0.6))}, DIRECTION),
+        (3, {"NAS": family(spread=(0.5, 0.1), parameters=(0.6, 0.1), depth=(0.8, 0.6))}, WEAKLY),
         (3, {"NAS": family(spread=(0.7, 0.1), parameters=(0.6, 0.1))}, FAILS),
-        (
-            4,
-            {"pre-residual": family(std=(0.9, 0.8), spread=(0.8, 0.6), depth=(0.75, 0.6))},
-            DIRECTION,
-        ),
+        (4, {"pre-residual": family(std=(0.9, 0.8), spread=(0.8, 0.6), depth=(0.75, 0.6))}, WEAKLY),
         (4, {"pre-residual": family(spread=(0.8, 0.6), depth=(0.3, 0.1))}, FAILS),
         (4, {"pre-residual": family(spread=(0.08, 0.0), depth=(0.03, 0.0))}, FAILS),
-        (5, {"NAS": family(max=(0.6, 0.4), parameters=(0.9, 0.8))}, DIRECTION),
+        (5, {"NAS": family(max=(0.6, 0.4), parameters=(0.9, 0.8))}, WEAKLY),
         (5, {"NAS": family(max=(0.6, 0.4)), "residual": family(max=(0.6, 0.4))}, FAILS),
-        (5, {"NAS": family(2, spread=(0.6, 0.4))}, UNTRIED),
+        (5, {"NAS": family(2, spread=(0.6, 0.4))}, UNTESTED),
         (6, {"ViTs": family(spread=(0.9, 0.5), parameters=(0.4, 0.1))}, FAILS),
     ],
 )
@@ -187,7 +166,7 @@ def test_figure_6_judges(place: int, change: Mapping[str, fig6.Family], verdict:
 
 def test_figure_6_says_what_is_missing() -> None:
     checks = fig6.ITEM.judge({name: one for name, one in FITTED.items() if name != "ViTs"})
-    assert [check.verdict for check in checks].count(UNTRIED) == 2
+    assert [check.verdict for check in checks].count(UNTESTED) == 2
     assert "not among the networks" in checks[1].obtained
 
 
@@ -226,7 +205,7 @@ def test_a_clear_correlation_holds_and_a_faint_one_has_a_direction() -> None:
     assert exact[0].obtained.endswith("leave-one-out R² = 1.00")
     faint = claim_accuracy.ITEM.judge(of_accuracy(8, 1.5))
     # seeds count in the first two
-    assert [check.verdict for check in faint[:3]] == [FAILS, FAILS, DIRECTION]
+    assert [check.verdict for check in faint[:3]] == [FAILS, FAILS, WEAKLY]
     assert "p = 0.001" in faint[0].obtained
     assert {check.verdict for check in claim_accuracy.ITEM.judge(of_accuracy(0, 1.0, seed=3))} == {
         FAILS
@@ -335,54 +314,54 @@ def by_groups(rows: Mapping[str, tuple[float, ...]]) -> Correlated:
 
 
 def test_table_1_holds_for_the_papers_own_numbers() -> None:
-    found = verdicts(table1.ITEM.judge(as_in_the_paper(trained=True)))
+    found = verdicts(TABLE1.judge(as_in_the_paper(trained=True)))
     told = found.pop("EffNets: CKA, norm, sparsity, entropy, R²")
     assert set(found.values()) == {HOLDS}
-    assert told == DIRECTION  # the paper's own two tables differ there
+    assert told == WEAKLY  # the paper's own two tables differ there
     assert len(found) == 3 + 6  # MNASNets are not in Table 2
-    assert set(verdicts(table1.ITEM.judge(by_groups(TABLE_1))).values()) == {HOLDS}
+    assert set(verdicts(TABLE1.judge(by_groups(TABLE_1))).values()) == {HOLDS}
 
 
 def test_table_1_fails_where_a_metric_is_consistent() -> None:
     like = {group: (0.9, *row[1:]) for group, row in TABLE_1.items()}
-    found = verdicts(table1.ITEM.judge(by_groups(like)))
+    found = verdicts(TABLE1.judge(by_groups(like)))
     assert found["no metric correlates strongly in all groups, published axes"] == FAILS
     weaker = {group: (-0.5, *row[1:]) for group, row in TABLE_1.items()}
-    found = verdicts(table1.ITEM.judge(by_groups(weaker)))
-    assert found["no metric correlates strongly in all groups, published axes"] == DIRECTION
+    found = verdicts(TABLE1.judge(by_groups(weaker)))
+    assert found["no metric correlates strongly in all groups, published axes"] == WEAKLY
     assert found["CKA: sign of the correlation"] == FAILS
 
 
 def test_table_1_counts_the_strongest_metrics() -> None:
     claim = "different metrics are the strongest in different groups"
     one = {group: (0.1, -0.99, *row[2:]) for group, row in TABLE_1.items()}
-    assert verdicts(table1.ITEM.judge(by_groups(one)))[claim] == FAILS
+    assert verdicts(TABLE1.judge(by_groups(one)))[claim] == FAILS
     two = one | {"VGGs": (0.1, 0.2, 0.3, -0.9, 0.1)}
-    assert verdicts(table1.ITEM.judge(by_groups(two)))[claim] == DIRECTION
+    assert verdicts(TABLE1.judge(by_groups(two)))[claim] == WEAKLY
 
 
 def test_table_1_may_turn_entropy_as_a_whole_but_not_in_parts() -> None:
     claim = "entropy: sign of the correlation"
     turned = {group: (*row[:3], -row[3], row[4]) for group, row in TABLE_1.items()}
-    check = next(check for check in table1.ITEM.judge(by_groups(turned)) if check.claim == claim)
+    check = next(check for check in TABLE1.judge(by_groups(turned)) if check.claim == claim)
     assert check.verdict == HOLDS
     assert "turned" in check.obtained
     partly = {**turned, "VGGs": TABLE_1["VGGs"]}
-    assert verdicts(table1.ITEM.judge(by_groups(partly)))[claim] == DIRECTION
+    assert verdicts(TABLE1.judge(by_groups(partly)))[claim] == WEAKLY
     half = {**partly, "ResNets": TABLE_1["ResNets"]}
-    assert verdicts(table1.ITEM.judge(by_groups(half)))[claim] == FAILS
+    assert verdicts(TABLE1.judge(by_groups(half)))[claim] == FAILS
 
 
 def test_table_1_with_three_groups_cannot_be_tried() -> None:
     few = {group: TABLE_1[group] for group in ("VGGs", "ViTs", "Swins")}
-    found = verdicts(table1.ITEM.judge(by_groups(few)))
-    assert found["no metric correlates strongly in all groups, channels kept"] == UNTRIED
-    assert found["R²: sign of the correlation"] == UNTRIED
+    found = verdicts(TABLE1.judge(by_groups(few)))
+    assert found["no metric correlates strongly in all groups, channels kept"] == UNTESTED
+    assert found["R²: sign of the correlation"] == UNTESTED
     assert found["norm: sign of the correlation"] == HOLDS
 
 
 def test_table_1_draws_means_beside_the_papers() -> None:
-    drawn = table1.ITEM.draw(as_in_the_paper())[""]
+    drawn = TABLE1.draw(as_in_the_paper())[""]
     rows = {(row["table"], row["row"]): row for row in drawn.table}
     assert rows["paper", "ViTs"]["norm"] == -0.67
     assert rows["here, published axes", "ViTs"]["norm"] == pytest.approx(-0.67)
@@ -405,8 +384,8 @@ def test_the_axes_as_published_are_measured_where_they_differ() -> None:
         )
 
     stage = Stage(make)
-    found = table2.ITEM.measure(stage)
-    assert [options.get("pool") for _, options in stage.asked] == [None, "released"]
+    found = TABLE2.measure(stage)
+    assert [options.get("pool") for _, options in stage.asked] == [None, PUBLISHED]
     different = [
         name
         for name, a, b in zip(
@@ -418,27 +397,27 @@ def test_the_axes_as_published_are_measured_where_they_differ() -> None:
 
 
 def test_table_2_holds_for_the_papers_own_numbers_and_notices_one_wrong() -> None:
-    assert set(verdicts(table2.ITEM.judge(as_in_the_paper(trained=True))).values()) == {HOLDS}
+    assert set(verdicts(TABLE2.judge(as_in_the_paper(trained=True))).values()) == {HOLDS}
     rows = {f"torchvision/{name}": row for name, row in TABLE_2.items()}
     name = "torchvision/vgg11"
     for wrong, verdict in (
-        ((0.3, -0.5, -0.3, -0.9, 0.0), DIRECTION),
+        ((0.3, -0.5, -0.3, -0.9, 0.0), WEAKLY),
         ((0.0, 0.5, -0.3, -0.9, 0.0), FAILS),
     ):
         found = verdicts(
-            table2.ITEM.judge(correlated(rows | {name: wrong}, PAPER.groups(), trained=True))
+            TABLE2.judge(correlated(rows | {name: wrong}, PAPER.groups(), trained=True))
         )
         assert found.pop("vgg11") == verdict
         assert set(found.values()) == {HOLDS}
 
 
 def test_table_2_draws_the_papers_rows_where_it_has_the_networks(tmp_path: Path) -> None:
-    drawn = table2.ITEM.draw(as_in_the_paper())[""]
+    drawn = TABLE2.draw(as_in_the_paper())[""]
     rows = {(row["table"], row["row"]): row for row in drawn.table}
     assert len(rows) == 3 * 32
     assert rows["paper", "torchvision/vit_h_14"]["sparsity"] == 0.92
     drawn.save(tmp_path / "table.png")
-    ours = table2.ITEM.draw(table2.ITEM.measure(Stage(random_run)))[""]
+    ours = TABLE2.draw(TABLE2.measure(Stage(random_run)))[""]
     assert {row["table"] for row in ours.table} == {"published axes", "channels kept"}
 
 
@@ -461,13 +440,13 @@ def test_table_2_fails_where_a_metric_replaces_the_score() -> None:
 
     groups = {str(place): "made" for place in range(20)}
     claim = "no metric can replace the score, channels kept"
-    for strong, verdict in ((10, HOLDS), (15, DIRECTION), (18, FAILS)):
-        found = verdicts(table2.ITEM.judge(correlated(rows(strong), groups)))
+    for strong, verdict in ((10, HOLDS), (15, WEAKLY), (18, FAILS)):
+        found = verdicts(TABLE2.judge(correlated(rows(strong), groups)))
         assert found[claim] == verdict
-        assert found["the rows of the paper's networks"] == UNTRIED
+        assert found["the rows of the paper's networks"] == UNTESTED
     spread = "correlations differ between networks, channels kept"
-    for factor, verdict in ((1, HOLDS), (0.7, DIRECTION), (0.3, FAILS)):
-        assert verdicts(table2.ITEM.judge(as_in_the_paper(factor=factor)))[spread] == verdict
+    for factor, verdict in ((1, HOLDS), (0.7, WEAKLY), (0.3, FAILS)):
+        assert verdicts(TABLE2.judge(as_in_the_paper(factor=factor)))[spread] == verdict
 
 
 # Trainings
@@ -504,15 +483,15 @@ def mixed_up(found: Trainings) -> Trainings:
 
 def test_figure_19_holds_for_kinds_and_fails_without() -> None:
     clear = trainings(0.1, 0.01)
-    found = fig19.ITEM.judge(clear)
+    found = FIGURE_19.judge(clear)
     assert [check.verdict for check in found] == [HOLDS, HOLDS, HOLDS]
     assert "1 of 15 as tight" in found[0].obtained
     assert "1.00; 1 of 15 as good" in found[1].obtained
-    assert {check.verdict for check in fig19.ITEM.judge(mixed_up(clear))[:2]} == {FAILS}
+    assert {check.verdict for check in FIGURE_19.judge(mixed_up(clear))[:2]} == {FAILS}
 
 
 def test_figure_19_does_not_take_seeds_for_kinds() -> None:
-    """Two seeds of each training are one in the tree; what is judged is which trainings are pairs."""
+    """Two seeds of each training are one in the tree; judged is which trainings are pairs."""
 
     def judged(*levels: float) -> list[Check]:
         trained = [
@@ -520,7 +499,7 @@ def test_figure_19_does_not_take_seeds_for_kinds() -> None:
             for name, level in zip(KINDS, levels, strict=True)
             for seed in "01"
         ]
-        return fig19.ITEM.judge(Trainings(tuple(trained), ()))
+        return FIGURE_19.judge(Trainings(tuple(trained), ()))
 
     # no kind is a pair
     assert [check.verdict for check in judged(0.1, 0.9, 0.11, 0.5, 0.91, 0.51)] == [
@@ -529,13 +508,13 @@ def test_figure_19_does_not_take_seeds_for_kinds() -> None:
         HOLDS,
     ]
     check = judged(0.1, 0.11, 0.5, 0.9, 0.51, 0.91)[1]
-    assert check.verdict == DIRECTION
+    assert check.verdict == WEAKLY
     # one kind is, which it also is in 7 groupings that share a pair with the tree
     assert "7 of 15 as good" in check.obtained
 
 
 def test_figure_19_groups_trainings_in_all_ways() -> None:
-    ways = fig19._groupings(numbered([KINDS[name] for name in KINDS]))
+    ways = groupings(numbered([KINDS[name] for name in KINDS]))
     assert len(ways) == 15
     assert ways[0].tolist() == [0, 0, 1, 1, 2, 2]
     pairs = {
@@ -565,7 +544,7 @@ def test_figure_19_averages_over_seeds() -> None:
 
 def test_figure_19_draws_a_leaf_for_each() -> None:
     found = trainings(0.1, 0.01)
-    drawn = fig19.ITEM.draw(found)[""]
+    drawn = FIGURE_19.draw(found)[""]
     leaves = {row["network"]: row["family"] for row in drawn.table if row["drawn"] == "leaf"}
     assert leaves == found.kinds
     heights = [row["value"] for row in drawn.table if row["drawn"] == "merge"]
@@ -573,14 +552,14 @@ def test_figure_19_draws_a_leaf_for_each() -> None:
 
 
 def test_figure_20_holds_for_near_trainings_and_fails_for_far_ones() -> None:
-    assert [check.verdict for check in fig20.ITEM.judge(trainings(0.05, 0.02))] == [HOLDS] * 3
-    far = fig20.ITEM.judge(trainings(0.3, 0.3, far=0.05))
+    assert [check.verdict for check in FIGURE_20.judge(trainings(0.05, 0.02))] == [HOLDS] * 3
+    far = FIGURE_20.judge(trainings(0.3, 0.3, far=0.05))
     assert [check.verdict for check in far[:2]] == [FAILS, FAILS]
-    between = fig20.ITEM.judge(trainings(0.05, 0.05, far=0.15))
-    assert [check.verdict for check in between[:2]] == [DIRECTION, DIRECTION]
-    alone = fig20.ITEM.judge(replace(trainings(0.05, 0.02), others=()))
-    assert [check.verdict for check in alone[:2]] == [UNTRIED, UNTRIED]
-    assert list(fig20.ITEM.draw(replace(trainings(0.05, 0.02), others=()))) == [""]
+    between = FIGURE_20.judge(trainings(0.05, 0.05, far=0.15))
+    assert [check.verdict for check in between[:2]] == [WEAKLY, WEAKLY]
+    alone = FIGURE_20.judge(replace(trainings(0.05, 0.02), others=()))
+    assert [check.verdict for check in alone[:2]] == [UNTESTED, UNTESTED]
+    assert list(FIGURE_20.draw(replace(trainings(0.05, 0.02), others=()))) == [""]
 
 
 def test_figure_20_notices_neighbors_of_other_trainings() -> None:
@@ -593,10 +572,10 @@ def test_figure_20_notices_neighbors_of_other_trainings() -> None:
             replace(one, name=name) for one, name in zip(found.trained, turned, strict=True)
         ),
     )
-    assert fig20.ITEM.judge(mixed)[2].verdict == FAILS
+    assert FIGURE_20.judge(mixed)[2].verdict == FAILS
 
 
-def criteria(**spread: float) -> table3.Criteria:
+def criteria(**spread: float) -> Criteria:
     """Criteria with these deviations over trainings, around 1, and deviations of 1 between
     architectures.
     """
@@ -610,30 +589,28 @@ def criteria(**spread: float) -> table3.Criteria:
     ]
     kinds = tuple(KINDS[name.partition(":")[0]] for name in names)
     others = dict.fromkeys(trained, np.array([0.0, 2.0, 0.0, 2.0]))
-    return table3.Criteria(
-        tuple(names), kinds, trained, others, trained["score"][:, None] + np.zeros(5)
-    )
+    return Criteria(tuple(names), kinds, trained, others, trained["score"][:, None] + np.zeros(5))
 
 
 def test_table_3_holds_for_the_lowest_spread_alone() -> None:
-    for score, verdict in ((0.1, HOLDS), (0.45, DIRECTION), (0.6, FAILS)):
-        assert {check.verdict for check in table3.ITEM.judge(criteria(score=score))} == {verdict}
-    assert table3.ITEM.judge(criteria(score=0.1, cka=0.05))[0].verdict == FAILS
+    for score, verdict in ((0.1, HOLDS), (0.45, WEAKLY), (0.6, FAILS)):
+        assert {check.verdict for check in TABLE3.judge(criteria(score=score))} == {verdict}
+    assert TABLE3.judge(criteria(score=0.1, cka=0.05))[0].verdict == FAILS
 
 
 def test_table_3_relates_spreads_to_means_and_architectures() -> None:
     found = criteria(score=0.1, cka=0.2)
     larger = replace(found, trained=found.trained | {"cka": found.trained["cka"] + 9})
-    assert [check.verdict for check in table3.ITEM.judge(larger)] == [HOLDS, FAILS, HOLDS]
+    assert [check.verdict for check in TABLE3.judge(larger)] == [HOLDS, FAILS, HOLDS]
     wider = replace(found, others=found.others | {"cka": np.array([0.0, 200.0, 0.0])})
-    assert [check.verdict for check in table3.ITEM.judge(wider)] == [HOLDS, HOLDS, FAILS]
+    assert [check.verdict for check in TABLE3.judge(wider)] == [HOLDS, HOLDS, FAILS]
     alone = replace(found, others={key: values[:2] for key, values in found.others.items()})
-    assert table3.ITEM.judge(alone)[2].verdict == UNTRIED
+    assert TABLE3.judge(alone)[2].verdict == UNTESTED
 
 
 def test_table_3_averages_over_the_activations_that_have_a_value() -> None:
     one = made("one", [0.2, 0.4, math.nan], {"cka": [0.5, math.nan, 0.7]})
-    found = table3.averages([one])
+    found = averages([one])
     assert found["score"] == pytest.approx([0.3])
     assert found["cka"] == pytest.approx([0.6])
     assert np.isnan(found["norm"]).all()
@@ -641,7 +618,7 @@ def test_table_3_averages_over_the_activations_that_have_a_value() -> None:
 
 def test_table_3_draws_every_network() -> None:
     found = criteria(score=0.1)
-    drawn = table3.ITEM.draw(found)[""]
+    drawn = TABLE3.draw(found)[""]
     assert [row["score"] for row in drawn.table] == found.trained["score"].tolist()
     assert {row["training"] for row in drawn.table} == set(KINDS.values())
 
@@ -667,50 +644,50 @@ def grouped(spread: float, *, vit: float = 3.0, late: float = 0.5) -> Stage:
 
 
 def test_figure_16_holds_for_groups_and_fails_without() -> None:
-    claims = [check.verdict for check in fig16.ITEM.judge(fig16.ITEM.measure(grouped(0.03, vit=6)))]
+    claims = [check.verdict for check in FIGURE_16.judge(FIGURE_16.measure(grouped(0.03, vit=6)))]
     assert claims == [HOLDS] * 5
-    none = fig16.ITEM.judge(fig16.ITEM.measure(Stage(random_run)))
-    assert none[0].verdict in (FAILS, DIRECTION)
+    none = FIGURE_16.judge(FIGURE_16.measure(Stage(random_run)))
+    assert none[0].verdict in (FAILS, WEAKLY)
     assert none[2].verdict == FAILS
-    middle = fig16.ITEM.judge(fig16.ITEM.measure(grouped(0.03, vit=-1.4, late=5)))
+    middle = FIGURE_16.judge(FIGURE_16.measure(grouped(0.03, vit=-1.4, late=5)))
     assert [check.verdict for check in middle[3:]] == [FAILS, FAILS]
-    nearly = fig16.ITEM.judge(fig16.ITEM.measure(grouped(0.01, vit=1.0, late=0.9)))
-    assert nearly[4].verdict == DIRECTION
+    nearly = FIGURE_16.judge(FIGURE_16.measure(grouped(0.01, vit=1.0, late=0.9)))
+    assert nearly[4].verdict == WEAKLY
 
 
 def test_figure_16_without_groups_cannot_be_tried() -> None:
     few = ZOO.only(["sigmascope/vit:0", "sigmascope/swin:0", "sigmascope/convnext:0"])
-    checks = fig16.ITEM.judge(fig16.ITEM.measure(replace(grouped(0.03), cast=few)))
-    assert [check.verdict for check in checks] == [UNTRIED, UNTRIED, UNTRIED, HOLDS, UNTRIED]
+    checks = FIGURE_16.judge(FIGURE_16.measure(replace(grouped(0.03), cast=few)))
+    assert [check.verdict for check in checks] == [UNTESTED, UNTESTED, UNTESTED, HOLDS, UNTESTED]
 
 
 def test_remoteness_is_the_mean_distance_to_others() -> None:
     matrix = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
-    assert fig16.remoteness(matrix, ["a", "a", "b"]) == {"a": 3.0, "b": 3.0}
-    assert fig16.remoteness(matrix, ["a", "b", "c"])["b"] == 1.5
+    assert remoteness(matrix, ["a", "a", "b"]) == {"a": 3.0, "b": 3.0}
+    assert remoteness(matrix, ["a", "b", "c"])["b"] == 1.5
 
 
 def test_figure_16_draws_the_matrix() -> None:
-    found = fig16.ITEM.measure(grouped(0.03))
-    rows = [row for row in fig16.ITEM.draw(found)[""].table if row["drawn"] == "distance"]
-    names = found.plain.names
+    found = FIGURE_16.measure(grouped(0.03))
+    rows = [row for row in FIGURE_16.draw(found)[""].table if row["drawn"] == "distance"]
+    names = found.found["plain"].names
     assert len(rows) == len(names) ** 2
     assert (
         rows[5]["value"]
-        == found.plain.matrix[names.index(rows[5]["network"]), names.index(rows[5]["other"])]
+        == found.matrix("plain")[names.index(rows[5]["network"]), names.index(rows[5]["other"])]
     )
 
 
 def test_figure_17_holds_for_groups_and_fails_without() -> None:
-    plane = fig17.ITEM.measure(grouped(0.03, vit=6))
-    checks = fig17.ITEM.judge(plane)
+    plane = FIGURE_17.measure(grouped(0.03, vit=6))
+    checks = FIGURE_17.judge(plane)
     assert len(checks) == 6
     assert [check.verdict for check in checks[:3]] == [HOLDS] * 3
-    assert fig17.ITEM.judge(fig17.ITEM.measure(Stage(random_run)))[0].verdict == FAILS
+    assert FIGURE_17.judge(FIGURE_17.measure(Stage(random_run)))[0].verdict == FAILS
     stressed = replace(
-        plane, embeddings={of: replace(one, stress=0.15) for of, one in plane.embeddings.items()}
+        plane, found={of: replace(one, stress=0.15) for of, one in plane.found.items()}
     )
-    assert fig17.ITEM.judge(stressed)[2].verdict == DIRECTION
+    assert FIGURE_17.judge(stressed)[2].verdict == WEAKLY
     groups = dict(
         zip(
             plane.groups,
@@ -718,14 +695,12 @@ def test_figure_17_holds_for_groups_and_fails_without() -> None:
             strict=True,
         )
     )
-    assert fig17.ITEM.judge(replace(plane, groups=groups))[0].verdict == FAILS
+    assert FIGURE_17.judge(replace(plane, groups=groups))[0].verdict == FAILS
 
 
 def test_figure_17_draws_both_planes() -> None:
-    plane = fig17.ITEM.measure(grouped(0.03))
-    drawn = fig17.ITEM.draw(plane)
+    plane = FIGURE_17.measure(grouped(0.03))
+    drawn = FIGURE_17.draw(plane)
     assert list(drawn) == ["", "cophenetic"]
-    assert [row["x"] for row in drawn[""].table] == plane.embeddings["distances"].points[
-        :, 0
-    ].tolist()
+    assert [row["x"] for row in drawn[""].table] == plane.found["distances"].points[:, 0].tolist()
     assert numbered([row["family"] for row in drawn[""].table]).max() == 9

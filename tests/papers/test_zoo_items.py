@@ -13,12 +13,11 @@ from sigmascope.compare.density import densities
 from sigmascope.measure.signature import Signature
 from sigmascope.runs import Run
 from sigmascope_papers.cast import PAPER
-from sigmascope_papers.item import DIRECTION, FAILS, HOLDS, UNTRIED
+from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY
 from sigmascope_papers.nonlinearity import fig7, places
 from sigmascope_papers.setting import Setting
 from tests.papers.staged import Stage, staged, verdicts
 
-ZOO = Path(__file__).resolve().parents[2] / "zoo"
 DRAWN = ("signature", "all calls", "densities")
 
 
@@ -55,7 +54,7 @@ def apart(signature: Signature, gap: float) -> Signature:
 
 @pytest.fixture(scope="module")
 def twins() -> fig7.Twins:
-    return fig7.ITEM.measure(Setting(results=ZOO))
+    return fig7.ITEM.measure(Setting())
 
 
 def test_figure_7_notices_a_network_without_a_split(twins: fig7.Twins) -> None:
@@ -64,15 +63,15 @@ def test_figure_7_notices_a_network_without_a_split(twins: fig7.Twins) -> None:
     assert judged(replace(twins, residual=twins.residual | {name: shuffled(one)}))[ENDS] == FAILS
     turned = judged(replace(twins, residual=twins.plain, plain=twins.residual))
     # three of five have one mode
-    assert turned == dict.fromkeys((ENDS, PLAIN, WIDER, TWO), FAILS) | {ONE: DIRECTION}
+    assert turned == dict.fromkeys((ENDS, PLAIN, WIDER, TWO), FAILS) | {ONE: WEAKLY}
     blurred = with_scores(
         one, one.scores + np.random.default_rng(0).normal(0, 0.12, len(one.scores))
     )
     assert 0.75 < places.separation(blurred) < 0.9
-    assert judged(replace(twins, residual=twins.residual | {name: blurred}))[ENDS] == DIRECTION
+    assert judged(replace(twins, residual=twins.residual | {name: blurred}))[ENDS] == WEAKLY
 
 
-@pytest.mark.parametrize(("clear", "verdict"), [(5, HOLDS), (3, DIRECTION), (2, FAILS)])
+@pytest.mark.parametrize(("clear", "verdict"), [(5, HOLDS), (3, WEAKLY), (2, FAILS)])
 def test_figure_7_counts_networks_with_two_modes(
     twins: fig7.Twins, clear: int, verdict: str
 ) -> None:
@@ -82,7 +81,7 @@ def test_figure_7_counts_networks_with_two_modes(
     others = dict(zip(twins.plain, found.values(), strict=True))
     assert (
         judged(replace(twins, plain=others))[ONE]
-        == {HOLDS: FAILS, DIRECTION: FAILS, FAILS: DIRECTION}[verdict]
+        == {HOLDS: FAILS, WEAKLY: FAILS, FAILS: WEAKLY}[verdict]
     )
 
 
@@ -102,7 +101,10 @@ def test_figure_7_draws_the_pairs(twins: fig7.Twins) -> None:
         assert [row["density"] for row in rows["all calls"]] == curve.values.tolist()
         assert {row["network"] for row in rows["densities"]} == {places.INSIDE, places.END}
     titles = {part: [axes.get_title() for axes in one.axes[1::2]] for part, one in drawn.items()}
-    assert titles == {"": ["1 mode in all"] * 2, "deep": ["2 modes in all", "1 mode in all"]}
+    assert titles == {
+        "": ["separation 0.99", "separation 0.56"],
+        "deep": ["separation 1.00", "separation 0.56"],
+    }
 
 
 def test_figure_7_takes_the_papers_networks_without_plain_twins(twins: fig7.Twins) -> None:
@@ -113,10 +115,16 @@ def test_figure_7_takes_the_papers_networks_without_plain_twins(twins: fig7.Twin
     fig7.ITEM.measure(stage)
     assert stage.asked == [(("torchvision/resnet18", "torchvision/resnet34"), {})]
     alone = fig7.Twins({"torchvision/resnet18": twins.residual["resnet56:0"]}, {})
-    assert judged(alone) == {ENDS: HOLDS, PLAIN: UNTRIED, WIDER: UNTRIED, TWO: HOLDS, ONE: UNTRIED}
+    assert judged(alone) == {
+        ENDS: HOLDS,
+        PLAIN: UNTESTED,
+        WIDER: UNTESTED,
+        TWO: HOLDS,
+        ONE: UNTESTED,
+    }
     assert list(fig7.ITEM.draw(alone)) == [""]
     none = fig7.ITEM.measure(Stage(make, PAPER.only(["torchvision/vit_b_32"]), "default"))
-    assert set(judged(none).values()) == {UNTRIED}
+    assert set(judged(none).values()) == {UNTESTED}
     assert fig7.ITEM.draw(none) == {}
 
 
@@ -124,7 +132,7 @@ def test_figure_7_says_where_scores_are_missing(twins: fig7.Twins) -> None:
     one = twins.residual["resnet20:0"]
     dead = fig7.Twins({"dead": with_scores(one, np.full(len(one), np.nan))}, {})
     (check, *_) = fig7.ITEM.judge(dead)
-    assert (check.verdict, check.obtained) == (UNTRIED, "too few scores in dead")
+    assert (check.verdict, check.obtained) == (UNTESTED, "too few scores in dead")
     assert fig7.ITEM.draw(dead) == {}
 
 

@@ -30,10 +30,10 @@ __all__ = ["write_gallery", "write_index"]
 TITLE = "Figures and tables, reproduced"
 INTRODUCTION = (
     "Each item was measured, judged by a rule fixed beforehand, and drawn. Beside it are counts of "
-    "its claims by verdict, then the verdict on the whole: the worst one on a testable claim of the "
-    "paper. Claims that begin with ours are not the paper's. A claim weakly holds if its sign is "
-    "right, but not beyond what chance, or another seed, often gives. Rule says what was known when "
-    "the rule was written."
+    "its claims by verdict, then the verdict on the whole: the worst one on a testable claim of "
+    "the paper. Claims that begin with ours are not the paper's. A claim weakly holds if its sign "
+    "is right, but not beyond what chance, or another seed, often gives. Rule says what was known "
+    "when the rule was written."
 )
 # Verdict -> class of its badge, and a sign that tells them apart without colors.
 SIGNS = (("good", "✓"), ("fair", "≈"), ("bad", "✗"), ("open", "–"))

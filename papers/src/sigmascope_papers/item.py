@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from sigmascope_papers.prose import prose_of
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
@@ -22,8 +23,8 @@ __all__ = [
     "Check",
     "Finding",
     "Item",
+    "Rule",
     "agrees",
-    "claim",
     "conclude",
     "judge_by",
     "overall",
@@ -114,35 +115,36 @@ def conclude(claim: str, expected: str, finding: Finding) -> Check:
     return relation(claim, expected, obtained, true=bool(truth[0]), clear=bool(truth[-1]))
 
 
-def claim(
-    text: str, expected: str, *needs: str
-) -> Callable[[Callable[[Any], Finding]], Callable[[Any], Check]]:
-    """Return a decorator that makes a rule, from results to a finding, the judge of a claim.
+Rule = Callable[[Any], Finding | Check | list[Check]]
+
+
+def judge_by(file: str, *rules: Rule) -> Callable[[Any], list[Check]]:
+    """Return the judge of an item: it applies rules in turn, to the claims of the Markdown file.
+
+    A rule that the table of claims does not name returns its checks itself.
 
     Args:
-        text: the claim.
-        expected: the number, or the relation, as the paper has it.
-        needs: groups without which it is not testable; `lacks` of the results says why.
+        file: see `prose_of`.
+        rules: from results to a finding; `lacks` of the results says if a group is missing.
     """
+    claims = prose_of(file).claims
 
-    def decorate(rule: Callable[[Any], Finding]) -> Callable[[Any], Check]:
-        def judged(results: Any) -> Check:
-            reason = results.lacks(*needs) if needs else ""
-            return conclude(text, expected, reason or rule(results))
-
-        return functools.wraps(rule)(judged)
-
-    return decorate
-
-
-def judge_by(*rules: Callable[[Any], Check]) -> Callable[[Any], list[Check]]:
-    """Return the judge of an item that applies some rules in turn."""
+    def apply(rule: Rule, results: Any) -> list[Check]:
+        function = getattr(rule, "func", rule)  # of a partial
+        row = claims.get(function.__name__.strip("_"))
+        if row is None:
+            checks: Any = rule(results)
+            return checks if isinstance(checks, list) else [checks]
+        words = {**function.__globals__, **getattr(rule, "keywords", {})}
+        told = row.claim.format_map(words), row.expected.format_map(words)
+        needs = row.needs.format_map(words).split()
+        reason = results.lacks(*needs) if needs else ""
+        return [conclude(*told, reason or cast(Finding, rule(results)))]
 
     def judge(results: Any) -> list[Check]:
-        return [rule(results) for rule in rules]
+        return [check for rule in rules for check in apply(rule, results)]
 
-    documented = (getattr(rule, "func", rule) for rule in rules)  # also of a partial
-    judge.__doc__ = "\n".join(rule.__doc__ or "" for rule in documented)
+    judge.__doc__ = "\n".join(row.judged for row in claims.values())
     return judge
 
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import Any, NamedTuple
 
-__all__ = ["Prose", "prose_of"]
+__all__ = ["Claim", "Prose", "prose_of"]
+
+ROW = re.compile(r"^\| _?(\w+) \| (.*?) \| (.*?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
+"""A row of the table of claims: rule, claim, expected, judged, needs."""
+
+
+class Claim(NamedTuple):
+    """A claim; its texts may have placeholders for constants and arguments of its rule."""
+
+    claim: str
+    expected: str
+    judged: str
+    needs: str
 
 
 @dataclass(frozen=True)
@@ -23,6 +37,7 @@ class Prose:
         uncertainty: how far the numbers may be off, and why.
         rule: what was known when the rule was written.
         reason: why our networks do not show what the paper says, as far as it is known.
+        claims: name of a rule -> the claim that it judges.
     """
 
     title: str
@@ -33,6 +48,7 @@ class Prose:
     uncertainty: str = ""
     rule: str = ""
     reason: str = ""
+    claims: Mapping[str, Claim] = field(default_factory=dict)
 
 
 @functools.cache
@@ -40,7 +56,12 @@ def prose_of(file: str) -> Prose:
     """Return the description of an item by its file, such as `nonlinearity.fig7`."""
     folder, _, name = file.partition(".")
     text = (files("sigmascope_papers") / folder / f"{name}.md").read_text(encoding="utf-8")
-    title, _, body = text.removeprefix("# ").partition("\n")
-    shows, *sections = (" ".join(part.split()) for part in re.split(r"^## ", body, flags=re.M))
-    parts = (section.partition(" ") for section in sections)
-    return Prose(title.strip(), shows, **{heading.lower(): body for heading, _, body in parts})
+    head, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
+    title, _, shows = head.removeprefix("# ").partition("\n")
+    parts = (section.partition("\n") for section in sections)
+    found: dict[str, Any] = {
+        head.strip().lower(): " ".join(body.split()) for head, _, body in parts
+    }
+    rows = ([cell.replace("\\|", "|") for cell in row] for row in ROW.findall(text))
+    claims = {rule: Claim(*texts) for rule, *texts in rows}
+    return Prose(title.strip(), " ".join(shows.split()), **{**found, "claims": claims})

@@ -117,8 +117,9 @@ class StitchResult:
         if self.has_diverged:
             why = "; ".join(self.notes)
             raise InputError(f"there is no stitched network: {why}. Stitch with a lower rate.")
-        given = {"site": self.site, "stitch": self.matrix, "style": self.style}
-        built = assemble(front, back, inputs=inputs, **given)
+        built = assemble(
+            front, back, inputs=inputs, site=self.site, stitch=self.matrix, style=self.style
+        )
         for name, half in (("front/", built.front), ("back/", built.back)):
             own = [key for key in self.tensors if key.startswith(name)]
             set_buffers(half, {key.removeprefix(name): self.tensors[key] for key in own})

@@ -116,7 +116,7 @@ def read_data(
     return StitchData(_read("train", train), _read("test", test), prepare, augment)
 
 
-def _check_samples(name: str, samples: object) -> None:
+def _check_samples(name: str, samples: Any) -> None:
     is_pair = isinstance(samples, tuple) and len(samples) == 2
     if not is_pair or not all(isinstance(part, Tensor) for part in samples):
         raise InputTypeError(

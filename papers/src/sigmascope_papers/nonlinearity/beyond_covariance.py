@@ -17,7 +17,7 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import look
 from sigmascope.measure.signature import STATISTICS, Signature
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEM", "Estimates", "swaps"]
@@ -53,20 +53,17 @@ def measure(setting: Setting) -> Estimates:
     return Estimates(shrunk, unbiased, setting.cast.families())
 
 
-def _ranking(found: Estimates, statistic: str) -> Check:
-    """Kendall's tau of both rankings is 0.9 or more; weakly 0.7."""
-    told = f"the ranking by {statistic} is the same", f"Kendall's τ of {SAME} or more"
+def _ranking(found: Estimates, statistic: str) -> Finding:
     shrunk, unbiased = found.summaries(statistic)
     count = len(shrunk)
     if count < LEAST:
-        reason = f"a ranking needs at least {LEAST} networks, and there are {count}"
-        return conclude(*told, reason)
+        return f"a ranking needs at least {LEAST} networks, and there are {count}"
     tau, rho = (float(by(shrunk, unbiased).statistic) for by in (kendalltau, spearmanr))
     swapped, pairs = len(swaps(shrunk, unbiased)), count * (count - 1) // 2
     obtained = f"τ {tau:.3f}, Spearman {rho:.3f}; {swapped} of {pairs} pairs swap"
     if (halves := _by_images(found.shrunk, statistic)) is not None:
         obtained += f"; other images alone: τ {float(kendalltau(*halves).statistic):.3f}"
-    return conclude(*told, (obtained, tau >= COARSE, tau >= SAME))
+    return obtained, tau >= COARSE, tau >= SAME
 
 
 def swaps(one: Array, other: Array) -> list[tuple[int, int]]:
@@ -87,9 +84,7 @@ def _by_images(signatures: Sequence[Signature], statistic: str) -> Array | None:
     return np.array([[of(one[:, start::2].mean(axis=1)) for one in batches] for start in (0, 1)])
 
 
-@claim("networks that change places by median were close", f"within {CLOSE:g} with Ledoit–Wolf")
 def _swapped(found: Estimates) -> Finding:
-    """Pairs that swap are within 0.02 with Ledoit–Wolf; weakly 0.05."""
     shrunk, unbiased = found.summaries("median")
     if len(shrunk) < LEAST:
         return f"there are {len(shrunk)} networks"
@@ -118,12 +113,7 @@ def _shifts(found: Estimates) -> list[dict[str, Any]]:
     ]
 
 
-@claim(
-    "unbiased scores exceed the others the more, the larger d / n",
-    "rank correlation of 0.5 or more",
-)
 def _widths(found: Estimates) -> Finding:
-    """The rank correlation of the shift with d / n over all calls is 0.5 or more; weakly above 0."""
     rows = _shifts(found)
     ratios, shifts = (np.array([row[key] for row in rows]) for key in (RATIO, "shift"))
     if len(np.unique(ratios)) < LEAST:
@@ -175,5 +165,5 @@ def _draw_shifts(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     axes.legend(fontsize=6.5)
 
 
-BY_MEDIAN, BY_MEAN = (partial(_ranking, statistic=one) for one in ("median", "mean"))
-ITEM = Item(measure, judge_by(BY_MEDIAN, BY_MEAN, _swapped, _widths), draw)
+RULES = (*(partial(_ranking, statistic=one) for one in ("median", "mean")), _swapped, _widths)
+ITEM = Item(measure, judge_by("nonlinearity.beyond_covariance", *RULES), draw)

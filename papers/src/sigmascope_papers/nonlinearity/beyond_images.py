@@ -95,7 +95,7 @@ def _shrinks(one: Convergence) -> Finding:
 
 @styled()
 def draw(found: Images) -> dict[str, Drawn]:
-    """Draw over n the mean distance of a batch from the largest n, the mean score, and each call."""
+    """Draw over n the distance of a batch from the largest n, the mean score, and each call."""
     return {"": _draw_means(found), "calls": _draw_calls(found)}
 
 

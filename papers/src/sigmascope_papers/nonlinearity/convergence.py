@@ -128,7 +128,7 @@ class Convergence:
         return off
 
     def needed(self, *, batch: bool) -> int | None:
-        """Return the least n from which on every call is within 0.01; None if beyond the largest."""
+        """Return the least n from which on every call is within 0.01; None if there is none."""
         first = None
         for n in reversed(self.scores):
             if not (self.within(n, batch=batch) <= WANTED).all():

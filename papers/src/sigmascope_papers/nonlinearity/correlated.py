@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sigmascope.compare.correlation import Correlations, FamilyCorrelations, correlations
 from sigmascope.figures import Drawn, draw_correlations
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Item, conclude
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD, TABLE_2
 from sigmascope_papers.setting import PUBLISHED, Setting
 
@@ -98,20 +99,10 @@ def _by_network(found: Correlations) -> dict[str, Array]:
     return dict(zip(found.names, found.values[:, columns], strict=True))
 
 
-def judge_groups(found: Correlated) -> list[Check]:
-    """No metric is consistent, and different metrics are the strongest; then signs, or numbers."""
-    means, kept = (
-        {group: row for group, row in _by_group(some.by_family()).items() if group in TABLE_1}
-        for some in (found.published, found.kept)
-    )
-    checks = [_no_consistent(means, "published axes"), _no_consistent(kept, "channels kept")]
-    checks.append(_strongest(means))
-    if not found.trained:
-        return checks + [_signs(metric, means) for metric in METRICS]
-    titles = ", ".join(TITLES.values())
-    return checks + [
-        compare_row(f"{group}: {titles}", TABLE_1[group], row) for group, row in means.items()
-    ]
+def _groups(found: Correlated, axes: str = "published") -> dict[str, Array]:
+    """Return the groups that the paper's table has."""
+    own = _by_group(getattr(found, axes).by_family())
+    return {group: row for group, row in own.items() if group in TABLE_1}
 
 
 def _complete(means: Rows) -> tuple[dict[str, Array], str]:
@@ -121,101 +112,102 @@ def _complete(means: Rows) -> tuple[dict[str, Array], str]:
     return known, few if len(known) < FEWEST_GROUPS else ""
 
 
-def _no_consistent(means: Rows, axes: str) -> Check:
-    """Every metric is below 0.3 in some group; weakly below 0.7."""
-    told = f"no metric correlates strongly in all groups, {axes}"
-    expected = f"below {WEAK} in some group, for every metric"
-    known, few = _complete(means)
+def _no_consistent(found: Correlated, axes: str, words: str) -> Finding:
+    known, few = _complete(_groups(found, axes))
     if few:
-        return conclude(told, expected, few)
+        return few
     columns = dict(zip(TITLES.values(), np.array(list(known.values())).T, strict=True))
     worst = {name: consistency(column) for name, column in columns.items()}
-    listed = [
-        f"{name} {column.mean():.2f} ({column.std():.2f})" for name, column in columns.items()
-    ]
+    listed = [f"{name} {col.mean():.2f} ({col.std():.2f})" for name, col in columns.items()]
     name = max(worst, key=worst.__getitem__)
-    obtained = (
-        f"{name} comes nearest, with {worst[name]:.2f} in its weakest group; means (std) over "
-        f"{len(known)} groups: {', '.join(listed)}"
-    )
-    return conclude(told, expected, (obtained, worst[name] < STRONG, worst[name] < WEAK))
+    obtained = f"{name} comes nearest, with {worst[name]:.2f} in its weakest group; "
+    obtained += f"means (std) over {len(known)} groups: {', '.join(listed)}"
+    return obtained, worst[name] < STRONG, worst[name] < WEAK
 
 
-def _strongest(means: Rows) -> Check:
-    """Three or more of the five metrics are the strongest somewhere; weakly two."""
-    told = "different metrics are the strongest in different groups", "3 or more (5 in the paper)"
-    known, few = _complete(means)
+def _strongest(found: Correlated) -> Finding:
+    known, few = _complete(_groups(found))
     if few:
-        return conclude(*told, few)
+        return few
     names = list(TITLES.values())
     strongest = {group: names[int(np.abs(row).argmax())] for group, row in known.items()}
     count = len(set(strongest.values()))
     obtained = f"{count}: " + ", ".join(f"{group} {name}" for group, name in strongest.items())
-    return conclude(*told, (obtained, count >= 2, count >= 3))
+    return obtained, count >= 2, count >= 3
+
+
+def _group_rows(found: Correlated) -> list[Check]:
+    """Compare numbers of the paper's own networks, and signs of others."""
+    means = _groups(found)
+    if not found.trained:
+        return [_signs(metric, means) for metric in METRICS]
+    titles = ", ".join(TITLES.values())
+    rows = [(f"{group}: {titles}", TABLE_1[group], row) for group, row in means.items()]
+    return [compare_row(*row) for row in rows]
 
 
 def _signs(metric: str, means: Rows) -> Check:
-    """Signs agree in all groups where the paper's mean is 0.3 in size; weakly in more than half."""
+    """Signs agree in all groups where the paper's mean is 0.3 in size; weakly in more than half.
+
+    Entropy, whose sign in the paper is unknown, may be turned once for all groups.
+    """
     place = METRICS.index(metric)
     clear = {group: row[place] for group, row in TABLE_1.items() if abs(row[place]) >= SIGNED}
     shared = {group: float(means[group][place]) for group in clear if group in means}
     ours = {group: value for group, value in shared.items() if math.isfinite(value)}
-    told = (
-        f"{TITLES[metric]}: sign of the correlation",
-        ", ".join(f"{group} {value:.2f}" for group, value in clear.items()),
+    expected, listed = (
+        ", ".join(f"{group} {value:.2f}" for group, value in some.items()) for some in (clear, ours)
     )
+    told = f"{TITLES[metric]}: sign of the correlation", expected
     if len(ours) < 2:
         return conclude(*told, "fewer than two of these groups are here")
-    same, count = sum(np.sign(ours[group]) == np.sign(clear[group]) for group in ours), len(ours)
-    turned = metric == "entropy" and bool(count - same > same)
+    count = len(ours)
+    same = int(sum(np.sign(ours[group]) == np.sign(clear[group]) for group in ours))
+    turned = metric == "entropy" and count - same > same
     hits = count - same if turned else same
-    listed = ", ".join(f"{group} {value:.2f}" for group, value in ours.items())
     obtained = f"{hits} of {count} agree{' with the sign turned' * turned}: {listed}"
     return conclude(*told, (obtained, hits > count / 2, hits == count))
 
 
-def judge_networks(found: Correlated) -> list[Check]:
-    """No metric is reliable, correlations differ; and the rows of the paper's own networks agree."""
-    checks = [
-        *_unreliable(_by_network(found.published), "published axes"),
-        *_unreliable(_by_network(found.kept), "channels kept"),
-    ]
+def _columns(found: Correlated, axes: str) -> tuple[dict[str, Array], str]:
+    """Return the correlations of each metric, and why there are too few; empty if there are not."""
+    table = np.array(list(_by_network(getattr(found, axes)).values())).reshape(-1, len(METRICS))
+    named = zip(TITLES.values(), table.T, strict=True)
+    known = {name: column[np.isfinite(column)] for name, column in named}
+    least = min(map(len, known.values()))
+    few = f"{least} networks with every metric; {FEWEST} are needed"
+    return known, few if least < FEWEST else ""
+
+
+def _unreliable(found: Correlated, axes: str, words: str) -> Finding:
+    known, few = _columns(found, axes)
+    if few:
+        return few
+    signed = {
+        name: ((col >= STRONG).mean(), (col <= -STRONG).mean()) for name, col in known.items()
+    }
+    shares = {name: float(max(both)) for name, both in signed.items()}
+    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return told, max(shares.values()) < MOST, max(shares.values()) <= HALF
+
+
+def _differ(found: Correlated, axes: str, words: str) -> Finding:
+    known, few = _columns(found, axes)
+    if few:
+        return few
+    told = ", ".join(f"{name} {c.mean():.2f} ± {c.std():.2f}" for name, c in known.items())
+    std = min(float(column.std()) for column in known.values())
+    return told, std >= SOME_SPREAD, std >= SPREAD
+
+
+def _network_rows(found: Correlated) -> list[Check]:
+    """Compare the rows of the paper's own networks."""
     if not found.trained:
         reason = "these are other networks, or other weights; "
         reason += "--weights default --data imagefolder:DIR compares them"
-        return [*checks, conclude("the rows of the paper's networks", "within 0.1", reason)]
+        return [conclude("the rows of the paper's networks", "within 0.1", reason)]
     rows = {name.rpartition("/")[2]: row for name, row in _by_network(found.published).items()}
-    return checks + [
-        compare_row(name, TABLE_2[name], row) for name, row in rows.items() if name in TABLE_2
-    ]
-
-
-def _unreliable(rows: Rows, axes: str) -> list[Check]:
-    """|r| is 0.7 with one sign in at most half of the networks, and its std 0.3 or more.
-
-    Weakly if in under nine of ten, and if 0.2 or more; the paper has 0.35 to 0.50.
-    """
-    replace = f"no metric can replace the score, {axes}", f"|r| ≥ {STRONG} in at most half of them"
-    differ = f"correlations differ between networks, {axes}"
-    spread = differ, f"std {SPREAD} or more (0.35 to 0.50 in the paper)"
-    table = np.array(list(rows.values())).reshape(-1, len(METRICS))
-    known = {
-        name: col[np.isfinite(col)] for name, col in zip(TITLES.values(), table.T, strict=True)
-    }
-    if (least := min(map(len, known.values()))) < FEWEST:
-        reason = f"{least} networks with every metric; {FEWEST} are needed"
-        return [conclude(*replace, reason), conclude(*spread, reason)]
-    shares = {
-        name: float(max((column >= STRONG).mean(), (column <= -STRONG).mean()))
-        for name, column in known.items()
-    }
-    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-    lines = ", ".join(f"{name} {c.mean():.2f} ± {c.std():.2f}" for name, c in known.items())
-    most, std = max(shares.values()), min(float(column.std()) for column in known.values())
-    return [
-        conclude(*replace, (told, most < MOST, most <= HALF)),
-        conclude(*spread, (lines, std >= SOME_SPREAD, std >= SPREAD)),
-    ]
+    return [compare_row(name, TABLE_2[name], row) for name, row in rows.items() if name in TABLE_2]
 
 
 def _listed(rows: Rows) -> dict[str, list[float]]:
@@ -259,7 +251,14 @@ def draw_networks(found: Correlated) -> dict[str, Drawn]:
     return {"": draw_correlations(tables, list(TITLES.values()))}
 
 
+BOTH = {"published": "published axes", "kept": "channels kept"}
+CONSISTENT, REPLACE, DIFFER = (
+    [partial(rule, axes=axes, words=words) for axes, words in BOTH.items()]
+    for rule in (_no_consistent, _unreliable, _differ)
+)
+RULES_1 = judge_by("nonlinearity.table1", *CONSISTENT, _strongest, _group_rows)
+RULES_2 = (REPLACE[0], DIFFER[0], REPLACE[1], DIFFER[1], _network_rows)
 ITEMS = {
-    "table1": Item(measure, judge_groups, draw_groups),
-    "table2": Item(measure, judge_networks, draw_networks),
+    "table1": Item(measure, RULES_1, draw_groups),
+    "table2": Item(measure, judge_by("nonlinearity.table2", *RULES_2), draw_networks),
 }

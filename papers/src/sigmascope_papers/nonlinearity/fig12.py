@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from sigmascope.figures import Drawn, draw_signature, new_figure, styled
-from sigmascope.figures.drawn import finished
-from sigmascope.figures.style import PAGE, add_panel_legend, short_names
+from sigmascope.figures import Drawn
+from sigmascope.figures.style import short_names
 from sigmascope.measure.signature import Signature, Site
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, claim, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import LAST
-from sigmascope_papers.nonlinearity.lineup import (
-    END,
-    INSIDE,
-    Lineup,
-    by_place,
-    known,
-    measure_leads,
-    places_in,
-)
+from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
+from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in
 
 __all__ = ["GATE", "ITEM", "KINDS", "NOWHERE", "SQUEEZE", "TRANSITION", "kinds_of_places"]
 __all__ += ["transitions"]
@@ -36,9 +26,7 @@ KINDS = (NOWHERE, INSIDE, END, TRANSITION, SQUEEZE, GATE)
 GATES = ("sigmoid", "hardsigmoid")
 
 
-@claim("AlexNet is stable throughout", f"the least std of all until {LAST}", "AlexNets")
 def _alexnet_is_stable(lineup: Lineup) -> Finding:
-    """Its scores have a lower std than half of all networks until 2019; clearly if than all."""
     years, lead = lineup.cast.years(), lineup.cast.lead("AlexNets")
     others = [one for one in lineup.leads() if years[one.name] <= LAST and one.name != lead]
     if not others:
@@ -48,41 +36,25 @@ def _alexnet_is_stable(lineup: Lineup) -> Finding:
     return obtained, own < np.median(stds), own < min(stds)
 
 
-@claim("GoogLeNet varies between 0.6 and 0.9", f"both ends within {NEAR}", "Inceptions")
 def _googlenet_varies(lineup: Lineup) -> Finding:
-    """Both ends are within 0.1 of the printed ones; clearly if within 0.05."""
     scores = known(lineup.lead("Inceptions"))
     off = max(abs(scores.min() - PRINTED[0]), abs(scores.max() - PRINTED[1]))
     return f"{scores.min():.3f} to {scores.max():.3f}", off <= ABOUT, off <= NEAR
 
 
-@claim(
-    "ResNet: close to 1 after a skip, much lower inside",
-    f"at least {CLOSE_TO_1}, and {ABOUT} above",
-    RESIDUAL,
-)
 def _skips_are_linear(lineup: Lineup) -> Finding:
-    """The median after a skip is above that inside; clearly if it is 0.95, and 0.1 above."""
     found = by_place(lineup.lead(RESIDUAL))
     end, inside = (float(np.median(found[place])) for place in (END, INSIDE))
     clear = end >= CLOSE_TO_1 and end - inside >= ABOUT
     return f"medians {end:.3f} and {inside:.3f}", end > inside, clear
 
 
-@claim(
-    "DenseNet is slightly more non-linear than ResNet",
-    f"mean lower, by at most {ABOUT}",
-    *(DENSE, RESIDUAL),
-)
 def _densenet_is_like_resnet(lineup: Lineup) -> Finding:
-    """Its mean score is lower; clearly if by no more than 0.1, since the text says slightly."""
     dense, residual = (float(known(lineup.lead(group)).mean()) for group in (DENSE, RESIDUAL))
     return f"{dense:.3f} against {residual:.3f}", dense < residual, residual - dense <= ABOUT
 
 
-@claim("DenseNet: transition layers are linear", "each above three quarters of its block", DENSE)
 def _transitions_are_linear(lineup: Lineup) -> Finding:
-    """Each is above the median of the block before it; clearly if above three quarters of it."""
     pairs = transitions(lineup.lead(DENSE))
     if not pairs:
         return "no path names a transition"
@@ -123,8 +95,8 @@ def kinds_of_places(signature: Signature, group: str) -> list[str]:
             kinds[number - 1] = SQUEEZE
         if group == DENSE and _is_transition(site) and number < len(sites) - 1:
             kinds[number] = TRANSITION
-    places = places_in(signature) if group == RESIDUAL else kinds
-    return [END if place == END else kind for place, kind in zip(places, kinds, strict=True)]
+    found = places_in(signature) if group == RESIDUAL else kinds
+    return [END if place == END else kind for place, kind in zip(found, kinds, strict=True)]
 
 
 def _kind(site: Site) -> str:
@@ -140,37 +112,23 @@ def _batch_spread(signature: Signature) -> float:
     return float(np.mean([site.std for site in signature.sites if np.isfinite(site.score)]))
 
 
-@styled()
 def draw(lineup: Lineup) -> dict[str, Drawn]:
     """Draw all signatures on one scale; nothing without representatives."""
-    leads = lineup.leads()
+    leads, groups = lineup.leads(), lineup.cast.groups()
     if not leads:
         return {}
-    rows, columns = (len(leads) + 1) // 2, min(2, len(leads))
-    figure = new_figure(PAGE, 0.4 + 1.2 * rows)
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    groups, table = lineup.cast.groups(), list[Mapping[str, Any]]()
-    names = short_names([lead.name for lead in leads])
-    for panel, one, name in zip(panels, leads, names, strict=False):
-        kinds = kinds_of_places(one, groups[one.name])
-        table += draw_signature(one, panel, groups=kinds, order=KINDS).table
-        for line in panel.lines:
-            line.set_markersize(0.75 * line.get_markersize())
-        spread = _batch_spread(one)
-        title = f"{name}, mean std {spread:.4f}" if np.isfinite(spread) else name
-        panel.set(xlabel="", ylabel="")
-        panel.set_title(title, fontsize=8, pad=3)
-    for panel in panels[len(leads) :]:
-        panel.set_axis_off()
-    figure.supxlabel("activation call, in order of execution", fontsize=8)
-    figure.supylabel("affinity score ± std", fontsize=8)
-    add_panel_legend(figure, panels[: len(leads)])
-    return {"": finished(panels[: len(leads)], table)}
+    titles, kinds = short_names([one.name for one in leads]), []
+    for number, one in enumerate(leads):
+        kinds.append(kinds_of_places(one, groups[one.name]))
+        if np.isfinite(spread := _batch_spread(one)):
+            titles[number] += f", mean std {spread:.4f}"
+    return {"": places.draw_panels(leads, kinds, titles, order=KINDS, columns=2)}
 
 
 ITEM = Item(
     measure_leads,
     judge_by(
+        "nonlinearity.fig12",
         *(_alexnet_is_stable, _googlenet_varies, _skips_are_linear),
         *(_densenet_is_like_resnet, _transitions_are_linear),
     ),

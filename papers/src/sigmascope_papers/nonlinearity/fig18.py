@@ -54,7 +54,7 @@ class Deviations:
 
 
 def measure(setting: Setting) -> Deviations:
-    """Compare the signatures of the representatives; for the paper's networks data may be missing."""
+    """Compare the representatives; for the paper's networks data may be missing."""
     names = setting.cast.leads or tuple(setting.cast.names())
     own = [run.signature for run in setting.runs(names)]
     others: dict[str, list[Signature]] = {}

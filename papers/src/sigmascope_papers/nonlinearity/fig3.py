@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import add_legend, look
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Item, agrees, conclude
+from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEM", "PARTS", "Parts", "closed_forms"]
@@ -37,7 +38,7 @@ class Parts:
 
 
 def closed_forms(low: Array, high: Array) -> dict[str, Array]:
-    """Return distance, bound and score of ReLU for inputs uniform on [low, high], low < 0 < high."""
+    """Return distance, bound and score of ReLU for inputs uniform on [low, high] around 0."""
     b, a = low, high
     variance = a**3 * (a - 4 * b) / (12 * (a - b) ** 2)
     root = np.sqrt(a * (a - 4 * b)) * (3 * b - a) / (a - b)
@@ -58,34 +59,41 @@ def measure(setting: Setting) -> Parts:
     return Parts(SHIFTS, closed_forms(-SHIFTS, WIDTH - SHIFTS), columns)
 
 
-def judge(parts: Parts) -> list[Check]:
-    """Formula and measurement agree; the distance is symmetric within a quarter, the bound is not.
+def _agree(parts: Parts, name: str) -> Finding:
+    gap = float(np.abs(parts.measured[name] - parts.formula[name]).max())
+    return f"± {gap:.1g}", gap <= 0.005
 
-    Clearly if the asymmetry of the bound is four times as large; and the score falls.
-    """
-    checks, score = [], parts.measured["score"]
-    for name in PARTS:
-        gap = float(np.abs(parts.measured[name] - parts.formula[name]).max())
-        told = f"{name}, as measured", "the closed form ± 0.005"
-        checks.append(conclude(*told, (f"± {gap:.1g}", gap <= 0.005)))
+
+def _known(parts: Parts) -> list[Check]:
+    measured, checks = parts.measured, []
     for shift, expected in DISTANCES.items():
-        value = float(np.interp(shift, parts.shifts, parts.measured["distance"]))
+        value = float(np.interp(shift, parts.shifts, measured["distance"]))
         claim = f"distance at s = {shift:g}"
         checks.append(agrees(claim, expected, value, tolerance=0.001, digits=3))
-    at_half = float(np.interp(0.5, parts.shifts, score))
-    checks.append(agrees("score at s = 0.5", SCORE, at_half, tolerance=0.001, digits=4))
-    distance, bound, _ = (
-        float(np.abs(part - part[::-1]).max() / part.max()) for part in parts.measured.values()
-    )
-    told = "the distance is roughly symmetric", "at most a quarter off"
-    checks.append(conclude(*told, (f"{distance:.0%} of its largest value", distance <= 0.25)))
-    told = "the asymmetry is that of the bound", "4 times as large"
-    obtained = f"{bound:.0%} against {distance:.0%}"
-    checks.append(conclude(*told, (obtained, bound > distance, bound > 4 * distance)))
-    fading = bool((np.diff(score) < 0).all() and score[-1] > 0)
-    claim = "the score nears 0 only as all inputs become negative"
-    finding = f"from {score[0]:.3f} to {score[-1]:.3f}", fading, score[-1] < 0.1
-    return [*checks, conclude(claim, "falls all the way, stays above 0", finding)]
+    at_half = float(np.interp(0.5, parts.shifts, measured["score"]))
+    return [*checks, agrees("score at s = 0.5", SCORE, at_half, tolerance=0.001, digits=4)]
+
+
+def _skew(parts: Parts, name: str) -> float:
+    """Return how far a part is from symmetric, as a share of its largest value."""
+    part = parts.measured[name]
+    return float(np.abs(part - part[::-1]).max() / part.max())
+
+
+def _symmetric(parts: Parts) -> Finding:
+    skew = _skew(parts, "distance")
+    return f"{skew:.0%} of its largest value", skew <= 0.25
+
+
+def _asymmetric(parts: Parts) -> Finding:
+    bound, distance = _skew(parts, "bound"), _skew(parts, "distance")
+    return f"{bound:.0%} against {distance:.0%}", bound > distance, bound > 4 * distance
+
+
+def _falls(parts: Parts) -> Finding:
+    score = parts.measured["score"]
+    fading = (np.diff(score) < 0).all() and score[-1] > 0
+    return f"from {score[0]:.3f} to {score[-1]:.3f}", fading, score[-1] < 0.1
 
 
 @styled()
@@ -110,4 +118,5 @@ def draw(parts: Parts) -> dict[str, Drawn]:
     return {"": finished(panels, table)}
 
 
-ITEM = Item(measure=measure, judge=judge, draw=draw)
+RULES = (*(partial(_agree, name=name) for name in PARTS), _known, _symmetric, _asymmetric, _falls)
+ITEM = Item(measure, judge_by("nonlinearity.fig3", *RULES), draw)

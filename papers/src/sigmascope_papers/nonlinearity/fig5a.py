@@ -12,7 +12,7 @@ from sigmascope.figures import Drawn
 from sigmascope.measure.signature import STATISTICS, Signature
 from sigmascope_papers.chance import Array, trend
 from sigmascope_papers.figures.years import draw_years
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level, measure_cast
 
 __all__ = ["EARLY", "FEWEST", "ITEM", "LAST", "RARE", "corner_of"]
@@ -35,14 +35,11 @@ def _points(lineup: Lineup) -> dict[tuple[str, int], list[Signature]]:
     return points
 
 
-def _rises(lineup: Lineup, statistic: str) -> Check:
-    """Kendall's tau of the groups with the years is above 0; clearly if p is at most 0.05."""
-    told = f"until {LAST} the {statistic} rises with the years", f"tau above 0, p at most {RARE}"
+def _rises(lineup: Lineup, statistic: str) -> Finding:
     points = _points(lineup)
     years = [year for _, year in points]
     if len(points) < FEWEST:
-        reason = f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}"
-        return conclude(*told, reason)
+        return f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}"
     tau, chance = trend(years, [level(some, statistic) for some in points.values()])
     batches = np.array(
         [np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()]
@@ -52,7 +49,7 @@ def _rises(lineup: Lineup, statistic: str) -> Check:
         f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: "
         f"tau {min(taus):.2f} to {max(taus):.2f}, p = {min(chances):.3f} to {max(chances):.3f}"
     )
-    return conclude(*told, (obtained, tau > 0, chance <= RARE))
+    return obtained, tau > 0, chance <= RARE
 
 
 def _by_batch(signature: Signature, statistic: str) -> Array:
@@ -65,9 +62,7 @@ def _span(values: list[float]) -> str:
     return f"{min(values):.3f} to {max(values):.3f}"
 
 
-@claim("early convolutional networks spread little", "less than each later group", *EARLY)
 def _early_are_narrow(lineup: Lineup) -> Finding:
-    """They spread less than later groups until 2019 in the median; clearly if each than all."""
     later = [some for key, some in _points(lineup).items() if key[0] not in EARLY]
     if not later:
         return f"there is nothing later until {LAST}"
@@ -77,14 +72,7 @@ def _early_are_narrow(lineup: Lineup) -> Finding:
     return f"{_span(early)}, later {_span(others)}", narrower, max(early) < min(others)
 
 
-@claim(
-    "the inception network widens the range at both ends",
-    "beyond all early networks",
-    *EARLY,
-    "Inceptions",
-)
 def _inception_widens(lineup: Lineup) -> Finding:
-    """It spreads more than each early network; clearly if it goes beyond all at both ends."""
     early, own = [one.summary() for one in lineup.of(*EARLY)], lineup.lead("Inceptions").summary()
     low, high = min(one["min"] for one in early), max(one["max"] for one in early)
     obtained = f"{own['min']:.3f} to {own['max']:.3f}, early {low:.3f} to {high:.3f}"
@@ -92,16 +80,12 @@ def _inception_widens(lineup: Lineup) -> Finding:
     return obtained, wider, own["min"] < low and own["max"] > high
 
 
-@claim("EfficientNets are skewed toward linearity", f"skewness at most {STRONG:g}", "EffNets")
 def _nas_is_skewed(lineup: Lineup) -> Finding:
-    """The skewness of the scores is negative in each; clearly if at most -1 in each."""
     found = [float(skew(known(one))) for one in lineup.of("EffNets")]
     return ", ".join(f"{one:.2f}" for one in found), max(found) < 0, max(found) <= STRONG
 
 
-@claim("ViTs are more non-linear than all before", "every median below all earlier ones", "ViTs")
 def _transformers_break_it(lineup: Lineup) -> Finding:
-    """Their median is below that of every earlier group; clearly if each is below each network."""
     points = _points(lineup)
     if not points:
         return "there is nothing before them"
@@ -111,13 +95,7 @@ def _transformers_break_it(lineup: Lineup) -> Finding:
     return f"{_span(own)}, before {_span(before)}", below, max(own) < min(before)
 
 
-@claim(
-    "Swin and ConvNeXt return to the early networks",
-    "nearer than all from 2015 to 2020",
-    *(*EARLY, "ViTs", "Swins", "ConvNeXts"),
-)
 def _priors_bring_back(lineup: Lineup) -> Finding:
-    """By min, median and max they are nearer to the early ones than ViTs; clearly than all between."""
     home = corner_of(lineup, *EARLY)
     apart = {
         group: float(np.linalg.norm(corner_of(lineup, group) - home))
@@ -144,6 +122,7 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
 ITEM = Item(
     measure_cast,
     judge_by(
+        "nonlinearity.fig5a",
         *(partial(_rises, statistic=key) for key in ("median", "max")),
         *(_early_are_narrow, _inception_widens, _nas_is_skewed),
         *(_transformers_break_it, _priors_bring_back),

@@ -13,7 +13,7 @@ from sigmascope.figures import Drawn, draw_curves, draw_distances, new_figure, s
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import SMALL, short_names
 from sigmascope_papers.chance import Array, trend
-from sigmascope_papers.item import Finding, Item, claim, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.fig5a import FEWEST, LAST, RARE
 from sigmascope_papers.nonlinearity.lineup import Lineup, measure_leads
 from sigmascope_papers.setting import Setting
@@ -64,13 +64,7 @@ def compared(lineup: Lineup) -> Between:
     return Between(lineup.cast, lineup.signatures, *both)
 
 
-@claim(
-    "networks get ever farther from AlexNet until ViT",
-    f"tau above 0, p at most {RARE}",
-    *(FIRST, UNIQUE),
-)
 def _grows(found: Between) -> Finding:
-    """Kendall's tau of the distance with the years is above 0; clearly if p is at most 0.05."""
     groups = found.until()
     if len(groups) < FEWEST:
         return f"there are {len(groups)} groups, and a trend needs {FEWEST}"
@@ -81,13 +75,7 @@ def _grows(found: Between) -> Finding:
     return obtained, tau > 0, chance <= RARE
 
 
-@claim(
-    "Swin and ConvNeXt turn back to AlexNet",
-    "nearer than ViT, and than half of those between",
-    *(FIRST, UNIQUE, *TURNED),
-)
 def _turns(found: Between) -> Finding:
-    """Both are nearer to AlexNet than ViT; clearly if nearer than half of all between."""
     back, between = found.from_first(TURNED), found.from_first(found.until())
     (vit,) = found.from_first([UNIQUE])
     steps = found.from_first([*TURNED, UNIQUE], per_step=True)
@@ -98,13 +86,7 @@ def _turns(found: Between) -> Finding:
     return obtained, back.max() < vit, back.max() < np.median(between)
 
 
-@claim(
-    "ViT is highly dissimilar to all others",
-    "largest mean; its least above the median of other pairs",
-    UNIQUE,
-)
 def _is_unique(found: Between) -> Finding:
-    """It has the largest mean distance; clearly if its nearest is farther than most other pairs."""
     count = len(found.groups)
     if count < FEWEST:
         return f"there are {count} networks, and that needs {FEWEST}"
@@ -151,4 +133,4 @@ def _draw_column(found: Between, groups: Sequence[str]) -> Drawn:
     return finished(panels, table)
 
 
-ITEM = Item(measure, judge_by(_grows, _turns, _is_unique), draw)
+ITEM = Item(measure, judge_by("nonlinearity.fig5b", _grows, _turns, _is_unique), draw)

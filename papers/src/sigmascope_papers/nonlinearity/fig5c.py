@@ -11,7 +11,7 @@ from scipy.signal import find_peaks
 
 from sigmascope.compare.density import Densities, Density, densities
 from sigmascope.figures import Drawn, draw_densities
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 from sigmascope_papers.setting import Setting
 
@@ -66,21 +66,13 @@ def spread_of(lineup: Lineup) -> Spread:
     return Spread(lineup, densities(leads) if leads else Densities((), (), {}))
 
 
-@claim("the ResNet has two modes", f"2, the second standing out by {DEEP} of the highest", RESIDUAL)
 def _two_modes(found: Spread) -> Finding:
-    """At least two peaks; clearly if the second one stands out."""
     clear, peaks = (modes(found.curves[RESIDUAL], deep) for deep in (DEEP, 0.0))
     places = ", ".join(f"{place:.2f}" for place in clear)
     return f"{len(clear)}, at {places}; all peaks {len(peaks)}", len(peaks) > 1, len(clear) == 2
 
 
-@claim(
-    "it is the first network with two modes, and the only one",
-    "1 mode in all others",
-    *(RESIDUAL, *BEFORE),
-)
 def _alone_with_them(found: Spread) -> Finding:
-    """None before the ResNet has two modes; clearly if none after it either."""
     others = {group: curve for group, curve in found.curves.items() if group != RESIDUAL}
     counts = {group: len(modes(curve)) for group, curve in others.items()}
     peaks = {group: len(modes(curve, 0.0)) for group, curve in others.items()}
@@ -89,25 +81,20 @@ def _alone_with_them(found: Spread) -> Finding:
     return f"modes (all peaks): {told}", set(BEFORE) <= set(alone), len(alone) == len(counts)
 
 
-def _alike(found: Spread, group: str, other: str) -> Check:
-    """Two share more than pairs mostly do; clearly if the first shares most with the other."""
-    told = f"{group} are spread like {other}", "share more than with any other"
+def _alike(found: Spread, group: str, other: str) -> Finding:
     curves = found.curves
-    if (reason := found.lacks(group, other)) or len(curves) < 4:
-        few = f"there are {len(curves)} densities, and that needs 4"
-        return conclude(*told, reason or few)
+    if len(curves) < 4:
+        return f"there are {len(curves)} densities, and that needs 4"
     pairs = itertools.combinations(curves, 2)
     shared = {frozenset(pair): overlap(*(curves[one] for one in pair)) for pair in pairs}
     own = {one: shared[frozenset((group, one))] for one in curves if one != group}
     nearest = max(own, key=own.__getitem__)
     typical = float(np.median(list(shared.values())))
     most = f"most with {nearest}, {own[nearest]:.2f}; median of all pairs {typical:.2f}"
-    return conclude(*told, (f"{own[other]:.2f}; {most}", own[other] > typical, nearest == other))
+    return f"{own[other]:.2f}; {most}", own[other] > typical, nearest == other
 
 
-@claim("Swins have heavier tails than AlexNets", "larger std, and beyond at both ends")
 def _heavier(found: Spread) -> Finding:
-    """Swins have the larger standard deviation; clearly if they go beyond at both ends."""
     if reason := found.lineup.lacks("AlexNets", "Swins"):
         return reason
     one, two = (known(found.lineup.lead(group)) for group in ("AlexNets", "Swins"))
@@ -127,6 +114,7 @@ def draw(found: Spread) -> dict[str, Drawn]:
 ITEM = Item(
     measure,
     judge_by(
+        "nonlinearity.fig5c",
         *(_two_modes, _alone_with_them, partial(_alike, group="AlexNets", other="Swins")),
         *(_heavier, partial(_alike, group="VGGs", other="ConvNeXts")),
     ),

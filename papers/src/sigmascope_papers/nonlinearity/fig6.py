@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit, AccuracyFits, fit_accuracy
 from sigmascope.figures import Drawn, draw_accuracy
-from sigmascope_papers.item import Check, Item, conclude, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting, facts_of
 
 __all__ = ["ITEM", "Family"]
@@ -77,71 +77,48 @@ def _told_both(statistic: AccuracyFit, size: AccuracyFit) -> str:
     return f"best of {statistic.tried}: {_told(statistic)}; best of {size.tried}: {_told(size)}"
 
 
-def _signature_wins(families: Families, name: str) -> Check:
-    """The signature has the higher R²; clearly if by leave-one-out too, and that is positive."""
-    text = f"{name}: the signature explains accuracy better than size"
-    told = text, "higher R², leave-one-out too"
+def _signature_wins(families: Families, name: str) -> Finding:
     rivals = _rivals(families.get(name))
     if isinstance(rivals, str):
-        return conclude(*told, rivals)
+        return rivals
     statistic, size = rivals
     obtained = f"n = {statistic.n}; {_told_both(*rivals)}"
-    clear = statistic.r2_loo > max(size.r2_loo, 0)
-    return conclude(*told, (obtained, statistic.r2 > size.r2, clear))
+    return obtained, statistic.r2 > size.r2, statistic.r2_loo > max(size.r2_loo, 0)
 
 
-def _parameters_win(families: Families) -> Check:
-    """The number of parameters beats every statistic; clearly if the other sizes too."""
-    told = "NAS: the number of parameters explains most", "highest R² of all"
+def _parameters_win(families: Families) -> Finding:
     rivals = _rivals(families.get("NAS"))
     if isinstance(rivals, str):
-        return conclude(*told, rivals)
+        return rivals
     statistic, size = rivals
-    family = families["NAS"]
-    r2 = family.fits["parameters"].r2
-    obtained = f"n = {family.n}; parameters R² {r2:.2f}; {_told_both(*rivals)}"
-    return conclude(*told, (obtained, r2 > statistic.r2, size.on == "parameters"))
+    r2 = families["NAS"].fits["parameters"].r2
+    obtained = f"n = {statistic.n}; parameters R² {r2:.2f}; {_told_both(*rivals)}"
+    return obtained, r2 > statistic.r2, size.on == "parameters"
 
 
-def _spread_like_depth(families: Families) -> Check:
-    """R² of spread and depth are within 0.1, both at least 0.5; clearly if spread is the best.
-
-    Two predictors that explain nothing are not similar explanations.
-    """
-    told = (
-        "pre-residual: the spread explains accuracy similarly to depth",
-        f"spread the best statistic; R² at least {EXPLAINS:g}, at most {SIMILAR:g} apart",
-    )
+def _spread_like_depth(families: Families) -> Finding:
     rivals = _rivals(families.get("pre-residual"))
     if isinstance(rivals, str):
-        return conclude(*told, rivals)
-    family = families["pre-residual"]
+        return rivals
+    family, best = families["pre-residual"], rivals[0]
     spread, depth = family.fits["spread"].r2, family.fits["depth"].r2
     obtained = f"n = {family.n}; spread R² {spread:.2f}, depth R² {depth:.2f}; "
-    obtained += f"best statistic: {_told(rivals[0])}"
+    obtained += f"best statistic: {_told(best)}"
     true = abs(spread - depth) <= SIMILAR and min(spread, depth) >= EXPLAINS
-    return conclude(*told, (obtained, true, rivals[0].on == "spread"))
+    return obtained, true, best.on == "spread"
 
 
 def _chosen(
-    families: Families, names: tuple[str, ...], wanted: tuple[str, ...], may_differ: int
-) -> Check:
-    """Some statistics are the best in all of some families; weakly if one may differ, and does.
-
-    If each of six were equally likely: the spread in all three early families has a chance of
-    0.005, in two of them 0.07; median or min in both late ones 1 in 9. In one of these alone it
-    would be more likely than not, so that counts as failed.
-    """
-    when = "before ViTs" if names == EARLY else "from ViTs on"
-    told = f"{when} the best statistic is the {' or the '.join(wanted)}", f"in {', '.join(names)}"
+    families: Families, names: Sequence[str], wanted: Sequence[str], **_: object
+) -> Finding:
     rivals = {name: _rivals(families.get(name)) for name in names}
     missing = [f"{name}: {reason}" for name, reason in rivals.items() if isinstance(reason, str)]
     if missing:
-        return conclude(*told, "; ".join(missing))
+        return "; ".join(missing)
     found = {name: both[0].on for name, both in rivals.items() if not isinstance(both, str)}
     hits, count = sum(on in wanted for on in found.values()), len(names)
     obtained = ", ".join(f"{name} {on}" for name, on in found.items())
-    return conclude(*told, (obtained, hits >= count - may_differ, hits == count))
+    return obtained, hits >= count - (names == EARLY), hits == count
 
 
 def draw(families: Families) -> dict[str, Drawn]:
@@ -154,13 +131,16 @@ def draw(families: Families) -> dict[str, Drawn]:
     return {part: draw_accuracy(AccuracyFits(some, {})) for part, some in fits.items() if some}
 
 
+WORDS = {"when": "before ViTs", "best": "the spread", "all_of": ", ".join(EARLY)}
+LATE_WORDS = {"when": "from ViTs on", "best": "the median or the min", "all_of": ", ".join(LATE)}
 ITEM = Item(
     measure,
     judge_by(
+        "nonlinearity.fig6",
         *(partial(_signature_wins, name=name) for name in ("residual", *LATE)),
         *(_parameters_win, _spread_like_depth),
-        partial(_chosen, names=EARLY, wanted=("spread",), may_differ=1),
-        partial(_chosen, names=LATE, wanted=("median", "min"), may_differ=0),
+        partial(_chosen, names=EARLY, wanted=("spread",), **WORDS),
+        partial(_chosen, names=LATE, wanted=("median", "min"), **LATE_WORDS),
     ),
     draw,
 )

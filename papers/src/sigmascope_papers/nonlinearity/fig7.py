@@ -15,14 +15,14 @@ from sigmascope.figures import Drawn, draw_densities, draw_signature, new_figure
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend
 from sigmascope.measure.signature import Signature
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.fig5c import DEEP, modes
-from sigmascope_papers.nonlinearity.lineup import (
+from sigmascope_papers.nonlinearity.lineup import known
+from sigmascope_papers.nonlinearity.places import (
     END,
     INSIDE,
-    STEM,
+    ORDER,
     by_place,
-    known,
     places_in,
     separation,
 )
@@ -73,20 +73,12 @@ def _separations(found: Mapping[str, Signature]) -> tuple[list[float], str]:
     return shares, ", ".join(f"{share:.2f}" for share in shares)
 
 
-@claim(
-    "activations at the end of a block score above those inside",
-    f"separation at least {CLEAR}",
-    "residual",
-)
 def _split(twins: Twins) -> Finding:
-    """Separation above 0.75 in every network, clearly if at least 0.9."""
     shares, told = _separations(twins.residual)
     return told, min(shares) > NONE, min(shares) >= CLEAR
 
 
-@claim("in plain networks they do not", f"separation at most {NONE}", "plain")
 def _not_split(twins: Twins) -> Finding:
-    """Separation at most 0.75 in every network."""
     shares, told = _separations(twins.plain)
     return told, max(shares) <= NONE
 
@@ -101,17 +93,13 @@ def _wider(twins: Twins) -> Check:
     return conclude(text, f"in {count} pairs", (f"{sum(wider)}", all(wider)))
 
 
-def _modes(twins: Twins, kind: str, wanted: int) -> Check:
-    """More than half of the networks have so many modes, clearly if all do."""
-    told = f"{kind} networks have {('', 'one mode', 'two modes')[wanted]}", f"{wanted} in each"
-    if reason := twins.lacks(kind):
-        return conclude(*told, reason)
+def _modes(twins: Twins, kind: str, words: str, wanted: int) -> Finding:
     curves = [densities([one]).curves[0] for one in getattr(twins, kind).values()]
     counts, peaks = ([len(modes(curve, deep)) for curve in curves] for deep in (DEEP, 0.0))
     right, of = counts.count(wanted), len(counts)
     listed, all_peaks = (", ".join(map(str, numbers)) for numbers in (counts, peaks))
     obtained = f"in {right} of {of}: {listed}; all peaks {all_peaks}"
-    return conclude(*told, (obtained, 2 * right > of, right == of))
+    return obtained, 2 * right > of, right == of
 
 
 def draw(twins: Twins) -> dict[str, Drawn]:
@@ -137,7 +125,7 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
         left.sharey(rows[0, 0])
         places = places_in(one)
         drawn = {
-            "signature": draw_signature(one, left, groups=places, order=(INSIDE, END, STEM)).table,
+            "signature": draw_signature(one, left, groups=places, order=ORDER).table,
             ALL: _draw_whole(right, one),
             "densities": draw_densities(parts_of(one, places, (INSIDE, END)), right).table,
         }
@@ -162,8 +150,10 @@ def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
 ITEM = Item(
     measure,
     judge_by(
+        "nonlinearity.fig7",
         *(_split, _not_split, _wider),
-        *(partial(_modes, kind=kind, wanted=n) for kind, n in (("residual", 2), ("plain", 1))),
+        partial(_modes, kind="residual", words="two modes", wanted=2),
+        partial(_modes, kind="plain", words="one mode", wanted=1),
     ),
     draw,
 )

@@ -15,7 +15,7 @@ from sigmascope.figures import Drawn
 from sigmascope.measure.affinity import AffinityOptions, affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.ranges import draw_ranges
-from sigmascope_papers.item import Check, Finding, Item, agrees, claim, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.setting import PUBLISHED
 
 __all__ = ["DEVIATIONS", "FUNCTIONS", "ITEM", "MEANS", "Ranges", "measure_ranges"]
@@ -38,6 +38,7 @@ BASELINE = 0.6750803038
 # Of Sigmoid at mean 7.4 (and -7.4), the median over the deviations in float64; the published
 # float32 gives 0.750 (0.817).
 SIGMOID = 0.817
+GUARD, ALL_SCORED = "the guard's scores counted", "where all three have a score"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,30 +94,24 @@ def _scores(x: Array) -> list[tuple[float, float]]:
     return [(float(one), float(one.degenerate)) for one in found]
 
 
-@claim("ReLU on positive inputs, in float64", "1 (the published float32 goes down to 0.713)")
 def _affine_side(ranges: Ranges) -> Finding:
-    """Right of 13, where ReLU is the identity on all inputs, its scores are 1."""
     least = float(ranges.scores["ReLU"][ranges.means > 13].min())
     return f"{least:.8f} at least", least > 1 - 1e-9
 
 
-@claim("Sigmoid is symmetric, in float64", "medians at m and −m within 0.02")
 def _symmetric(ranges: Ranges) -> Finding:
-    """Sigmoid, odd up to a constant, has the same medians at m and -m; draws differ by 0.02."""
     medians = np.median(ranges.scores["Sigmoid"], axis=1)
     gap = float(np.abs(medians - medians[::-1]).max())
     return f"{gap:.4f} apart at most", gap <= 0.02
 
 
 def _known_median(ranges: Ranges) -> Check:
-    """The median of Sigmoid at 7.37 is the known one to 0.02."""
     median = float(np.median(ranges.scores["Sigmoid"][np.abs(ranges.means - 7.37).argmin()]))
     text = "Sigmoid, median at mean 7.37 (published float32: 0.750)"
     return agrees(text, SIGMOID, median, tolerance=0.02, digits=3)
 
 
 def _known_baseline(ranges: Ranges) -> Check:
-    """The baseline of ReLU is that of the closed form to 0.05."""
     baseline = ranges.baselines["ReLU"]
     return agrees("baseline of ReLU, closed form", BASELINE, baseline, tolerance=0.05, digits=3)
 
@@ -126,53 +121,42 @@ def _lowest(ranges: Ranges, *names: str) -> list[float]:
     return [float(np.nanmin(true[name])) for name in names]
 
 
-@claim("ReLU and GELU come close to 0, Sigmoid does not", "below 0.1, below 0.1, above 0.2")
 def _close_to_0(ranges: Ranges) -> Finding:
-    """ "Close" is below 0.1, and "not close" above that; clearly if above 0.2."""
     relu, gelu, sigmoid = _lowest(ranges, "ReLU", "GELU", "Sigmoid")
     told = f"{relu:.3f}, {gelu:.3f}, {sigmoid:.3f}"
     return told, max(relu, gelu) < 0.1 < sigmoid, sigmoid > 0.2
 
 
-@claim("Tanh goes much lower than Sigmoid", "less than half")
 def _tanh_is_lower(ranges: Ranges) -> Finding:
-    """Its least score is lower; clearly if less than half."""
     tanh, sigmoid = _lowest(ranges, "Tanh", "Sigmoid")
     return f"{tanh:.3f} against {sigmoid:.3f}", tanh < sigmoid, tanh < sigmoid / 2
 
 
-def _selected(ranges: Ranges, names: Sequence[str], guard: bool) -> tuple[dict[str, Array], str]:
-    """Return scores as published, or only where all have one, and words for this."""
-    if guard:
-        return {name: ranges.scores[name] for name in names}, "the guard's scores counted"
+def _selected(ranges: Ranges, names: Sequence[str], words: str) -> dict[str, Array]:
+    """Return scores as published, or only where all functions have one."""
+    if words == GUARD:
+        return {name: ranges.scores[name] for name in names}
     known = ~np.logical_or.reduce([ranges.guarded[name] for name in names])
-    found = {name: np.where(known, ranges.scores[name], np.nan) for name in names}
-    return found, "where all three have a score"
+    return {name: np.where(known, ranges.scores[name], np.nan) for name in names}
 
 
-def _wider(ranges: Ranges, names: Sequence[str], guard: bool) -> Check:
-    """The first two have a median below 0.95 at more means than the third; clearly if by 2."""
-    scores, words = _selected(ranges, names, guard)
+def _wider(ranges: Ranges, names: Sequence[str], words: str) -> Finding:
+    scores = _selected(ranges, names, words)
     medians = [
         [np.median(row[np.isfinite(row)]) for row in own if np.isfinite(row).any()]
         for own in scores.values()
     ]
     one, two, third = (sum(median < 0.95 for median in own) for own in medians)
-    text = f"{names[0]} and {names[1]} are non-linear in a wider range than {names[2]}, {words}"
     obtained = f"{one} and {two} of {len(medians[0])} means, {names[2]} {third}"
-    finding = obtained, min(one, two) > third, min(one, two) > third + 1
-    return conclude(text, "more means, by 2 or more", finding)
+    return obtained, min(one, two) > third, min(one, two) > third + 1
 
 
-def _lower(ranges: Ranges, names: Sequence[str], guard: bool) -> Check:
-    """The first two are below the third on average over all inputs; clearly if by 0.01."""
-    scores, words = _selected(ranges, names, guard)
+def _lower(ranges: Ranges, names: Sequence[str], words: str) -> Finding:
+    scores = _selected(ranges, names, words)
     average = {name: float(own[np.isfinite(own)].mean()) for name, own in scores.items()}
     *lower, higher = average.values()
     gap = higher - max(lower)
-    text = f"{names[0]} and {names[1]} are less affine than {names[2]}, {words}"
-    obtained = ", ".join(f"{name} {mean:.3f}" for name, mean in average.items())
-    return conclude(text, "lower on average, by 0.01", (obtained, gap > 0, gap >= 0.01))
+    return ", ".join(f"{name} {mean:.3f}" for name, mean in average.items()), gap > 0, gap >= 0.01
 
 
 def draw(ranges: Ranges) -> dict[str, Drawn]:
@@ -189,8 +173,9 @@ COMPARED = (
 ITEM = Item(
     lambda setting: measure_ranges(MEANS),
     judge_by(
+        "nonlinearity.fig8",
         *(_affine_side, _symmetric, _known_median, _known_baseline, _close_to_0, _tanh_is_lower),
-        *(partial(rule, names=n, guard=guard) for rule, n in COMPARED for guard in (True, False)),
+        *(partial(rule, names=n, words=w) for rule, n in COMPARED for w in (GUARD, ALL_SCORED)),
     ),
     draw,
 )

@@ -17,7 +17,7 @@ from sigmascope.figures.drawn import finished
 from sigmascope.measure.affinity import affinity
 from sigmascope.measure.survey import signature
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, agrees, claim, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 
 __all__ = ["ESTIMATORS", "ITEM", "PLATEAU", "POOLINGS", "WIDTHS", "Robustness"]
@@ -90,61 +90,52 @@ def measure_widths(
     }
 
 
-@claim("top: averaging agrees with summing", "within 0.01")
 def _like_summing(found: Robustness) -> Finding:
-    """All scores are within 0.01."""
     apart = float(np.abs(found.poolings["averaged"] - found.poolings["summed"]).max())
     return f"{apart:.4f} at most", apart <= 0.01
 
 
-@claim("top: averaging agrees with flattening", "within 0.05")
 def _like_flattening(found: Robustness) -> Finding:
-    """All scores are within 0.05."""
     mean, _, flat, middle = (found.poolings[name] for name in POOLINGS)
     apart = float(np.abs(mean - flat).max())
     told = (
         f"{apart:.3f} at most; means {flat.mean():.3f} flattened, {mean.mean():.3f} averaged, "
         f"{middle.mean():.3f} at the central position; of {len(mean)} calls flattened above "
-        f"averaged {(flat > mean).sum()} times, averaged above central {(mean > middle).sum()} times"
+        f"averaged {(flat > mean).sum()} times, averaged above central "
+        f"{(mean > middle).sum()} times"
     )
     return told, apart <= 0.05
 
 
-@claim("top: they order activations alike", "rank correlation 0.8 or more")
 def _ordered_alike(found: Robustness) -> Finding:
-    """The rank correlation of averaging and flattening is 0.8 or more."""
     rank = spearmanr(found.poolings["averaged"], found.poolings["flattened"]).statistic
     return f"{rank:.2f}", rank >= 0.8
 
 
-def _reference(found: Robustness, estimator: Covariance, width: int) -> Check:
-    """ReLU has the known score."""
-    score = float(found.means(estimator, "ReLU")[found.widths.index(width)])
-    text = f"{ESTIMATORS[estimator]}: ReLU, {estimator}, d = {width}"
-    return agrees(text, REFERENCE[estimator][width], score, tolerance=0.01, digits=3)
+def _reference(found: Robustness, estimator: Covariance) -> list[Check]:
+    scores = dict(zip(found.widths, found.means(estimator, "ReLU").tolist(), strict=True))
+    text = f"{ESTIMATORS[estimator]}: ReLU, {estimator}, d = "
+    return [
+        agrees(f"{text}{width}", expected, scores[width], tolerance=0.01, digits=3)
+        for width, expected in REFERENCE[estimator].items()
+    ]
 
 
-def _rises(found: Robustness, name: str) -> Check:
-    """The unbiased score rises with every width from n on; clearly by half of what is left to 1."""
+def _rises(found: Robustness, name: str) -> Finding:
     means = found.means("unbiased", name)
     beyond = means[np.array(found.widths) >= SAMPLES]
     # A function near 1 has little room: the rise is judged by what is left of it.
     share = (means[-1] - means[0]) / (1 - means[0])
-    told = f"middle: {name} rises toward 1 once d exceeds n"
-    finding = f"from {means[0]:.3f} to {means[-1]:.3f}", (np.diff(beyond) > 0).all(), share >= 0.5
-    return conclude(told, "at every width, by half of what is left to 1", finding)
+    return f"from {means[0]:.3f} to {means[-1]:.3f}", (np.diff(beyond) > 0).all(), share >= 0.5
 
 
-def _stays(found: Robustness, name: str) -> Check:
-    """The shrunk score varies less than the unbiased one; clearly if by 0.05 at most."""
+def _stays(found: Robustness, name: str) -> Finding:
     means, plain = found.means("ledoit-wolf", name), found.means("unbiased", name)
     told = f"{means.min():.3f} to {means.max():.3f}"
-    finding = told, np.ptp(means) < np.ptp(plain), np.ptp(means) <= 0.05
-    return conclude(f"bottom: {name} stays constant with shrinkage", "within 0.05", finding)
+    return told, np.ptp(means) < np.ptp(plain), np.ptp(means) <= 0.05
 
 
 def _plateau(found: Robustness) -> Check:
-    """With few channels ReLU has the score of infinitely many samples."""
     text = f"bottom: ReLU at d = {found.widths[0]}, closed form for n without end"
     narrow = float(found.means("ledoit-wolf", "ReLU")[0])
     return agrees(text, PLATEAU, narrow, tolerance=0.02, digits=3)
@@ -177,12 +168,12 @@ def draw(found: Robustness) -> dict[str, Drawn]:
     return {"": finished(panels, table)}
 
 
-KNOWN = [(estimator, width) for estimator in REFERENCE for width in REFERENCE[estimator]]
 ITEM = Item(
     lambda setting: Robustness(measure_poolings(), WIDTHS, measure_widths()),
     judge_by(
+        "nonlinearity.fig9",
         *(_like_summing, _like_flattening, _ordered_alike),
-        *(partial(_reference, estimator=one, width=width) for one, width in KNOWN),
+        *(partial(_reference, estimator=estimator) for estimator in ESTIMATORS),
         *(partial(rule, name=name) for rule in (_rises, _stays) for name in FUNCTIONS),
         _plateau,
     ),

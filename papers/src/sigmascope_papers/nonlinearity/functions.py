@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sigmascope.figures.style import SMALL, add_legend, figure_of, look, shown
 from sigmascope.maths.fit import affine_map
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, agrees, claim
+from sigmascope_papers.item import Check, Finding, Item, Rule, agrees, judge_by
 
 __all__ = ["FUNCTIONS", "ITEMS", "Case", "population_score"]
 
@@ -76,30 +77,22 @@ def population_score(degree: int) -> float:
     return 1 - math.sqrt(1 - min(math.sqrt(3 * (2 * degree + 1)) / (degree + 2), 1))
 
 
-@claim("inputs above 0 score 1", "1")
 def _affine_above_0(cases: Mapping[float, Case]) -> Finding:
-    """They score 1 up to rounding."""
     least = float(np.min([case.score for mean, case in cases.items() if mean >= 2]))
     return f"{least:.8f} at least", least > 1 - 1e-9
 
 
-@claim("the score rises with the mean", "no step below 0")
 def _rises(cases: Mapping[float, Case]) -> Finding:
-    """Every step is above 0 up to rounding, and no score is missing."""
     least = np.diff([case.score for mean, case in cases.items() if mean > -2]).min()
     return f"smallest step {least:.1g}", least > -1e-9
 
 
-@claim("order", " < ".join(PRINTED_B))
 def _order(cases: Mapping[str, Case]) -> Finding:
-    """The scores are in the order of the printed ones."""
     ranked = sorted(cases, key=lambda name: cases[name].score)
     return " < ".join(ranked), ranked == list(PRINTED_B)
 
 
-@claim("order", " > ".join(f"x^{k}" for k in PRINTED_C))
 def _falls(cases: Mapping[int, Case]) -> Finding:
-    """The scores fall with the degree."""
     ranked = sorted(cases, key=lambda k: -cases[k].score)
     return " > ".join(f"x^{k}" for k in ranked), ranked == sorted(cases)
 
@@ -174,37 +167,35 @@ def _draw_row(cases: Mapping[Any, Case]) -> dict[str, Drawn]:
     return {"": finished(panels, table)}
 
 
-def _item(
-    measure: Callable[[np.random.RandomState], Mapping[Any, Case]],
-    draw: Callable[[Any], dict[str, Drawn]],
+def _printed(
+    cases: Mapping[Any, Case],
     printed: Mapping[Any, float],
-    *rules: Callable[[Any], Check],
     words: str,
     tolerance: float = 0.005,
     digits: int = 2,
-) -> Item:
-    def judge(cases: Mapping[Hashable, Case]) -> list[Check]:
-        """The printed scores agree to the digits printed, and the rules of the panel hold."""
-        within = {"tolerance": tolerance, "digits": digits}
-        checks = [
-            agrees(words.format(key), score, cases[key].score, **within)  # type: ignore[arg-type]
-            for key, score in printed.items()
-        ]
-        return [*checks, *(rule(cases) for rule in rules)]
+) -> list[Check]:
+    within = {"tolerance": tolerance, "digits": digits}
+    rows = [(words.format(key), score, cases[key].score) for key, score in printed.items()]
+    return [agrees(*row, **within) for row in rows]  # type: ignore[arg-type]
 
+
+def _item(
+    name: str,
+    measure: Callable[[np.random.RandomState], Mapping[Any, Case]],
+    draw: Callable[[Any], dict[str, Drawn]],
+    *rules: Rule,
+) -> Item:
+    judge = judge_by(f"nonlinearity.{name}", *rules)
     return Item(lambda setting: measure(np.random.RandomState(987)), judge, draw)
 
 
+# 5e-6 is the noise of the authors' float32
+EXACT = {"words": "score at mean {:.2f}", "tolerance": 5e-6, "digits": 6}
+SCORES_A = partial(_printed, printed=PRINTED_A, **EXACT)  # type: ignore[arg-type]
+SCORES_B = partial(_printed, printed=PRINTED_B, words="score of {}")
+SCORES_C = partial(_printed, printed=PRINTED_C, words="score of degree {}")
 ITEMS = {
-    # 5e-6 is the noise of the authors' float32
-    "fig2a": _item(
-        *(_by_mean, _draw_means, PRINTED_A, _affine_above_0, _rises),
-        words="score at mean {:.2f}",
-        tolerance=5e-6,
-        digits=6,
-    ),
-    "fig2b": _item(_by_function, _draw_row, PRINTED_B, _order, words="score of {}"),
-    "fig2c": _item(
-        _by_degree, _draw_row, PRINTED_C, _closed_form, _falls, words="score of degree {}"
-    ),
+    "fig2a": _item("fig2a", _by_mean, _draw_means, SCORES_A, _affine_above_0, _rises),
+    "fig2b": _item("fig2b", _by_function, _draw_row, SCORES_B, _order),
+    "fig2c": _item("fig2c", _by_degree, _draw_row, SCORES_C, _closed_form, _falls),
 }

@@ -1,4 +1,4 @@
-"""Signatures of a cast by name and group, and the places of activations in residual networks."""
+"""Signatures of a cast, by name and group."""
 
 from __future__ import annotations
 
@@ -12,22 +12,7 @@ from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.setting import Setting
 
-__all__ = [
-    "END",
-    "INSIDE",
-    "STEM",
-    "Lineup",
-    "by_place",
-    "known",
-    "level",
-    "line_up",
-    "measure_cast",
-    "measure_leads",
-    "places_in",
-    "separation",
-]
-
-INSIDE, END, STEM = "inside a block", "at the end of a block", "before the blocks"
+__all__ = ["Lineup", "known", "level", "line_up", "measure_cast", "measure_leads"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,29 +66,3 @@ def known(signature: Signature) -> Array:
 def level(signatures: Sequence[Signature], statistic: str) -> float:
     """Return the median over networks of a statistic of their scores."""
     return float(np.median([one.summary()[statistic] for one in signatures]))
-
-
-def places_in(signature: Signature) -> list[str]:
-    """Return the place of each call: inside a block, at its end, or before the blocks.
-
-    A block is the module that contains the activation: `layer1.0` for `layer1.0.relu`, `blocks.0`
-    for `blocks.0.act2`. The last of its calls is its end.
-    """
-    blocks = [site.path.rpartition(".")[0] for site in signature.sites]
-    last = {block: number for number, block in enumerate(blocks)}
-    return [
-        STEM if not block else END if last[block] == number else INSIDE
-        for number, block in enumerate(blocks)
-    ]
-
-
-def by_place(signature: Signature) -> dict[str, Array]:
-    """Return the scores that are not NaN, by place."""
-    places, scores = np.array(places_in(signature)), signature.scores
-    return {place: scores[(places == place) & np.isfinite(scores)] for place in (INSIDE, END)}
-
-
-def separation(signature: Signature) -> float:
-    """Return the share of pairs of calls in which the one at an end scores above the one inside."""
-    found = by_place(signature)
-    return float((found[END][:, None] > found[INSIDE]).mean())

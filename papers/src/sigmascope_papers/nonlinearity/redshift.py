@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,8 @@ from sigmascope.figures import Drawn
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.images import draw_images
-from sigmascope_papers.item import Check, Item, agrees, conclude
+from sigmascope_papers.item import Check, Finding, Item, agrees, conclude, judge_by
+from sigmascope_papers.nonlinearity.published import FIGURE_4B
 
 __all__ = ["ITEMS", "SEEDS", "SHIFT", "RandomNetwork", "measure_networks", "published_text"]
 
@@ -23,26 +25,7 @@ SEEDS, SCALES, SHIFT = (36482, 206083, 915395, 733004, 586160), (1, 6), -0.05
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"ReLU": torch.relu, "tanh": torch.tanh}
 WIDTHS = (2, 40, 40, 40, 1)
 SIDE, IMAGE_SIDE = 32, 64
-Key = tuple[int, str]
-# What the authors' notebook prints. At scale 6 it is noise of float32, where covariances are
-# large and nearly singular: one of their scores is -0.003 where 0.580 is right.
-PRINTED: dict[Key, tuple[str, str]] = {
-    (36482, "ReLU"): ("0.86 ± 0.03", "0.58 ± 0.12"),
-    (36482, "tanh"): ("0.97 ± 0.02", "0.59 ± 0.18"),
-    (206083, "ReLU"): ("0.90 ± 0.07", "0.52 ± 0.13"),
-    (206083, "tanh"): ("0.96 ± 0.03", "0.47 ± 0.23"),
-    (915395, "ReLU"): ("0.87 ± 0.05", "0.37 ± 0.41"),
-    (915395, "tanh"): ("0.95 ± 0.02", "0.67 ± 0.10"),
-}
-# The scores at scale 6, and the means over five seeds, by an independent implementation in float64.
-REFERENCE: dict[Key, tuple[float, float, float]] = {
-    (36482, "ReLU"): (0.7016, 0.6297, 0.7096),
-    (36482, "tanh"): (0.7959, 0.6905, 0.6597),
-    (206083, "ReLU"): (0.6845, 0.5169, 0.6828),
-    (206083, "tanh"): (0.7875, 0.6811, 0.7118),
-    (915395, "ReLU"): (0.7063, 0.6176, 0.5803),
-    (915395, "tanh"): (0.8037, 0.6772, 0.6613),
-}
+# Means over five seeds by an independent implementation in float64.
 Means = dict[tuple[str, int], float]
 MEANS_A: Means = {("ReLU", 1): 0.907, ("ReLU", 6): 0.808, ("tanh", 1): 0.965, ("tanh", 6): 0.722}
 MEANS_B: Means = {("ReLU", 1): 0.882, ("ReLU", 6): 0.665, ("tanh", 1): 0.963, ("tanh", 6): 0.719}
@@ -70,7 +53,7 @@ def measure_networks(
     seeds: Sequence[int] = SEEDS,
     side: int = SIDE,
 ) -> list[RandomNetwork]:
-    """Return the networks of every seed, scale and activation; torch's random state is preserved."""
+    """Return the networks of every seed, scale and activation; preserve torch's random state."""
     found = []
     for seed in seeds:
         with torch.random.fork_rng(devices=[]):
@@ -140,91 +123,69 @@ def _by_seed(networks: Networks, activation: str, scale: int) -> Array:
     )
 
 
-def _means(networks: Networks, expected: Means, words: str) -> list[Check]:
-    """The means over the seeds agree with the reference to its three digits."""
-    return [
-        agrees(
-            f"{activation} at scale {scale}, {words}",
-            value,
-            float(_by_seed(networks, activation, scale).mean()),
-            tolerance=0.001,
-            digits=3,
-        )
-        for (activation, scale), value in expected.items()
-    ]
-
-
-def _fall(networks: Networks, activation: str) -> Check:
-    """Scores fall from scale 1 to 6 in the mean over the seeds; clearly if for every seed."""
-    small, large = (_by_seed(networks, activation, scale) for scale in SCALES)
-    falling, means = int((large < small).sum()), (small.mean(), large.mean())
-    obtained = f"from {means[0]:.3f} to {means[1]:.3f}, for {falling} of {len(small)}"
-    told = f"{activation}: the score falls with the scale", f"falls, for each of {len(small)} seeds"
-    return conclude(*told, (obtained, means[1] < means[0], falling == len(small)))
-
-
 def _falls(networks: Networks, activation: str) -> Array:
     """Return by how much the network of each seed falls from scale 1 to 6."""
     small, large = (_by_seed(networks, activation, scale) for scale in SCALES)
     return small - large
 
 
-def judge_a(networks: Networks) -> list[Check]:
-    """Means agree with the reference; scores fall; ReLU less than half as far, and stays higher."""
-    checks = _means(networks, MEANS_A, "in float64")
-    checks += [_fall(networks, activation) for activation in ACTIVATIONS]
+def _means(networks: Networks, expected: Means, words: str) -> list[Check]:
+    rows = [
+        (f"{kind[0]} at scale {kind[1]}, {words}", value, float(_by_seed(networks, *kind).mean()))
+        for kind, value in expected.items()
+    ]
+    return [agrees(*row, tolerance=0.001, digits=3) for row in rows]
+
+
+def _fall(networks: Networks | Panels, activation: str) -> Finding:
+    networks = networks["B"] if isinstance(networks, Mapping) else networks
+    small, large = (_by_seed(networks, activation, scale) for scale in SCALES)
+    falling, means = int((large < small).sum()), (small.mean(), large.mean())
+    obtained = f"from {means[0]:.3f} to {means[1]:.3f}, for {falling} of {len(small)}"
+    return obtained, means[1] < means[0], falling == len(small)
+
+
+def _slightly(networks: Networks) -> Finding:
     relu, tanh = (float(_falls(networks, activation).mean()) for activation in ACTIVATIONS)
-    finding = f"by {relu:.3f}, tanh by {tanh:.3f}", relu < tanh, relu < tanh / 2
-    checks.append(conclude("ReLU falls slightly, beside tanh", "less than half as far", finding))
-    first, second = (_by_seed(networks, activation, SCALES[-1]) for activation in ACTIVATIONS)
-    higher, count = int((first > second).sum()), len(first)
-    told = "ReLU stays above tanh at scale 6", f"above, for each of {count} seeds"
-    obtained = f"above, for {higher} of {count}"
-    return [*checks, conclude(*told, (obtained, first.mean() > second.mean(), higher == count))]
+    return f"by {relu:.3f}, tanh by {tanh:.3f}", relu < tanh, relu < tanh / 2
 
 
-def judge_b(panels: Panels) -> list[Check]:
-    """Scale 1 as printed, scale 6 as in float64; ReLU falls further than in A, and is near tanh."""
-    networks, checks = panels["B"], []
-    scores = {(one.seed, one.activation, one.scale): one.scores for one in networks}
-    for (seed, activation), (printed, _) in PRINTED.items():
-        obtained = published_text(scores[seed, activation, 1])
-        told = f"{activation} at scale 1, seed {seed}", printed
-        checks.append(conclude(*told, (obtained, obtained == printed)))
-    checks += [_against_reference(key, scores[*key, 6]) for key in REFERENCE]
-    checks += _means(networks, MEANS_B, "mean in float64")
-    checks += [_fall(networks, activation) for activation in ACTIVATIONS]
-    return [*checks, _further_than_before(panels), _near_tanh(networks)]
+def _above_tanh(networks: Networks) -> Finding:
+    relu, tanh = (_by_seed(networks, activation, SCALES[-1]) for activation in ACTIVATIONS)
+    higher, count = int((relu > tanh).sum()), len(relu)
+    return f"above, for {higher} of {count}", relu.mean() > tanh.mean(), higher == count
 
 
-def _against_reference(key: Key, scores: Sequence[float]) -> Check:
-    gap = float(np.abs(np.subtract(scores, REFERENCE[key])).max())
-    reference, obtained = (
-        ", ".join(f"{score:.4f}" for score in row) for row in (REFERENCE[key], scores)
-    )
-    expected = f"{reference} ± 0.001 in float64 (printed {PRINTED[key][1]}, float32 noise)"
-    return conclude(f"{key[1]} at scale 6, seed {key[0]}", expected, (obtained, gap <= 0.001))
+def _numbers(panels: Panels) -> list[Check]:
+    scores = {(one.seed, one.activation, one.scale): one.scores for one in panels["B"]}
+    small, large = [], []
+    for key, ((printed, noisy), reference) in FIGURE_4B.items():
+        told = f"{key[1]} at scale {{}}, seed {key[0]}"
+        obtained = published_text(scores[*key, 1])
+        small.append(conclude(told.format(1), printed, (obtained, obtained == printed)))
+        rows = reference, scores[*key, 6]
+        listed = [", ".join(f"{score:.4f}" for score in row) for row in rows]
+        expected = f"{listed[0]} ± 0.001 in float64 (printed {noisy}, float32 noise)"
+        gap = np.abs(np.subtract(*rows)).max()
+        large.append(conclude(told.format(6), expected, (listed[1], gap <= 0.001)))
+    return [*small, *large, *_means(panels["B"], MEANS_B, "mean in float64")]
 
 
-def _further_than_before(panels: Panels) -> Check:
-    """ReLU falls further with the shift than without, in the mean; clearly if for every seed."""
+def _further_than_before(panels: Panels) -> Finding:
     before, after = (_falls(panels[panel], "ReLU") for panel in "AB")
     further, count = int((after > before).sum()), len(after)
-    told = "ReLU becomes less affine than in panel A", "falls further, for each of 5 seeds"
     obtained = (
         f"by {after.mean():.3f} against {before.mean():.3f}, further for {further} of {count}"
     )
-    return conclude(*told, (obtained, after.mean() > before.mean(), further == count))
+    return obtained, after.mean() > before.mean(), further == count
 
 
-def _near_tanh(networks: Networks) -> Check:
-    """At scale 6 the means are within 0.1; clearly if seeds differ in which is higher."""
-    relu, tanh = (_by_seed(networks, activation, SCALES[-1]) for activation in ACTIVATIONS)
+def _near_tanh(panels: Panels) -> Finding:
+    relu, tanh = (_by_seed(panels["B"], activation, SCALES[-1]) for activation in ACTIVATIONS)
     gaps = relu - tanh
     higher, count = int((gaps > 0).sum()), len(gaps)
-    told = "ReLU is almost like tanh at scale 6", "within 0.1, and not always on one side"
     obtained = f"{gaps.mean():+.3f}, higher for {higher} of {count} seeds"
-    return conclude(*told, (obtained, abs(gaps.mean()) <= 0.1, 0 < higher < count))
+    return obtained, abs(gaps.mean()) <= 0.1, 0 < higher < count
 
 
 def _draw(networks: Networks) -> dict[str, Drawn]:
@@ -242,11 +203,17 @@ def _draw(networks: Networks) -> dict[str, Drawn]:
     return {"": drawn}
 
 
+FALL = [partial(_fall, activation=activation) for activation in ACTIVATIONS]
+MEANS = partial(_means, expected=MEANS_A, words="in float64")
 ITEMS = {
-    "fig4a": Item(lambda setting: measure_networks(0.0), judge_a, _draw),
+    "fig4a": Item(
+        lambda setting: measure_networks(0.0),
+        judge_by("nonlinearity.fig4a", MEANS, *FALL, _slightly, _above_tanh),
+        _draw,
+    ),
     "fig4b": Item(
         lambda setting: {"A": measure_networks(0.0, ["ReLU"]), "B": measure_networks(SHIFT)},
-        judge_b,
+        judge_by("nonlinearity.fig4b", _numbers, *FALL, _further_than_before, _near_tanh),
         lambda panels: _draw(panels["B"]),
     ),
 }

@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
 
 from sigmascope.compare.distances import distances
-from sigmascope.figures import Drawn, draw_signature, draw_signatures, new_figure, styled
-from sigmascope.figures.drawn import finished
-from sigmascope.figures.style import PAGE, add_panel_legend, short_names
+from sigmascope.figures import Drawn, draw_signatures
+from sigmascope.figures.style import short_names
 from sigmascope.measure.signature import Signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, claim, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import RARE
 from sigmascope_papers.nonlinearity.fig7 import CLEAR, NONE
-from sigmascope_papers.nonlinearity.lineup import (
-    END,
-    INSIDE,
-    STEM,
-    Lineup,
-    by_place,
-    known,
-    line_up,
-    places_in,
-    separation,
-)
+from sigmascope_papers.nonlinearity.lineup import Lineup, known, line_up
+from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in, separation
 from sigmascope_papers.setting import Setting
 
 __all__ = ["ITEMS", "Sizes", "patch_of"]
@@ -108,13 +98,7 @@ def _grows(values: Sequence[float]) -> bool:
     return all(one < other for one, other in itertools.pairwise(values))
 
 
-@claim(
-    "small patches: non-linear early, ever more linear later",
-    f"tau with depth above 0, p at most {RARE}",
-    "patches",
-)
 def _rises_gradually(found: Sizes) -> Finding:
-    """Kendall's tau is above 0, and the last third above the first; clearly if p says so."""
     scores = known(found.patches[found.fine])
     rank = kendalltau(np.arange(len(scores)), scores, alternative="greater")
     third = len(scores) // 3 or 1
@@ -124,13 +108,7 @@ def _rises_gradually(found: Sizes) -> Finding:
     return told, rank.statistic > 0 and late > early, rank.pvalue <= RARE
 
 
-@claim(
-    "large patches: a plateau, then a steep rise in the last layer",
-    "last step above the range between first and last",
-    "patches",
-)
 def _rises_at_the_end(found: Sizes) -> Finding:
-    """The last step is the largest rise, to the highest score; clearly if above the range between."""
     coarse, one = list(found.patches.items())[-1]
     scores = known(one)
     steps, plateau, last = np.diff(scores), float(np.ptp(scores[1:-1])), len(scores) - 1
@@ -139,13 +117,7 @@ def _rises_at_the_end(found: Sizes) -> Finding:
     return f"{told}range between {plateau:.3f}", top, steps[-1] > plateau
 
 
-@claim(
-    "the larger the patches, the more of the rise is in the last layer",
-    "share grows with every size",
-    "patches",
-)
 def _depends_on_size(found: Sizes) -> Finding:
-    """The last step is a larger share of the range for coarse patches; clearly if at every size."""
     curves = {size: known(one) for size, one in found.patches.items()}
     shares = {size: float((s[-1] - s[-2]) / (np.ptp(s) or 1.0)) for size, s in curves.items()}
     told = ", ".join(f"{size}: {share:.2f}" for size, share in shares.items())
@@ -158,13 +130,7 @@ def _among(signatures: Sequence[Signature]) -> Array:
     return matrix[np.triu_indices(len(matrix), 1)]
 
 
-@claim(
-    "VGGs of all depths have one signature, beside other groups",
-    "at most half the median to others",
-    "depths",
-)
 def _little_beside_others(found: Sizes) -> Finding:
-    """They are nearer to each other than to others in the median; clearly if all by half of that."""
     if not found.others:
         return "there is no other group"
     own, count = _among(found.deep), len(found.deep)
@@ -175,9 +141,7 @@ def _little_beside_others(found: Sizes) -> Finding:
     return told, middle < typical, own.max() <= typical / 2
 
 
-@claim("depth changes no more than another seed does", "within the largest between seeds", "depths")
 def _little_beside_seeds(found: Sizes) -> Finding:
-    """The median distance is within the largest between seeds; clearly if the largest one is."""
     if not found.seeds:
         return "there are no other seeds of these networks"
     own, seeds = _among(found.deep), _among(found.seeds)
@@ -186,9 +150,7 @@ def _little_beside_seeds(found: Sizes) -> Finding:
     return told, np.median(own) <= seeds.max(), own.max() <= seeds.max()
 
 
-@claim("the median does not change with depth", f"all within {NEAR}", "depths")
 def _keeps_its_level(found: Sizes) -> Finding:
-    """The medians are within 0.1; clearly if within 0.05, a tenth of what scores mostly span."""
     medians = [one.summary()["median"] for one in found.deep]
     spread = max(medians) - min(medians)
     return _listed(medians), spread <= ABOUT, spread <= NEAR
@@ -196,13 +158,11 @@ def _keeps_its_level(found: Sizes) -> Finding:
 
 def _gap(signature: Signature) -> float:
     """Return how far the median at the end of a block is above that inside."""
-    places = by_place(signature)
-    return float(np.median(places[END]) - np.median(places[INSIDE]))
+    found = by_place(signature)
+    return float(np.median(found[END]) - np.median(found[INSIDE]))
 
 
-@claim("the gap widens with depth", "at every step", "depths")
 def _gap_grows(found: Sizes) -> Finding:
-    """It is wider in the deepest than in the shallowest; clearly if it grows at every step."""
     gaps, seeds = [_gap(one) for one in found.deep], [_gap(one) for one in found.seeds]
     told = _listed(gaps)
     if seeds:
@@ -210,19 +170,13 @@ def _gap_grows(found: Sizes) -> Finding:
     return told, gaps[-1] > gaps[0], _grows(gaps)
 
 
-@claim(
-    "after the addition the score approaches 1", f"at every step, to {CLOSE_TO_1} or more", "depths"
-)
 def _approaches_1(found: Sizes) -> Finding:
-    """The median after it grows with depth; clearly if at every step, to 0.95 or more."""
     levels = [float(np.median(by_place(one)[END])) for one in found.deep]
     clear = _grows(levels) and levels[-1] >= CLOSE_TO_1
     return _listed(levels), levels[-1] > levels[0], clear
 
 
-@claim("the two are apart at every depth", f"separation at least {CLEAR}", "ResNets")
 def _stays_apart(found: Sizes) -> Finding:
-    """The separation of Figure 7 is above 0.75 at every depth; clearly if 0.9 or more."""
     shares = [separation(one) for one in found.deep]
     return _listed(shares), min(shares) > NONE, min(shares) >= CLEAR
 
@@ -233,22 +187,11 @@ def _draw_overlaid(found: Sizes) -> dict[str, Drawn]:
     return {"": draw_signatures(drawn, layout="overlaid")} if drawn else {}
 
 
-@styled()
 def _draw_panels(found: Sizes) -> dict[str, Drawn]:
     """Draw each depth in a panel of its own, on one scale; nothing if there is no network."""
-    if not found.deep:
-        return {}
-    figure = new_figure(PAGE, 0.3 + 1.5 * len(found.deep))
-    panels = figure.subplots(len(found.deep), 1, sharey=True, squeeze=False).ravel()
-    table: list[Mapping[str, Any]] = []
-    names = short_names([one.name for one in found.deep])
-    for panel, one, name in zip(panels, found.deep, names, strict=True):
-        table += draw_signature(one, panel, groups=places_in(one), order=(INSIDE, END, STEM)).table
-        panel.set(xlabel="", ylabel="", title=name)
-    figure.supxlabel("activation call, in order of execution", fontsize=8)
-    figure.supylabel("affinity score ± std", fontsize=8)
-    add_panel_legend(figure, panels)
-    return {"": finished(panels, table)}
+    deep = found.deep
+    names, kinds = short_names([one.name for one in deep]), [places_in(one) for one in deep]
+    return {"": places.draw_panels(deep, kinds, names)} if deep else {}
 
 
 def _one_for_each_patch(cast: Cast) -> list[str]:
@@ -275,19 +218,21 @@ RESNET20 = [f"resnet20:{seed}" for seed in range(3)]
 ITEMS = {
     "fig13": Item(
         partial(_measure, group="ViTs", names=_one_for_each_patch),
-        judge_by(_rises_gradually, _rises_at_the_end, _depends_on_size),
+        judge_by("nonlinearity.fig13", _rises_gradually, _rises_at_the_end, _depends_on_size),
         _draw_overlaid,
     ),
     "fig14": Item(
         partial(_measure, group="VGGs", names=_beside_others, seeds=VGG16),
-        judge_by(_little_beside_others, _little_beside_seeds, _keeps_its_level),
+        judge_by(
+            "nonlinearity.fig14", _little_beside_others, _little_beside_seeds, _keeps_its_level
+        ),
         _draw_overlaid,
     ),
     "fig15": Item(
         partial(
             _measure, group="ResNets", names=lambda cast: cast.names("ResNets"), seeds=RESNET20
         ),
-        judge_by(_gap_grows, _approaches_1, _stays_apart),
+        judge_by("nonlinearity.fig15", _gap_grows, _approaches_1, _stays_apart),
         _draw_panels,
     ),
 }

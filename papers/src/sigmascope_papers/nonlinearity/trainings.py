@@ -14,18 +14,9 @@ from sigmascope.figures import Drawn, draw_distances, draw_tree, new_figure, sty
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, SMALL, add_legend, look
 from sigmascope.measure.signature import Signature
-from sigmascope_papers.chance import (
-    SAME,
-    Array,
-    Labels,
-    adjusted_rand,
-    group_gap,
-    neighbor_share,
-    numbered,
-    p_value,
-    shuffles,
-)
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers import chance
+from sigmascope_papers.chance import Array, Labels
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.published import TABLE_3
 from sigmascope_papers.setting import Setting
 
@@ -102,76 +93,61 @@ def measure(setting: Setting) -> Trainings:
 
 def groupings(labels: Labels) -> list[Labels]:
     """Return all ways to group things into groups of these sizes, the given one first."""
-    orders = (labels[order] for order in shuffles(len(labels)))
-    ways = dict.fromkeys(tuple(numbered(list(map(str, order))).tolist()) for order in orders)
+    orders = (labels[order] for order in chance.shuffles(len(labels)))
+    ways = dict.fromkeys(tuple(chance.numbered(list(map(str, order))).tolist()) for order in orders)
     return [np.array(way, dtype=np.int64) for way in ways]
 
 
 def _as_good(values: Array) -> int:
     """Return how many values are as large as the first one."""
-    return int((values >= values[0] - SAME).sum())
+    return int((values >= values[0] - chance.SAME).sum())
 
 
-def _kinds(found: Trainings) -> Check:
-    """The kinds are tighter than the average grouping of trainings; clearly if tightest of all."""
+def _kinds(found: Trainings) -> Finding:
     names, matrix = found.averaged()
-    labels = numbered([KINDS[name] for name in names])
-    gaps = np.array([group_gap(matrix, way) for way in groupings(labels)])
+    labels = chance.numbered([KINDS[name] for name in names])
+    gaps = np.array([chance.group_gap(matrix, way) for way in groupings(labels)])
     tight, count, same = _as_good(gaps), len(gaps), labels[:, None] == labels
     within = matrix[same & ~np.eye(len(names), dtype=bool)].mean()
     between = matrix[~same].mean()
-    told = "trainings of one kind are nearest to each other", f"the tightest of {count} groupings"
     obtained = f"{tight} of {count} as tight; {within:.3f} within kinds, {between:.3f} between"
-    return conclude(*told, (obtained, within < between, tight == 1))
+    return obtained, within < between, tight == 1
 
 
-def _cut_into_kinds(found: Trainings) -> Check:
-    """They agree with the tree better than the median grouping; clearly if best, and by 0.8."""
-    trainings = numbered(found.trainings)
-    labels = numbered([KINDS[name] for name in dict.fromkeys(found.trainings)])
-    groups = int(labels.max()) + 1
-    cut, ways = found.cut(groups), groupings(labels)
-    agreements = np.array([adjusted_rand(way[trainings], cut) for way in ways])
+def _cut_into_kinds(found: Trainings) -> Finding:
+    trainings = chance.numbered(found.trainings)
+    labels = chance.numbered([KINDS[name] for name in dict.fromkeys(found.trainings)])
+    cut, ways = found.cut(int(labels.max()) + 1), groupings(labels)
+    agreements = np.array([chance.adjusted_rand(way[trainings], cut) for way in ways])
     good, own, typical = _as_good(agreements), agreements[0], float(np.median(agreements))
-    told = (
-        f"the tree, cut into {groups}, has the kinds",
-        f"adjusted Rand index {GOOD} or more, the best of {len(ways)} groupings",
-    )
     obtained = f"{own:.2f}; {good} of {len(ways)} as good, median {typical:.2f}"
-    return conclude(*told, (obtained, own > typical + SAME, own >= GOOD and good == 1))
+    return obtained, own > typical + chance.SAME, own >= GOOD and good == 1
 
 
-def _cut_into_trainings(found: Trainings) -> Check:
-    """They agree with the tree better than 95 % of the orders of networks; clearly if by 0.8."""
-    labels = numbered(found.trainings)
-    groups = int(labels.max()) + 1
-    cut = found.cut(groups)
-    own = adjusted_rand(labels, cut)
-    p = p_value(lambda shuffled: adjusted_rand(shuffled, cut), labels)
-    told = f"the tree, cut into {groups}, has the trainings", f"adjusted Rand index {GOOD} or more"
-    return conclude(*told, (f"{own:.2f}, p = {p:.4f}", own > 0 and p < LEVEL, own >= GOOD))
+def _cut_into_trainings(found: Trainings) -> Finding:
+    labels = chance.numbered(found.trainings)
+    cut = found.cut(int(labels.max()) + 1)
+    own = chance.adjusted_rand(labels, cut)
+    p = chance.p_value(lambda shuffled: chance.adjusted_rand(shuffled, cut), labels)
+    return f"{own:.2f}, p = {p:.4f}", own > 0 and p < LEVEL, own >= GOOD
 
 
-def _nearer(found: Trainings, text: str, normalize: Normalize | None) -> Check:
-    """Distances between trainings are smaller in 95 % of pairs; weakly in 75 %."""
-    expected = f"smaller in {NEARLY_ALL:.0%} of pairs"
+def _nearer(found: Trainings, words: str, normalize: Normalize | None) -> Finding:
     if not found.others:
-        return conclude(text, expected, "there is no network of another group")
+        return "there is no network of another group"
     count = len(found.trained)
     matrix = distances([*found.trained, *found.others], normalize=normalize).matrix
     own, other = matrix[:count, :count][np.triu_indices(count, 1)], matrix[:count, count:].ravel()
     share = float((own[:, None] < other).mean())
     obtained = f"{share:.1%}; medians {np.median(own):.3f} and {np.median(other):.3f}, "
     obtained += f"largest own {own.max():.3f}"
-    return conclude(text, expected, (obtained, share >= MORE_OFTEN, share >= NEARLY_ALL))
+    return obtained, share >= MORE_OFTEN, share >= NEARLY_ALL
 
 
-@claim("the nearest neighbor of a network has the same training", "more than half of them")
 def _neighbors(found: Trainings) -> Finding:
-    """More often than in 95 % of the orders of the names; clearly if for more than half."""
-    matrix, labels = found.distances().matrix, numbered(found.trainings)
-    share = neighbor_share(matrix, labels)
-    p = p_value(lambda shuffled: neighbor_share(matrix, shuffled), labels)
+    matrix, labels = found.distances().matrix, chance.numbered(found.trainings)
+    share = chance.neighbor_share(matrix, labels)
+    p = chance.p_value(lambda shuffled: chance.neighbor_share(matrix, shuffled), labels)
     return f"{share:.0%}, p = {p:.4f}", p < LEVEL, share > 0.5
 
 
@@ -204,6 +180,12 @@ class Criteria:
     others: dict[str, Array]
     batches: Array
 
+    def moments(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return mean and standard deviation of each criterion over the trainings."""
+        rows = self.trained.items()
+        means, stds = ({key: float(of(row)) for key, row in rows} for of in (np.mean, np.std))
+        return means, stds
+
 
 def averages(signatures: Sequence[Signature]) -> dict[str, Array]:
     """Return for each criterion its mean over the activations of each network that have it."""
@@ -227,32 +209,29 @@ def measure_criteria(setting: Setting) -> Criteria:
     )
 
 
-def judge_criteria(found: Criteria) -> list[Check]:
-    """The score has the lowest std; clearly if all others are larger by a quarter."""
-    std = {key: float(values.std()) for key, values in found.trained.items()}
-    mean = {key: float(values.mean()) for key, values in found.trained.items()}
-    absolute = ", ".join(f"{TITLES[key]} {mean[key]:.3g} ± {std[key]:.2g}" for key in TABLE_3)
-    absolute += f"; score {mean['score']:.3f} ± {float(found.batches.std()):.3f} over batches too"
-    paper = ", ".join(f"{TITLES[key]} {m:g} ± {s:g}" for key, (m, s) in TABLE_3.items())
-    relative = {key: std[key] / abs(mean[key]) for key in std}
-    checks = [
-        _lowest("the score has the lowest std over trainings", paper, std, absolute),
-        _lowest("ours: the lowest std relative to the mean", "lowest", relative),
-    ]
-    text = "ours: the lowest std relative to that between architectures"
-    if (count := len(found.others["score"])) < FEWEST:
-        few = f"{count} other architectures; {FEWEST} are needed"
-        return [*checks, conclude(text, "lowest", few)]
-    beside = {key: std[key] / float(found.others[key].std()) for key in std}
-    return [*checks, _lowest(text, "lowest", beside)]
-
-
-def _lowest(text: str, expected: str, spreads: Mapping[str, float], obtained: str = "") -> Check:
+def _lowest(spreads: Mapping[str, float], told: str = "") -> Finding:
     others = min(value for key, value in spreads.items() if key != "score")
-    told = obtained or ", ".join(f"{TITLES[key]} {value:.3f}" for key, value in spreads.items())
-    return conclude(
-        text, expected, (told, spreads["score"] < others, spreads["score"] * CLEAR <= others)
-    )
+    listed = ", ".join(f"{TITLES[key]} {value:.3f}" for key, value in spreads.items())
+    return told or listed, spreads["score"] < others, spreads["score"] * CLEAR <= others
+
+
+def _lowest_std(found: Criteria) -> Finding:
+    mean, std = found.moments()
+    told = ", ".join(f"{TITLES[key]} {mean[key]:.3g} ± {std[key]:.2g}" for key in TABLE_3)
+    told += f"; score {mean['score']:.3f} ± {float(found.batches.std()):.3f} over batches too"
+    return _lowest(std, told)
+
+
+def _lowest_relative(found: Criteria) -> Finding:
+    mean, std = found.moments()
+    return _lowest({key: std[key] / abs(mean[key]) for key in std})
+
+
+def _lowest_beside_others(found: Criteria) -> Finding:
+    if (count := len(found.others["score"])) < FEWEST:
+        return f"{count} other architectures; {FEWEST} are needed"
+    _, std = found.moments()
+    return _lowest({key: std[key] / float(found.others[key].std()) for key in std})
 
 
 @styled()
@@ -288,16 +267,18 @@ def draw_criteria(found: Criteria) -> dict[str, Drawn]:
 
 
 SMALL_DISTANCES = "distances between trainings are small against those to other architectures"
+NEARER = (
+    partial(_nearer, words=SMALL_DISTANCES, normalize=None),
+    partial(_nearer, words="the same, per step of the path", normalize="path"),
+)
+PAPER = ", ".join(f"{TITLES[key]} {m:g} ± {s:g}" for key, (m, s) in TABLE_3.items())
+BY_KIND, BESIDE_OTHERS, LOWEST = (
+    judge_by("nonlinearity.fig19", _kinds, _cut_into_kinds, _cut_into_trainings),
+    judge_by("nonlinearity.fig20", *NEARER, _neighbors),
+    judge_by("nonlinearity.table3", _lowest_std, _lowest_relative, _lowest_beside_others),
+)
 ITEMS = {
-    "fig19": Item(measure, judge_by(_kinds, _cut_into_kinds, _cut_into_trainings), draw_trainings),
-    "fig20": Item(
-        measure,
-        judge_by(
-            partial(_nearer, text=SMALL_DISTANCES, normalize=None),
-            partial(_nearer, text="the same, per step of the path", normalize="path"),
-            _neighbors,
-        ),
-        draw_architectures,
-    ),
-    "table3": Item(measure_criteria, judge_criteria, draw_criteria),
+    "fig19": Item(measure, BY_KIND, draw_trainings),
+    "fig20": Item(measure, BESIDE_OTHERS, draw_architectures),
+    "table3": Item(measure_criteria, LOWEST, draw_criteria),
 }

@@ -18,7 +18,7 @@ from sigmascope.measure.signature import Signature
 from sigmascope.measure.survey import signature
 from sigmascope.runs import Run
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, claim, conclude, judge_by
+from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED, Setting
 
 __all__ = ["BATCHES", "ITEMS", "SEEDS", "Repetitions", "Training", "turning"]
@@ -32,7 +32,6 @@ INCREASING = 0.9  # a rank correlation that leaves room for a few neighbors to s
 LATE, LINEAR, NEARLY = 3, 0.95, 0.9
 # A quarter of the way back is seen in a figure; a tenth is more than batches move a score.
 TURN, SOME = 0.25, 0.1
-READINGS = {"before": "as published", "normalized": "with batch statistics"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,45 +54,34 @@ def measure_repetitions(setting: Setting) -> Repetitions:
     )
 
 
-def judge_repetitions(found: Repetitions) -> list[Check]:
-    """Within 0.05 at every activation, weakly 0.1; rank correlations; the mean falls with size.
-
-    It falls clearly where its rank correlation with the batch size is -0.8 or less.
-    """
-    sizes, seeds = np.stack(list(found.batches.values())), np.stack(list(found.seeds.values()))
-    apart, deviation = np.ptp(sizes, axis=0).max(), 2 * seeds.std(axis=0, ddof=1).max()
-    means = sizes.mean(axis=1)
-    trend = spearmanr(list(found.batches), means).statistic
-    spreads = [f"signature spreads over {np.ptp(some.mean(axis=0)):.3f}" for some in (sizes, seeds)]
-    told = f"{trend:.2f}; mean {means[0]:.4f} at {BATCHES[0]}, {means[-1]:.4f} at {BATCHES[-1]}"
-    within = f"within {ABSOLUTE:g}"
-    return [
-        conclude(
-            "left: batch sizes agree at every activation",
-            within,
-            (f"{apart:.3f} at most, {spreads[0]}", apart <= BESIDE, apart <= ABSOLUTE),
-        ),
-        _ordered("left: batch sizes order the activations alike", sizes, SAME_ORDER),
-        conclude(
-            "right: trainings agree at every activation",
-            f"two standard deviations {within}",
-            (f"{deviation:.3f} at most, {spreads[1]}", deviation <= BESIDE, deviation <= ABSOLUTE),
-        ),
-        _ordered("right: trainings order the activations alike", seeds, ALIKE),
-        conclude(
-            "the score falls with the batch size (the authors' AlexNet)",
-            "rank correlation −0.8 or less",
-            (told, means[-1] < means[0], trend <= -0.8),
-        ),
-    ]
+def _sizes_agree(found: Repetitions) -> Finding:
+    sizes = np.stack(list(found.batches.values()))
+    return _agreement(sizes, np.ptp(sizes, axis=0).max())
 
 
-def _ordered(text: str, scores: Array, limits: tuple[float, float]) -> Check:
+def _trainings_agree(found: Repetitions) -> Finding:
+    seeds = np.stack(list(found.seeds.values()))
+    return _agreement(seeds, 2 * seeds.std(axis=0, ddof=1).max())
+
+
+def _agreement(scores: Array, apart: float) -> Finding:
+    told = f"{apart:.3f} at most, signature spreads over {np.ptp(scores.mean(axis=0)):.3f}"
+    return told, apart <= BESIDE, apart <= ABSOLUTE
+
+
+def _ordered(found: Repetitions, by: str, limits: tuple[float, float], **_: str) -> Finding:
     clear, least = limits
-    ranks = [float(spearmanr(one, other).statistic) for one, other in combinations(scores, 2)]
+    pairs = combinations(getattr(found, by).values(), 2)
+    ranks = [float(spearmanr(one, other).statistic) for one, other in pairs]
     obtained = f"{min(ranks):.2f} or more, {np.median(ranks):.2f} in median"
-    finding = obtained, min(ranks) >= least, min(ranks) >= clear
-    return conclude(text, f"rank correlations of {clear} or more", finding)
+    return obtained, min(ranks) >= least, min(ranks) >= clear
+
+
+def _falls_with_size(found: Repetitions) -> Finding:
+    means = [float(scores.mean()) for scores in found.batches.values()]
+    trend = spearmanr(list(found.batches), means).statistic
+    told = f"{trend:.2f}; mean {means[0]:.4f} at {BATCHES[0]}, {means[-1]:.4f} at {BATCHES[-1]}"
+    return told, means[-1] < means[0], trend <= -0.8
 
 
 @styled()
@@ -178,63 +166,44 @@ def turning(scores: Array) -> float:
     return min(rise, fall) / max(rise, fall) if rise or fall else 0.0
 
 
-def _increases(found: Training, reading: str) -> Check:
-    """The rank correlation with depth is above 0 for every seed; clearly if 0.9 in the median."""
+def _increases(found: Training, reading: str, words: str) -> Finding:
     lines = getattr(found, reading)
     ranks = [float(spearmanr(np.arange(len(line)), line).statistic) for line in lines]
     middle = float(np.median(ranks))
-    told = f"at initialization the score increases with depth, {READINGS[reading]}"
     over = f"{min(ranks):.2f} to {max(ranks):.2f} over {len(ranks)} seeds"
-    finding = f"median {middle:.2f}, {over}", min(ranks) > 0, middle >= INCREASING
-    return conclude(told, f"rank correlation at least {INCREASING}", finding)
+    return f"median {middle:.2f}, {over}", min(ranks) > 0, middle >= INCREASING
 
 
-def _ends_linear(found: Training, reading: str) -> Check:
-    """The last three calls score 0.9 in the mean; clearly if 0.95."""
+def _ends_linear(found: Training, reading: str, words: str) -> Finding:
     late = getattr(found, reading)[:, -LATE:].mean(axis=1)
-    told = f"at initialization the last layers are almost linear, {READINGS[reading]}"
-    obtained = f"{late.mean():.3f} ± {late.std(ddof=1):.3f} over the seeds"
-    finding = obtained, late.mean() >= NEARLY, late.mean() >= LINEAR
-    return conclude(told, f"mean of the last {LATE} at least {LINEAR}", finding)
+    told = f"{late.mean():.3f} ± {late.std(ddof=1):.3f} over the seeds"
+    return told, late.mean() >= NEARLY, late.mean() >= LINEAR
 
 
-def _gets_non_linear(found: Training, reading: str) -> Check:
-    """The mean score falls in the mean over the seeds; clearly if for every seed."""
+def _gets_non_linear(found: Training, reading: str, words: str) -> Finding:
     change = found.after.mean(axis=1) - getattr(found, reading).mean(axis=1)
     falls, count = int((change < 0).sum()), len(change)
-    told = f"training makes the network more non-linear, {READINGS[reading]}"
-    obtained = f"by {-change.mean():.3f} ± {change.std(ddof=1):.3f}, for {falls} of {count}"
-    finding = obtained, change.mean() < 0, falls == count
-    return conclude(told, f"the mean falls, for each of {count} seeds", finding)
+    told = f"by {-change.mean():.3f} ± {change.std(ddof=1):.3f}, for {falls} of {count}"
+    return told, change.mean() < 0, falls == count
 
 
-@claim("after training the score is not monotone in depth", f"return at least {TURN}")
 def _turns(found: Training) -> Finding:
-    """The median return is at least a tenth; clearly if at least a quarter for every seed."""
     before, after = ([turning(line) for line in some] for some in (found.before, found.after))
     obtained = f"median {np.median(after):.2f}, least {min(after):.2f}; "
     obtained += f"at initialization {np.median(before):.2f}"
     return obtained, np.median(after) >= SOME, min(after) >= TURN
 
 
-def _tells_training(found: Training, reading: str) -> Check:
-    """Before and after differ more than trained seeds in the mean; clearly if the least than any."""
+def _tells_training(found: Training, reading: str, words: str) -> Finding:
     before, count = getattr(found, reading), len(found.after)
     matrix = dtw_matrix([*before, *found.after])
     across = matrix[:count, count:]
     among = matrix[count:, count:][np.triu_indices(count, 1)]
-    told = f"the signature tells training from none, {READINGS[reading]}"
     spans = [f"{some.min():.2f} to {some.max():.2f}" for some in (across, among)]
-    finding = " against ".join(spans), across.mean() > among.mean(), across.min() > among.max()
-    return conclude(told, "every distance before–after above all between trained seeds", finding)
+    return " against ".join(spans), across.mean() > among.mean(), across.min() > among.max()
 
 
-@claim(
-    "ours: the last layers, at initialization, do vary",
-    f"a score for the last {LATE} without the guard",
-)
 def _end_is_alive(found: Training) -> Finding:
-    """The last three calls have scores of their own in most seeds; clearly if in all."""
     alive, counts = found.scored[:, -LATE:].all(axis=1), found.scored.sum(axis=1)
     obtained = f"for {alive.sum()} of {len(alive)} seeds; scored are {counts.min()} to "
     obtained += f"{counts.max()} of {found.scored.shape[1]} calls"
@@ -258,16 +227,27 @@ def draw_training(found: Training) -> dict[str, Drawn]:
     return {"": drawn}
 
 
-PUBLISHED_RULES, OTHER_RULES = (
-    [partial(rule, reading=reading) for rule in (_increases, _ends_linear, _gets_non_linear)]
-    for reading in READINGS
+SIZES, TRAININGS = (
+    partial(_ordered, by="batches", words="left: batch sizes", limits=SAME_ORDER),
+    partial(_ordered, by="seeds", words="right: trainings", limits=ALIKE),
 )
-TELLS = [partial(_tells_training, reading=reading) for reading in READINGS]
+READINGS = (("before", "as published"), ("normalized", "with batch statistics"))
+READ = (_increases, _ends_linear, _gets_non_linear, _tells_training)
+BEFORE, OTHER = (
+    [partial(rule, reading=reading, words=words) for rule in READ] for reading, words in READINGS
+)
 ITEMS = {
-    "fig10": Item(measure_repetitions, judge_repetitions, draw_repetitions),
+    "fig10": Item(
+        measure_repetitions,
+        judge_by(
+            *("nonlinearity.fig10", _sizes_agree, SIZES),
+            *(_trainings_agree, TRAININGS, _falls_with_size),
+        ),
+        draw_repetitions,
+    ),
     "fig11": Item(
         measure_training,
-        judge_by(*PUBLISHED_RULES, _turns, TELLS[0], _end_is_alive, *OTHER_RULES, TELLS[1]),
+        judge_by("nonlinearity.fig11", *BEFORE[:3], _turns, BEFORE[3], _end_is_alive, *OTHER),
         draw_training,
     ),
 }
