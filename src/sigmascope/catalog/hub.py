@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["hub_cache", "is_kept", "quiet", "unreachable"]
-
 PATIENCE = 5.0  # seconds for the hub to answer
 NOISY = ("huggingface_hub", "timm", "transformers")
 
