@@ -388,8 +388,7 @@ def test_networks_without_weights_are_untrained_in_a_tiny_run_only(
     monkeypatch.setenv("SIGMASCOPE_ZOO", str(ZOO))  # a zoo without this seed
     assert member(Setting(smoke=True), "resnet20", 77).name == "sigmascope/resnet20:77-init"
     with pytest.raises(
-        InputError,
-        match=r"resnet20:77 is not in the zoo.*zoo/README\.md says how it is trained",
+        InputError, match=r"resnet20:77 is not in the zoo.*zoo/README\.md says how it is trained"
     ):
         member(Setting(), "resnet20", 77)
 
