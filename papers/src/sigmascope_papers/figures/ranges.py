@@ -87,22 +87,24 @@ def _draw_boxes(axes: Axes, boxes: Sequence[Mapping[str, float]], baseline: floa
     means = [box["mean"] for box in boxes]
     wide = float(np.diff(means).min()) if len(boxes) > 1 else 1.0
     names = dict(zip(("whislo", "q1", "med", "q3", "whishi"), FIVE, strict=True))
+    plain: dict[str, Any] = {"showfliers": False, "showcaps": False, "manage_ticks": False}
+    quartiles: dict[str, Any] = {"facecolor": FILL, "edgecolor": color, "linewidth": 0.6}
     axes.bxp(
         [{name: box[key] for name, key in names.items()} for box in drawn],
         positions=[box["mean"] for box in drawn],
         widths=0.6 * wide,
-        **{"showfliers": False, "showcaps": False, "patch_artist": True, "manage_ticks": False},
-        boxprops={"facecolor": FILL, "edgecolor": color, "linewidth": 0.6},
+        patch_artist=True,
+        boxprops=quartiles,
         whiskerprops={"color": color, "linewidth": 0.8},
         medianprops={"color": "black", "linewidth": 1.2},
+        **plain,
     )
     axes.plot(means, [box["median"] for box in boxes], color="black", linewidth=0.5, label="median")
-    quartiles = {"facecolor": FILL, "edgecolor": color, "linewidth": 0.6}
     axes.fill_between([], [], label="quartiles", **quartiles)
     axes.plot([], [], "|", color=color, markersize=8, label="whole range")
     if math.isfinite(baseline):
-        whole = {"linestyle": "--", "linewidth": 1, "label": "input over the whole interval"}
-        axes.axhline(baseline, color=other, **whole)
+        label = "input over the whole interval"
+        axes.axhline(baseline, color=other, linestyle="--", linewidth=1, label=label)
     style.mark_missing(axes, [box["mean"] for box in boxes if not box["scores"]])
     axes.axhline(1, color="0.5", linewidth=0.5, zorder=0.5)
     axes.set_xlim(means[0] - wide, means[-1] + wide)

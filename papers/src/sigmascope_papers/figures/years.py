@@ -110,7 +110,7 @@ def _draw_networks(axes: Axes, dated: Sequence[Dated]) -> None:
 def _draw_stripes(axes: Axes, dated: Sequence[Dated]) -> None:
     """Shade every other year, name it above, and draw the median of its medians."""
     line: dict[str, Any] = {"color": "0.25", "linestyle": (0, (3, 1.5)), "linewidth": 0.9}
-    text = {"ha": "center", "va": "bottom", "fontsize": style.SMALL}
+    text: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": style.SMALL}
     for number, year in enumerate(dict.fromkeys(one.year for one in dated)):
         places = [place for place, one in enumerate(dated) if one.year == year]
         left, right = places[0] - 0.5, places[-1] + 0.5
@@ -121,5 +121,5 @@ def _draw_stripes(axes: Axes, dated: Sequence[Dated]) -> None:
         axes.plot([left, right], [median, median], label=label, **line)
         # A single network leaves no room for four digits side by side.
         turned = 90 if len(places) < 3 and len(dated) > 12 else 0
-        above = {"transform": axes.get_xaxis_transform(), "rotation": turned}
-        axes.text((left + right) / 2, 1.02, f"{year:g}", **above, **text)
+        text |= {"transform": axes.get_xaxis_transform(), "rotation": turned}
+        axes.text((left + right) / 2, 1.02, f"{year:g}", **text)

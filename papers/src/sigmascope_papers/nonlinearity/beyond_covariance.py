@@ -157,7 +157,12 @@ def _draw_shifts(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     for number, family in enumerate(dict.fromkeys(row["family"] for row in rows)):
         color, marker, _ = look(number)
         points = [(row[RATIO], row["shift"]) for row in rows if row["family"] == family]
-        style = {"color": color, "markersize": 3, "markeredgewidth": 0, "alpha": 0.7}
+        style: dict[str, Any] = {
+            "color": color,
+            "markersize": 3,
+            "markeredgewidth": 0,
+            "alpha": 0.7,
+        }
         axes.plot(*zip(*points, strict=True), marker, label=family, **style)
     axes.axhline(0, color="0.5", linewidth=0.6)
     axes.set_xscale("log", base=2)
@@ -165,5 +170,6 @@ def _draw_shifts(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     axes.legend(fontsize=6.5)
 
 
-RULES = (*(partial(_ranking, statistic=one) for one in ("median", "mean")), _swapped, _widths)
-ITEM = Item(measure, judge_by("nonlinearity.beyond_covariance", *RULES), draw)
+RANKINGS = [partial(_ranking, statistic=one) for one in ("median", "mean")]
+JUDGE = judge_by("nonlinearity.beyond_covariance", *RANKINGS, _swapped, _widths)
+ITEM = Item(measure, JUDGE, draw)

@@ -234,8 +234,8 @@ def _spreads(found: Correlated, title: str, group: str) -> dict[str, float]:
         return {f"{name} std": std for name, std in zip(TITLES.values(), stds, strict=True)}
     own = (found.published if "published" in title else found.kept).by_family()
     place = own.families.index(group)
-    stds = [float(own.std[place, own.metrics.index(metric)]) for metric in METRICS]
-    told = {f"{name} std": std for name, std in zip(TITLES.values(), stds, strict=True)}
+    columns = zip(TITLES.values(), METRICS, strict=True)
+    told = {f"{name} std": float(own.std[place, own.metrics.index(m)]) for name, m in columns}
     return {"networks": int(own.counts[place].max()), **told}
 
 

@@ -118,5 +118,6 @@ def draw(parts: Parts) -> dict[str, Drawn]:
     return {"": finished(panels, table)}
 
 
-RULES = (*(partial(_agree, name=name) for name in PARTS), _known, _symmetric, _asymmetric, _falls)
-ITEM = Item(measure, judge_by("nonlinearity.fig3", *RULES), draw)
+AGREE = [partial(_agree, name=name) for name in PARTS]
+JUDGE = judge_by("nonlinearity.fig3", *AGREE, _known, _symmetric, _asymmetric, _falls)
+ITEM = Item(measure, JUDGE, draw)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit, AccuracyFits, fit_accuracy
 from sigmascope.figures import Drawn, draw_accuracy
@@ -131,8 +132,12 @@ def draw(families: Families) -> dict[str, Drawn]:
     return {part: draw_accuracy(AccuracyFits(some, {})) for part, some in fits.items() if some}
 
 
-WORDS = {"when": "before ViTs", "best": "the spread", "all_of": ", ".join(EARLY)}
-LATE_WORDS = {"when": "from ViTs on", "best": "the median or the min", "all_of": ", ".join(LATE)}
+WORDS: Any = {"when": "before ViTs", "best": "the spread", "all_of": ", ".join(EARLY)}
+LATE_WORDS: Any = {
+    "when": "from ViTs on",
+    "best": "the median or the min",
+    "all_of": ", ".join(LATE),
+}
 ITEM = Item(
     measure,
     judge_by(

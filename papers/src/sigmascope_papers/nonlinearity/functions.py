@@ -125,7 +125,7 @@ def _draw_case(panel: Axes, case: Case) -> None:
     panel.plot(x, y, color=look(0).color, linewidth=2, label=r"output $\sigma(x)$")
     panel.plot(x, mapped, color=look(1).color, linestyle="--", label="affine map $T(x)$")
     counts, edges = np.histogram(case.x, bins=24)
-    bars = {"fill": True, "color": "0.75", "transform": panel.get_xaxis_transform()}
+    bars: dict[str, Any] = {"fill": True, "color": "0.75", "transform": panel.get_xaxis_transform()}
     panel.stairs(FLOOR * counts / counts.max(), edges, label="inputs", **bars)
     low, high = min(y.min(), mapped.min()), max(y.max(), mapped.max())
     # the curves stay above the inputs
@@ -144,11 +144,11 @@ def _draw_means(cases: Mapping[float, Case]) -> dict[str, Drawn]:
     scores = {"ReLU": [case.score for case in cases.values()]}
     drawn = draw_curves(MEANS, scores, below, over="mean of the input, uniform of width 4")
     table += [{"panel": "scores", **row} for row in drawn.table]
-    circles = {"markersize": 8, "fillstyle": "none", "color": look(1).color}
+    circles: dict[str, Any] = {"markersize": 8, "fillstyle": "none", "color": look(1).color}
     below.plot(list(PRINTED_A), list(PRINTED_A.values()), "o", **circles)
     dead = max(mean for mean, case in cases.items() if not math.isfinite(case.score))
     below.axvspan(MEANS[0] - 0.2, dead + 0.2, color="0.9", linewidth=0)
-    center = {"ha": "center", "va": "center", "fontsize": SMALL}
+    center: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL}
     below.text((MEANS[0] + dead) / 2, 0.5, "all inputs below 0:\nno score", **center)
     below.set(ylim=(0, 1.05), xlim=(MEANS[0] - 0.2, MEANS[-1] + 0.2))
     below.set_title("circles: printed in the paper", fontsize=SMALL, loc="right")

@@ -17,8 +17,8 @@ from sigmascope.measure.signature import Signature
 __all__ = ["NOT_IDEMPOTENT", "Twice", "acting_twice", "first_calls"]
 
 # Activations that may overwrite their input, and act differently on what they have acted on.
-NOT_IDEMPOTENT = (nn.SiLU, nn.Hardswish, nn.Mish, nn.ELU, nn.CELU, nn.SELU, nn.LeakyReLU)
-NOT_IDEMPOTENT += (nn.RReLU, nn.Hardsigmoid)
+SMOOTH = (nn.SiLU, nn.Hardswish, nn.Mish, nn.ELU, nn.CELU, nn.SELU)
+NOT_IDEMPOTENT = (*SMOOTH, nn.LeakyReLU, nn.RReLU, nn.Hardsigmoid)
 ENDING = ".once"
 NOTE = "activations that overwrite their input act twice, as under the published capture; "
 NOTE += "first calls only"
@@ -58,7 +58,6 @@ def first_calls(found: Signature) -> Signature:
     ]
     seen, notes = len(sites) + len(found.coverage.skipped), (*found.coverage.notes, NOTE)
     scored = sum(bool(np.isfinite(site.score)) for site in sites)
-    counts = {"seen": seen, "scored": scored, "failed": len(sites) - scored}
-    return replace(
-        found, sites=tuple(sites), coverage=replace(found.coverage, **counts, notes=notes)
-    )
+    coverage = replace(found.coverage, seen=seen, scored=scored, notes=notes)
+    coverage = replace(coverage, failed=len(sites) - scored)
+    return replace(found, sites=tuple(sites), coverage=coverage)

@@ -257,10 +257,10 @@ def draw_criteria(found: Criteria) -> dict[str, Drawn]:
         panel.set(xticks=[], xlim=(-0.5, 0.5))
         panel.margins(y=0.15)
     add_legend(figure, *panels[0].get_legend_handles_labels())
-    values = {key: found.trained[key].tolist() for key in TABLE_3}
+    numbers = {key: found.trained[key].tolist() for key in TABLE_3}
     names = enumerate(zip(found.names, found.kinds, strict=True))
     rows = [
-        {"network": name, "training": kind, **{key: values[key][place] for key in values}}
+        {"network": name, "training": kind, **{key: numbers[key][place] for key in numbers}}
         for place, (name, kind) in names
     ]
     return {"": finished(panels, rows)}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -146,7 +147,7 @@ def _normalized(setting: Setting, name: str) -> Signature:
 
     def work() -> Signature:
         entry = model(name)
-        chosen = {"root": setting.data_root, "batch_size": BATCH, "limit": IMAGES}
+        chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": IMAGES}
         batches = data(DATA, transform=entry.transform, **chosen)
         network = entry.network.train()
         return signature(network, batches, mode="as-is", name=name, progress=setting.progress)
@@ -181,7 +182,7 @@ def _ends_linear(found: Training, reading: str, words: str) -> Finding:
 
 
 def _gets_non_linear(found: Training, reading: str, words: str) -> Finding:
-    change = found.after.mean(axis=1) - getattr(found, reading).mean(axis=1)
+    change: Array = found.after.mean(axis=1) - getattr(found, reading).mean(axis=1)
     falls, count = int((change < 0).sum()), len(change)
     told = f"by {-change.mean():.3f} ± {change.std(ddof=1):.3f}, for {falls} of {count}"
     return told, change.mean() < 0, falls == count
@@ -204,7 +205,7 @@ def _tells_training(found: Training, reading: str, words: str) -> Finding:
 
 
 def _end_is_alive(found: Training) -> Finding:
-    alive, counts = found.scored[:, -LATE:].all(axis=1), found.scored.sum(axis=1)
+    alive, counts = np.all(found.scored[:, -LATE:], axis=1), found.scored.sum(axis=1)
     obtained = f"for {alive.sum()} of {len(alive)} seeds; scored are {counts.min()} to "
     obtained += f"{counts.max()} of {found.scored.shape[1]} calls"
     return obtained, alive.mean() > 0.5, alive.all()
