@@ -346,9 +346,7 @@ def dissected(
     *,
     parts: tuple[float, float, float] = (0.2, 0.1, 0.7),
 ) -> Dissected:
-    """A site of 1000 units, of which this share is interpretable at a power, split among the
-    categories.
-    """
+    """A site of 1000 units; this share is interpretable at a power, divided among categories."""
     counts = np.array([[round(1000 * share(power) * part) for power in POWERS] for part in parts])
     tables = {
         name: (tuple(row),) * 5 for name, row in zip(CATEGORIES, counts.tolist(), strict=True)

@@ -674,7 +674,7 @@ def test_from_scratch_networks_are_compared_once(
 
 def test_from_scratch_the_images_must_be_there(tmp_path: Path) -> None:
     setting = Setting(from_scratch=True, data_root=str(tmp_path), progress=False)
-    with pytest.raises(InputError, match=r"none of cifar10/test_images\.npy"):
+    with pytest.raises(InputError, match=r"expected cifar10/test_images\.npy"):
         similarity(setting, "resnet20", (0, 0), "cka", "relu")
 
 

@@ -82,10 +82,11 @@ def read_or_make(
     make: Callable[[], Result],
 ) -> Result:
     """Return the stored result at a path, or make and keep it; `asked` are fields it must have."""
-    done: list[str] = [path]
-    return resume(
-        setting, path, load, asked, parts=done, done=lambda _: done, begin=lambda: lambda *_: make()
-    )
+
+    def begin() -> Callable[[str, Result | None], Result]:
+        return lambda part, old: make()
+
+    return resume(setting, path, load, asked, parts=[path], done=lambda _: [path], begin=begin)
 
 
 def resume(

@@ -179,6 +179,7 @@ def _layer(setting: Setting, layer: str, seeds: Sequence[int]) -> LayerRotations
 
 
 def _judge(rotations: Rotations) -> list[Check]:
+    """Rotations cost more than the group, and more the deeper; the group is free; numbers."""
     relu, orthogonal, identity = (
         rotations.penalties(group) for group in ("relu", "orthogonal", "identity")
     )
