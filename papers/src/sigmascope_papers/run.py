@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sigmascope.errors import InputError
 from sigmascope.store import decode, encode, read_json, write_json
@@ -135,8 +136,8 @@ def load_outcome(path: str | Path) -> Outcome:
         FileNotFoundError: no such file.
         FileFormatError: corrupt, not an outcome, or newer.
     """
-    content = {"protocol": "", **read_json(path, KIND, VERSION)}  # older files have none
-    return decode(Outcome, content, str(path))
+    content: Any = read_json(path, KIND, VERSION)
+    return decode(Outcome, {"protocol": "", **content}, str(path))  # older files have none
 
 
 def outcomes_in(folder: str | Path) -> list[Outcome]:

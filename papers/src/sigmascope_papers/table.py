@@ -11,20 +11,17 @@ from sigmascope_papers.prose import Prose, prose_of
 
 __all__ = ["ITEMS", "PAPERS", "check_names", "file_of", "item", "module_of", "prose"]
 
-NONLINEARITY = tuple(
-    """
+_NONLINEARITY = """
     fig2a fig2b fig2c fig3 fig4a fig4b fig5a fig5b fig5c fig6 fig7 fig8 fig9 fig10 fig11
     fig12 fig13 fig14 fig15 fig16 fig17 fig18 fig19 fig20 table1 table2 table3
     claim-accuracy beyond-axes beyond-covariance beyond-images
-    """.split()
-)
-SYMMETRY = tuple(
-    """
+"""
+_SYMMETRY = """
     sym-fig1 sym-fig2 sym-fig3 sym-fig4 sym-fig5 sym-fig6 sym-fig7 sym-fig8 sym-fig9
     sym-fig10 sym-fig11 sym-fig12 sym-fig13 sym-fig14 sym-fig15 sym-fig16 sym-fig17
     sym-fig18 sym-fig19 sym-table2 sym-table3 sym-table4 sym-orderings sym-capacity
-    """.split()
-)
+"""
+NONLINEARITY, SYMMETRY = tuple(_NONLINEARITY.split()), tuple(_SYMMETRY.split())
 PAPERS: dict[str, tuple[str, ...]] = {"nonlinearity": NONLINEARITY, "symmetry": SYMMETRY}
 """Folder -> the names of its items."""
 PREFIXES = {"symmetry": "sym-"}

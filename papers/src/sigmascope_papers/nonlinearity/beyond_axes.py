@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,7 +73,7 @@ def measure(setting: Setting) -> Axes:
 def _published(name: str, setting: Setting) -> Signature:
     entry = model(name, weights=None if setting.weights == "none" else "default")
     limit = IMAGES if setting.ours else setting.limit
-    chosen = {"root": setting.data_root, "batch_size": BATCH, "limit": limit}
+    chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": limit}
     images = data(setting.data or DATA, transform=entry.transform, **chosen)
     network = acting_twice(entry.network).to("cuda" if torch.cuda.is_available() else "cpu")
     return first_calls(signature(network, images, pool=POOL, progress=setting.progress, name=name))

@@ -157,13 +157,8 @@ def _draw_shifts(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     for number, family in enumerate(dict.fromkeys(row["family"] for row in rows)):
         color, marker, _ = look(number)
         points = [(row[RATIO], row["shift"]) for row in rows if row["family"] == family]
-        style: dict[str, Any] = {
-            "color": color,
-            "markersize": 3,
-            "markeredgewidth": 0,
-            "alpha": 0.7,
-        }
-        axes.plot(*zip(*points, strict=True), marker, label=family, **style)
+        style: dict[str, Any] = {"markersize": 3, "markeredgewidth": 0, "alpha": 0.7}
+        axes.plot(*zip(*points, strict=True), marker, color=color, label=family, **style)
     axes.axhline(0, color="0.5", linewidth=0.6)
     axes.set_xscale("log", base=2)
     axes.set(xlabel="channels per image, d / n", ylabel="unbiased − Ledoit–Wolf")

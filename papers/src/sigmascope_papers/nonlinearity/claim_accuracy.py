@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ CLAIMED, LEVEL = 0.92, 0.05
 FEWEST = 4
 TRIED = tuple(STATISTICS)
 STRONG = [f"sigmascope/resnet20-leaky{slope}:0" for slope in ("0.5", "0.9", "1")]
-SEEDS = {
+SEEDS: dict[str, dict[str, Iterable[int]]] = {
     "pre-residual": {
         "myrtle": range(1, 8),
         "myrtle-nobn": (1, 2),

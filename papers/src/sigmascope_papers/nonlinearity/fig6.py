@@ -133,11 +133,7 @@ def draw(families: Families) -> dict[str, Drawn]:
 
 
 WORDS: Any = {"when": "before ViTs", "best": "the spread", "all_of": ", ".join(EARLY)}
-LATE_WORDS: Any = {
-    "when": "from ViTs on",
-    "best": "the median or the min",
-    "all_of": ", ".join(LATE),
-}
+LATER: Any = {"when": "from ViTs on", "best": "the median or the min", "all_of": ", ".join(LATE)}
 ITEM = Item(
     measure,
     judge_by(
@@ -145,7 +141,7 @@ ITEM = Item(
         *(partial(_signature_wins, name=name) for name in ("residual", *LATE)),
         *(_parameters_win, _spread_like_depth),
         partial(_chosen, names=EARLY, wanted=("spread",), **WORDS),
-        partial(_chosen, names=LATE, wanted=("median", "min"), **LATE_WORDS),
+        partial(_chosen, names=LATE, wanted=("median", "min"), **LATER),
     ),
     draw,
 )
