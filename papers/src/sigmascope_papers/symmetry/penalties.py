@@ -10,7 +10,7 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look, shown
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check
+from sigmascope_papers.item import Check, conclude
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
 from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_layers
 from sigmascope_papers.symmetry.plans import FAMILIES
@@ -53,7 +53,7 @@ def cheaper_at(claim: str, less: Matrix, more: Matrix, counts: tuple[int, int]) 
     or_more = ", or more" if counts[0] < layers else ""
     expected = f"on average at {counts[0]} of {layers} layers{or_more}"
     obtained = f"at {count}; in median {np.median(mean[0]):.1f} against {np.median(mean[1]):.1f}"
-    return at_least(claim, expected, obtained, count, counts)
+    return conclude(claim, expected, at_least(obtained, count, counts))
 
 
 def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
@@ -69,7 +69,8 @@ def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
     counts = f"{int((share > 0).sum())} of {share.size}"
     obtained = f"{counts} stitches have scales of 0, at most {np.max(share):.0%} of them"
     claim = "ours: trained elements stay inside the group"
-    return [cheaper, at_most(claim, "no scale is 0", obtained, np.abs(share), (0.0, CUT))]
+    inside = at_most(obtained, np.abs(share), (0.0, CUT))
+    return [cheaper, conclude(claim, "no scale is 0", inside)]
 
 
 @styled()

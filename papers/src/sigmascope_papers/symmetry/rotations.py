@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.symmetry.groups import group as group_of
 from sigmascope.symmetry.rotations import random_rotation
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
@@ -178,46 +179,33 @@ def _layer(setting: Setting, layer: str, seeds: Sequence[int]) -> LayerRotations
     )
 
 
-def _judge(rotations: Rotations) -> list[Check]:
-    """Rotations cost more than the group, and more the deeper; the group is free; numbers."""
-    relu, orthogonal, identity = (
-        rotations.penalties(group) for group in ("relu", "orthogonal", "identity")
-    )
+def _find(rotations: Rotations) -> dict[str, Finding]:
+    relu, orthogonal = rotations.penalties("relu"), rotations.penalties("orthogonal")
     gap, steps = orthogonal - relu, np.diff(orthogonal, axis=1)
-    excess = relu.mean(axis=0) - identity.mean(axis=0)
-    free = "an element of the group of ReLU costs about nothing"
-    about_nothing = f"0 ± {FREE[0]:g} behind every convolution, on average"
-    ours = "ours: it costs no more than training again with the identity"
-    no_more = f"at most {LIKE_THE_IDENTITY[0]:g} points more, on average"
-    told = f"{_listed(excess)} more than the identity's {_means(identity)}"
-    return [
-        relation(
-            "a rotation costs more than an element of the group of ReLU",
-            "behind every convolution; clear if in every draw",
-            f"on average {_listed(gap.mean(axis=0))}; in {(gap > 0).sum()} of {gap.size} draws",
-            true=(gap.mean(axis=0) > 0).all(),
-            clear=(gap > 0).all(),
-        ),
-        relation(
-            "the penalty of a rotation grows with depth",
-            "at each step; clear if in every draw",
-            f"{_means(orthogonal)}; in {(steps > 0).sum()} of {steps.size} steps",
-            true=steps.size > 0 and (steps.mean(axis=0) > 0).all(),
-            clear=(steps > 0).all(),
-        ),
-        at_most(free, about_nothing, _means(relu), np.abs(relu.mean(axis=0)), FREE),
-        *(_near(rotations, group) for group in PAPER),
-        at_most(ours, no_more, told, excess, LIKE_THE_IDENTITY),
-    ]
+    more, grows = gap.mean(axis=0), steps.size > 0 and (steps.mean(axis=0) > 0).all()
+    told = f"on average {_listed(more)}; in {(gap > 0).sum()} of {gap.size} draws"
+    grown = f"{_means(orthogonal)}; in {(steps > 0).sum()} of {steps.size} steps"
+    return {
+        "costs_more": (told, (more > 0).all(), (gap > 0).all()),
+        "grows": (grown, grows, (steps > 0).all()),
+        "free": at_most(_means(relu), np.abs(relu.mean(axis=0)), FREE),
+    }
 
 
 def _near(rotations: Rotations, group: str) -> Check:
-    """Judge whether each mean over the draws is near the paper's number."""
     found, limits = rotations.penalties(group), LIMITS[group]
     paper = [PAPER[group][layer][0] for layer in rotations.names]
     claim = f"{SHOWN[group]}, convolutions {', '.join(rotations.names)}"
     expected = f"{_listed(paper)}, each ± {limits[0]:g}"
-    return at_most(claim, expected, _means(found), np.abs(found.mean(axis=0) - paper), limits)
+    gap = np.abs(found.mean(axis=0) - paper)
+    return conclude(claim, expected, at_most(_means(found), gap, limits))
+
+
+def _like_identity(rotations: Rotations) -> Finding:
+    identity = rotations.penalties("identity")
+    excess = rotations.penalties("relu").mean(axis=0) - identity.mean(axis=0)
+    told = f"{_listed(excess)} more than the identity's {_means(identity)}"
+    return at_most(told, excess, LIKE_THE_IDENTITY)
 
 
 def _listed(values: Any) -> str:
@@ -267,4 +255,7 @@ def _draw(rotations: Rotations) -> dict[str, Drawn]:
     return {"": Drawn(figure, (panel,), table)}
 
 
-ITEMS: Mapping[str, Item] = {"sym-fig4": Item(measure=rotations_of, judge=_judge, draw=_draw)}
+RULES = (_find, *(partial(_near, group=group) for group in PAPER), _like_identity)
+ITEMS: Mapping[str, Item] = {
+    "sym-fig4": Item(rotations_of, judge_by("symmetry.fig4", *RULES), _draw)
+}

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from sigmascope.figures import Drawn, draw_similarity, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Item, conclude, relation
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.symmetry import similarity_rules as rules
 from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means
@@ -101,7 +101,9 @@ def _like_growing(widths: Widths, group: str) -> Check:
     gap = np.abs(constant - growing)
     claim = f"{group} group: constant width gives what growing width gives"
     obtained = f"off by {gap.max():.2f} at most, {np.median(gap):.2f} in median"
-    return at_most(claim, f"each entry within {CKA_LIMITS[0]:g}", obtained, gap, CKA_LIMITS)
+    return conclude(
+        claim, f"each entry within {CKA_LIMITS[0]:g}", at_most(obtained, gap, CKA_LIMITS)
+    )
 
 
 def _same_decay(widths: Widths) -> Check:

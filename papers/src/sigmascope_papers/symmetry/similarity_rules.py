@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, relation, untried
+from sigmascope_papers.item import Check, conclude, relation, untried
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
 from sigmascope_papers.symmetry.similarities import GROUPS, Pairs
 
@@ -59,7 +59,7 @@ def within_range(pairs: Pairs, group: str, *, paper: Mapping[str, Limits], limit
     expected = f"{low:.2f} to {high:.2f}, ± {limits[0]:g}"
     obtained = f"{mean.min():.2f} to {mean.max():.2f}"
     outside = np.maximum(low - mean, mean - high)
-    return at_most(f"{group} group, layers inside", expected, obtained, outside, limits)
+    return conclude(f"{group} group, layers inside", expected, at_most(obtained, outside, limits))
 
 
 def below_orthogonal(pairs: Pairs, but: Sequence[str] = ()) -> Check:
@@ -76,7 +76,7 @@ def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int
     count = int((pairs.mean("relu", layers) < pairs.mean("orthogonal", layers)).sum())
     claim = "at the ends of blocks the relu group finds layers less alike than the orthogonal one"
     expected = f"at {counts[0]} of {len(layers)}, at two of them by 0.01"
-    return at_least(claim, expected, str(count), count, counts)
+    return conclude(claim, expected, at_least(str(count), count, counts))
 
 
 def decays_faster(pairs: Pairs) -> Check:
@@ -103,7 +103,7 @@ def like_their_own(
         count += int((matrix[known].argmax(axis=1) == np.flatnonzero(known)).sum())
     claim = f"{group} group: layers are most like those at their own place"
     expected = f"in {counts[group][0]} of {2 * len(mean)} rows and columns{source}"
-    return at_least(claim, expected, str(count), count, counts[group])
+    return conclude(claim, expected, at_least(str(count), count, counts[group]))
 
 
 def inner_lower(pairs: Pairs, group: str) -> Check:
@@ -161,7 +161,7 @@ def differ_little(pairs: Pairs, *, spread: float) -> Check:
     if len(pairs.found["relu"]) < 2:
         return untried(claim, expected, "there is one pair")
     found = max(float(pairs.same_place(group).std(axis=0).max()) for group in GROUPS)
-    return at_most(claim, expected, f"{found:.3f}", found, (spread, 2 * spread))
+    return conclude(claim, expected, at_most(f"{found:.3f}", found, (spread, 2 * spread)))
 
 
 def stand_out(pairs: Pairs, *, paper: Numbers, layers: Sequence[str]) -> Check:
@@ -239,4 +239,5 @@ def of_dead_channels(pairs: Pairs, *, layer: str) -> Check:
     )
     if not relu > orthogonal + SAME:
         return untried(claim, expected, f"it is not more alike: {obtained}")
-    return at_most(claim, expected, obtained, live, (orthogonal + SAME, (relu + orthogonal) / 2))
+    limits = orthogonal + SAME, (relu + orthogonal) / 2
+    return conclude(claim, expected, at_most(obtained, live, limits))
