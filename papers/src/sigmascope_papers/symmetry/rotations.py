@@ -255,7 +255,7 @@ def _draw(rotations: Rotations) -> dict[str, Drawn]:
     return {"": Drawn(figure, (panel,), table)}
 
 
-RULES = (_find, *(partial(_near, group=group) for group in PAPER), _like_identity)
+RULES: tuple[Any, ...] = (_find, *(partial(_near, group=group) for group in PAPER), _like_identity)
 ITEMS: Mapping[str, Item] = {
     "sym-fig4": Item(rotations_of, judge_by("symmetry.fig4", *RULES), _draw)
 }

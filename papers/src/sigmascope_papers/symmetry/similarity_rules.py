@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ Limits = tuple[float, float]
 """To hold, and to hold weakly."""
 Numbers = Mapping[str, Mapping[str, float]]
 """Group -> layer -> the paper's similarity of layers at the same place, where it is known."""
-Rule = Callable[[Pairs], list[Check]]
 
 CKA_LIMITS: Limits = (0.1, 0.2)
 PROCRUSTES_LIMITS: Limits = (0.05, 0.1)
@@ -24,16 +23,6 @@ ALIKE: Limits = (0.8, 0.5)
 SAME = 0.05
 # By how much more alike layers 60* and 70* are by the relu group, to be clear; in the paper 0.25.
 EXCESS = 0.1
-
-
-def each_group(*rules: Callable[[Pairs, str], Check]) -> Rule:
-    """Return a rule that applies some to one group after the other."""
-    return lambda pairs: [rule(pairs, group) for group in GROUPS for rule in rules]
-
-
-def once(*rules: Callable[[Pairs], Check]) -> Rule:
-    """Return a rule that applies some in turn."""
-    return lambda pairs: [rule(pairs) for rule in rules]
 
 
 def numbers(

@@ -12,14 +12,13 @@ from scipy.stats import spearmanr
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLORS, PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Check, Finding, Item, judge_by
 from sigmascope_papers.rules import at_least, at_most
 from sigmascope_papers.symmetry.dissections import (
     CATEGORIES,
     CONVNEXT,
     INSIDE,
     NONE,
-    QUANTILES,
     RELU,
     STREAM,
     Dissected,
@@ -73,8 +72,7 @@ def _changed(found: Sequence[Dissected]) -> Change:
     return Change(own.mean(), rotated.mean(), rotated.std(), found[0].units)
 
 
-def _find_stream(every: Found, part: str, of: str) -> dict[str, Finding]:
-    found = every[part]
+def _find_stream(found: Part, of: str) -> dict[str, Finding]:
     relu, none = _changed(found[RELU]), _changed(found[NONE])
     fewer = [_changed([one]).left < 1 for one in found[RELU]]
     apart, shares = none.left - relu.left, _shares(found[RELU]).mean(axis=0)
@@ -86,17 +84,17 @@ def _find_stream(every: Found, part: str, of: str) -> dict[str, Finding]:
         "farther": at_most(f"{rank:.2f}", rank, RANKS),
         "stays": at_least(str(none), none.left, STAYS),
         "apart": at_least(f"{apart:.2f}", apart, APART),
-        "rises": _more(every, part, of, CONVNEXT),
+        "rises": _more(found, of, CONVNEXT),
     }
 
 
-def _more(every: Found, part: str, of: str, label: str) -> Finding:
-    one = _changed(every[part][label])
+def _more(found: Part, of: str, label: str) -> Finding:
+    one = _changed(found[label])
     return str(one), one.left > RISES[1], one.left >= RISES[0]
 
 
-def _dominated(every: Found, part: str, of: str, label: str, network: str) -> Finding:
-    means = _counted(every[part][label], "detectors").mean(axis=1)
+def _dominated(found: Part, of: str, label: str, network: str) -> Finding:
+    means = _counted(found[label], "detectors").mean(axis=1)
     units, total = dict(zip(CATEGORIES, means, strict=True)), sum(means)
     share = units["class"] / total if total > 0 else np.nan
     listed = ", ".join(f"{category} {count:.1f}" for category, count in units.items())
@@ -181,17 +179,21 @@ def _draw_categories(found: Part) -> Drawn:
 
 
 def _item(
-    name: str, subjects: Mapping[str, Subject], draw: Callable[[Part], Drawn], *rules: Any
+    file: str, subjects: Mapping[str, Subject], draw: Callable[[Part], Drawn], *rules: Any
 ) -> Item:
     """Return an item that judges and draws each quantile; claims name ours."""
-    parts = {part: f" ({part})" if part else "" for part in QUANTILES}
-    judged = [partial(rule, part=part, of=of) for part, of in parts.items() for rule in rules]
+
+    def judge(found: Found) -> list[Check]:
+        checks = []
+        for name, part in found.items():
+            of = f" ({name})" if name else ""
+            checks += judge_by(f"symmetry.{file}", *(partial(rule, of=of) for rule in rules))(part)
+        return checks
 
     def draw_all(found: Found) -> dict[str, Drawn]:
         return {name.removesuffix(" %").replace(" ", "-"): draw(found[name]) for name in found}
 
-    measure = partial(dissections_of, subjects=subjects)
-    return Item(measure, judge_by(f"symmetry.{name}", *judged), draw_all)
+    return Item(lambda setting: dissections_of(setting, subjects), judge, draw_all)
 
 
 DOMINATED = [partial(_dominated, label=label, network=name) for label, name in NAMES.items()]
