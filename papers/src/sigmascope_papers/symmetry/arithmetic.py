@@ -43,15 +43,7 @@ Capacities = dict[str, dict[tuple[int, int], Capacity]]
 
 @dataclass(frozen=True, eq=False)
 class Homogeneity:
-    """GELU and ReLU, and ξ by two methods.
-
-    Attributes:
-        gelu, relu: (m,), at `INPUTS`.
-        quadrature, sampled: (k,), ξ at `SCALES`.
-        at_one: ξ(1) by quadrature.
-        far: ξ(λ)/λ at a large λ by quadrature.
-        slope: its limit, in closed form.
-    """
+    """GELU and ReLU at `INPUTS`, ξ at `SCALES` by two methods, ξ(1), ξ(λ)/λ at `FAR`, its limit."""
 
     gelu: Array
     relu: Array

@@ -80,12 +80,6 @@ def draw_penalties(
     """Draw penalties by layer: means over the pairs with deviations, and the paper's as crosses.
 
     A layer without a stitch, in any of the pairs, is a gap. A family looks the same in all figures.
-
-    Args:
-        stitches: of all pairs.
-        labels: of the stitches, one curve for each.
-        paper: layers that were not stitched are left out.
-        over: the label of the axis of the layers.
     """
     figure = new_figure(PAGE, 3.0)
     panel, layers = figure.subplots(), stitches.layers

@@ -41,18 +41,15 @@ SMOKE_LAYERS = ("5",)
 
 MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "identity": lambda channels, seed: torch.eye(channels, dtype=torch.float64),
-    "relu": lambda channels, seed: group_of("relu").sample(channels, seed),
+    "relu": group_of("relu").sample,
     "orthogonal": random_rotation,
 }
-"""Group -> function that draws an element for a number of channels and a seed; the identity is our
-control.
-"""
+"""Group -> draws an element for a number of channels and a seed; the identity is our control."""
 PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "relu": {"0": (0.0, 0.5), "2": (1.7, 0.7), "5": (1.3, 0.3)},
     "orthogonal": {"0": (0.75, 0.3), "2": (4.6, 0.4), "5": (8.3, 0.9)},
 }
-"""Group -> convolution -> penalty and its standard deviation over ten draws, in percentage points.
-"""
+"""Group -> convolution -> penalty and its standard deviation over ten draws, in points."""
 SHOWN = {"identity": "identity, our control", "relu": "group of ReLU", "orthogonal": "rotations"}
 LIMITS = {"relu": (1.5, 3.0), "orthogonal": (2.5, 5.0)}
 FREE = (1.0, 2.5)
@@ -61,12 +58,7 @@ LIKE_THE_IDENTITY = (0.5, 1.5)
 
 @dataclass(frozen=True)
 class Rotated:
-    """The numbers of a `RotationPenalty` that differ between runs.
-
-    Attributes:
-        group: that the matrix is drawn from.
-        seed: of the network, the matrix and the training.
-    """
+    """The numbers of a `RotationPenalty` that differ between runs; the seed is of everything."""
 
     group: str
     seed: int
@@ -120,27 +112,14 @@ class Rotations:
 
 
 def file_name(layer: str) -> str:
-    """Return the file name of a result.
-
-    >>> file_name("2")
-    'myrtle-nobn-2.json'
-    """
+    """Return the file name of a result."""
     return f"{NETWORK}-{layer}.json"
 
 
 def rotations_of(setting: Setting, layers: Sequence[str] = ()) -> Rotations:
-    """Return all draws after some layers, stored or trained.
+    """Return all draws after some layers, by default all of `LAYERS`, stored or trained.
 
-    Training writes a file for each layer after every run and continues where it stopped, so several
-    layers can be trained side by side.
-
-    Args:
-        setting: where results come from.
-        layers: among `LAYERS`; by default all.
-
-    Raises:
-        InputError: some are not stored, or cannot be trained.
-        FileFormatError: a file is damaged, of another kind or newer.
+    A file for each layer is kept after every run, so layers can be trained side by side.
     """
     chosen = tuple(layers or (SMOKE_LAYERS if setting.smoke else LAYERS))
     for layer in chosen:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from sigmascope.figures import Drawn, draw_similarity, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, conclude, relation
+from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import similarity_rules as rules
@@ -106,17 +106,14 @@ def _same_decay(widths: Widths) -> Check:
     expected = f"at constant width at least {DECAY[0]:g} of that at growing width, which is there"
     obtained = f"from first to last {constant:.2f} against {growing:.2f}"
     clear, true = (bool(growing > 0 and constant >= share * growing) for share in DECAY)
-    return relation(claim, expected, obtained, true=true, clear=clear)
+    return conclude(claim, expected, (obtained, true, clear))
 
 
 @styled()
 def draw_layers(pairs: Pairs, paper: Numbers, *, live: bool = False) -> dict[str, Drawn]:
     """Draw similarities of layers at the same place, and the paper's as crosses.
 
-    Args:
-        pairs: by Procrustes.
-        paper: where the similarity is known.
-        live: add the relu group over live channels only, and their share.
+    If wanted, the relu group over live channels only is added, and the share of these.
     """
     figure = new_figure(PAGE, 3.4 if live else 2.6)
     ratios = (3, 1)[: 1 + live]

@@ -12,7 +12,7 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by, relation, untried
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_least, at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.penalties import GROUP
@@ -37,9 +37,7 @@ PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
     },
     GROUP: {layer: (1 - 1 / WIDTHS[layer], FAMILIES["sym-fig1"][GROUP][layer]) for layer in LAYERS},
 }
-"""Label -> layer -> sparsity and penalty, means of 32 pairs; the sparsity of the group follows
-from the width.
-"""
+"""Label -> layer -> sparsity and penalty, means of 32 pairs; the group's sparsity is by width."""
 SPARSITIES, PENALTIES, RUIN = (0.1, 0.2), (5.0, 10.0), (30.0, 15.0)
 OVERLAP = ((0.02, 2.0), (0.05, 5.0))
 LAST = LAYERS[-1]
@@ -114,10 +112,7 @@ def _growing(values: Matrix, column: int) -> np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def _low_for_its_sparsity(found: Sparse) -> Check:
-    """Judge whether the group costs less than the lines through the others do at its sparsity.
-
-    The claim weakly holds if it does at most layers.
-    """
+    """Judge whether the group costs less than the lines through the others do at its sparsity."""
     told, turned, lower = [], [], 0
     for layer in LAYERS:
         sparsity, penalty = found.mean(GROUP, layer)
@@ -130,20 +125,15 @@ def _low_for_its_sparsity(found: Sparse) -> Check:
     expected = "less than a stitch with an l1 term that is as sparse"
     if turned:
         reason = "the strongest l1 term is not the sparsest: there is no line"
-        return untried(claim, expected, f"at {', '.join(turned)} {reason}")
-    true, clear = 2 * lower > len(LAYERS), lower == len(LAYERS)
-    return relation(claim, f"{expected}, at every layer", ", ".join(told), true=true, clear=clear)
+        return conclude(claim, expected, f"at {', '.join(turned)} {reason}")
+    finding = ", ".join(told), 2 * lower > len(LAYERS), lower == len(LAYERS)
+    return conclude(claim, f"{expected}, at every layer", finding)
 
 
 def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
     """Return the penalty at a sparsity on the straight lines through points, the last extended.
 
-    Args:
-        points: each (2,), sparsity and penalty.
-        sparsity: where to read off.
-
-    Returns:
-        NaN if the last line is vertical and the sparsity beyond it.
+    Points are (2,), sparsity and penalty. NaN if the last line is vertical and ends before.
 
     >>> cost_on_line([np.array([0.2, 1.0]), np.array([0.4, 2.0]), np.array([0.5, 4.0])], 0.6)
     6.0

@@ -37,13 +37,9 @@ HATCHES = ("////", "....", "")
 
 
 class Change(NamedTuple):
-    """The share of interpretable units in a layer's own basis and in rotated ones, on average.
+    """The mean share of interpretable units in a layer's own basis and in rotated ones.
 
-    Attributes:
-        own: at the first power.
-        rotated: at the last.
-        spread: of the rotated ones, over networks and rotations.
-        units: of a network.
+    The rotated ones spread over networks and rotations.
     """
 
     own: float
