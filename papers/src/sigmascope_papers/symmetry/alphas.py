@@ -15,7 +15,7 @@ from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.curves import draw_means
+from sigmascope_papers.symmetry.curves import draw_means, rows_of
 from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
 from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
@@ -144,16 +144,14 @@ def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
         upper, lower = panels[:, number]
         counts = [int((chosen[:, number] == alpha).sum()) for alpha in ALPHAS]
         upper.bar(places, counts, width=0.8, color=look(0).color)
-        drawn = draw_means(lower, places, penalties[:, :, number].T, look(1))
+        mean, std = draw_means(lower, places, penalties[:, :, number].T, look(1))
         upper.set(title=f"activation {layer}", ylim=(0, len(chosen) + 0.4))
         upper.set_yticks(range(len(chosen) + 1))
         upper.grid(visible=False, axis="x")
         lower.set(xlabel="α", xlim=(-0.6, len(places) - 0.4))
         lower.set_xticks(places, names)
-        table += [
-            {"layer": layer, "alpha": a, "chosen": c, "mean": m, "std": d, "pairs": len(chosen)}
-            for a, c, (m, d) in zip(ALPHAS, counts, drawn, strict=True)
-        ]
+        own = {"layer": layer, "alpha": ALPHAS, "chosen": counts}
+        table += rows_of(**own, mean=mean, std=std, pairs=len(chosen))
     panels[0, 0].set_ylabel("pairs that choose it")
     panels[1, 0].set_ylabel("penalty, points (ours)")
     panels[1, 0].set_ylim(bottom=min(0.0, panels[1, 0].get_ylim()[0]))

@@ -15,6 +15,7 @@ from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
+from sigmascope_papers.symmetry.curves import rows_of
 from sigmascope_papers.theory.capacity import Capacity, capacity_logs
 from sigmascope_papers.theory.gelu import gelu_asymptotic_slope, gelu_xi
 
@@ -107,8 +108,7 @@ def _draw_gelu(found: Homogeneity) -> dict[str, Drawn]:
     table = []
     for number, (panel, name, at, values, line) in enumerate(curves):
         panel.plot(at, values, line, color=look(number).color, label=name)
-        rows = zip(at.tolist(), values.tolist(), strict=True)
-        table += [{"curve": name, "at": x, "value": y} for x, y in rows]
+        table += rows_of(curve=name, at=at, value=values)
     left.set(xlabel="x", xlim=(-3, 3), ylim=(-0.4, 3))
     right.set(xlabel="λ", ylabel="ξ(λ)", ylim=(0, None))
     add_panel_legend(figure, [left, right])

@@ -13,7 +13,7 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.curves import draw_means, label_layers
+from sigmascope_papers.symmetry.curves import draw_means, label_layers, rows_of
 from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LEAKY, SLOPES
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
@@ -89,11 +89,9 @@ def _draw_penalties(found: BySlope) -> dict[str, Drawn]:
         panel.set_title(title)
         for slope, one in found.items():
             looks, name = look(SLOPES.index(slope)), f"slope {slope}"
-            drawn = draw_means(panel, range(len(layers)), one.penalties(family), looks, label=name)
-            table += [
-                {"family": family, "slope": slope, "layer": layer, "penalty": mean}
-                for layer, (mean, _) in zip(layers, drawn, strict=True)
-            ]
+            places, penalties = range(len(layers)), one.penalties(family)
+            mean, _ = draw_means(panel, places, penalties, looks, label=name)
+            table += rows_of(family=family, slope=slope, layer=layers, penalty=mean)
     panels[0].set_ylabel("stitching penalty, percentage points")
     add_panel_legend(figure, panels)
     return {"": Drawn(figure, tuple(panels), table)}
@@ -151,12 +149,10 @@ def _draw_accuracies(found: Mapping[str, Matrix]) -> dict[str, Drawn]:
     panel.set(xlabel="slope of LeakyReLU", ylabel="accuracy, %", ylim=(0, 100))
     panel.set_xticks(places, list(found))
     add_panel_legend(figure, [panel])
-    table: list[dict[str, Any]] = [
-        {"slope": slope, "network": number, "accuracy": float(value)}
-        for slope, some in found.items()
-        for number, value in enumerate(some)
-    ]
-    table += [{"slope": one, "network": label, "accuracy": ACCURACIES[one]} for one in found]
+    table = []
+    for slope, some in found.items():
+        table += rows_of(slope=slope, network=np.arange(len(some)), accuracy=some)
+    table += rows_of(slope=list(found), network=label, accuracy=paper)
     return {"": Drawn(figure, (panel,), table)}
 
 

@@ -12,7 +12,7 @@ from sigmascope.figures.style import PAGE, add_panel_legend, look, shown
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, conclude
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_layers
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_layers, rows_of
 from sigmascope_papers.symmetry.plans import FAMILIES
 from sigmascope_papers.symmetry.stitches import Stitches
 
@@ -91,17 +91,14 @@ def draw_penalties(
         style = (0.7, 3.0) if label in COMPUTED else (1.4, 4.5)
         sizes = dict(zip(("linewidth", "markersize"), style, strict=True))
         places = range(len(layers))
-        drawn = draw_means(panel, places, found, look(number), label=shown(label), **sizes)
-        known = 1.0 if len(found) > 1 else np.nan  # one pair has no deviation
-        table += [
-            {"layer": layer, "curve": label, "mean": m, "std": d * known, "pairs": len(found)}
-            for layer, (m, d) in zip(layers, drawn, strict=True)
-        ]
+        mean, std = draw_means(panel, places, found, look(number), label=shown(label), **sizes)
+        std = std if len(found) > 1 else np.full_like(std, np.nan)  # one pair has no deviation
+        table += rows_of(layer=layers, curve=label, mean=mean, std=std, pairs=len(found))
         printed = {one: value for one, value in paper.get(label, {}).items() if one in layers}
         at = [layers.index(layer) + ASIDE * len(layers) for layer in printed]
-        panel.plot(at, list(printed.values()), "x", color=look(number).color, markersize=4.5)
-        name = f"{label}, {PAPERS}"
-        table += [{"layer": one, "curve": name, "mean": value} for one, value in printed.items()]
+        values = list(printed.values())
+        panel.plot(at, values, "x", color=look(number).color, markersize=4.5)
+        table += rows_of(layer=list(printed), curve=f"{label}, {PAPERS}", mean=values)
     if any(row["curve"].endswith(PAPERS) for row in table):
         panel.plot([], [], "x", color="0.3", markersize=4.5, label=PAPERS)
     add_panel_legend(figure, [panel])

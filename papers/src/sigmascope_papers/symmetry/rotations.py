@@ -27,6 +27,7 @@ from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
+from sigmascope_papers.symmetry.curves import rows_of
 
 FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
@@ -212,17 +213,14 @@ def _draw(rotations: Rotations) -> dict[str, Drawn]:
             panel.errorbar(at, mean, deviation, fmt="none", ecolor=color, capsize=2)
         style: dict[str, Any] = {"color": color, "markersize": 4, "markeredgewidth": 0}
         panel.plot(at - 0.05, found.T, ".", alpha=0.45, **style)
-        rows = zip(names, mean.tolist(), deviation.tolist(), strict=True)
-        table += [
-            {"layer": name, "curve": SHOWN[group], "mean": m, "std": d, "draws": len(found)}
-            for name, m, d in rows
-        ]
-        for place, name in zip(at, names, strict=True) if group in PAPER else ():
-            value, spread = PAPER[group][name]
+        own: dict[str, Any] = {"layer": names, "curve": SHOWN[group]}
+        table += rows_of(**own, mean=mean, std=deviation, draws=len(found))
+        if group in PAPER:
+            value, spread = np.array([PAPER[group][name] for name in names]).T
             style = {"fmt": "x", "color": color, "alpha": 0.75, "markersize": 5, "elinewidth": 0.8}
-            panel.errorbar(place + 0.07, value, spread, **style)
-            row = {"layer": name, "curve": f"{SHOWN[group]}, the paper's", "mean": value}
-            table.append(row | {"std": spread, "draws": 10})
+            panel.errorbar(at + 0.07, value, spread, **style)
+            own["curve"] = f"{SHOWN[group]}, the paper's"
+            table += rows_of(**own, mean=value, std=spread, draws=10)
     panel.plot([], [], "x", color="0.3", markersize=5, label="the paper's")
     panel.plot([], [], ".", color="0.5", markersize=4, label="one draw")
     panel.axhline(0, color="0.3", linewidth=0.6, zorder=0.5)

@@ -16,7 +16,7 @@ from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import similarity_rules as rules
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means, rows_of
 from sigmascope_papers.symmetry.similarities import (
     GROUPS,
     MYRTLE,
@@ -123,11 +123,9 @@ def draw_layers(pairs: Pairs, paper: Numbers, *, live: bool = False) -> dict[str
         table += _curve(panels[0], layers, f"{group} group", pairs.same_place(group), number)
         known = {layers.index(layer): value for layer, value in paper[group].items()}
         name = f"{group} group, the paper's"
-        panels[0].plot(list(known), list(known.values()), "x", color=look(number).color, label=name)
-        table += [
-            {"layer": layers[at], "curve": name, "at": at, "mean": value}
-            for at, value in known.items()
-        ]
+        at, values = list(known), list(known.values())
+        panels[0].plot(at, values, "x", color=look(number).color, label=name)
+        table += rows_of(layer=list(paper[group]), curve=name, at=at, mean=values)
     if live:
         name = "relu group, live channels only"
         table += _curve(panels[0], layers, name, pairs.by_live_channels(), 2)
@@ -147,11 +145,10 @@ def _curve(
     panel: Axes, layers: tuple[str, ...], name: str, found: Matrix, number: int
 ) -> list[dict[str, Any]]:
     order = 2.5 - number / 10  # where curves coincide, the first is in front
-    drawn = draw_means(panel, range(len(layers)), found, look(number), label=name, zorder=order)
-    return [
-        {"layer": layer, "curve": name, "at": at, "mean": m, "std": d, "repetitions": len(found)}
-        for at, (layer, (m, d)) in enumerate(zip(layers, drawn, strict=True))
-    ]
+    at = np.arange(len(layers))
+    mean, std = draw_means(panel, at, found, look(number), label=name, zorder=order)
+    own = {"layer": layers, "curve": name, "at": at}
+    return rows_of(**own, mean=mean, std=std, repetitions=len(found))
 
 
 @styled()

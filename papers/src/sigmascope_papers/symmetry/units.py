@@ -14,6 +14,7 @@ from sigmascope.figures.style import COLORS, PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, judge_by
 from sigmascope_papers.rules import at_least, at_most
+from sigmascope_papers.symmetry.curves import rows_of
 from sigmascope_papers.symmetry.dissections import (
     CATEGORIES,
     CONVNEXT,
@@ -131,10 +132,8 @@ def draw_shares(found: Part) -> Drawn:
             panel.fill_between(powers, *band, color=color, alpha=0.18, linewidth=0)
             style: dict[str, Any] = {"marker": marker, "linestyle": line, "markersize": 4.5}
             panel.plot(powers, mean, label=shown, color=color, markeredgewidth=0, **style)
-            table += [
-                {"curve": label, "value": value, **count, "power": p, "mean": m, "std": d}
-                for p, m, d in zip(powers, mean.tolist(), deviation.tolist(), strict=True)
-            ]
+            own = {"curve": label, "value": value, **count}
+            table += rows_of(**own, power=powers, mean=mean, std=deviation)
     panels[0].set(ylabel="share of interpretable units")
     panels[1].set(ylabel="best IoU, mean over units")
     least = next(iter(found.values()))[0].least_iou
@@ -163,10 +162,8 @@ def _draw_categories(found: Part) -> Drawn:
                 style: dict[str, Any] = {"color": COLORS[1 + place], "hatch": HATCHES[place]}
                 style |= {"edgecolor": "white", "linewidth": 0, "label": name}
                 panel.bar(powers, values[place], width, below[place], **style)
-                table += [
-                    {"curve": label, "value": field, "category": name, "power": p, "mean": m}
-                    for p, m in zip(powers.tolist(), values[place].tolist(), strict=True)
-                ]
+                own = {"curve": label, "value": field, "category": name}
+                table += rows_of(**own, power=powers, mean=values[place])
         panels[1, column].set(xlabel="power of the rotation")
     panels[0, 0].set(ylabel="share of all units")
     panels[1, 0].set(ylabel="distinct concepts")
