@@ -149,7 +149,8 @@ def judge_by(file: str, *rules: Rule) -> Callable[[Any], list[Check]]:
     def judge(results: Any) -> list[Check]:
         return [check for rule in rules for check in apply(rule, results)]
 
-    judge.__doc__ = "\n".join(row.judged for row in claims.values())
+    judged = [row.judged for row in claims.values()]
+    judge.__doc__ = "\n".join(judged) or "Apply the rules in turn."
     return judge
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from sigmascope.figures import Drawn, draw_similarity, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, conclude
+from sigmascope_papers.item import Check, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import similarity_rules as rules
@@ -191,22 +191,17 @@ def _each_group(*chosen: Any) -> list[Any]:
     return [partial(rule, group=group) for group in GROUPS for rule in chosen]
 
 
-def _item(subject: Subject, measure: str, draw: Any, *chosen: Any) -> Item:
-    def judge(pairs: Pairs) -> list[Check]:
-        return [rule(pairs) for rule in chosen]
-
-    return Item(lambda setting: pairs_of(setting, subject, measure), judge, draw)
-
-
-def _cka(subject: Subject, *chosen: Any) -> Item:
+def _cka(subject: Subject, name: str, *chosen: Any) -> Item:
     """Return an item about CKA: mean matrices as heat maps."""
-    return _item(subject, "cka", draw_matrices, *chosen)
+    judge = judge_by(f"symmetry.{name.removeprefix('sym-')}", *chosen)
+    return Item(lambda setting: pairs_of(setting, subject, "cka"), judge, draw_matrices)
 
 
 def _procrustes(subject: Subject, name: str, *chosen: Any, live: bool = False) -> Item:
     """Return an item about Procrustes: curves over the layers."""
     draw = partial(draw_layers, paper=NUMBERS[name], live=live)
-    return _item(subject, "procrustes", draw, *chosen)
+    judge = judge_by(f"symmetry.{name.removeprefix('sym-')}", *chosen)
+    return Item(lambda setting: pairs_of(setting, subject, "procrustes"), judge, draw)
 
 
 def _near(name: str, words: str = "{}", layers: tuple[str, ...] = ()) -> Any:
@@ -234,7 +229,7 @@ MOST_OWN2, MOST_OWN16 = (
     for counts in ((7, 6), (6, 5))
 )
 DECAYS = (rules.below_orthogonal, rules.decays_faster)
-CONSTANT_WIDTH = _cka(WIDE, *_each_group(*_entries("sym-fig16"), MOST_OWN16), *DECAYS)
+CONSTANT_WIDTH = _cka(WIDE, "sym-fig16", *_each_group(*_entries("sym-fig16"), MOST_OWN16), *DECAYS)
 
 
 def _judge_widths(widths: Widths) -> list[Check]:
@@ -252,9 +247,12 @@ def _draw_widths(widths: Widths) -> dict[str, Drawn]:
 
 
 ITEMS: Mapping[str, Item] = {
-    "sym-fig2": _cka(MYRTLE, *_each_group(*_entries("sym-fig2")), *_each_group(MOST_OWN2), *DECAYS),
+    "sym-fig2": _cka(
+        MYRTLE, "sym-fig2", *_each_group(*_entries("sym-fig2")), *_each_group(MOST_OWN2), *DECAYS
+    ),
     "sym-fig5": _cka(
         RESNET20,
+        "sym-fig5",
         *_each_group(
             _near("sym-fig5", "3 and 75 at the same place"), LIKE_OWN20, rules.inner_lower
         ),
@@ -280,12 +278,13 @@ ITEMS: Mapping[str, Item] = {
         ),
         partial(rules.below_at_ends, layers=ENDS18, counts=(9, 7)),
         partial(rules.orders_agree, layers=ENDS18),
-        partial(rules.stand_out, paper=NUMBERS["sym-fig10"], layers=INSIDE18),
+        partial(rules.stand_out, layers=INSIDE18),
         partial(rules.of_dead_channels, layer=ODD),
         live=True,
     ),
     "sym-fig11": _cka(
         RESNET18,
+        "sym-fig11",
         *_each_group(
             _near("sym-fig11", "{} at the same place", ENDS18),
             partial(rules.unlike_itself, paper=NUMBERS["sym-fig11"], layer=ODD),
@@ -308,7 +307,7 @@ ITEMS: Mapping[str, Item] = {
         partial(rules.falls, group="relu", first=4, words="all layers"),
         partial(FIRST_THREE, group="orthogonal"),
         partial(rules.rises_last, group="orthogonal"),
-        partial(rules.above_between, paper=NUMBERS["sym-table4"]),
+        partial(rules.above_between, signs=(-1, 1, 1, -1)),
         partial(rules.differ_little, spread=0.008),
         live=True,
     ),

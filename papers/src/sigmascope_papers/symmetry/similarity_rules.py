@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, conclude
+from sigmascope_papers.item import Check, Finding, conclude
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
 from sigmascope_papers.symmetry.similarities import GROUPS, Pairs
 
@@ -60,12 +60,10 @@ def below_orthogonal(pairs: Pairs, but: Sequence[str] = ()) -> Check:
     return below(claim, *found, expected=expected, digits=None)
 
 
-def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int]) -> Check:
-    """Judge at how many ends of blocks the relu group is below the orthogonal one."""
+def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int]) -> Finding:
+    """Count the ends of blocks at which the relu group is below the orthogonal one."""
     count = int((pairs.mean("relu", layers) < pairs.mean("orthogonal", layers)).sum())
-    claim = "at the ends of blocks the relu group finds layers less alike than the orthogonal one"
-    expected = f"at {counts[0]} of {len(layers)}, at two of them by 0.01"
-    return conclude(claim, expected, at_least(str(count), count, counts))
+    return at_least(str(count), count, counts)
 
 
 def decays_faster(pairs: Pairs) -> Check:
@@ -151,40 +149,26 @@ def differ_little(pairs: Pairs, *, spread: float) -> Check:
     return conclude(claim, expected, at_most(f"{found:.3f}", found, (spread, 2 * spread)))
 
 
-def stand_out(pairs: Pairs, *, paper: Numbers, layers: Sequence[str]) -> Check:
-    """Judge whether layer 70* is more alike by the relu group; clear if 60* is too, each by 0.1."""
+def stand_out(pairs: Pairs, *, layers: Sequence[str]) -> Finding:
+    """Compare both groups at layers 60* and 70*."""
     more = pairs.mean("relu", layers) - pairs.mean("orthogonal", layers)
-    claim = "layers 60* and 70* are more alike by the relu group"
-    expected = f"{' and '.join(_signed(_differences(paper, layers)))}; at least {EXCESS:+.2f}"
-    finding = " and ".join(_signed(more)), more[1] > 0, (more >= EXCESS).all()
-    return conclude(claim, expected, finding)
+    return " and ".join(_signed(more)), more[1] > 0, (more >= EXCESS).all()
 
 
-def _differences(paper: Numbers, layers: Sequence[str]) -> list[float]:
-    return [paper["relu"][layer] - paper["orthogonal"][layer] for layer in layers]
-
-
-def _signed(values: Sequence[float] | Matrix) -> list[str]:
+def _signed(values: Matrix) -> list[str]:
     return [f"{value:+.2f}" for value in values]
 
 
-def above_between(pairs: Pairs, *, paper: Numbers) -> Check:
-    """Judge whether the relu group is above at layers 6 and 10 only; weakly with three signs."""
+def above_between(pairs: Pairs, *, signs: Sequence[int]) -> Finding:
+    """Find at which layers the relu group is above the orthogonal one."""
     more = pairs.same_place("relu") - pairs.same_place("orthogonal")
-    printed = _differences(paper, pairs.layers)
-    right = more * np.sign(printed) > 0, more.mean(axis=0) * np.sign(printed) > 0
-    live = ", ".join(f"{value:.2f}" for value in pairs.by_live_channels().mean(axis=0))
-    claim = (
-        "the relu group finds layers 6 and 10 more alike, 3 and 14 less alike than the "
-        "orthogonal one"
-    )
-    expected = f"{', '.join(_signed(printed))}; these signs in every pair"
+    mean, live = more.mean(axis=0), pairs.by_live_channels().mean(axis=0)
     obtained = (
-        f"{', '.join(_signed(more.mean(axis=0)))}; by live channels only the relu group has {live},"
-        f" of which there are {pairs.live_channels().min():.0f} or more in each layer"
+        f"{', '.join(_signed(mean))}; by live channels only the relu group has "
+        f"{', '.join(f'{value:.2f}' for value in live)}, of which there are "
+        f"{pairs.live_channels().min():.0f} or more in each layer"
     )
-    true = right[1].sum() >= len(printed) - 1
-    return conclude(claim, expected, (obtained, true, right[0].all()))
+    return obtained, (mean * signs > 0).sum() >= len(signs) - 1, (more * signs > 0).all()
 
 
 def unlike_itself(pairs: Pairs, group: str, *, paper: Numbers, layer: str) -> Check:
@@ -203,26 +187,16 @@ def unlike_itself(pairs: Pairs, group: str, *, paper: Numbers, layer: str) -> Ch
     return conclude(claim, expected, (obtained, true, clear))
 
 
-def of_dead_channels(pairs: Pairs, *, layer: str) -> Check:
-    """Judge whether the relu group is above the orthogonal one because of channels without output.
-
-    Over live channels it should not be above by more than 0.05; weakly, by half as much as before.
-    """
+def of_dead_channels(pairs: Pairs, *, layer: str) -> Finding:
+    """Find whether the relu group is above because of channels without output."""
     at = pairs.layers.index(layer)
     relu, orthogonal = (float(pairs.mean(group)[at]) for group in GROUPS)
     live, counts = float(pairs.by_live_channels()[:, at].mean()), pairs.live_channels()[:, :, at]
-    claim = (
-        f"ours: layer {layer} is more alike by the relu group because of channels without output"
-    )
-    expected = (
-        f"by live channels only it is as alike as by the orthogonal group, or less, up to {SAME:g}"
-    )
     obtained = (
         f"{counts.min():.0f} to {counts.max():.0f} of {pairs.found['relu'][0].channels[0][at]} "
         f"channels are live; by all {relu:.2f}, by these {live:.2f}, by the orthogonal group "
         f"{orthogonal:.2f}"
     )
     if not relu > orthogonal + SAME:
-        return conclude(claim, expected, f"it is not more alike: {obtained}")
-    limits = orthogonal + SAME, (relu + orthogonal) / 2
-    return conclude(claim, expected, at_most(obtained, live, limits))
+        return f"it is not more alike: {obtained}"
+    return at_most(obtained, live, (orthogonal + SAME, (relu + orthogonal) / 2))

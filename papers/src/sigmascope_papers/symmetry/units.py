@@ -177,6 +177,7 @@ def _item(
     """Return an item that judges and draws each quantile; claims name ours."""
 
     def judge(found: Found) -> list[Check]:
+        """Judge each quantile."""
         checks = []
         for name, part in found.items():
             of = f" ({name})" if name else ""
