@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result
 from PIL import Image
 
-from sigmascope.measure.signature import load
+from sigmascope.measure.result import load
 from sigmascope_papers.item import UNTESTED, VERDICTS
 from sigmascope_papers.table import PAPERS
 from tests.cli.running import run

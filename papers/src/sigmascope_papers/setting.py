@@ -13,7 +13,7 @@ from typing import Any, Final
 from sigmascope.checks import check_choice
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
-from sigmascope.measure.signature import Signature, load
+from sigmascope.measure.result import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
 from sigmascope.runs.folder import files_of, finished
 from sigmascope_papers.cast import PAPER, ZOO, Cast

@@ -17,8 +17,8 @@ from sigmascope.compare.statistics import statistics
 from sigmascope.figures import Drawn, draw_curves, draw_distances, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import add_legend, add_panel_legend, look
-from sigmascope.measure.signature import Signature
-from sigmascope.measure.survey import signature
+from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.years import draw_years

@@ -15,7 +15,7 @@ from scipy.stats import kendalltau, spearmanr
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import look
-from sigmascope.measure.signature import STATISTICS, Signature
+from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting

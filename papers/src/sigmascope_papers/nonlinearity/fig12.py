@@ -6,7 +6,7 @@ import numpy as np
 
 from sigmascope.figures import Drawn
 from sigmascope.figures.style import short_names
-from sigmascope.measure.signature import Signature, Site
+from sigmascope.measure.result import Signature, Site
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity import places

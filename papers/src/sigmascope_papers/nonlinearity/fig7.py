@@ -14,7 +14,7 @@ from sigmascope.compare.networks import is_constant
 from sigmascope.figures import Drawn, draw_densities, draw_signature, new_figure, parts_of, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.fig5c import DEEP, modes
 from sigmascope_papers.nonlinearity.lineup import known

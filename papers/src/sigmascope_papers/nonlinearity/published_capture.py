@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor, nn
 
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 
 __all__ = ["NOT_IDEMPOTENT", "Twice", "acting_twice", "first_calls"]
 

@@ -14,7 +14,7 @@ from scipy.stats import kendalltau
 from sigmascope.compare.distances import distances
 from sigmascope.figures import Drawn, draw_signatures
 from sigmascope.figures.style import short_names
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
