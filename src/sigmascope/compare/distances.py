@@ -102,7 +102,7 @@ class Distances(Tabular):
         Args:
             of: "distances", or "cophenetic": the heights at which a clustering merges two networks.
             method: linkage of that clustering; see `cluster`.
-            seed: of the random starts; see `sigmascope.compare.multidimensional_scaling.scale_to_plane`.
+            seed: of the random starts of the scaling.
 
         Raises:
             OptionError: another `of` or `method`; a seed that is not a whole number >= 0.
