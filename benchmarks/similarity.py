@@ -59,7 +59,7 @@ def features(pictures: Tensor, layer: int, networks: int, device: str) -> Tensor
 
 
 def standardized(x: Tensor) -> Tensor:
-    """Center and normalise channels, as one would before the loop."""
+    """Center and normalize channels, as one would before the loop."""
     ready = x - x.mean(dim=(0, 2, 3), keepdim=True, dtype=torch.float64).float()
     squares = sum(
         batch.square().sum(dim=(0, 2, 3), dtype=torch.float64) for batch in ready.split(100)

@@ -18,19 +18,6 @@ from typing import Any, TypeVar
 from sigmascope.choices import OLD_VALUES, values_of
 from sigmascope.errors import InputTypeError, OptionError
 
-__all__ = [
-    "OLD_NAMES",
-    "check_choice",
-    "check_kind",
-    "check_mapping",
-    "check_number",
-    "check_seed",
-    "check_share",
-    "check_whole",
-    "options_from",
-    "suggestion",
-]
-
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "at": "site",

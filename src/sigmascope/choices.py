@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-__all__ = ["OLD_VALUES", "values_of"]
-
 # Measuring
 Covariance = Literal["ledoit-wolf", "unbiased", "biased"]
 Coupling = Literal["optimal", "paired"]
@@ -42,6 +40,7 @@ Normalizer = Literal["authors", "live"]
 Kernel = Literal["max", "median"]
 ChannelNorm = Literal["channels", "none"]
 Precision = Literal["float64", "float32"]
+Orientation = Literal["signed", "unsigned"]
 
 # Stitching and training
 Family = Literal[

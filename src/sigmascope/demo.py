@@ -14,8 +14,6 @@ from sigmascope.catalog.models import model
 from sigmascope.measure.signature import Signature
 from sigmascope.measure.survey import signature
 
-__all__ = ["Finding", "demo_signatures", "draw_demo", "finding", "groups_of"]
-
 PAIR = ("sigmascope/resnet20", "sigmascope/plain20")
 INSIDE, AFTER, STEM = "inside a block", "at the end of a block", "before the blocks"
 

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "FileFormatError",
-    "GradientError",
-    "InputError",
-    "InputTypeError",
-    "MissingExtraError",
-    "NetworkError",
-    "NoActivationError",
-    "OptionError",
-    "ResumeError",
-    "SigmascopeError",
-    "UnknownSiteError",
-]
-
 
 class SigmascopeError(Exception):
     """The base of all errors of sigmascope."""

@@ -13,8 +13,6 @@ from sigmascope.errors import MissingExtraError
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Columns", "Table", "Tabular", "aligned", "as_frame", "as_lines", "number", "shortened"]
-
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 LONGEST = 40  # characters of a cell

@@ -128,7 +128,7 @@ def test_plain_path(path: str, plain: str) -> None:
 
 
 class Stubborn(nn.Module):
-    """Refuses to be switched by its methods, draws random numbers and keeps count of what it sees."""
+    """Refuses to be switched by its methods, draws random numbers and counts its calls."""
 
     mean: Tensor
     replaced: Tensor

@@ -259,7 +259,7 @@ def test_channels_that_are_summed_over_are_not_followed() -> None:
 
 
 def test_index_that_was_itself_computed() -> None:
-    """The places of maxima are followed as channels are, but what they are used on is not theirs."""
+    """Indices of maxima are followed as channels are, but not what they are used on."""
 
     def pick(x: Tensor) -> Tensor:
         places = conv(x).amax((0, 2)).argmax(1)

@@ -92,7 +92,7 @@ def test_every_call_is_seen_with_its_axes(network: Network, name: str) -> None:
 
 
 def test_the_table_of_axes_tells_networks_apart() -> None:
-    """All rows are used, and tensors of the same number of axes have their channels on different ones."""
+    """All rows are used; tensors of equal rank have their channels on different axes."""
     names = [
         f"{library}/{network.name}"
         for library, networks in LIBRARIES.items()

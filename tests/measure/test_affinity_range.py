@@ -33,7 +33,7 @@ def plain(x: Array, y: Array, **options: float | str) -> float:
     [(8, 0.617, 0.611), (128, 0.709, 0.622), (512, 0.853, 0.634), (1024, 0.895, 0.641)],
 )
 def test_wide_relu(d: int, unbiased: float, shrunk: float) -> None:
-    """The plain estimator climbs to 1 with the number of columns; the shrunk one stays at its plateau."""
+    """The plain estimator climbs to 1 with the width; the shrunk one stays at its plateau."""
     x = gaussian(128, d)
     assert plain(x, relu(x)) == pytest.approx(unbiased, abs=0.02)
     assert sg.affinity(x, relu(x)).score == pytest.approx(shrunk, abs=0.02)
@@ -120,7 +120,7 @@ TINY = {1e-4: 0.932, 0.999e-3: 0.509, 1.2e-3: 0.828, 3e-3: 0.961, 1e-2: 0.996}
 
 
 def score_of_white(slope: float, eps: float, *, degenerate: bool) -> float:
-    """White data make it a computation with three numbers: the variance of y, that of x, and eps."""
+    """White data reduce it to three numbers: the variance of y, that of x, and eps."""
     reached = 0 if degenerate else math.sqrt((slope**2 + eps) / (1 + eps))
     return 1 - abs(reached - slope) / math.sqrt(2 * (slope**2 + eps))
 

@@ -131,7 +131,7 @@ def built(name: str) -> tuple[nn.Module, Tensor]:
 
 
 def golden_sites(signature: sg.Signature, name: str) -> list[sg.Site]:
-    """The sites that the reference looked at: it saw modules only, and of AlexNet only the features."""
+    """The sites of the reference, which saw modules only, and of AlexNet only the features."""
     paths = {call["path"] for call in GOLDEN[name]["calls"]}
     sites = [site for site in signature.sites if site.path in paths]
     assert [(site.path, list(site.shape)) for site in sites] == [

@@ -21,7 +21,7 @@ import sigmascope as sg
 
 
 class Mixed(nn.Module):
-    """Training here, evaluation there, hooks of the user, statistics that move, dropout that draws."""
+    """Mixed training modes, user hooks, running statistics and dropout."""
 
     def __init__(self) -> None:
         super().__init__()

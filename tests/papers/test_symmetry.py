@@ -129,7 +129,7 @@ def resnet_procrustes(shift: float = 0.0) -> dict[str, np.ndarray]:
 
 
 def resnet_cka(shift: float = 0.0) -> dict[str, np.ndarray]:
-    outer = {group: np.linspace(*PAPER["sym-fig5"][group], 10) + shift for group in GROUPS}
+    outer = {group: np.linspace(*PAPER["sym-fig5"][group].values(), 10) + shift for group in GROUPS}
     return resnet(outer, {"relu": 0.3 + shift, "orthogonal": 0.6 + shift})
 
 
@@ -622,7 +622,7 @@ def test_a_result_under_another_name_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "similarities"
     (folder / "myrtle-0-1-cka-relu.json").replace(folder / "myrtle-0-1-cka-orthogonal.json")
     with pytest.raises(
-        InputError, match=r"holds another result: cka, relu group, of sigmascope/myrtle:0 and"
+        InputError, match=r"holds another experiment: group is 'relu', expected 'orthogonal'"
     ):
         similarity(Setting(results=tmp_path), "myrtle", (0, 1), "cka", "orthogonal")
 
@@ -631,7 +631,7 @@ def test_other_layers_are_refused(tmp_path: Path) -> None:
     store(tmp_path, MYRTLE, "cka", {group: np.eye(3) for group in GROUPS})
     with pytest.raises(
         InputError,
-        match=r"sigmascope/myrtle:0 and sigmascope/myrtle:1: 3 and 3 layers where 4 are expected",
+        match=r"sigmascope/myrtle:0 and sigmascope/myrtle:1: expected 4 layers, got 3 and 3",
     ):
         pairs_of(Setting(results=tmp_path), MYRTLE, "cka")
 
@@ -652,7 +652,7 @@ def few_images(tmp_path: Path) -> str:
 def test_from_scratch_networks_are_compared_once(
     measure: str, few_images: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SIGMASCOPE_ZOO", str(FOLDER))
+    monkeypatch.setenv("SIGMASCOPE_ZOO", str(ROOT / "zoo"))
     setting = Setting(
         from_scratch=True, data_root=few_images, keep=tmp_path / "kept", progress=False
     )
@@ -674,7 +674,7 @@ def test_from_scratch_networks_are_compared_once(
 
 def test_from_scratch_the_images_must_be_there(tmp_path: Path) -> None:
     setting = Setting(from_scratch=True, data_root=str(tmp_path), progress=False)
-    with pytest.raises(InputError, match=r"none of cifar10/test_images\.npy"):
+    with pytest.raises(InputError, match=r"expected cifar10/test_images\.npy"):
         similarity(setting, "resnet20", (0, 0), "cka", "relu")
 
 

@@ -26,7 +26,7 @@ SNIPPETS = ("tweets", "nytEditorialSnippets", "amazonReviewSnippets", "movieRevi
 
 @cache
 def photographs(count: int) -> Tensor:
-    """The middles of photographs, (count, 3, 224, 224) in [0, 1]; the first 20 are those of `labels`."""
+    """Center crops of photographs, (count, 3, 224, 224) in [0, 1]; `labels` has the first 20."""
     paths = _by_number(unpacked("foolbox"), "imagenet_*.jpg")
     if count > LABELED:
         paths += _by_number(unpacked("ai-benchmark"), "*.jpg")

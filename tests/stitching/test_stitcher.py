@@ -34,6 +34,13 @@ def test_it_fits_what_the_one_liner_does() -> None:
         assert one.record() == other.record()
 
 
+def test_a_generator_is_a_seed() -> None:
+    one, two, other = (
+        stitcher(seed=torch.Generator().manual_seed(number)).seed for number in (3, 3, 4)
+    )
+    assert one == two != other
+
+
 def test_an_earlier_name_of_a_setting_works() -> None:
     new, old = (stitcher().fit(**{name: "rms"}, **SHORT) for name in ("regularizer", "regulariser"))
     assert new.settings.regularizer == "rms"

@@ -21,9 +21,6 @@ from torch.overrides import get_overridable_functions, handle_torch_function, ha
 from sigmascope.capture.words import words
 from sigmascope.errors import InputTypeError, OptionError
 
-__all__ = ["FAMILIES", "activation_names", "chosen_kinds", "function_name", "kind_of_function"]
-__all__ += ["kind_of_layer", "kind_of_module", "known_activations", "register_activation"]
-
 POINTWISE = words("""
     celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu
     relu6 rrelu selu sigmoid silu softplus softshrink softsign tanh tanhshrink threshold

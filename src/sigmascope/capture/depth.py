@@ -12,8 +12,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 from sigmascope.capture.activations import chosen_kinds, kind_of_function
 from sigmascope.capture.nested import tensors_in
 
-__all__ = ["activation_depth"]
-
 
 def activation_depth(run: Callable[[], object]) -> int:
     """Return the number of activation calls on the longest path through what `run` computes.

@@ -13,8 +13,6 @@ from torch import nn
 
 from sigmascope.errors import InputTypeError, NetworkError
 
-__all__ = ["plain_path", "preserve_state", "randomness_kept", "unwrapped"]
-
 # Base class -> why its calls cannot be watched: they run in other threads, in other processes, or
 # without Python.
 WRAPPERS = {

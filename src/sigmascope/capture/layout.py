@@ -19,8 +19,6 @@ from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape, multiplie
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 
-__all__ = ["Layout", "Layouts"]
-
 # They put the channels on axis 1, and on the last axis.
 FIRST = words("""
     batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution

@@ -21,8 +21,6 @@ from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 
-__all__ = ["Descent", "Lineage"]
-
 
 @dataclass(frozen=True)
 class Descent:

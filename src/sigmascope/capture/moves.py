@@ -12,17 +12,6 @@ from torch import Tensor
 
 from sigmascope.capture.words import words
 
-__all__ = [
-    "MOVES",
-    "RESHAPING",
-    "Applied",
-    "Shape",
-    "letters_of",
-    "looked_up",
-    "multiplied",
-    "span",
-]
-
 Shape: TypeAlias = tuple[int, ...]
 Order: TypeAlias = list[int | None]
 DOTTED = "0123456789"  # stand for the axes that the dots of an einsum mean

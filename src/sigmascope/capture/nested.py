@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
-__all__ = ["tensors_in"]
-
 
 def tensors_in(value: object) -> Iterator[Tensor]:
     """Yield the tensors in a value, in order.

@@ -13,8 +13,6 @@ from sigmascope.capture.calls import CallInput
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.record import Call, Finish, Recorder, recording
 
-__all__ = ["NEAR_ZERO", "Capture", "PooledCall", "capturing"]
-
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.
 CHUNK = 2**22

@@ -13,8 +13,6 @@ from torch import Tensor
 from sigmascope.capture.lineage import Descent
 from sigmascope.capture.record import Call
 
-__all__ = ["POOLS", "Axes", "NotSamplesError", "Pooling", "UnreadableError"]
-
 
 @dataclass(frozen=True)
 class Axes:

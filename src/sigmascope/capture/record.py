@@ -25,8 +25,6 @@ from sigmascope.capture.lineage import Descent, Lineage
 from sigmascope.capture.moves import Applied
 from sigmascope.capture.nested import tensors_in
 
-__all__ = ["Call", "Observer", "Recorder", "recording"]
-
 
 @dataclass(frozen=True)
 class Call(CallSite):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["words"]
-
 
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a text, in order.

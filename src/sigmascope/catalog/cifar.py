@@ -14,8 +14,6 @@ from sigmascope.catalog.cifar_convnets import VGG, DenseNet, GoogLeNet, MyrtleCN
 from sigmascope.catalog.cifar_mobile import EfficientNet, MobileNetV2
 from sigmascope.catalog.cifar_transformers import ConvNeXt, SwinTransformer, VisionTransformer
 
-__all__ = ["NETWORKS"]
-
 SLOPES = (1e-4, 1e-3, 1e-2, 0.1, 0.5, 0.9, 1.0)
 VGG_COUNTS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 PATCHES = (2, 4, 8)

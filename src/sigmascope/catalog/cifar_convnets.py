@@ -13,17 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = [
-    "VGG",
-    "Activation",
-    "DenseNet",
-    "GoogLeNet",
-    "MyrtleCNN",
-    "ResNet",
-    "ResNet18",
-    "convolution",
-]
-
 Activation = Callable[[], nn.Module]
 
 

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from sigmascope.catalog.cifar_convnets import Activation, convolution
 
-__all__ = ["EfficientNet", "MobileNetV2"]
-
 # SiLU overwrites its input, as in published implementations.
 SILU = partial(nn.SiLU, inplace=True)
 # Expansion, width, count, stride, side of the filter.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ConvNeXt", "SwinTransformer", "VisionTransformer"]
-
 
 class EncoderBlock(nn.Module):
     """Attention and an MLP of twice the width, each after a layer norm and added to its input."""

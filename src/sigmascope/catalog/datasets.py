@@ -20,8 +20,6 @@ from sigmascope.catalog.sources import ROOT, Make, Request, Rows, Source, arrays
 from sigmascope.checks import check_seed, check_whole, suggestion
 from sigmascope.errors import InputError, InputTypeError, OptionError
 
-__all__ = ["DATA", "Data", "data", "data_names"]
-
 
 @dataclass(frozen=True)
 class Data:

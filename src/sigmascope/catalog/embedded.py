@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from sigmascope.catalog.weights import load_weights, read_state
 
-__all__ = ["EMBEDDED", "embedded_images", "embedded_weights"]
-
 EMBEDDED = ("resnet20", "plain20")
 FOLDER = files("sigmascope.catalog") / "embedded_files"
 

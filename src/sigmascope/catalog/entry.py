@@ -16,8 +16,6 @@ from sigmascope.catalog.transforms import Transform
 from sigmascope.checks import suggestion
 from sigmascope.errors import InputError, OptionError
 
-__all__ = ["Model", "check_known"]
-
 
 @dataclass(frozen=True)
 class Model:

@@ -21,8 +21,6 @@ from sigmascope.catalog.weights import tensors_only
 from sigmascope.checks import suggestion
 from sigmascope.errors import FileFormatError, InputError, MissingExtraError, OptionError
 
-__all__ = ["of_transformers"]
-
 T = TypeVar("T")
 LONGEST = 512
 HALF = (0.5, 0.5, 0.5)

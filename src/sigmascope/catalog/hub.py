@@ -1,7 +1,6 @@
 """The Hugging Face hub: where it keeps its files, and whether it can be reached.
 
-Without a connection huggingface_hub retries for half a minute with a page of warnings, so it is
-asked once beforehand.
+Offline, huggingface_hub retries for half a minute with many warnings, so it is asked once before.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-__all__ = ["hub_cache", "is_kept", "quiet", "unreachable"]
 
 PATIENCE = 5.0  # seconds for the hub to answer
 NOISY = ("huggingface_hub", "timm", "transformers")

@@ -11,8 +11,6 @@ from sigmascope.catalog.sources import Request, Source, picture_of, pictures, se
 from sigmascope.checks import check_choice
 from sigmascope.errors import FileFormatError, InputError, OptionError
 
-__all__ = ["hub", "imagefolder", "textfile"]
-
 # Names of columns preferred among several of text, and of labels whose type does not tell.
 TEXTS, LABELS = ("text", "sentence", "content"), ("label", "labels")
 

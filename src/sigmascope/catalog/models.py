@@ -24,8 +24,6 @@ from sigmascope.catalog.zoo import of_zoo, zoo_names
 from sigmascope.checks import check_seed, suggestion
 from sigmascope.errors import InputTypeError, MissingExtraError, OptionError
 
-__all__ = ["Model", "model", "model_names"]
-
 SOURCES: dict[str, Callable[[str, str, bool], Model]] = {
     "torchvision/": of_torchvision,
     "timm/": of_timm,

@@ -13,8 +13,6 @@ from sigmascope.catalog.optional import optional
 from sigmascope.catalog.transforms import IMAGENET, Transform, resize_and_crop
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["of_onnx"]
-
 SIDE = 224
 
 

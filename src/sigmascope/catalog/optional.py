@@ -10,8 +10,6 @@ import torch
 
 from sigmascope.errors import MissingExtraError
 
-__all__ = ["EXTRAS", "one_line", "optional"]
-
 EXTRAS = {
     "datasets": "hf",
     "onnx": "onnx",

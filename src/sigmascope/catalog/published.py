@@ -18,8 +18,6 @@ from sigmascope.checks import check_choice
 from sigmascope.choices import Split
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["cifar10", "cifar100", "digits"]
-
 BATCHES = {"test": ["test_batch"], "train": [f"data_batch_{number}" for number in range(1, 6)]}
 
 

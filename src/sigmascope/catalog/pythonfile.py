@@ -21,8 +21,6 @@ from sigmascope.catalog.transforms import Transform
 from sigmascope.checks import suggestion
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["of_python"]
-
 _numbers = itertools.count()
 
 

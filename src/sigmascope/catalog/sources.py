@@ -14,8 +14,6 @@ from torch import Tensor
 from sigmascope.catalog.optional import one_line
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["ROOT", "Request", "Source", "arrays", "picture_of", "pictures", "place", "sentences"]
-
 ROOT = "SIGMASCOPE_DATA"  # names the directory of data sets where it is not ./data
 
 Rows = np.ndarray[Any, Any]

@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["IMAGENET", "Transform", "normalize", "resize_and_crop"]
-
 # Mean and standard deviation of the channels, from 0 to 1.
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 

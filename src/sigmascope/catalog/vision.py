@@ -16,8 +16,6 @@ from sigmascope.catalog.transforms import Transform
 from sigmascope.catalog.weights import tensors_only
 from sigmascope.errors import InputError, OptionError
 
-__all__ = ["of_timm", "of_torchvision"]
-
 # The names of timm's weights on the hub.
 TIMM_FILES = (
     "model.safetensors",

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from sigmascope.catalog.optional import one_line
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["load_weights", "read_state", "tensors_only"]
-
 # Keys under which training scripts put the weights, and prefixes that wrappers add to their names.
 NESTED = ("state_dict", "model_state_dict", "model", "net", "weights")
 PREFIXES = ("module.", "_orig_mod.")

@@ -24,8 +24,6 @@ from sigmascope.catalog.weights import load_weights
 from sigmascope.checks import check_seed
 from sigmascope.errors import FileFormatError, InputError, OptionError
 
-__all__ = ["of_zoo", "zoo_names"]
-
 ZOO_VARIABLE = "SIGMASCOPE_ZOO"  # names the directory where it is not ./zoo
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 

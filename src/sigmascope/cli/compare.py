@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sigmascope.figures import Drawn
     from sigmascope.runs import Run
 
-__all__ = ["compare"]
-
 FACTS = ("accuracy", "parameters", "flops", "depth")
 NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 

@@ -7,8 +7,6 @@ import click
 from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, say, written
 
-__all__ = ["demo"]
-
 MORAL = """
 In a residual network, activations that follow an addition stay closer to affine; the blocks do \
 the work inside.

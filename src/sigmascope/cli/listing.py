@@ -8,8 +8,6 @@ import click
 
 from sigmascope.cli.output import emit, inform, json_option, say
 
-__all__ = ["listing"]
-
 
 @click.command("list", short_help="Print names of models, data, activations.")
 @click.argument("what", type=click.Choice(["models", "data", "activations"]))

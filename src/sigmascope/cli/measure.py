@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sigmascope.measure.signature import Signature
     from sigmascope.runs import Outcome, Request
 
-__all__ = ["measure"]
-
 OPTIONS = ("samples", "metrics", "covariance", "pool", "max_batches", "seed")
 STATISTICS = ("min", "median", "max", "mean", "std")
 STATES = {

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from sigmascope.runs import Runs
 
-__all__ = ["complain", "counted", "emit", "inform", "json_option", "read", "say", "written"]
-
 VERSION = 1
 OPTIONS = {
     "root=FOLDER": "--data-root FOLDER",

@@ -8,8 +8,6 @@ import click
 
 from sigmascope.errors import MissingExtraError
 
-__all__ = ["plugin", "reproduce"]
-
 GROUP = "sigmascope.commands"
 
 

@@ -19,8 +19,6 @@ import click
 from sigmascope.cli.output import complain
 from sigmascope.errors import SigmascopeError
 
-__all__ = ["DONE", "FAILED", "PARTIAL", "Program", "is_debugging", "keeping"]
-
 DONE, FAILED, PARTIAL = 0, 1, 3
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NO_READER = 128 + 13  # as if ended by SIGPIPE, like other programs

@@ -15,8 +15,6 @@ from sigmascope.cli.program import DONE, PARTIAL
 if TYPE_CHECKING:
     from sigmascope.runs import Facts, Run
 
-__all__ = ["report"]
-
 # How a page of sigmascope begins, and what its head contains.
 OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 

@@ -7,8 +7,6 @@ import click
 from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, read, say
 
-__all__ = ["show"]
-
 
 @click.command(short_help="Print stored signatures.")
 @options.runs

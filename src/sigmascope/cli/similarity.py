@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sigmascope.catalog.entry import Model
     from sigmascope.symmetry.layer_similarity import LayerSimilarity
 
-__all__ = ["similarity"]
-
 # Passed to the library only if given: each belongs to one of the measures.
 OWN = ("normalizer", "kernel", "normalize", "centered", "dtype")
 COMMON = ("measure", "group", "pairs", "seed")

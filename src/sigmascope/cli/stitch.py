@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sigmascope.catalog.entry import Model
     from sigmascope.stitching import StitchData, StitchResult
 
-__all__ = ["OF_FAMILY", "SETTINGS", "stitch"]
-
 # "fixed" needs an element
 FAMILIES = [name for name in choices.values_of(choices.Family) if name != "fixed"]
 # option -> the only family that reads it

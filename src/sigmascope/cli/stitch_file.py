@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sigmascope.catalog.entry import Model
     from sigmascope.stitching import Settings, StitchResult
 
-__all__ = ["StitchFiles", "files_for", "identity_of"]
-
 IDENTITY = "request"  # its name among the values stored with the tensors
 GIVEN = ("site", "family", "style", "seed", "data", "data_root", "limit", "test_limit")
 REMEDY = "Choose another name, or remove it first."

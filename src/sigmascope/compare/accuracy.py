@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["SEARCHED", "SIZES", "AccuracyFit", "AccuracyFits", "fit_accuracy"]
-
 TITLE = "Accuracy fitted per family; R² on the networks, and leave-one-out: each from the others"
 SIZES: tuple[Predictor, ...] = ("parameters", "flops", "depth")
 # The statistics that "best" chooses from.

@@ -18,8 +18,6 @@ from sigmascope.tables import Columns, Table, Tabular
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["Correlations", "FamilyCorrelations", "correlations"]
-
 TITLE = "Correlation of the affinity score with other metrics over the sites of each network"
 FEWEST_SITES = 3  # two points always lie on a line
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["Densities", "Density", "densities"]
-
 CUT = 3  # bandwidths that a grid extends beyond the least and the largest score
 
 

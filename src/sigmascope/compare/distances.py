@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope.measure.signature import Signature
 
-__all__ = ["Clustering", "Distances", "Embedding", "distances"]
-
 KINDS = {"dtw": "Distances by dynamic time warping", "cophenetic": "Cophenetic distances"}
 # As a matrix, more networks than this do not fit on a line.
 WIDEST = 12

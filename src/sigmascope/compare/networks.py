@@ -13,8 +13,6 @@ from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.signature import Signature
 
-__all__ = ["Networks", "checked_networks", "families_of", "is_constant"]
-
 T = TypeVar("T")
 
 # Relative to the largest: a smaller difference may come from the order of a sum.

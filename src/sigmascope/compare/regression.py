@@ -11,8 +11,6 @@ from numpy.polynomial import Polynomial
 from sigmascope.compare.networks import is_constant
 from sigmascope.maths.warping import Curve
 
-__all__ = ["Regression", "regress"]
-
 # A point of this leverage determines a coefficient alone: without it there is no fit.
 WHOLE_LEVERAGE = 1 - 1e-9
 

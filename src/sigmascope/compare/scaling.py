@@ -8,8 +8,6 @@ from sigmascope.checks import check_seed
 from sigmascope.errors import MissingExtraError
 from sigmascope.maths.warping import Curve
 
-__all__ = ["scale_to_plane"]
-
 RANDOM_STARTS = 4
 MOST_STEPS = 500
 TOLERANCE = 1e-9

@@ -13,8 +13,6 @@ from sigmascope.tables import Columns, Tabular
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["Statistics", "statistics"]
-
 
 @dataclass(frozen=True, repr=False)
 class Statistics(Tabular):

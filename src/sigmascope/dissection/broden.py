@@ -29,8 +29,6 @@ from sigmascope.checks import check_choice
 from sigmascope.dissection.masks import NONE, Concept, LabelMap, Masks
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = ["Broden", "read_broden"]
-
 FIXED = ("image", "split", "ih", "iw", "sh", "sw")
 
 

@@ -27,8 +27,6 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import current_versions
 from sigmascope.symmetry.rotations import random_rotation, rotation_powers
 
-__all__ = ["POWERS", "dissect", "rotation_experiment"]
-
 POWERS = tuple(step / 10 for step in range(11))
 """From the layer's own basis to the rotated one."""
 

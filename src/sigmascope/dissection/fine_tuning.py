@@ -18,8 +18,6 @@ from sigmascope.training.evaluation import accuracy, diverged
 from sigmascope.training.feed import Feed, Feeds
 from sigmascope.training.replay import Step, optimizer_tensors
 
-__all__ = ["FineTuner", "modules_behind"]
-
 
 def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Module]:
     """Return the modules that first run after a layer, with parts that are used without a call."""

@@ -18,17 +18,6 @@ from torch import Tensor
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 
-__all__ = [
-    "NONE",
-    "Concept",
-    "LabelMap",
-    "Masks",
-    "as_masks",
-    "image_masks",
-    "join_masks",
-    "pixel_masks",
-]
-
 NONE = -1
 """The label of pixels without a concept."""
 CATEGORY = "concept"

@@ -25,8 +25,6 @@ from sigmascope.measure.batches import (
     to_model,
 )
 
-__all__ = ["Features", "as_features", "network_features"]
-
 BATCH = 256
 
 

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
-from sigmascope.checks import check_seed, options_from
+from sigmascope.checks import options_from
 from sigmascope.dissection.fine_tuning import FineTuner
 from sigmascope.dissection.settings import FineTuning, FineTuningOptions
 from sigmascope.errors import FileFormatError, InputError, OptionError
+from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
 from sigmascope.measure.progress import progress_bar
@@ -37,8 +38,6 @@ from sigmascope.training.feed import feeds_of
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
-
-__all__ = ["RotatedLayer", "RotationPenalty", "rotate_layer", "rotation_penalty"]
 
 KIND, VERSION = "rotation-penalty", 1
 MOST = 60  # layers that an error lists
@@ -182,7 +181,7 @@ def rotation_penalty(
     matrix: Monomial | Array,
     batches: Any,
     *,
-    seed: int = 0,
+    seed: int | torch.Generator = 0,
     progress: bool = True,
     settings: FineTuning | None = None,
     **options: Unpack[FineTuningOptions],
@@ -200,7 +199,7 @@ def rotation_penalty(
         matrix: see `rotate_layer`; such as `group("relu").sample(c, seed)` or
             `random_rotation(c, seed)`.
         batches: a pair (train, test) of loaders or samples, or a `StitchData`.
-        seed: of the order, the held-out samples and the augmentation.
+        seed: of the order, the held-out samples and the augmentation; a number or torch.Generator.
         progress: whether to show a progress bar on a terminal.
         settings: how the rest is trained.
         **options: changes of the settings, such as epochs=10; see `FineTuning`.
@@ -213,15 +212,16 @@ def rotation_penalty(
     """
     chosen = options_from(FineTuning, options, settings)
     data, network = as_data(batches), rotate_layer(model, layer, matrix)
-    feeds = feeds_of(data, chosen, check_seed(seed), place_of(network))
+    number = as_number(seed)
+    feeds = feeds_of(data, chosen, number, place_of(network))
     with randomness_kept():
-        torch.manual_seed(seed)
+        torch.manual_seed(number)
         few = next(feeds.test.batches(2)).inputs
         classes = classes_of(unwrapped(model), few)
         for feed in (feeds.everything, feeds.test):
             check_labels(feed.labels, classes)
         base, start = (accuracy(one, feeds.test) for one in (unwrapped(model), network))
-        tuner = FineTuner(network, layer, few, chosen, seed)
+        tuner = FineTuner(network, layer, few, chosen, number)
         with progress_bar(f"Fine-tuning behind {layer}", chosen.epochs, shown=progress) as advance:
             for _ in tuner.epochs(feeds):
                 advance()
@@ -240,6 +240,6 @@ def rotation_penalty(
         trained=trained,
         settings=chosen,
         samples=feeds.sizes,
-        seed=seed,
+        seed=number,
         versions=current_versions(),
     )

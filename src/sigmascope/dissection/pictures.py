@@ -15,8 +15,6 @@ from sigmascope.checks import check_number
 from sigmascope.dissection.masks import NONE, Concept, LabelMap, Masks
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["COLORS", "EDGES", "cielab", "color_masks", "edge_masks"]
-
 COLORS = {
     "black": "#000000",
     "blue": "#0343df",

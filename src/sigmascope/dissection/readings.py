@@ -16,8 +16,6 @@ from sigmascope.dissection.network_maps import Features
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.progress import Advance
 
-__all__ = ["Overlap", "Readings", "Tops", "kept_values"]
-
 PIXELS = 1 << 23
 """Pixels of maps held at a time, besides the batch that was read."""
 

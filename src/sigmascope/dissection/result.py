@@ -20,8 +20,6 @@ from sigmascope.tables import as_lines
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["Dissection"]
-
 KIND, VERSION = "dissection", 1
 Values = np.ndarray[Any, np.dtype[np.float64]]
 

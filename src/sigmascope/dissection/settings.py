@@ -10,8 +10,6 @@ from sigmascope.checks import check_number, check_share, check_whole
 from sigmascope.choices import Selection
 from sigmascope.training.evaluation import check_training
 
-__all__ = ["DissectOptions", "DissectSettings", "FineTuning", "FineTuningOptions"]
-
 
 class DissectOptions(TypedDict, total=False):
     """Further keywords of `dissect`; `DissectSettings` explains them."""

@@ -18,8 +18,6 @@ from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.labels import label_points
 from sigmascope.maths.warping import Curve
 
-__all__ = ["draw_accuracy"]
-
 MOST_NAMED = 16  # more points than this have no room for their names
 MOST_NOTES = 3
 

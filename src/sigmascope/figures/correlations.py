@@ -15,8 +15,6 @@ from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.style import PAGE, SMALL, add_scale, new_figure, short_names, shown, styled
 
-__all__ = ["draw_correlations"]
-
 # White in the middle; orange and purple differ for every kind of color vision.
 COLORS = "PuOr"
 DARK = 0.43  # lightness, from 0 to 1, below which the number in a cell is white

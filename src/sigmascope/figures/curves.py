@@ -15,8 +15,6 @@ from sigmascope.errors import InputError
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.style import COLUMN, add_legend, figure_of, look, panel_in, shown, styled
 
-__all__ = ["draw_curves"]
-
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 

@@ -18,8 +18,6 @@ from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.signature import groups_of
 from sigmascope.measure.signature import Signature
 
-__all__ = ["draw_densities", "parts_of"]
-
 MOST_OVERLAID = 6  # more curves than this are not told apart on top of each other
 HEIGHT = 0.85  # of a stacked curve, in rows
 

@@ -18,8 +18,6 @@ from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.style import COLUMN, PAGE, SMALL, add_scale, new_figure, short_names, styled
 from sigmascope.figures.tree import draw_branches, merge_rows
 
-__all__ = ["draw_distances"]
-
 # Near is dark. Lightness grows evenly, for every kind of color vision and in gray.
 COLORS = "cividis"
 TITLES = {"dtw": "DTW distance", "cophenetic": "cophenetic distance"}

@@ -17,8 +17,6 @@ from sigmascope.checks import check_choice
 from sigmascope.figures.style import figure_of, styled
 from sigmascope.store.files import write_atomic
 
-__all__ = ["FORMATS", "Drawn", "Table", "finished", "save", "table_bytes"]
-
 Table = Sequence[Mapping[str, Any]]
 
 # Metadata left out, so that the same figure gives the same bytes on another day.

@@ -14,8 +14,6 @@ from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.labels import label_points
 
-__all__ = ["draw_embedding"]
-
 # Up to so many networks have their names beside them; more have numbers, and a key below the map.
 MOST_NAMED = 20
 STEEPEST = 0.75  # height of the map over its width

@@ -16,8 +16,6 @@ from matplotlib.textpath import text_to_path
 
 from sigmascope.figures.style import FONT, SMALL, figure_of
 
-__all__ = ["label_points"]
-
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # Points (1/72 inch) from the center of a marker to its label; beyond JOINED a line joins them.

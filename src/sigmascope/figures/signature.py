@@ -20,8 +20,6 @@ from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.measure.places import OTHER, places_of
 from sigmascope.measure.signature import Signature
 
-__all__ = ["draw_signature", "draw_signatures", "groups_of"]
-
 CALLS = "activation call, in order of execution"
 SCORE = "affinity score"
 MOST_PLACES = 16  # more places than this are not told apart in a legend

@@ -12,8 +12,6 @@ from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.style import COLUMN, PAGE, SMALL, add_scale, panel_in, shown, styled
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 
-__all__ = ["draw_similarity"]
-
 MEASURES = {"procrustes": "Procrustes", "cka": "CKA"}
 # More alike is lighter. Lightness grows evenly, for every kind of color vision and in gray.
 COLORS = "cividis"

@@ -9,8 +9,6 @@ from sigmascope.compare.statistics import Statistics
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 
-__all__ = ["draw_statistics"]
-
 LINE = 0.17  # inches, the height of a row
 
 

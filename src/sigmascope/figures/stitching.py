@@ -15,8 +15,6 @@ from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.drawn import Drawn
 from sigmascope.stitching.result import CrossValidation, StitchResult
 
-__all__ = ["draw_cross_validation", "draw_dissection", "draw_rotation_penalty", "draw_stitch"]
-
 ACCURACY = "accuracy in %"
 
 

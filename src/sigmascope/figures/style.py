@@ -17,25 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
 
-__all__ = [
-    "COLORS",
-    "COLUMN",
-    "PAGE",
-    "SMALL",
-    "Look",
-    "add_legend",
-    "add_panel_legend",
-    "add_scale",
-    "figure_of",
-    "look",
-    "mark_missing",
-    "new_figure",
-    "panel_in",
-    "short_names",
-    "shown",
-    "styled",
-]
-
 COLUMN, PAGE = 3.3, 7.0  # inches: the widths of a column and of a page in print
 SMALL = 6.5  # points; nothing is smaller, except the names in a large heat map
 # Okabe and Ito's colors, distinct for every kind of color vision; a wine red replaces their yellow,

@@ -14,8 +14,6 @@ from sigmascope.compare.distances import Clustering
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 
-__all__ = ["draw_branches", "draw_tree", "merge_rows"]
-
 LINE = 0.17  # inches, the least height of a line of text
 
 

@@ -28,8 +28,6 @@ from sigmascope.maths.certificate import (
     row_blocks,
 )
 
-__all__ = ["ROUNDING", "Assignment", "assign", "solve"]
-
 # Entries of a matrix of squared distances are known to about this, relative to the largest one.
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # Up to COLD rows the solver starts without potentials, up to WHOLE without parts.

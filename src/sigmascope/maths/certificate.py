@@ -6,8 +6,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-__all__ = ["Listed", "along", "entries_within", "prove", "row_blocks"]
-
 Vector: TypeAlias = np.ndarray[Any, Any]
 Matrix: TypeAlias = np.ndarray[Any, Any]
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from sigmascope.maths.samples import Array, Number, as_matrix, like_input, standardize
 
-__all__ = ["ESTIMATORS", "Covariance", "Moments", "estimate", "ledoit_wolf", "weigh"]
-
 # The smallest floor, for data of unit variance: the rounding noise of a centered float64 sample,
 # 1e-16, is far below the standard deviation 1e-12 by which it is divided.
 SMALLEST_FLOOR = 1e-24

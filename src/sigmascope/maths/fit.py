@@ -23,8 +23,6 @@ from sigmascope.maths.samples import (
 )
 from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
 
-__all__ = ["COUPLINGS", "AffineMap", "Fit", "affine_map", "fit", "lacks_variance"]
-
 COUPLINGS: dict[str, Callable[[Tensor, Tensor], Coupling]] = {"optimal": couple, "paired": pair_up}
 """Name -> function of the mapped x and of y, both (n, r)."""
 

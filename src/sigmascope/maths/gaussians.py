@@ -18,8 +18,6 @@ from sigmascope.errors import GradientError, InputError, InputTypeError
 from sigmascope.maths.covariance import Covariance
 from sigmascope.maths.samples import Array, Number, as_matrix, like_input, plain, square_root
 
-__all__ = ["GaussianMap", "factor", "w2_gaussian"]
-
 # Products of two covariances are formed if their condition numbers multiply to less than this: the
 # smallest eigenvalue then keeps two digits. Beyond, see `_factor_root`.
 SQUARABLE = 1e13

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Products", "hsic_products"]
-
 # Bytes of the rows of kernels that are centered at a time.
 BLOCK_BYTES = 2**21
 # Powers of two by which kernels are divided stay in this range, so that they and their inverses are

@@ -23,8 +23,6 @@ from torch import Tensor
 
 from sigmascope.errors import InputError
 
-__all__ = ["REDUCTIONS", "Scaling", "accumulate_kernel", "empty_kernel", "scaling_of"]
-
 REDUCTIONS = ("max", "median", "sum")
 
 # Bytes of scaled features in memory at a time, and of features in the cache.

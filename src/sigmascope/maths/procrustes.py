@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["Alignment", "align_by_permutation", "align_by_rotation"]
-
 Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

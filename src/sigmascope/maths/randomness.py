@@ -9,8 +9,6 @@ import torch
 from sigmascope.checks import check_seed
 from sigmascope.errors import InputTypeError
 
-__all__ = ["Seed", "as_generator", "as_number"]
-
 Seed: TypeAlias = int | torch.Generator | None
 
 

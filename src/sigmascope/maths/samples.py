@@ -11,27 +11,13 @@ from torch import Tensor
 
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = [
-    "Array",
-    "Number",
-    "as_matrix",
-    "as_pair",
-    "check_alike",
-    "check_eps",
-    "like_input",
-    "plain",
-    "square_root",
-    "standardize",
-]
-
 Array: TypeAlias = np.ndarray[Any, Any] | Tensor
 Number: TypeAlias = float | Tensor
 
 # Beyond this a squared distance between two rows may not fit into a float64.
 LARGEST_VALUE = 1e140
 SMALLEST_UNIT = 1e-140
-# A sample whose spread is below this, relative to its largest value, varies by nothing but
-# rounding.
+# A sample whose spread, relative to its largest value, is below this varies only by rounding.
 ROUNDING = 4 * torch.finfo(torch.float64).eps
 
 

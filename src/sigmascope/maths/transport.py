@@ -11,8 +11,6 @@ from sigmascope.errors import MissingExtraError
 from sigmascope.maths.assignment import Assignment, assign
 from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_root, standardize
 
-__all__ = ["Coupling", "couple", "pair_up", "span_coordinates", "w2_exact"]
-
 # The columns, relative to the rows, from which a QR decomposition costs less than it saves.
 WORTH_REDUCING = 1.25
 

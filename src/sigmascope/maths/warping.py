@@ -16,8 +16,6 @@ from sigmascope.checks import check_choice
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import LARGEST_VALUE
 
-__all__ = ["Curve", "dtw", "dtw_matrix"]
-
 Curve: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 # Pairs computed together: enough to make the calls of NumPy cheap, few enough for three diagonals

@@ -28,8 +28,6 @@ from sigmascope.maths.samples import (
     plain,
 )
 
-__all__ = ["Affinity", "AffinityOptions", "Scoring", "affinities", "affinity", "score_pairs"]
-
 Rows: TypeAlias = np.ndarray[Any, Any]
 Pair: TypeAlias = tuple[Array, Array]
 Value_co = TypeVar("Value_co", bound=Number, covariant=True)

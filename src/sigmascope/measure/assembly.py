@@ -15,8 +15,6 @@ from sigmascope.measure.readings import BatchReadings, Reading
 from sigmascope.measure.signature import Coverage, Signature, Site, Skipped
 from sigmascope.measure.subject import Subject
 
-__all__ = ["assembled"]
-
 CONFIDENCE = 0.95
 
 

@@ -16,9 +16,6 @@ from torch import Tensor, nn
 
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["Batch", "Forward", "batch_size", "batches_of", "fingerprint", "fingerprint_of_batch"]
-__all__ += ["place_of", "run_forward", "tensors_in", "to_model"]
-
 Forward: TypeAlias = Callable[[nn.Module, Any], object]
 """Runs a network on a batch."""
 

@@ -16,8 +16,6 @@ from sigmascope.choices import Metric, MetricChoice, values_of
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array, as_matrix, check_alike, plain, standardize
 
-__all__ = ["METRICS", "Companions", "check_metrics", "companions", "without_companions"]
-
 # Directions of the input whose spread is below this share of the largest are not regressed on. The
 # rounding of float32 data lies below it; it is also the cut of scikit-learn since 1.9.
 RANK_TOLERANCE = 1e-6

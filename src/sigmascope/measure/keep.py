@@ -23,8 +23,6 @@ from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject
 from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
-__all__ = ["KeptFeatures", "rescore"]
-
 FILES = "batch-*.safetensors"
 
 

@@ -15,8 +15,6 @@ from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.affinity import Scoring
 from sigmascope.measure.companions import check_metrics
 
-__all__ = ["Options", "RescoreOptions", "SignatureOptions"]
-
 FUNCTION = "function "  # in front of the name of a function that was given as pool
 
 

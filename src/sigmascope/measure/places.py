@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from sigmascope.capture.calls import CallSite
 
-__all__ = ["OTHER", "OUTSIDE", "places_of"]
-
 OUTSIDE, OTHER = "outside the blocks", "elsewhere"
 MOST = 8  # as many as there are colors
 NUMBERED = re.compile(r"\d")

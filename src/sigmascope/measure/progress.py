@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-__all__ = ["Advance", "progress_bar"]
-
 Advance: TypeAlias = Callable[[], None]
 
 

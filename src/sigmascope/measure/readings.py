@@ -17,8 +17,6 @@ from sigmascope.measure.affinity import Affinity, score_pairs
 from sigmascope.measure.companions import Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
-__all__ = ["BatchReadings", "Reading", "read"]
-
 
 @dataclass(frozen=True)
 class Reading(CallInput):

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["Coverage", "Signature", "Site", "Skipped", "load"]
-
 KIND, VERSION = "signature", 1
 
 

@@ -18,8 +18,6 @@ from sigmascope.errors import InputError
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.options import Options
 
-__all__ = ["Subject", "current_versions", "identified", "subject_of"]
-
 HIDDEN: dict[type[nn.Module], str] = {
     nn.RNNBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",
     nn.RNNCellBase: "the gates of {path} ({kind}) run in one fused kernel and are not seen",

@@ -36,8 +36,6 @@ from sigmascope.measure.signature import Signature
 from sigmascope.measure.subject import Subject, identified, subject_of
 from sigmascope.store import Journal, decode, encode
 
-__all__ = ["signature"]
-
 SAME_DATA = "Use the same data in the same order, or a new file."
 
 

@@ -12,8 +12,6 @@ from sigmascope.tables import aligned
 if TYPE_CHECKING:
     from sigmascope.measure.signature import Signature, Site
 
-__all__ = ["as_html", "as_text", "bar"]
-
 WIDTH = 20
 LONGEST_PATH = 48
 # Skipped calls, and modules that never ran, listed below a table.

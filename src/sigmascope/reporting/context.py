@@ -10,8 +10,6 @@ from typing import Any
 from sigmascope.checks import check_mapping
 from sigmascope.errors import InputTypeError
 
-__all__ = ["FACTS", "Missing", "checked_data", "facts_of", "missing_of"]
-
 FACTS = ("accuracy", "depth", "flops")
 
 Missing = Mapping[str, str] | Sequence[tuple[str, str]]

@@ -17,8 +17,6 @@ from sigmascope.measure.signature import Coverage, Signature, Site
 from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
 from sigmascope.reporting.provenance import settings_of
 
-__all__ = ["KIND", "VERSION", "document_of"]
-
 KIND, VERSION = "report", 1
 DENSITY_POINTS = 120  # more than a chart of this size can show
 DECIMALS = 4

@@ -18,8 +18,6 @@ from sigmascope.reporting.document import KIND, VERSION, document_of
 from sigmascope.store.documents import wrap
 from sigmascope.store.files import Location, write_atomic
 
-__all__ = ["LARGEST", "page_of", "report"]
-
 LARGEST = 1_500_000  # bytes; the companion metrics go first
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
 STYLES = ("theme", "frame", "charts", "tables", "media")

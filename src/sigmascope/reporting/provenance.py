@@ -9,8 +9,6 @@ from typing import Any
 from sigmascope.measure.options import Options
 from sigmascope.measure.signature import Signature
 
-__all__ = ["settings_of"]
-
 # A difference in one of these changes what a score means; the others say how it was computed.
 MEANING = ("covariance", "eps", "degenerate", "pool", "samples", "activations", "mode")
 

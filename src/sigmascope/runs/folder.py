@@ -20,18 +20,6 @@ from sigmascope.store import KeptRun, check_identity, claim, decode, encode
 from sigmascope.store.documents import kind_of, read_json, write_json
 from sigmascope.store.files import Location, writable_directory
 
-__all__ = [
-    "MANIFEST",
-    "Manifest",
-    "NetworkFiles",
-    "beside",
-    "files_beside",
-    "files_of",
-    "finished",
-    "open_folder",
-    "read_manifest",
-]
-
 MANIFEST = "manifest.json"
 KIND, VERSION = "runs", 1
 SCRATCH = ".sigmascope"

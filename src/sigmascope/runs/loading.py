@@ -16,8 +16,6 @@ from sigmascope.runs.request import Request
 from sigmascope.store import decode, kind_of, read_json
 from sigmascope.store.files import Location
 
-__all__ = ["Run", "Runs", "load_runs", "read_runs", "read_several"]
-
 # A single signature, or the list that `sigmascope show --json` prints.
 SINGLE, SEVERAL, VERSION = "signature", "signatures", 1
 # What lies beside signatures, and is no surprise where a shell expands `runs/*`.

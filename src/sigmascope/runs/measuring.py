@@ -22,8 +22,6 @@ from sigmascope.runs.outcome import Facts, Outcome, failure_of, read_record, wri
 from sigmascope.runs.request import Request, Shard
 from sigmascope.store.files import Location, checked_target
 
-__all__ = ["checked_device", "measure_runs"]
-
 
 def measure_runs(
     request: Request,

@@ -14,8 +14,6 @@ from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.store import kind_of, read_features
 from sigmascope.store.files import Location, check_source
 
-__all__ = ["load"]
-
 
 def _result(module: str, name: str) -> Callable[[Path], Any]:
     """Return a loader that imports a result class when it is used."""

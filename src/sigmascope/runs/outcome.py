@@ -11,8 +11,6 @@ from sigmascope.errors import SigmascopeError
 from sigmascope.measure.signature import Signature
 from sigmascope.store import decode, encode, read_json, write_json
 
-__all__ = ["Facts", "Failure", "Outcome", "failure_of", "read_record", "write_record"]
-
 VERSION = 1
 
 T = TypeVar("T", "Facts", "Failure")

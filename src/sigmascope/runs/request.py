@@ -14,8 +14,6 @@ from sigmascope.checks import options_from
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.measure.options import Options
 
-__all__ = ["Request", "Selection", "Shard", "digests_of", "request_for"]
-
 T = TypeVar("T")
 
 

@@ -23,8 +23,6 @@ from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis, layout_a
 from sigmascope.stitching.tracing import CutSite, Traced, ancestors, crossing, traced
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["Halves", "Joint", "StitchedNetwork", "assemble", "cut", "prepare", "site_given"]
-
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 

@@ -12,8 +12,6 @@ from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.trainer import Epoch, Snapshot, StitchTrainer, set_buffers
 from sigmascope.store import check_identity, decode, encode, read_features, write_features
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
-
 PARTS = ("stitch", "front", "back", "before")  # of a snapshot
 
 

@@ -32,8 +32,6 @@ from sigmascope.stitching.permutations import (
 )
 from sigmascope.stitching.settings import Settings
 
-__all__ = ["FAMILIES", "Family", "Moments", "Parameters", "sparsity"]
-
 Parameters: TypeAlias = dict[str, Tensor]
 
 FIRST_ITERATIONS = 100  # of Sinkhorn, where a permutation starts

@@ -17,8 +17,6 @@ from sigmascope.stitching.trainer import Values, buffers_of, set_buffers
 from sigmascope.training import evaluation
 from sigmascope.training.feed import Feed
 
-__all__ = ["FrontCache", "check_cacheable"]
-
 # far above rounding, which depends on the batch size, and below what a random layer changes
 TOLERANCE = 1e-2
 

@@ -17,8 +17,6 @@ from sigmascope.stitching.families import FAMILIES, Parameters
 from sigmascope.stitching.settings import Settings
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["STYLES", "Stitch", "act", "as_matrix", "channel_axis", "layout_at", "style_of"]
-
 STYLES = {"conv": 1, "linear": -1}
 """Name -> the axis of the channels: (n, c, h, w), or (n, c) and (n, l, c)."""
 

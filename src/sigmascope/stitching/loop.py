@@ -25,8 +25,6 @@ from sigmascope.training import evaluation
 from sigmascope.training.feed import Feed, Feeds
 from sigmascope.training.replay import Step
 
-__all__ = ["TrainingLoop"]
-
 ORDER, PASS, NETWORK = range(3)  # what random numbers are for
 
 

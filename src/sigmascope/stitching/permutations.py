@@ -23,18 +23,6 @@ from sigmascope.checks import check_choice, check_number, check_whole
 from sigmascope.choices import Rounding, Weighing
 from sigmascope.errors import InputError
 
-__all__ = [
-    "REGULARIZERS",
-    "norm_term",
-    "project",
-    "projected_gradient",
-    "round_permutation",
-    "sinkhorn",
-    "softsort",
-    "sort_permutation",
-    "sums_term",
-]
-
 ITERATIONS = 16
 """Sinkhorn iterations after every step, as published."""
 REGULARIZERS: dict[str, Callable[[int], float]] = {

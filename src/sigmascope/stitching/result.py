@@ -22,8 +22,6 @@ from sigmascope.symmetry.monomial import Monomial
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["CrossValidation", "StitchResult", "element_of", "no_matrix"]
-
 KIND, VERSION = "stitch", 1
 SMALLEST = 1e-6
 """The smallest scale of an exported element; a scale of 0 is outside the group."""
@@ -117,8 +115,9 @@ class StitchResult:
         if self.has_diverged:
             why = "; ".join(self.notes)
             raise InputError(f"there is no stitched network: {why}. Stitch with a lower rate.")
-        given = {"site": self.site, "stitch": self.matrix, "style": self.style}
-        built = assemble(front, back, inputs=inputs, **given)
+        built = assemble(
+            front, back, inputs=inputs, site=self.site, stitch=self.matrix, style=self.style
+        )
         for name, half in (("front/", built.front), ("back/", built.back)):
             own = [key for key in self.tensors if key.startswith(name)]
             set_buffers(half, {key.removeprefix(name): self.tensors[key] for key in own})

@@ -21,8 +21,6 @@ from sigmascope.choices import (
 from sigmascope.errors import OptionError
 from sigmascope.training.evaluation import check_training
 
-__all__ = ["PRESETS", "SHARED", "Settings", "StitchOptions", "settings_for"]
-
 
 class StitchOptions(TypedDict, total=False):
     """Keywords that change the settings of a preset; `Settings` explains them."""

@@ -27,8 +27,6 @@ from sigmascope.training import evaluation
 from sigmascope.training.data import StitchData
 from sigmascope.training.feed import Feed, feeds_of
 
-__all__ = ["StitchSetup", "Task", "check_shared", "settings_of"]
-
 FEW = 4  # samples on which the cut is checked
 
 

@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
-from sigmascope.checks import check_choice, check_seed, options_from
+from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Family, Preset, Style
 from sigmascope.errors import OptionError
+from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching.assembly import site_given
@@ -27,8 +28,6 @@ from sigmascope.stitching.setup import StitchSetup, Task, check_shared, settings
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
-
-__all__ = ["ALPHAS", "StitchKeywords", "Stitcher", "StitcherOptions", "stitch"]
 
 ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
@@ -79,7 +78,7 @@ class Stitcher:
             the choices.
         preset: "paper" as in the paper, "as-run" as its scripts ran, "fast"; or `Settings`.
         seed: of the initial stitch, the order of the data, the augmentation and the held-out
-            samples.
+            samples; a whole number or a torch.Generator.
         **options: `style` ("auto"): "conv" for channels on axis 1, "linear" for the last axis;
             "auto" infers it from the layers before the site. `cache_front` (False): keep the
             outputs of the front for the training data in memory (True) or in a directory; only
@@ -100,16 +99,16 @@ class Stitcher:
         *,
         site: str | None = None,
         preset: Preset | Settings = "paper",
-        seed: int = 0,
+        seed: int | torch.Generator = 0,
         **options: Unpack[StitcherOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
-        self.front, self.back, self.preset, self.seed = front, back, preset, check_seed(seed)
+        self.front, self.back, self.preset, self.seed = front, back, preset, as_number(seed)
         self.site = site_given(site, given.pop("at", None))
         data = given.pop("data", None)
         if (batches is None) == (data is None):
             raise OptionError("pass the data as batches=(train, test), once.")
-        with torch.inference_mode(False):  # the tensors are trained with, whatever the caller does
+        with torch.inference_mode(False):  # even if the caller uses it: training needs the data
             self.data = as_data(data if batches is None else batches)
         self._options = options_from(_Options, given)
 
@@ -162,7 +161,7 @@ class Stitcher:
             try:
                 identity = setup.identity(tasks, settings, cached=cache is not None)
                 self._train(loop, checkpoint, identity, " → ".join(names))
-                # whatever training has drawn, as after resuming a finished checkpoint
+                # independent of training, as after resuming a finished checkpoint
                 torch.manual_seed(self.seed)
                 networks = [copy.deepcopy(unwrapped(one)) for one in (self.front, self.back)]
                 own = [accuracy(network, setup.feeds.test) for network in networks]
@@ -244,7 +243,7 @@ def stitch(
     family: Family = "relu-group",
     preset: Preset | Settings = "paper",
     element: Monomial | Array | None = None,
-    seed: int = 0,
+    seed: int | torch.Generator = 0,
     **options: Unpack[StitchKeywords],
 ) -> StitchResult:
     """Return the front of one network stitched to the back of another, and the accuracy it costs.

@@ -26,8 +26,6 @@ from sigmascope.capture.activations import (
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.errors import NetworkError, OptionError
 
-__all__ = ["CutSite", "Traced", "ancestors", "crossing", "cut_sites", "traced"]
-
 MOST = 60  # sites that an error lists
 SHAPE_METHODS = ("size", "dim", "numel", "ndimension", "stride", "type")
 SHAPE_FIELDS = ("shape", "ndim", "dtype", "device")

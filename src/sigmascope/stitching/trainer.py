@@ -16,8 +16,6 @@ from sigmascope.stitching.settings import Settings
 from sigmascope.training.evaluation import diverged
 from sigmascope.training.replay import optimizer_tensors
 
-__all__ = ["Buffers", "Epoch", "Snapshot", "StitchTrainer", "Values", "buffers_of", "set_buffers"]
-
 Values = tuple[Tensor, ...]
 """What crosses from the front to the back, the value at the site first."""
 Buffers = dict[str, Tensor]

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from sigmascope.checks import OLD_NAMES
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 
-__all__ = ["decode", "encode"]
-
 T = typing.TypeVar("T")
 Hint = typing.Any  # type[...], tuple[X, ...], X | None: the annotation of a field
 

@@ -11,8 +11,6 @@ from collections import Counter
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.store.files import LIMIT, Location, read_bytes, write_atomic
 
-__all__ = ["dump", "kind_of", "parse", "read_json", "unwrap", "wrap", "write_json"]
-
 FORMAT = "sigmascope"
 LARGEST = 2**64 - 1  # holds every seed and size; other JSON readers disagree on larger numbers
 # How a document begins; the rest of other files is not read, whatever their size.

@@ -12,18 +12,6 @@ from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError
 
-__all__ = [
-    "LIMIT",
-    "Location",
-    "check_source",
-    "checked_target",
-    "read_bytes",
-    "replacing",
-    "sync_folder",
-    "writable_directory",
-    "write_atomic",
-]
-
 Location = str | os.PathLike[str]
 # In bytes. Files of real runs are far smaller; a corrupt one must not fill the memory.
 LIMIT = 256 * 2**20

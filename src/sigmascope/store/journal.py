@@ -11,8 +11,6 @@ from sigmascope.store.documents import dump, parse, unwrap, wrap
 from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
 from sigmascope.store.kept import check_identity, lock
 
-__all__ = ["Journal"]
-
 KIND, VERSION = "journal", 1
 Record = dict[str, object]
 

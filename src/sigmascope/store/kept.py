@@ -20,8 +20,6 @@ from sigmascope.errors import ResumeError
 from sigmascope.store.codec import encode
 from sigmascope.store.files import Location
 
-__all__ = ["KeptRun", "check_identity", "claim", "differences", "lock"]
-
 ABSENT = object()
 # Windows has no such flag; creating a symbolic link needs special rights there.
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)

@@ -12,8 +12,6 @@ from sigmascope.store.codec import decode, encode
 from sigmascope.store.documents import read_json, write_json
 from sigmascope.store.tensors import read_features, write_features
 
-__all__ = ["read_paired", "record_of", "write_paired"]
-
 TENSORS = "tensors"
 
 

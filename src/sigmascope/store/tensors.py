@@ -12,8 +12,6 @@ from sigmascope.store.files import Location, check_source, replacing
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["read_features", "write_features"]
-
 KIND, VERSION = "features", 1
 ENTRY = "sigmascope"  # of the file's metadata
 RESERVED = "__metadata__"  # by safetensors

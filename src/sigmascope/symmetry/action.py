@@ -35,8 +35,6 @@ from sigmascope.symmetry.wiring.ties import MAGNITUDE, SIGN, Channels
 from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.symmetry.wiring.turns import Assignment
 
-__all__ = ["move"]
-
 
 def move(
     model: nn.Module,

@@ -14,8 +14,6 @@ from sigmascope.symmetry.wiring.ties import MAGNITUDE, SIGN, Channels, Integers
 from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.tables import as_lines
 
-__all__ = ["Space", "Spaces", "found_spaces", "spaces"]
-
 # By which freedoms are left: of the magnitude, of the sign.
 SCALARS = {
     (True, True): "d ≠ 0",

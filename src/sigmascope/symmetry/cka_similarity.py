@@ -18,8 +18,6 @@ from sigmascope.symmetry.feature_maps import Axes, as_features, check_paired, tw
 from sigmascope.symmetry.similarity_options import KernelKeywords, KernelOptions
 from sigmascope.symmetry.similarity_results import CkaSimilarity, channel_note
 
-__all__ = ["Kernel", "cka", "constant_kernels", "cosine"]
-
 FEWEST = 4  # samples that the unbiased estimator needs
 
 

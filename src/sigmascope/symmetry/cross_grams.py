@@ -22,8 +22,6 @@ from sigmascope.symmetry.procrustes_similarity import (
 from sigmascope.symmetry.similarity_results import ProcrustesSimilarity
 from sigmascope.symmetry.stacks import Memory, Side, Stacks
 
-__all__ = ["PAIRS", "CrossGrams", "PairedGrams", "check_pairs", "pairs_of"]
-
 # Elements of stacked layers that are multiplied at a time: few enough to stay in a cache, enough
 # for fast products.
 CHUNK, LARGE_CHUNK = 2**23, 2**28

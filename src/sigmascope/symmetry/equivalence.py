@@ -14,10 +14,7 @@ from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.trace import run
 
-__all__ = ["Equivalence", "check_equivalence"]
-
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-COARSEST = 1e-2
+TOLERANCES, COARSEST = {torch.float64: 1e-9, torch.float32: 1e-4}, 1e-2
 
 
 @dataclass(frozen=True)

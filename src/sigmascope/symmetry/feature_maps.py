@@ -13,17 +13,6 @@ from torch import Tensor
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 
-__all__ = [
-    "Axes",
-    "Positions",
-    "as_features",
-    "cells_summed",
-    "check_paired",
-    "ratios",
-    "squared_norms",
-    "two_axes",
-]
-
 Positions: TypeAlias = tuple[int, ...]
 Axes: TypeAlias = int | tuple[int | None, int | None] | None
 

@@ -31,8 +31,6 @@ from sigmascope.errors import OptionError
 from sigmascope.symmetry.groups import Group
 from sigmascope.symmetry.scalars import ABSOLUTE, SAME, SCALARS, ScalarMap, raised
 
-__all__ = ["GROUPS", "find_group"]
-
 Sigma = Callable[[Tensor], Tensor]
 
 

@@ -30,8 +30,6 @@ from sigmascope.symmetry.matrices import (
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.scalars import SAME, ScalarMap, Scalars
 
-__all__ = ["TOLERANCE", "Group", "group"]
-
 TOLERANCE = 1e-9
 """What counts as zero in a dense matrix, relative to its row and column; how far ±1 may be off."""
 

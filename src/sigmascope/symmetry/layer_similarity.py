@@ -17,8 +17,6 @@ from sigmascope.tables import as_frame, as_lines
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
-__all__ = ["LayerSimilarity", "Missing"]
-
 KIND, VERSION = "layer-similarity", 1
 # A matrix of more layers than this does not fit on a line.
 WIDEST = 12

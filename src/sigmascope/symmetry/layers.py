@@ -28,8 +28,6 @@ from sigmascope.symmetry.similarity_options import (
 )
 from sigmascope.symmetry.single_pass import SinglePass
 
-__all__ = ["compare"]
-
 
 def compare(
     a: nn.Module,

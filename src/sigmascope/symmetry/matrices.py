@@ -14,8 +14,6 @@ from sigmascope.maths.samples import Array, as_matrix
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.scalars import sample_scales
 
-__all__ = ["Element", "as_square", "factor_monomial", "is_invertible", "like", "sample_dense"]
-
 Element = TypeVar("Element", Monomial, Tensor, np.ndarray[Any, Any])
 
 

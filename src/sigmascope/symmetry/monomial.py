@@ -14,8 +14,6 @@ from sigmascope.checks import check_whole
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.samples import Array
 
-__all__ = ["Monomial", "Values", "as_vector"]
-
 Values: TypeAlias = Array | Sequence[float]
 
 

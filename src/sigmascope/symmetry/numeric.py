@@ -17,8 +17,6 @@ from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, is_invertible
 from sigmascope.symmetry.monomial import Monomial
 
-__all__ = ["InferredScalars", "infer_scalars", "is_intertwiner", "sigma_identity_invertible"]
-
 Sigma = Callable[[Tensor], Tensor]
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 SCALES = (0.1, 1.0, 3.0, 10.0)

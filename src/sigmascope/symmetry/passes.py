@@ -21,8 +21,6 @@ from sigmascope.errors import InputError, NoActivationError
 from sigmascope.measure.batches import Batch, batches_of, run_forward, tensors_in, to_model
 from sigmascope.symmetry.similarity_options import RunOptions
 
-__all__ = ["INCOMPLETE", "Copies", "Sink", "Tap", "check_found", "items_of", "tapped"]
-
 INCOMPLETE = "it is not called in every batch, or with features of another shape"
 
 Sink: TypeAlias = Callable[[str, Tensor], None]

@@ -28,8 +28,6 @@ from sigmascope.symmetry.feature_maps import (
 from sigmascope.symmetry.similarity_options import AlignmentKeywords, AlignmentOptions
 from sigmascope.symmetry.similarity_results import ProcrustesSimilarity, channel_note
 
-__all__ = ["NOT_FINITE", "CrossGram", "Procrustes", "Sums", "aligned_similarity", "procrustes"]
-
 NOT_FINITE = "the features hold NaN or infinite values, or squares of them overflow"
 
 # Elements of features processed at a time: on a CPU few enough to stay in the cache while they are

@@ -18,16 +18,13 @@ from scipy.linalg import schur
 from torch import Tensor
 
 from sigmascope.checks import check_choice, check_number, check_whole
+from sigmascope.choices import Orientation
 from sigmascope.errors import InputError
 from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.symmetry.matrices import as_square, like
 
-__all__ = ["deviation", "random_rotation", "rotation_power", "rotation_powers"]
-
-ORIENTATIONS = ("signed", "unsigned")
-TOLERANCE = 1e-6
-"""How far R Rᵀ may be from the identity: float32 matrices pass."""
+TOLERANCE = 1e-6  # how far R Rᵀ may be from the identity: float32 matrices pass
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -54,7 +51,7 @@ def random_rotation(n: int, seed: int | torch.Generator) -> Tensor:
     return torch.from_numpy(Q)
 
 
-def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
+def rotation_power(R: Array, p: float, *, orientation: Orientation = "signed") -> Any:
     r"""Return the principal power $R^p$: every plane turns by p times its angle in (-π, π].
 
     The powers are a one-parameter group: $R^0 = I$, $R^1 = R$, $R^a R^b = R^{a+b}$. The eigenvalues
@@ -83,9 +80,11 @@ def rotation_power(R: Array, p: float, *, orientation: str = "signed") -> Any:
     return rotation_powers(R, [p], orientation=orientation)[0]
 
 
-def rotation_powers(R: Array, powers: Sequence[float], *, orientation: str = "signed") -> Any:
+def rotation_powers(
+    R: Array, powers: Sequence[float], *, orientation: Orientation = "signed"
+) -> Any:
     """Return powers (p, n, n) of a rotation, which is factored once; see `rotation_power`."""
-    check_choice("orientation", orientation, ORIENTATIONS)
+    check_choice("orientation", orientation, Orientation)
     rotation = _as_rotation(R)
     exponents = [check_number("power", p, -math.inf, strict=True) for p in powers]
     if not exponents:

@@ -21,8 +21,6 @@ from sigmascope.symmetry.cka_similarity import FEWEST, Kernel, constant_kernels,
 from sigmascope.symmetry.passes import INCOMPLETE, Tap, check_found, items_of
 from sigmascope.symmetry.similarity_options import CkaOptions
 
-__all__ = ["Layer", "Rounds"]
-
 
 class Layer(NamedTuple):
     """One site of one of the networks: the shape (c, ...) and type of its features."""

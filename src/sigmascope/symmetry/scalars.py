@@ -10,8 +10,6 @@ from torch import Tensor
 
 from sigmascope.checks import check_number
 
-__all__ = ["ABSOLUTE", "SAME", "SCALARS", "ScalarMap", "Scalars", "raised", "sample_scales"]
-
 Sampler = Callable[[int, torch.Generator | None, float], Tensor]
 
 

@@ -15,18 +15,6 @@ from sigmascope.errors import OptionError
 from sigmascope.maths.randomness import as_number
 from sigmascope.measure.batches import Forward
 
-__all__ = [
-    "AlignmentKeywords",
-    "AlignmentOptions",
-    "CkaOptions",
-    "CompareKeywords",
-    "KernelKeywords",
-    "KernelOptions",
-    "ProcrustesOptions",
-    "RunOptions",
-    "compare_options",
-]
-
 CHECKS: dict[str, Callable[[Any], object]] = {
     "centered": bool,
     "channel_axis": lambda value: value or {},

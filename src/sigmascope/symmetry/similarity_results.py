@@ -11,8 +11,6 @@ import numpy as np
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.tables import number
 
-__all__ = ["CkaSimilarity", "FeatureSimilarity", "ProcrustesSimilarity", "channel_note"]
-
 Permutation = np.ndarray[Any, np.dtype[np.int64]]
 
 

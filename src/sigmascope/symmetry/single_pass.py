@@ -18,8 +18,6 @@ from sigmascope.symmetry.cross_grams import PAIRS, CrossGrams, PairedGrams, chec
 from sigmascope.symmetry.passes import INCOMPLETE, Sink, Tap, check_found
 from sigmascope.symmetry.similarity_options import ProcrustesOptions
 
-__all__ = ["SinglePass"]
-
 Show: TypeAlias = Callable[[Sink], object]
 """Shows the features of a batch, layer by layer."""
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from sigmascope.symmetry.feature_maps import Positions, cells_summed, squared_norms
 
-__all__ = ["Memory", "Side", "Stacks"]
-
 # Maps up to this width are summed over cells by products.
 WIDEST = 64
 

@@ -14,8 +14,6 @@ from torch import Tensor
 from sigmascope.checks import check_choice
 from sigmascope.errors import InputError, InputTypeError
 
-__all__ = ["AUGMENTATIONS", "Samples", "StitchData", "as_data", "flip_and_shift", "read_data"]
-
 Samples: TypeAlias = tuple[Tensor, Tensor]
 """Inputs (n, …) and labels (n,), whole numbers."""
 
@@ -116,7 +114,7 @@ def read_data(
     return StitchData(_read("train", train), _read("test", test), prepare, augment)
 
 
-def _check_samples(name: str, samples: object) -> None:
+def _check_samples(name: str, samples: Any) -> None:
     is_pair = isinstance(samples, tuple) and len(samples) == 2
     if not is_pair or not all(isinstance(part, Tensor) for part in samples):
         raise InputTypeError(

@@ -14,8 +14,6 @@ from sigmascope.choices import Selection
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.training.feed import Feed
 
-__all__ = ["BATCH", "accuracy", "check_labels", "check_training", "classes_of", "diverged"]
-
 BATCH = 500
 """Samples of an evaluation that run together."""
 

@@ -11,9 +11,6 @@ from torch import Tensor
 from sigmascope.errors import InputError
 from sigmascope.training.data import AUGMENTATIONS, Samples, StitchData
 
-__all__ = ["Batch", "Feed", "Feeds", "feeds_of", "split_samples"]
-
-
 Place: TypeAlias = tuple[torch.device, torch.dtype | None]
 
 

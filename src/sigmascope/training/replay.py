@@ -9,8 +9,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-__all__ = ["Step", "optimizer_tensors"]
-
 WARM_UP = 3
 
 

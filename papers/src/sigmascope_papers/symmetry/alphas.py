@@ -86,6 +86,7 @@ def _cross_validated(setting: Setting) -> CrossValidated:
 
 
 def _judge_chosen(found: CrossValidated) -> list[Check]:
+    """Near Figure 1, and near α = 0.1 trained alike; below low rank as in Figure 1."""
     figure_1, fixed = found.families.penalties(GROUP), found.alphas.tried.penalties(FIXED)
     same = "relu-group costs with a chosen α what it costs in Figure 1, with α = 0.1"
     words = "it costs less than {} at layers {}, as in Figure 1"
@@ -114,6 +115,7 @@ def _draw_chosen(found: CrossValidated) -> dict[str, Drawn]:
 
 
 def _judge_alphas(found: Alphas) -> list[Check]:
+    """Several α are chosen at every layer; the penalties of all α are alike."""
     layers, span = found.tried.layers, np.ptp(found.penalties.mean(axis=1), axis=0)
     claim = "the particular choice of α is not essential"
     expected = f"mean penalties within {SPAN[0]:g} points over all α, at every layer"

@@ -76,6 +76,7 @@ def _homogeneity() -> Homogeneity:
 
 
 def _judge_gelu(found: Homogeneity) -> list[Check]:
+    """GELU meets ReLU outside; ξ is 0 at 1 only; both methods and the slope agree."""
     apart = np.abs(found.gelu - found.relu)
     outside = float(apart[np.abs(INPUTS) >= 4].max())
     widest = float(np.abs(INPUTS[apart.argmax()]))
@@ -144,6 +145,7 @@ def _capacities() -> Capacities:
 
 
 def _judge_capacities(found: Capacities) -> list[Check]:
+    """The group is smaller for every rank with 10⁷ and n, not with n/16."""
     fine = {place: one.difference for place, one in found["fine"].items()}
     nearest = [
         max((difference, r) for (m, r), difference in fine.items() if m == n)[1] for n in WIDTHS

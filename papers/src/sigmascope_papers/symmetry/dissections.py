@@ -29,24 +29,14 @@ FOLDER = "dissections"
 IMAGES, BATCH, SEEDS = 2_000, 250, (0, 1, 2, 3, 4)
 SMOKE_POWERS, SMOKE_SEEDS = (0.0, 0.5, 1.0), (0,)
 QUANTILES: Mapping[str, float] = {"": 0.995, "top 1 %": 0.99}
-"""Name -> quantile above which a unit is active: the paper's, and a second one of ours.
-
-A class covers a tenth of all pixels, so a unit that is active at 0.5 % of them has an IoU of at
-most 0.05 with it, and few exceed 0.04. At 1 % it can reach 0.1.
-"""
+"""Name -> quantile above which a unit is active: the paper's, and a second one of ours."""
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CATEGORIES = ("color", "edge", "class")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Networks of one kind, and where their units are.
-
-    Attributes:
-        network: the name in the zoo.
-        seeds: of the networks.
-        site: a module or an activation.
-    """
+    """Networks of the zoo with some seeds, and the module or activation whose units are meant."""
 
     network: str
     seeds: tuple[int, ...]

@@ -22,7 +22,7 @@ from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 
 VERSION = 1
-SMOKE_IMAGES = 16
+SMOKE_IMAGES = 8
 """Test images of a smoke run; it trains on as many others."""
 
 
@@ -74,28 +74,6 @@ def kept_place(setting: Setting, path: str) -> Path | None:
     return place
 
 
-def _read(
-    load: Callable[[Path], Result], place: Path | None, asked: Mapping[str, object]
-) -> Result | None:
-    """Return a stored result, or None if there is no file; refuse one of another experiment."""
-    if place is None or not place.is_file():
-        return None
-    found = load(place)
-    for name, wanted in asked.items():
-        if (given := getattr(found, name)) != wanted:
-            raise InputError(
-                f"{place} holds another experiment: {name} is {given!r:.200}, expected "
-                f"{wanted!r:.200}. Restore the file from the repository, or remove it."
-            )
-    return found
-
-
-def _write(result: Saved, place: Path | None) -> None:
-    if place is not None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        result.save(place)
-
-
 def read_or_make(
     setting: Setting,
     path: str,
@@ -103,20 +81,12 @@ def read_or_make(
     asked: Mapping[str, object],
     make: Callable[[], Result],
 ) -> Result:
-    """Return a stored result, or make and keep it.
+    """Return the stored result at a path, or make and keep it; `asked` are fields it must have."""
 
-    Args:
-        setting: where results come from.
-        path: the directory and name of the file.
-        load: reads a file.
-        asked: field -> the value that a stored result must have.
-        make: does the work.
-    """
-    place = kept_place(setting, path)
-    if (found := _read(load, place, asked)) is None:
-        found = make()
-        _write(found, place)
-    return found
+    def begin() -> Callable[[str, Result | None], Result]:
+        return lambda part, old: make()
+
+    return resume(setting, path, load, asked, parts=[path], done=lambda _: [path], begin=begin)
 
 
 def resume(
@@ -129,29 +99,39 @@ def resume(
     done: Callable[[Result], Collection[str]],
     begin: Callable[[], Callable[[str, Result | None], Result]],
 ) -> Result:
-    """Return a stored result of several parts; those that are missing are run, each kept at once.
+    """Return the stored result at a path; missing parts of it are run, and each is kept at once.
 
     Args:
-        setting: see `read_or_make`, as for the next three.
-        path: the file.
-        load: reads it.
-        asked: what it must hold.
+        setting: where results come from.
+        path: the directory and name of the file.
+        load: reads a file.
+        asked: field -> the value that a stored result must have.
         parts: the names of all parts.
         done: the names of those that a result has.
         begin: prepares the work and returns what runs a part and appends it to a result.
+
+    Raises:
+        InputError: the result is of another experiment; or parts are missing and not to be run.
+        FileFormatError: the file is damaged, of another kind or newer.
     """
     place = kept_place(setting, path)
-    found = _read(load, place, asked)
+    found = load(place) if place is not None and place.is_file() else None
+    for name, wanted in asked.items() if found is not None else ():
+        if (given := getattr(found, name)) != wanted:
+            raise InputError(
+                f"{place} holds another experiment: {name} is {given!r:.200}, expected "
+                f"{wanted!r:.200}. Restore the file from the repository, or remove it."
+            )
     left = [part for part in parts if found is None or part not in done(found)]
-    if found is not None and not left:
-        return found
-    if not setting.from_scratch:
+    if left and not setting.from_scratch:
         raise InputError(f"{place} lacks {', '.join(left)}. Restore the file from the repository.")
-    run = begin()
+    run: Any = begin() if left else None
     with progress_bar(path, len(left), shown=setting.progress) as advance:
         for part in left:
             found = run(part, found)
-            _write(found, place)
+            if place is not None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                found.save(place)
             advance()
     if found is None:
         raise InputError(f"{path}: expected at least one part, got none.")

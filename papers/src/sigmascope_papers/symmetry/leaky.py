@@ -38,6 +38,7 @@ def _measure(setting: Setting) -> dict[str, Stitches]:
 
 
 def _judge_penalties(found: BySlope) -> list[Check]:
+    """Small slopes cost least at the last layers; slope 1 costs the same at all."""
     ranges = {one: float(np.ptp(some.penalties(GROUP).mean(axis=0))) for one, some in found.items()}
     room = {slope: float(one.accuracies.mean()) - CHANCE for slope, one in found.items()}
     shares = {slope: ranges[slope] / room[slope] if room[slope] > 0 else np.nan for slope in found}
@@ -133,6 +134,7 @@ def _accuracies(setting: Setting) -> dict[str, Matrix]:
 
 
 def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
+    """Near the paper's numbers; flat up to 0.1; falling from there on; networks alike."""
     mean = {slope: float(values.mean()) for slope, values in found.items()}
     # NumPy's max and min, unlike Python's, do not skip a NaN.
     gap = np.max([abs(mean[slope] - ACCURACIES[slope]) for slope in mean])

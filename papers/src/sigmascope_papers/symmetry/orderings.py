@@ -30,6 +30,7 @@ def _measure(setting: Setting) -> dict[str, Any]:
 
 
 def _judge(found: Mapping[str, Any]) -> list[Check]:
+    """Judge as the figures do."""
     return [
         replace(check, claim=f"Figure {name.removeprefix('sym-fig')}: {check.claim}")
         for name, begins in ORDERINGS.items()

@@ -10,7 +10,7 @@ from sigmascope.choices import Preset
 from sigmascope.stitching import ALPHAS, Settings, Task, settings_for
 from sigmascope_papers.symmetry.kept import zoo_name
 
-SMOKE = {"epochs": 1, "head_start": 0, "batch": 8, "validation": 0.5, "pass_batches": 1}
+SMOKE = {"epochs": 1, "head_start": 0, "batch": 4, "validation": 0.5, "pass_batches": 1}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ TWO_PAIRS, ONE_PAIR = ((0, 1), (2, 3)), ((0, 1),)
 
 def _myrtle(name: str, pairs: Any, tasks: Mapping[str, Task], epochs: int) -> Plan:
     """Return an experiment as the paper's scripts ran it; the epoch is chosen on held-out data."""
-    changes, sites = {"select_on": "validation"}, ("13",)
+    changes, sites = {"select_on": "validation"}, ("5",)
     return Plan(name, "myrtle", pairs, MYRTLE_LAYERS, tasks, epochs, "as-run", changes, sites)
 
 

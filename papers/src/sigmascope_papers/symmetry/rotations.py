@@ -35,7 +35,7 @@ LAYERS = ("0", "2", "5")
 # when the rate is lowest: the network was first trained on these samples, so with the identity the
 # first epochs may look best, while it still remembers them.
 SETTINGS = FineTuning(epochs=50, batch=32, rate=1e-3, select_on="validation", least_epoch=38)
-SMOKE = FineTuning(epochs=1, batch=8, validation=0.5, least_epoch=1)
+SMOKE = FineTuning(epochs=1, batch=4, validation=0.5, least_epoch=1)
 SMOKE_LAYERS = ("5",)
 
 MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
@@ -179,6 +179,7 @@ def _layer(setting: Setting, layer: str, seeds: Sequence[int]) -> LayerRotations
 
 
 def _judge(rotations: Rotations) -> list[Check]:
+    """Rotations cost more than the group, and more the deeper; the group is free; numbers."""
     relu, orthogonal, identity = (
         rotations.penalties(group) for group in ("relu", "orthogonal", "identity")
     )

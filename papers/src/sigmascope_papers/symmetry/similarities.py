@@ -22,7 +22,6 @@ FOLDER = "similarities"
 IMAGES, BATCH = 10_000, 500
 # Bytes of features that CKA keeps at a time without a GPU, and the share of a GPU's free memory.
 MEMORY, SHARE = 2e9, 0.4
-SMOKE_BATCH = 4
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,6 @@ def compared(
     names = kept.zoo_name(network, pair[0]), kept.zoo_name(network, pair[1])
     options: dict[str, Any] = {"measure": measure, "group": group, "names": names}
     if setting.smoke:
-        inputs = next(iter(images))[0]
-        images = [inputs[:SMOKE_BATCH], inputs[SMOKE_BATCH : 2 * SMOKE_BATCH]]
         options["pairs"] = "diagonal" if measure == "procrustes" else "all"
     if measure == "cka":
         free = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY

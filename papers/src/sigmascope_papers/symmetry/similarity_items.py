@@ -197,11 +197,11 @@ def _draw_decay(widths: Widths) -> Drawn:
 
 
 def _item(subject: Subject, measure: str, draw: Any, *checks: Rule) -> Item:
-    return Item(
-        measure=lambda setting: pairs_of(setting, subject, measure),
-        judge=lambda pairs: [check for rule in checks for check in rule(pairs)],
-        draw=draw,
-    )
+    def judge(pairs: Pairs) -> list[Check]:
+        """Apply the rules in turn."""
+        return [check for rule in checks for check in rule(pairs)]
+
+    return Item(lambda setting: pairs_of(setting, subject, measure), judge, draw)
 
 
 def _cka(subject: Subject, *checks: Rule) -> Item:
@@ -243,6 +243,14 @@ CONSTANT_WIDTH = _cka(
     ),
     once(rules.below_orthogonal, rules.decays_faster),
 )
+
+
+def _judge_widths(widths: Widths) -> list[Check]:
+    """Judge constant width as in Figure 2, and compare it with growing width."""
+    alike = [_like_growing(widths, group) for group in GROUPS]
+    return [*CONSTANT_WIDTH.judge(widths.constant), *alike, _same_decay(widths)]
+
+
 ITEMS: Mapping[str, Item] = {
     "sym-fig2": _cka(
         MYRTLE,
@@ -294,11 +302,7 @@ ITEMS: Mapping[str, Item] = {
         measure=lambda setting: Widths(
             pairs_of(setting, WIDE, "cka"), pairs_of(setting, MYRTLE, "cka")
         ),
-        judge=lambda widths: [
-            *CONSTANT_WIDTH.judge(widths.constant),
-            *(_like_growing(widths, group) for group in GROUPS),
-            _same_decay(widths),
-        ],
+        judge=_judge_widths,
         draw=lambda widths: {**draw_matrices(widths.constant), "decay": _draw_decay(widths)},
     ),
     "sym-table2": _procrustes(

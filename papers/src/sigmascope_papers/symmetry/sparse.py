@@ -77,6 +77,7 @@ def _measure(setting: Setting) -> Sparse:
 
 
 def _judge(found: Sparse) -> list[Check]:
+    """Numbers; growth with λ; the group below the lines through the others; its sparsity."""
     every = [(label, layer) for label in STRENGTHS for layer in LAYERS]
     ruined = (STRENGTHS[-1], LAST)
     cost = found.mean(*ruined)[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -133,12 +132,10 @@ def _training(
     entries = [kept.member(setting, plan.network, seed) for seed in pair]
     samples = kept.samples_of(setting, entries[0])
     front, back = (kept.to_device(entry.network, device) for entry in entries)
-    options: dict[str, Any] = {"preset": plan.preset, "progress": False}
 
     def train(site: str, old: PairStitches | None) -> PairStitches:
-        stitcher = Stitcher(front, back, samples, site=site, **options)
-        results = stitcher.fit_many(list(tasks.values()))
-        found = dict(zip(tasks, results, strict=True))
+        stitcher = Stitcher(front, back, samples, site=site, preset=plan.preset, progress=False)
+        found = dict(zip(tasks, stitcher.fit_many(list(tasks.values())), strict=True))
         machines = (*(old.machines if old else ()), kept.machine_of(device))
         rows = [
             kept.row_of(Stitched, one, label=label, history=tuple(e.accuracy for e in one.history))

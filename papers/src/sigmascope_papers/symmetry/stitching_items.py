@@ -76,6 +76,7 @@ def below_ranks(stitches: Stitches, label: str, words: str) -> list[Check]:
 
 
 def _judge_myrtle(stitches: Stitches) -> list[Check]:
+    """Compare relu-group with ranks 1, 2 and 4, full stitches with 0, and all with the paper."""
     checks = below_ranks(stitches, GROUP, "relu-group costs less than {} at layers {}")
     most = float(stitches.penalties("full", LAYERS).mean(axis=0).max())
     expected = f"at most {FULL_MOST[0]:g} at any layer"
@@ -87,6 +88,7 @@ def _judge_myrtle(stitches: Stitches) -> list[Check]:
 
 
 def _judge_resnet20(stitches: Stitches) -> list[Check]:
+    """Compare families at the ends of blocks and inside, and their numbers with the paper."""
     ends, inner = len(OUTSIDE20), len(INSIDE20)
     labels = (GROUP, "rank 1", "rank 2")
     relu, rank_1, rank_2 = (stitches.penalties(label, OUTSIDE20) for label in labels)
@@ -117,6 +119,7 @@ def _judge_resnet20(stitches: Stitches) -> list[Check]:
 
 
 def _judge_resnet18(both: Both) -> list[Check]:
+    """Compare with ResNet-20, layers inside with neighbors, and numbers with the paper."""
     stitches, paper, inner = both.resnet18, PAPER["sym-fig7"], len(INSIDE18)
     checks = [_below_resnet20(both, label) for label in paper]
     for label in paper:
@@ -185,6 +188,7 @@ def _stands_out(stitches: Stitches) -> Check:
 
 
 def _judge_transformer(stitches: Stitches) -> list[Check]:
+    """Any matrix costs little; the group of ReLU costs more, and much."""
     full, group = (stitches.penalties(label).mean(axis=0) for label in ("full", GROUP))
     costs, group_costs = (", ".join(f"{value:.1f}" for value in one) for one in (full, group))
     more = group - full

@@ -211,6 +211,7 @@ def _item(
     """Return an item that judges and draws each quantile; claims name ours."""
 
     def judge_all(found: Found) -> list[Check]:
+        """Judge each quantile."""
         parts = ((part, f" ({name})" if name else "") for name, part in found.items())
         return [check for part, of in parts for check in judge(part, of)]
 

@@ -16,8 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Lane", "Ready", "run", "wait_for", "wait_until"]
-
 Ready: TypeAlias = Callable[[], bool]
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["NARROW", "Group", "Stack", "grouped", "portions", "stacked"]
-
 # Added to the diagonal of a Gram matrix (times its columns and the mean square of the side), above
 # its rounding. It adds as much to the squared distance.
 JITTER = 2e-15

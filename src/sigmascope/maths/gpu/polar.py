@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["polar_factor", "polynomials"]
-
 Polynomial = tuple[float, float, float]
 
 # Taylor's polynomial at 1, whose error is 5/2 e³ for singular values within e of 1.

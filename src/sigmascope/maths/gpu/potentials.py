@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["GUESSED", "identity_is_optimal", "near_potentials"]
-
 # Rounds of shortest paths before a pair goes to the host.
 ROUNDS = 32
 # Temperatures of the guess, relative to the distance of this many neighbors, and the sweeps at

@@ -35,8 +35,6 @@ from sigmascope.maths.gpu.polar import polar_factor
 from sigmascope.maths.gpu.potentials import GUESSED, identity_is_optimal, near_potentials
 from sigmascope.maths.gpu.weighing import Weighed, weigh_stack
 
-__all__ = ["fit_stack"]
-
 # A larger score of a reduced pair may differ by the jitter of the reduction and is not used.
 TELLING = 0.99
 

@@ -14,8 +14,6 @@ from sigmascope.maths.fit import lacks_variance
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
 from sigmascope.maths.samples import LARGEST_VALUE, ROUNDING
 
-__all__ = ["Weighed", "weigh_stack"]
-
 Vector: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Root mean squares whose fourth powers fit into float64 with room to spare.

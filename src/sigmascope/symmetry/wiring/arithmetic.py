@@ -11,8 +11,6 @@ from sigmascope.symmetry.wiring.calls import Call, Rule
 from sigmascope.symmetry.wiring.ties import BOTH, Channels
 from sigmascope.symmetry.wiring.turns import Turn
 
-__all__ = ["ARITHMETIC_RULES"]
-
 
 @dataclass(frozen=True)
 class _Pair:

@@ -10,8 +10,6 @@ from sigmascope.capture.activations import function_name
 from sigmascope.symmetry.wiring.network import UnmovableError, Wiring
 from sigmascope.symmetry.wiring.ties import Channels
 
-__all__ = ["Call", "Rule", "if_moving"]
-
 
 @dataclass(frozen=True)
 class Call:

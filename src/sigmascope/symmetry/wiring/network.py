@@ -11,8 +11,6 @@ from sigmascope.errors import SigmascopeError
 from sigmascope.symmetry.wiring.ties import Channels, Ties
 from sigmascope.symmetry.wiring.turns import Turn
 
-__all__ = ["OUT_OF_SIGHT", "UnmovableError", "Wiring"]
-
 OUT_OF_SIGHT = "out of sight, as globals and what TorchScript or another library computes do"
 
 

@@ -21,8 +21,6 @@ from sigmascope.symmetry.wiring.shapes import SHAPE_RULES, joined, reduced
 from sigmascope.symmetry.wiring.ties import BOTH, MAGNITUDE, SIGN, Channels
 from sigmascope.symmetry.wiring.weights import WEIGHT_RULES, attention
 
-__all__ = ["RULES"]
-
 LOSES = {"one": BOTH, "signs": (MAGNITUDE,), "positive": (SIGN,), "nonzero": (), "linear": ()}
 """Scalars that a group admits -> freedoms that a scale loses."""
 

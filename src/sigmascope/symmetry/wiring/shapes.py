@@ -13,8 +13,6 @@ from sigmascope.capture.moves import MOVES, Shape
 from sigmascope.symmetry.wiring.calls import Call, Rule, if_moving
 from sigmascope.symmetry.wiring.ties import BOTH, Channels
 
-__all__ = ["SHAPE_RULES", "joined", "reduced", "reshaped"]
-
 
 def _same(call: Call) -> Channels:
     return call.channels

@@ -15,8 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BOTH", "MAGNITUDE", "SIGN", "Channels", "Classes", "Integers", "Ties"]
-
 Integers: TypeAlias = npt.NDArray[np.int64]
 MAGNITUDE, SIGN = 0, 1
 """What may be free about a scale: how large it is, and whether it is negative."""

@@ -20,8 +20,6 @@ from sigmascope.symmetry.wiring.network import OUT_OF_SIGHT, UnmovableError, Wir
 from sigmascope.symmetry.wiring.rules import RULES
 from sigmascope.symmetry.wiring.ties import Channels
 
-__all__ = ["run", "trace"]
-
 SIDES = (32, 64, 224, 28, 96, 128, 256, 299, 384)
 """Sizes that are tried for images, and lengths of sequences."""
 # What a network raises when a size does not fit it.

@@ -14,8 +14,6 @@ from sigmascope.errors import InputError
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.wiring.ties import Channels, Integers, Ties
 
-__all__ = ["Assignment", "Factor", "Turn"]
-
 Power: TypeAlias = Literal["value", "inverse", "square", "sign"]
 Factor: TypeAlias = tuple[Channels, Power]
 Values: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]

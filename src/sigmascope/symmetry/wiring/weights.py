@@ -9,8 +9,6 @@ from sigmascope.symmetry.wiring.calls import Call, Rule
 from sigmascope.symmetry.wiring.ties import BOTH, SIGN, Channels
 from sigmascope.symmetry.wiring.turns import Factor, Turn
 
-__all__ = ["WEIGHT_RULES", "attention"]
-
 EPS = "batch norm divides by √(var + eps): scale behind it, or pass exact_eval=True"
 
 
