@@ -28,8 +28,6 @@ from sigmascope_papers.nonlinearity.lineup import Lineup, known, level
 from sigmascope_papers.nonlinearity.published_capture import acting_twice, first_calls
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED as POOL, Setting
 
-__all__ = ["AXES", "CLEAN", "ITEM", "PROCEDURES", "PUBLISHED", "Axes"]
-
 CLEAN, AXES, PUBLISHED = PROCEDURES = ("corrected", "published axes", "published axes and capture")
 CHANNELS_LAST, OVERWRITING = ("ViTs", "Swins", "ConvNeXts"), "EffNets"
 LATER = ("Inceptions", "ResNets", "DenseNets", "EffNets")

@@ -20,8 +20,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "Estimates", "swaps"]
-
 SAME, COARSE = 0.9, 0.7  # Kendall's tau: one pair in twenty swaps, or one in seven
 CLOSE, NEAR = 0.02, 0.05
 LEAST = 4  # networks: with fewer there are at most three pairs to be ordered

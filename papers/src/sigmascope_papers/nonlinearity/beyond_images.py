@@ -15,8 +15,6 @@ from sigmascope_papers.item import Check, Finding, Item, conclude
 from sigmascope_papers.nonlinearity.convergence import WANTED, Convergence, quantile
 from sigmascope_papers.setting import Setting
 
-__all__ = ["IMAGES", "ITEM", "MOST", "SIZES", "common_calls"]
-
 GROUPS = ("ResNets", "VGGs", "ViTs", "ConvNeXts")
 SIZES, IMAGES, MOST = (64, 128, 256, 512, 1024, 2048), 8192, 16
 PAPERS = 512

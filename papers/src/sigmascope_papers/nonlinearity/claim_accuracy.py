@@ -17,8 +17,6 @@ from sigmascope_papers.chance import Array, correlation_p
 from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "LEVEL", "STRONG", "TRIED", "Trial", "trial"]
-
 CLAIMED, LEVEL = 0.92, 0.05
 FEWEST = 4
 TRIED = tuple(STATISTICS)

@@ -18,8 +18,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "Deviations", "between", "euclidean", "floor_of"]
-
 OURS, PAPERS = ("fashion-mnist", "mnist"), ("cifar10", "cifar100")
 RANDOM, FLOOR = "random", "its own data, other images"
 EXPECTED = "lower in the mean and in most networks"

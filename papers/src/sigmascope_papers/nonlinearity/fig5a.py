@@ -15,8 +15,6 @@ from sigmascope_papers.figures.years import draw_years
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level, measure_cast
 
-__all__ = ["EARLY", "FEWEST", "ITEM", "LAST", "RARE", "corner_of"]
-
 EARLY = ("AlexNets", "VGGs")
 BETWEEN = ("ResNets", "DenseNets", "MNASNets", "EffNets", "ViTs")
 LAST = 2019  # the year before the first transformer

@@ -28,8 +28,6 @@ from sigmascope_papers.nonlinearity.places import (
 )
 from sigmascope_papers.setting import Setting, signatures_of
 
-__all__ = ["CLEAR", "ITEM", "NONE", "Twins"]
-
 RESIDUAL = ("resnet20:0", "resnet20:1", "resnet20:2", "resnet32:0", "resnet56:0")
 PLAIN = ("plain20:0", "plain20:1", "plain20:2", "plain32:0", "plain56:0")
 PAPERS = ("torchvision/resnet18", "torchvision/resnet34")

@@ -20,7 +20,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 
-__all__ = ["ESTIMATORS", "ITEM", "PLATEAU", "POOLINGS", "WIDTHS", "Robustness"]
 __all__ += ["measure_poolings", "measure_widths"]
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256

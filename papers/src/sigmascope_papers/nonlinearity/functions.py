@@ -19,8 +19,6 @@ from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, Rule, agrees, judge_by
 
-__all__ = ["FUNCTIONS", "ITEMS", "Case", "population_score"]
-
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "ReLU": lambda x: np.maximum(x, 0),
     "Tanh": np.tanh,

@@ -12,8 +12,6 @@ from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.setting import Setting
 
-__all__ = ["Lineup", "known", "level", "line_up", "measure_cast", "measure_leads"]
-
 
 @dataclass(frozen=True, eq=False)
 class Lineup:

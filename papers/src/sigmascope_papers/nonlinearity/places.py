@@ -14,8 +14,6 @@ from sigmascope.figures.style import PAGE, add_panel_legend
 from sigmascope.measure.result import Signature
 from sigmascope_papers.chance import Array
 
-__all__ = ["END", "INSIDE", "ORDER", "STEM", "by_place", "draw_panels", "places_in", "separation"]
-
 INSIDE, END, STEM = ORDER = "inside a block", "at the end of a block", "before the blocks"
 
 

@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from sigmascope.measure.result import Signature
 
-__all__ = ["NOT_IDEMPOTENT", "Twice", "acting_twice", "first_calls"]
-
 # Activations that may overwrite their input, and act differently on what they have acted on.
 SMOOTH = (nn.SiLU, nn.Hardswish, nn.Mish, nn.ELU, nn.CELU, nn.SELU)
 NOT_IDEMPOTENT = (*SMOOTH, nn.LeakyReLU, nn.RReLU, nn.Hardsigmoid)

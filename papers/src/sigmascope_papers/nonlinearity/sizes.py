@@ -25,8 +25,6 @@ from sigmascope_papers.nonlinearity.lineup import Lineup, known, line_up
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in, separation
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEMS", "Sizes", "patch_of"]
-
 PATCH = re.compile(r"(?:patch|vit_[a-z]_)(\d+)")
 FINE, FEWEST = 16, 4  # pixels; blocks, below which there is no plateau to speak of
 NEAR, ABOUT = 0.05, 0.1

@@ -20,8 +20,6 @@ from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.published import TABLE_3
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEMS", "KINDS", "Criteria", "Trainings", "averages", "groupings"]
-
 KINDS: dict[str, str] = {
     "resnet20": "supervised",
     "resnet20-noaug": "supervised",

@@ -22,8 +22,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED, Setting
 
-__all__ = ["BATCHES", "ITEMS", "SEEDS", "Repetitions", "Training", "turning"]
-
 BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
 # Of the range over the batch sizes, and of twice the standard deviation over the trainings.
 ABSOLUTE, BESIDE = 0.05, 0.1
