@@ -18,8 +18,6 @@ from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_r
 from sigmascope.runs.folder import files_of, finished
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 
-__all__ += ["facts_of", "signatures_of"]
-
 PUBLISHED: Final = "published"  # the option value for what the published code does
 RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")

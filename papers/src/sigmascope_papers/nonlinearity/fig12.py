@@ -14,8 +14,6 @@ from sigmascope_papers.nonlinearity.fig5a import LAST
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in
 
-__all__ += ["transitions"]
-
 PRINTED = (0.6, 0.9)  # of GoogLeNet
 NEAR, ABOUT = 0.05, 0.1
 CLOSE_TO_1 = 0.95

@@ -20,8 +20,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 
-__all__ += ["measure_poolings", "measure_widths"]
-
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5
 ESTIMATORS: dict[Covariance, str] = {"unbiased": "middle", "ledoit-wolf": "bottom"}
