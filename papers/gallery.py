@@ -1,9 +1,8 @@
-"""Write `docs/gallery.md`: every figure and table with its verdict, and small pictures of them.
+"""Write `docs/gallery.md`: every figure and table with its verdicts, and small pictures of them.
 
-    python docs/gallery.py [FOLDER]
+    python papers/gallery.py [DIR]
 
-FOLDER is what `sigmascope reproduce all -o FOLDER` wrote; without one, everything is reproduced
-first.
+DIR is what `sigmascope reproduce all -o DIR` wrote; without it, everything is reproduced first.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from PIL import Image
 from sigmascope_papers.index import write_gallery
 from sigmascope_papers.run import outcomes_in
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIDTH, COLORS = 1400, 256
 
 
@@ -30,10 +29,9 @@ def shrink(source: Path, target: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """Write the page and the pictures; those of items that are gone go."""
-    outcomes = outcomes_in(folder)
+    """Write the page and the pictures, and remove pictures of items that no longer exist."""
+    outcomes, pictures = outcomes_in(folder), DOCS / "gallery"
     wanted = {f"{name}.png" for one in outcomes for name in one.figures}
-    pictures = DOCS / "gallery"
     pictures.mkdir(exist_ok=True)
     for old in pictures.glob("*.png"):
         if old.name not in wanted:
@@ -44,11 +42,8 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as made:
-            subprocess.run(
-                [sys.executable, "-m", "sigmascope", "reproduce", "all", "-o", made], check=True
-            )
-            main(Path(made))
+    with tempfile.TemporaryDirectory() as made:
+        if len(sys.argv) == 1:
+            command = [sys.executable, "-m", "sigmascope", "reproduce", "all", "-o", made]
+            subprocess.run(command, check=True)
+        main(Path(sys.argv[1] if len(sys.argv) > 1 else made))

@@ -51,7 +51,7 @@ DRAW_THEMSELVES = (
     "compare.density",
     "compare.distances",
     "compare.statistics",
-    "measure.signature",
+    "measure.result",
     "symmetry.layer_similarity",
     "stitching.result",
     "stitching.cross_validation",
@@ -67,7 +67,7 @@ OPTIONAL = {
     "onnx2torch": ("catalog",),
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
-    "pandas": ("tables", "compare", "measure.signature"),
+    "pandas": ("tables", "compare", "measure.result"),
     "dtaidistance": ("compare",),
 }
 # Code from files, and what Windows lacks.
@@ -291,7 +291,7 @@ def test_package_obeys(rule: Rule) -> None:
         (follows_import_order, module("", "helpers")),
         (imports_what_it_may, module("import matplotlib.pyplot as plt", "cli.compare")),
         (imports_what_it_may, module("from matplotlib import pyplot", "compare.embedding")),
-        (imports_what_it_may, module("def load():\n    import timm", "capture.record")),
+        (imports_what_it_may, module("def load():\n    import timm", "capture.recorder")),
         (imports_what_it_may, module("import ot", "maths.assignment")),
         (imports_what_it_may, module("import_module('sklearn.covariance')", "maths.covariance")),
         (imports_what_it_may, module("import pandas", "comparexyz")),

@@ -1,6 +1,1 @@
-"""Every figure and table of the papers, one small file each.
-
-An item's file says how it is measured, by which rule it is judged and how it is drawn; `item` holds
-the words for this, `setting` where signatures come from, `table` the names of all items, and `run`
-puts them to work.
-"""
+"""Every figure and table of the two papers: an item is a Markdown file and a row of a module."""

@@ -13,26 +13,6 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope_papers.setting import Setting
 
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "OURS",
-    "UNTESTED",
-    "VERDICTS",
-    "WEAKLY",
-    "Check",
-    "Finding",
-    "Item",
-    "Rule",
-    "agrees",
-    "conclude",
-    "judge_by",
-    "overall",
-    "relation",
-    "tally",
-    "untried",
-]
-
 HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS = (
     "holds",
     "weakly holds",

@@ -11,8 +11,6 @@ from scipy.stats import spearmanr
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, relation
 
-__all__ = ["at_least", "at_most", "below", "near", "ordered_alike"]
-
 LISTED = 6
 """More numbers than this are not listed; the figure and its data have them."""
 

@@ -1,5 +1,1 @@
-"""The paper on non-linearity: a file for each figure and table, and for the claims that we add.
-
-`lineup`, `places`, `trainings` and `cases` are what several of them measure; `published` holds the
-paper's numbers.
-"""
+"""Bouniot et al., CVPR 2025, arXiv:2310.11439: figures, tables, and what goes beyond them."""

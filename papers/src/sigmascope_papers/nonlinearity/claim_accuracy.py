@@ -11,13 +11,11 @@ from sigmascope.compare.accuracy import AccuracyFit, AccuracyFits
 from sigmascope.compare.networks import is_constant
 from sigmascope.compare.regression import regress
 from sigmascope.figures import Drawn, draw_accuracy, draw_correlations
-from sigmascope.measure.signature import STATISTICS
+from sigmascope.measure.result import STATISTICS
 from sigmascope.runs import Run
 from sigmascope_papers.chance import Array, correlation_p
 from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
-
-__all__ = ["ITEM", "LEVEL", "STRONG", "TRIED", "Trial", "trial"]
 
 CLAIMED, LEVEL = 0.92, 0.05
 FEWEST = 4

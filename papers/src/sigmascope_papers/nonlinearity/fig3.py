@@ -15,8 +15,6 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "PARTS", "Parts", "closed_forms"]
-
 WIDTH, POINTS = 5.0, 2000
 SHIFTS = np.linspace(0.05, 4.95, 99)
 PARTS = {

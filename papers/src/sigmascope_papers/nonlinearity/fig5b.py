@@ -18,8 +18,6 @@ from sigmascope_papers.nonlinearity.fig5a import FEWEST, LAST, RARE
 from sigmascope_papers.nonlinearity.lineup import Lineup, measure_leads
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEM", "compared"]
-
 FIRST, UNIQUE, TURNED = "AlexNets", "ViTs", ("Swins", "ConvNeXts")
 NOTHING = Distances((), np.zeros((0, 0)), None)
 

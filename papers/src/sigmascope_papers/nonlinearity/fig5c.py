@@ -15,8 +15,6 @@ from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 from sigmascope_papers.setting import Setting
 
-__all__ = ["DEEP", "ITEM", "modes", "overlap", "spread_of"]
-
 RESIDUAL, BEFORE = "ResNets", ("AlexNets", "VGGs", "Inceptions")
 DEEP = 0.1  # of the highest peak; smaller ones are ripples of a few scores
 POINTS = 2000

@@ -13,8 +13,6 @@ from sigmascope.figures import Drawn, draw_accuracy
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting, facts_of
 
-__all__ = ["ITEM", "Family"]
-
 EARLY, LATE = ("pre-residual", "residual", "NAS"), ("ViTs", "post-ViT")
 FEWEST = 4  # a line through three points leaves a single one to judge it by
 # What counts as similar, and as an explanation at all.

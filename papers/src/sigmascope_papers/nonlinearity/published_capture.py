@@ -12,9 +12,7 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor, nn
 
-from sigmascope.measure.signature import Signature
-
-__all__ = ["NOT_IDEMPOTENT", "Twice", "acting_twice", "first_calls"]
+from sigmascope.measure.result import Signature
 
 # Activations that may overwrite their input, and act differently on what they have acted on.
 SMOOTH = (nn.SiLU, nn.Hardswish, nn.Mish, nn.ELU, nn.CELU, nn.SELU)

@@ -9,7 +9,7 @@ import torch
 
 import sigmascope as sg
 from sigmascope.runs import Facts, Failure, Runs, measure_runs
-from sigmascope.runs.opening import LOADERS
+from sigmascope.runs.any_file import LOADERS
 from sigmascope.runs.outcome import write_record
 from sigmascope.store import encode, write_features, write_json
 from sigmascope.symmetry import LayerSimilarity
