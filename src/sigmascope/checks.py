@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile, zip_longest
 from numbers import Real
 from types import MappingProxyType
@@ -28,9 +29,11 @@ OLD_NAMES: Mapping[str, str] = MappingProxyType(
 )
 """Options of earlier versions and of stored files -> what they are called now."""
 
-LARGEST_SEED = 2**32 - 1  # what torch, NumPy and Python all accept
+LARGEST_SEED = 2**63 - 1  # of torch
+LARGEST_NUMPY_SEED = 2**32 - 1
 
 Options = TypeVar("Options")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def check_choice(name: str, value: object, choices: Any) -> str:
@@ -136,13 +139,27 @@ def check_share(name: str, value: object) -> float:
     raise OptionError(f"{name} must be a number between 0 and 1, got {value!r:.80}.")
 
 
-def check_seed(value: object, name: str = "seed") -> int:
-    """Return a whole number from 0 to 2³² - 1.
+def check_seed(value: object, largest: int = LARGEST_SEED) -> int:
+    """Return a whole number from 0 to 2⁶³ - 1, or to `largest` where NumPy is seeded too.
 
     Raises:
         OptionError: anything else.
     """
-    return check_whole(name, value, 0, LARGEST_SEED)
+    return check_whole("seed", value, 0, largest)
+
+
+def with_old_names(**new_names: str) -> Callable[[Function], Function]:
+    """Return a decorator that accepts keywords of earlier versions: old name -> new name."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*values: Any, **given: Any) -> Any:
+            renamed = {new: given.pop(old) for old, new in new_names.items() if old in given}
+            return function(*values, **given, **renamed)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def check_kind(name: str, value: object, kind: type, source: str) -> None:
