@@ -44,6 +44,13 @@ class Table:
         )
 
 
+class Preformatted:
+    """A result that a notebook shows as its text."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
 class Tabular:
     """A result that shows itself as tables; it defines `_columns`, and `_tables` for more."""
 
