@@ -96,7 +96,7 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "seen": coverage.seen,
         "scored": coverage.scored,
         "skipped": [[one.path, one.call, one.kind, one.reason] for one in coverage.skipped],
-        "silent": list(coverage.never_called),
+        "never_called": list(coverage.never_called),
         "notes": list(coverage.notes),
     }
 
