@@ -16,6 +16,7 @@ from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.measure.companions import METRICS
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.settings import PRESETS
+from sigmascope.store.kept import WITH_OLD_VALUES
 from tests.cli.running import run
 
 TABLES = {
@@ -87,3 +88,11 @@ def test_an_old_option_needs_its_new_one() -> None:
     for given in ({"at": "3"}, {"at": "3", "site": "3"}):
         with pytest.raises(OptionError, match=r"^option='at' is not a valid choice"):
             options_from(Some, given)
+
+
+def test_old_values_belong_to_these_options() -> None:
+    hints = {"pool": choices.Pool, "degenerate": choices.Degenerate}
+    assert hints.keys() == WITH_OLD_VALUES
+    literals = [value for name, value in vars(choices).items() if name[0].isupper()]
+    new = {*OLD_VALUES.values()}
+    assert [one for one in literals if new & {*(values_of(one) or ())}] == [*hints.values()][::-1]
