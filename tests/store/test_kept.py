@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope.errors import ResumeError
-from sigmascope.store import KeptRun, check_identity, claim, differences
+from sigmascope.store import KeptRun, check_identity, claim, claim_beside, differences
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,18 @@ def test_a_claim_is_for_one(tmp_path: Path) -> None:
         assert (again, other) == (True, True)
     with KeptRun(tmp_path / "a", tmp_path / "b", path).claim() as free, claim(path) as taken:
         assert (free, taken) == (True, False)
+
+
+def test_a_file_is_claimed_by_a_lock_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with claim_beside(path):
+        assert [file.name for file in tmp_path.iterdir()] == [".a.lock"]
+        with (
+            pytest.raises(ResumeError, match=r"a is open in another run\. Wait for it to end"),
+            claim_beside(path),
+        ):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_claim_does_not_follow_links(tmp_path: Path) -> None:

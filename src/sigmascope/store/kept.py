@@ -101,6 +101,25 @@ def claim(path: Path, *, wait: bool = False) -> Iterator[bool]:
             os.close(descriptor)
 
 
+@contextmanager
+def claim_beside(path: Location) -> Iterator[None]:
+    """Reserve a file for this process, by a hidden lock file beside it, until the block ends.
+
+    Raises:
+        ResumeError: another run has reserved it.
+    """
+    file = Path(path)
+    with claim(file.parent / f".{file.name}.lock") as free:
+        if not free:
+            raise ResumeError(in_use(path))
+        yield
+
+
+def in_use(path: Location) -> str:
+    """Return the message about a file that another run has reserved."""
+    return f"{path} is open in another run. Wait for it to end, or choose another file."
+
+
 def lock(descriptor: int, *, wait: bool = False) -> bool:
     """Lock an open file until it is closed or the process dies; return whether it was free.
 
