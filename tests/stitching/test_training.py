@@ -19,7 +19,7 @@ from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.trainer import StitchTrainer
-from sigmascope.store import claim_beside
+from sigmascope.store import claim_beside, write_features
 from sigmascope.training import evaluation
 from sigmascope.training.data import StitchData
 from sigmascope.training.feed import split_samples
@@ -397,6 +397,22 @@ def test_a_checkpoint_of_another_run_is_refused(
         short(trained(), moved(), checkpoint=file, cache_front=True, front_mode="eval")
     file.write_bytes(b"junk")
     with pytest.raises(sg.FileFormatError, match="damaged"):
+        short(trained(), moved(), checkpoint=file)
+
+
+@pytest.mark.parametrize(
+    ("about", "told"),
+    [
+        ({"key": "0f", "done": 1, "seams": []}, r"was written by an earlier version\. Remove it"),
+        ({}, r"is not a checkpoint of a stitch\. Remove it"),
+    ],
+)
+def test_a_checkpoint_without_an_identity_is_refused(
+    about: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.checkpoint"
+    write_features(file, {"x": torch.ones(2)}, about)
+    with pytest.raises(sg.FileFormatError, match=rf"run\.checkpoint {told}"):
         short(trained(), moved(), checkpoint=file)
 
 
