@@ -420,7 +420,9 @@ def test_a_checkpoint_is_for_one_run(tmp_path: Path) -> None:
     file = tmp_path / "new" / "run.checkpoint"
     with (
         claim_beside(file),
-        pytest.raises(sg.ResumeError, match=r"run\.checkpoint is open in another run\. Wait for it"),
+        pytest.raises(
+            sg.ResumeError, match=r"run\.checkpoint is open in another run\. Wait for it"
+        ),
     ):
         short(trained(), moved(), checkpoint=file)
     assert list(file.parent.iterdir()) == []

@@ -215,11 +215,7 @@ class Stitcher:
         return FrontCache(setup.front, samples, None if where is True else Path(where))
 
     def _train(
-        self,
-        loop: TrainingLoop,
-        path: Path | None,
-        identity: dict[str, object],
-        title: str,
+        self, loop: TrainingLoop, path: Path | None, identity: dict[str, object], title: str
     ) -> None:
         """Run the epochs that are left, and write a checkpoint after each."""
         shown = self._options.progress
