@@ -13,33 +13,11 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope_papers.setting import Setting
 
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "OURS",
-    "UNTESTED",
-    "VERDICTS",
-    "WEAKLY",
-    "Check",
-    "Finding",
-    "Item",
-    "Rule",
-    "agrees",
-    "conclude",
-    "judge_by",
-    "overall",
-    "relation",
-    "tally",
-    "untried",
-]
+__all__ = ["FAILS", "HOLDS", "OURS", "UNTESTED", "VERDICTS", "WEAKLY", "Check", "Finding", "Item"]
+__all__ += ["Rule", "agrees", "conclude", "judge_by", "overall", "relation", "tally", "untried"]
 
-HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS = (
-    "holds",
-    "weakly holds",
-    "does not hold",
-    "not testable here",
-)
-DIRECTION, UNTRIED = WEAKLY, UNTESTED
+VERDICTS = ("holds", "weakly holds", "does not hold", "not testable here")
+HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS
 PLURALS = ("hold", "weakly hold", "do not hold", "not testable here")
 OLD_WORDS = {"holds in direction": WEAKLY, "cannot be tried here": UNTESTED}
 OURS = "ours:"
