@@ -30,9 +30,9 @@ from sigmascope.stitching import StitchData, Task, settings_for
 from sigmascope.stitching.front_cache import FrontCache
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.setup import StitchSetup
+from sigmascope.training.cuda_graph import Step
 from sigmascope.training.evaluation import accuracy
 from sigmascope.training.feed import Feed
-from sigmascope.training.replay import Step
 
 BATCH, TURNS = 256, 2
 SITES = ("act1", "blocks.4.act2", "blocks.8.act2")

@@ -10,7 +10,7 @@ from .capture.activations import (
     known_activations as known_activations,
     register_activation as register_activation,
 )
-from .capture.record import recording as recording
+from .capture.recorder import recording as recording
 from .compare.accuracy import AccuracyFits as AccuracyFits, fit_accuracy as fit_accuracy
 from .compare.correlation import Correlations as Correlations, correlations as correlations
 from .compare.density import Densities as Densities, densities as densities
@@ -36,21 +36,21 @@ from .errors import (
     SigmascopeError as SigmascopeError,
     UnknownSiteError as UnknownSiteError,
 )
+from .maths.affine_fit import AffineMap as AffineMap, affine_map as affine_map
 from .maths.covariance import ledoit_wolf as ledoit_wolf
-from .maths.fit import AffineMap as AffineMap, affine_map as affine_map
 from .maths.gaussians import w2_gaussian as w2_gaussian
 from .maths.transport import w2_exact as w2_exact
 from .measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
-from .measure.keep import rescore as rescore
-from .measure.signature import (
+from .measure.kept_features import rescore as rescore
+from .measure.result import (
     Coverage as Coverage,
     Signature as Signature,
     Site as Site,
     Skipped as Skipped,
 )
-from .measure.survey import signature as signature
+from .measure.signature import signature as signature
 from .reporting.page import report as report
-from .runs.opening import load as load
+from .runs.any_file import load as load
 from .stitching.result import StitchResult as StitchResult
 from .stitching.stitcher import stitch as stitch
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from sigmascope.catalog.datasets import data
 from sigmascope.catalog.models import model
-from sigmascope.measure.signature import Signature
-from sigmascope.measure.survey import signature
+from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
 
 PAIR = ("sigmascope/resnet20", "sigmascope/plain20")
 INSIDE, AFTER, STEM = "inside a block", "at the end of a block", "before the blocks"

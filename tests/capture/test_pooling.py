@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.capture.layout import Layout
-from sigmascope.capture.lineage import Descent
+from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError
-from sigmascope.capture.record import Call
+from sigmascope.capture.recorder import Call
+from sigmascope.capture.sample_axis import Descent
 
 N, C = 6, 5
 

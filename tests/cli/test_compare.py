@@ -10,7 +10,7 @@ import pytest
 import sigmascope as sg
 from sigmascope.cli.report import _facts
 from sigmascope.compare.distances import distances
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.runs import read_runs
 from sigmascope.runs.outcome import Facts, write_record
 from sigmascope.store import encode

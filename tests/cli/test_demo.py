@@ -10,7 +10,7 @@ from click.testing import Result
 
 import sigmascope as sg
 from sigmascope.demo import finding
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.store import encode
 from tests.cli.running import document, run
 

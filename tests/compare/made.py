@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigmascope.measure.options import Options
-from sigmascope.measure.signature import Coverage, Signature, Site
+from sigmascope.measure.result import Coverage, Signature, Site
 
 OPTIONS = Options(
     covariance="ledoit-wolf",

@@ -11,7 +11,7 @@ import pytest
 from sigmascope.compare.accuracy import AccuracyFit, fit_accuracy
 from sigmascope.compare.regression import regress
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from tests.compare.made import made
 
 NAMES = tuple("abcdefg")

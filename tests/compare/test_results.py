@@ -14,7 +14,7 @@ import sigmascope as sg
 from sigmascope.choices import Predictor, Statistic, values_of
 from sigmascope.compare.accuracy import SEARCHED, SIZES
 from sigmascope.figures import Drawn
-from sigmascope.measure.signature import STATISTICS
+from sigmascope.measure.result import STATISTICS
 from sigmascope.tables import Table, aligned, as_lines
 from tests.compare.made import made
 

@@ -8,7 +8,7 @@ import torch
 from sigmascope.dissection.penalty import RotationPenalty, rotation_penalty
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.symmetry.rotations import random_rotation
-from sigmascope.training.replay import Step
+from sigmascope.training.cuda_graph import Step
 from tests.dissection.test_penalty import QUICK, data, trained
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

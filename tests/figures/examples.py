@@ -24,7 +24,7 @@ from sigmascope.figures import (
     draw_statistics,
     draw_tree,
 )
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from tests.compare.made import made
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from sigmascope.maths.affine_fit import fit
 from sigmascope.maths.covariance import ESTIMATORS
-from sigmascope.maths.fit import fit
 from sigmascope.maths.gpu import padding, potentials
 from sigmascope.maths.gpu.stack import fit_stack
 

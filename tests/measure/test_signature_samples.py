@@ -4,6 +4,7 @@ matrices made by hand.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -207,14 +208,14 @@ class Remembering(nn.Module):
 
 def test_nothing_of_a_graph_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bool] = []
-    from sigmascope.measure import survey
+    module = importlib.import_module("sigmascope.measure.signature")
 
     def looking(observed: list[Any], options: Any) -> Any:
         kept.extend(one.x.requires_grad or one.y.requires_grad for one in observed)
         return original(observed, options)
 
-    original = survey.read
-    monkeypatch.setattr(survey, "read", looking)
+    original = module.read
+    monkeypatch.setattr(module, "read", looking)
     sg.signature(Remembering(), normal(16, 4))
     assert kept == [False]
 

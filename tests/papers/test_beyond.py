@@ -18,7 +18,7 @@ from torch import nn
 import sigmascope as sg
 from sigmascope.catalog.cifar import NETWORKS
 from sigmascope.errors import InputError
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.runs import Run
 from sigmascope_papers.cast import FAMILIES, ZOO, Cast
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY, Check

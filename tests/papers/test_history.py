@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import kendalltau
 
 import sigmascope as sg
-from sigmascope.measure.signature import Signature, Site
+from sigmascope.measure.result import Signature, Site
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 from sigmascope_papers.chance import trend
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY, Check, overall

@@ -18,7 +18,7 @@ from click.testing import Result
 from PIL import Image
 
 from sigmascope.figures.style import STYLE
-from sigmascope.measure.signature import load
+from sigmascope.measure.result import load
 from sigmascope_papers.item import UNTESTED, VERDICTS
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.table import PAPERS, item
@@ -81,7 +81,6 @@ def written(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (out / "signatures").rglob("*.json")}
 
 
-@pytest.mark.skipif(not OPEN, reason="no item of the table takes other networks yet")
 def test_every_item_runs_and_measures_once(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,9 +127,6 @@ def test_an_item_of_the_zoo_says_so(name: str, pictures: Path, tmp_path: Path) -
     )
 
 
-@pytest.mark.skipif(
-    "beyond-axes" not in PAPERS["nonlinearity"], reason="beyond-axes is not in the table yet"
-)
 def test_the_published_capture_is_another_network(pictures: Path, tmp_path: Path) -> None:
     result = reproduced(["beyond-axes"], pictures, tmp_path, ("torchvision/efficientnet_b1",))
     assert result.exit_code == 0, f"{result.stderr} {result.exception!r}"
@@ -152,7 +148,6 @@ def test_the_published_capture_is_another_network(pictures: Path, tmp_path: Path
     assert set(verdicts.values()) == {UNTESTED}
 
 
-@pytest.mark.skipif(not OPEN, reason="no item of the table takes other networks yet")
 def test_a_network_that_is_not_in_the_cast_is_refused(pictures: Path, tmp_path: Path) -> None:
     result = reproduced(OPEN[:1], pictures, tmp_path, ("torchvision/squeezenet1_0",))
     assert result.exit_code == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sigmascope as sg
-from sigmascope.measure.signature import Site
+from sigmascope.measure.result import Site
 from sigmascope_papers.cast import FAMILIES, PAPER, ZOO, Cast
 from sigmascope_papers.setting import RESULTS, Setting, facts_of, signatures_of
 

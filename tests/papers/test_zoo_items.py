@@ -10,7 +10,7 @@ import pytest
 
 import sigmascope as sg
 from sigmascope.compare.density import densities
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.runs import Run
 from sigmascope_papers.cast import PAPER
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY

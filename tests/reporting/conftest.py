@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.reporting.page import report
 
 REQUIRED = "SIGMASCOPE_REQUIRE_BROWSER"

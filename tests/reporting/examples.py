@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sigmascope.measure.signature import Coverage, Signature, Skipped
+from sigmascope.measure.result import Coverage, Signature, Skipped
 from tests.compare.made import made
 
 METRICS = (

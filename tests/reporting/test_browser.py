@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sigmascope.compare.distances import distances
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from tests.reporting.conftest import Open
 from tests.reporting.examples import (
     example,

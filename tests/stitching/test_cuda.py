@@ -13,7 +13,7 @@ from torch import Tensor
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.settings import Settings
 from sigmascope.stitching.setup import Task
-from sigmascope.training.replay import Step
+from sigmascope.training.cuda_graph import Step
 from tests.stitching.small import data, stitch_many, trained
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

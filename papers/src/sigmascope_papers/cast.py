@@ -13,8 +13,6 @@ from importlib.resources import files
 
 from sigmascope.checks import check_choice
 
-__all__ = ["FAMILIES", "PAPER", "ZOO", "Cast", "Member"]
-
 DATA = json.loads((files("sigmascope_papers") / "cast.json").read_text(encoding="utf-8"))
 FAMILIES: dict[str, str] = DATA["families"]
 """Group of Table 1 -> family of Figure 6."""

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SAME", "Array", "Labels", "adjusted_rand", "correlation_p", "group_gap"]
-__all__ += ["neighbor_share", "numbered", "p_value", "shuffles", "silhouette", "trend"]
-
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Labels = np.ndarray[Any, np.dtype[np.int64]]
 DRAWS = 10_000

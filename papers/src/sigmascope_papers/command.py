@@ -10,8 +10,6 @@ import click
 from sigmascope.cli.output import complain, emit, inform, json_option, say
 from sigmascope.cli.program import DONE, FAILED, PARTIAL
 
-__all__ = ["reproduce"]
-
 ALL = "all"
 OUT: dict[str, Any] = {"default": "reproduced", "show_default": True}
 WEIGHTS: dict[str, Any] = {"default": "zoo", "show_default": True}

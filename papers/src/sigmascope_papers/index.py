@@ -25,8 +25,6 @@ from sigmascope_papers.item import VERDICTS, tally
 if TYPE_CHECKING:
     from sigmascope_papers.run import Outcome
 
-__all__ = ["write_gallery", "write_index"]
-
 TITLE = "Figures and tables, reproduced"
 INTRODUCTION = (
     "Each item was measured, judged by a rule fixed beforehand, and drawn. Beside it are counts of "

@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from sigmascope_papers.prose import prose_of
+from sigmascope_papers.prose import Claim, prose_of
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope_papers.setting import Setting
 
-__all__ = ["FAILS", "HOLDS", "OURS", "UNTESTED", "VERDICTS", "WEAKLY", "Check", "Finding", "Item"]
-__all__ += ["Rule", "agrees", "conclude", "judge_by", "overall", "relation", "tally", "untried"]
 
 VERDICTS = ("holds", "weakly holds", "does not hold", "not testable here")
 HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS
@@ -93,13 +91,13 @@ def conclude(claim: str, expected: str, finding: Finding) -> Check:
     return relation(claim, expected, obtained, true=bool(truth[0]), clear=bool(truth[-1]))
 
 
-Rule = Callable[[Any], Finding | Check | list[Check]]
+Rule = Callable[[Any], Finding | Check | list[Check] | dict[str, Finding]]
 
 
 def judge_by(file: str, *rules: Rule) -> Callable[[Any], list[Check]]:
     """Return the judge of an item: it applies rules in turn, to the claims of the Markdown file.
 
-    A rule that the table of claims does not name returns its checks itself.
+    A rule that the table of claims does not name returns its checks itself, or claim -> finding.
 
     Args:
         file: see `prose_of`.
@@ -109,20 +107,26 @@ def judge_by(file: str, *rules: Rule) -> Callable[[Any], list[Check]]:
 
     def apply(rule: Rule, results: Any) -> list[Check]:
         function = getattr(rule, "func", rule)  # of a partial
+        words = {**function.__globals__, **getattr(rule, "keywords", {})}
+
+        def told(row: Claim, finding: Finding) -> Check:
+            return conclude(row.claim.format_map(words), row.expected.format_map(words), finding)
+
         row = claims.get(function.__name__.strip("_"))
         if row is None:
-            checks: Any = rule(results)
-            return checks if isinstance(checks, list) else [checks]
-        words = {**function.__globals__, **getattr(rule, "keywords", {})}
-        told = row.claim.format_map(words), row.expected.format_map(words)
+            found: Any = rule(results)
+            if isinstance(found, dict):
+                return [told(claims[name], finding) for name, finding in found.items()]
+            return found if isinstance(found, list) else [found]
         needs = row.needs.format_map(words).split()
         reason = results.lacks(*needs) if needs else ""
-        return [conclude(*told, reason or cast(Finding, rule(results)))]
+        return [told(row, reason or cast(Finding, rule(results)))]
 
     def judge(results: Any) -> list[Check]:
         return [check for rule in rules for check in apply(rule, results)]
 
-    judge.__doc__ = "\n".join(row.judged for row in claims.values())
+    judged = [row.judged for row in claims.values()]
+    judge.__doc__ = "\n".join(judged) or "Apply the rules in turn."
     return judge
 
 

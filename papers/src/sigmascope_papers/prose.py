@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-__all__ = ["Claim", "Prose", "prose_of"]
-
 ROW = re.compile(r"^\| _?(\w+) \| (.*?) \| (.*?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 """A row of the table of claims: rule, claim, expected, judged, needs."""
 

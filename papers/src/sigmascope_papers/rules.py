@@ -11,8 +11,6 @@ from scipy.stats import spearmanr
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, relation
 
-__all__ = ["at_least", "at_most", "below", "near", "ordered_alike"]
-
 LISTED = 6
 """More numbers than this are not listed; the figure and its data have them."""
 
@@ -113,17 +111,13 @@ def ordered_alike(
     return relation(claim, expected, obtained, true=rank >= limits[1], clear=rank >= limits[0])
 
 
-def at_most(
-    claim: str, expected: str, obtained: str, values: Any, limits: tuple[float, float]
-) -> Check:
-    """Judge whether all values are at most the first limit; at most the second is weakly."""
+def at_most(obtained: str, values: Any, limits: tuple[float, float]) -> tuple[str, bool, bool]:
+    """Find whether all values are at most the second limit, and clearly so at most the first."""
     clear, true = (bool(np.all(np.asarray(values) <= limit)) for limit in limits)
-    return relation(claim, expected, obtained, true=true, clear=clear)
+    return obtained, true, clear
 
 
-def at_least(
-    claim: str, expected: str, obtained: str, values: Any, limits: tuple[float, float]
-) -> Check:
-    """Judge whether all values are at least the first limit; at least the second is weakly."""
+def at_least(obtained: str, values: Any, limits: tuple[float, float]) -> tuple[str, bool, bool]:
+    """Find whether all values are at least the second limit, and clearly so at least the first."""
     clear, true = (bool(np.all(np.asarray(values) >= limit)) for limit in limits)
-    return relation(claim, expected, obtained, true=true, clear=clear)
+    return obtained, true, clear

@@ -14,8 +14,6 @@ from sigmascope_papers.item import OLD_WORDS, UNTESTED, Check, overall, tally
 from sigmascope_papers.setting import TINY, Setting
 from sigmascope_papers.table import ITEMS, item, prose
 
-__all__ = ["ARITHMETIC", "Outcome", "load_outcome", "outcomes_in", "reproduce"]
-
 KIND, VERSION = "reproduction", 1
 ENDINGS = ("svg", "png")
 ARITHMETIC = ("sym-fig17", "sym-capacity")

@@ -13,13 +13,10 @@ from typing import Any, Final
 from sigmascope.checks import check_choice
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import FileFormatError, InputError, OptionError
-from sigmascope.measure.signature import Signature, load
+from sigmascope.measure.result import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
 from sigmascope.runs.folder import files_of, finished
 from sigmascope_papers.cast import PAPER, ZOO, Cast
-
-__all__ = ["BATCH", "DATA", "IMAGES", "PUBLISHED", "RESULTS", "TINY", "WEIGHTS", "Setting"]
-__all__ += ["facts_of", "signatures_of"]
 
 PUBLISHED: Final = "published"  # the option value for what the published code does
 RESULTS = Path(__file__).parent / "results"

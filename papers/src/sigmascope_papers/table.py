@@ -9,8 +9,6 @@ from sigmascope.checks import check_choice
 from sigmascope_papers.item import Item
 from sigmascope_papers.prose import Prose, prose_of
 
-__all__ = ["ITEMS", "PAPERS", "check_names", "file_of", "item", "module_of", "prose"]
-
 _NONLINEARITY = """
     fig2a fig2b fig2c fig3 fig4a fig4b fig5a fig5b fig5c fig6 fig7 fig8 fig9 fig10 fig11
     fig12 fig13 fig14 fig15 fig16 fig17 fig18 fig19 fig20 table1 table2 table3

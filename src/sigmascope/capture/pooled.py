@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.calls import CallInput
+from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
-from sigmascope.capture.record import Call, Finish, Recorder, recording
+from sigmascope.capture.recorder import Call, Finish, Recorder, recording
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.

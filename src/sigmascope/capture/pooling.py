@@ -10,8 +10,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from sigmascope.capture.lineage import Descent
-from sigmascope.capture.record import Call
+from sigmascope.capture.recorder import Call
+from sigmascope.capture.sample_axis import Descent
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.catalog.data_source import ROOT, Make, Request, Rows, Source, arrays
 from sigmascope.catalog.embedded import embedded_images
-from sigmascope.catalog.local import hub, imagefolder, textfile
-from sigmascope.catalog.published import cifar10, cifar100, digits
-from sigmascope.catalog.sources import ROOT, Make, Request, Rows, Source, arrays
+from sigmascope.catalog.published_data import cifar10, cifar100, digits
+from sigmascope.catalog.user_data import hub, imagefolder, textfile
 from sigmascope.checks import check_seed, check_whole, suggestion
 from sigmascope.errors import InputError, InputTypeError, OptionError
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope.capture.depth import activation_depth
+from sigmascope.catalog.network_depth import activation_depth
 from sigmascope.catalog.transforms import Transform
 from sigmascope.checks import suggestion
 from sigmascope.errors import InputError, OptionError

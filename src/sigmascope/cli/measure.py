@@ -15,7 +15,7 @@ from sigmascope.cli.output import complain, emit, inform, json_option, say, writ
 from sigmascope.cli.program import DONE, FAILED, PARTIAL, is_debugging, keeping
 
 if TYPE_CHECKING:
-    from sigmascope.measure.signature import Signature
+    from sigmascope.measure.result import Signature
     from sigmascope.runs import Outcome, Request
 
 OPTIONS = ("samples", "metrics", "covariance", "pool", "max_batches", "seed")

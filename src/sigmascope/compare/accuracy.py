@@ -17,7 +17,7 @@ from sigmascope.compare.networks import Networks, checked_networks, families_of
 from sigmascope.compare.regression import regress
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sigmascope.compare.networks import checked_networks, families_of, is_consta
 from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.companions import METRICS
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.tables import Columns, Table, Tabular
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sigmascope.checks import check_whole
 from sigmascope.choices import Layout
 from sigmascope.compare.networks import checked_networks, is_constant
 from sigmascope.maths.warping import Curve
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densitie
         OptionError: fewer than two points.
 
     >>> import torch
-    >>> from sigmascope.measure.survey import signature
+    >>> from sigmascope.measure.signature import signature
     >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid())
     >>> densities([signature(network, [torch.eye(4)], name="small")]).reasons["small"].split(",")[0]
     'it has a single score'

@@ -13,8 +13,8 @@ from scipy.spatial.distance import squareform
 
 from sigmascope.checks import check_choice, check_whole
 from sigmascope.choices import Embedded, Linkage, Normalize
+from sigmascope.compare.multidimensional_scaling import scale_to_plane
 from sigmascope.compare.networks import checked_networks
-from sigmascope.compare.scaling import scale_to_plane
 from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve, dtw_matrix
 from sigmascope.tables import Columns, Table, Tabular, as_frame
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas
 
     from sigmascope.figures.drawn import Drawn
-    from sigmascope.measure.signature import Signature
+    from sigmascope.measure.result import Signature
 
 KINDS = {"dtw": "Distances by dynamic time warping", "cophenetic": "Cophenetic distances"}
 # As a matrix, more networks than this do not fit on a line.
@@ -102,7 +102,7 @@ class Distances(Tabular):
         Args:
             of: "distances", or "cophenetic": the heights at which a clustering merges two networks.
             method: linkage of that clustering; see `cluster`.
-            seed: of the random starts; see `sigmascope.compare.scaling.scale_to_plane`.
+            seed: of the random starts of the scaling.
 
         Raises:
             OptionError: another `of` or `method`; a seed that is not a whole number >= 0.
@@ -269,7 +269,7 @@ def distances(signatures: Sequence[Signature], *, normalize: Normalize | None = 
         OptionError: another `normalize`.
 
     >>> import torch
-    >>> from sigmascope.measure.survey import signature
+    >>> from sigmascope.measure.signature import signature
     >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid())
     >>> measured = signature(network, [torch.eye(4)], name="small")
     >>> distances([measured, measured])

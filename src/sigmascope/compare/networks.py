@@ -11,7 +11,7 @@ import numpy as np
 from sigmascope.checks import check_mapping
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sigmascope.compare.networks import checked_networks
-from sigmascope.measure.signature import STATISTICS, Signature
+from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope.tables import Columns, Tabular
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def statistics(signatures: Sequence[Signature]) -> Statistics:
         InputError, InputTypeError: not a list of signatures with scores.
 
     >>> import torch
-    >>> from sigmascope.measure.survey import signature
+    >>> from sigmascope.measure.signature import signature
     >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid(), torch.nn.Tanh())
     >>> statistics([signature(network, [torch.eye(4)], name="small")]).table["sites"]
     (2,)

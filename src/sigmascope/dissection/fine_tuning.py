@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from sigmascope.capture.guard import preserve_state
 from sigmascope.dissection.settings import FineTuning
 from sigmascope.errors import InputError
+from sigmascope.training.cuda_graph import Step, optimizer_tensors
 from sigmascope.training.evaluation import accuracy, diverged
 from sigmascope.training.feed import Feed, Feeds
-from sigmascope.training.replay import Step, optimizer_tensors
 
 
 def modules_behind(network: nn.Module, layer: str, inputs: Tensor) -> list[nn.Module]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.pooling import Pooling, UnreadableError
-from sigmascope.capture.record import Call, Finish, recording
+from sigmascope.capture.recorder import Call, Finish, recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Side
 from sigmascope.errors import InputError, InputTypeError, NoActivationError

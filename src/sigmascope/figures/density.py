@@ -16,7 +16,7 @@ from sigmascope.compare.density import Densities, densities
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.signature import groups_of
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 
 MOST_OVERLAID = 6  # more curves than this are not told apart on top of each other
 HEIGHT = 0.85  # of a stacked curve, in rows

@@ -13,12 +13,12 @@ from matplotlib.ticker import MaxNLocator
 
 from sigmascope.checks import check_choice, check_kind
 from sigmascope.choices import Layout
+from sigmascope.compare.block_places import OTHER, places_of
 from sigmascope.compare.networks import Networks, checked_networks
 from sigmascope.errors import InputError
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
-from sigmascope.measure.places import OTHER, places_of
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 
 CALLS = "activation call, in order of execution"
 SCORE = "affinity score"

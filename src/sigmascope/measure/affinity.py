@@ -16,7 +16,7 @@ from torch import Tensor
 from sigmascope.checks import check_choice
 from sigmascope.choices import Coupling, Covariance, Degenerate
 from sigmascope.errors import InputError, InputTypeError, SigmascopeError
-from sigmascope.maths.fit import Fit, fit
+from sigmascope.maths.affine_fit import Fit, fit
 from sigmascope.maths.gpu.stack import fit_stack
 from sigmascope.maths.samples import (
     Array,

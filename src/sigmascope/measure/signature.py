@@ -1,235 +1,270 @@
-"""The non-linearity signature of a network: the affinity score of each of its activation calls."""
+"""Running a network over data, and scoring its activation calls batch by batch."""
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack, cast
 
-import numpy as np
+import torch
+from torch import Tensor, nn
 
-from sigmascope.capture.calls import CallInput, CallSite
-from sigmascope.errors import MissingExtraError, UnknownSiteError
-from sigmascope.measure.options import Options
-from sigmascope.measure.table import as_html, as_text
-from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.capture.activations import chosen_kinds
+from sigmascope.capture.guard import preserve_state, randomness_kept, unwrapped
+from sigmascope.capture.pooled import Capture, capturing
+from sigmascope.capture.pooling import Pooling
+from sigmascope.checks import options_from
+from sigmascope.errors import InputError, NoActivationError, OptionError, ResumeError
+from sigmascope.measure.batch_scores import BatchReadings, read
+from sigmascope.measure.batches import (
+    Forward,
+    batch_size,
+    batches_of,
+    fingerprint_of_batch,
+    run_forward,
+    tensors_in,
+    to_model,
+)
+from sigmascope.measure.kept_features import KeptFeatures
+from sigmascope.measure.merging import assembled
+from sigmascope.measure.options import FUNCTION, Options, SignatureOptions
+from sigmascope.measure.progress import progress_bar
+from sigmascope.measure.result import Signature
+from sigmascope.measure.subject import Subject, identified, subject_of
+from sigmascope.store import Journal, decode, encode
 
-if TYPE_CHECKING:
-    import pandas
-
-    from sigmascope.figures.drawn import Drawn
-
-KIND, VERSION = "signature", 1
-
-
-@dataclass(frozen=True)
-class Site(CallInput):
-    """One activation call of a network; see `CallInput` for path, call, kind, shape and axes.
-
-    Attributes:
-        score: the mean affinity score over the batches; NaN only with a `reason`.
-        std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
-        low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
-        batches: the number of batches with a score.
-        scores: the score of each batch that made the call; NaN where it has none.
-        n: samples of the first batch that could be read; shape and axes are those of that batch.
-        dim: channels.
-        certified: how the optimal transports were proved, with the number of batches.
-        metrics: the means of the companion metrics; NaN only with a reason.
-        metric_reasons: by their names, why there is no mean, or why some batches do not count.
-        reason: why there is no score, or why some batches have none.
-    """
-
-    score: float
-    std: float
-    low: float
-    high: float
-    batches: int
-    scores: tuple[float, ...]
-    n: int
-    dim: int
-    certified: dict[str, int]
-    metrics: dict[str, float]
-    metric_reasons: dict[str, str]
-    reason: str
+SAME_DATA = "Use the same data in the same order, or a new file."
 
 
-@dataclass(frozen=True)
-class Skipped(CallSite):
-    """An activation call for which no score is defined, and why."""
+def signature(
+    model: nn.Module,
+    batches: Any,
+    *,
+    name: str | None = None,
+    forward: Forward | None = None,
+    keep: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: bool = True,
+    options: Options | None = None,
+    **changes: Unpack[SignatureOptions],
+) -> Signature:
+    """Return the affinity score of every activation call that a network makes on data.
 
-    reason: str
+    The non-linearity signature of Bouniot et al., CVPR 2025, arXiv:2310.11439. The network is not
+    changed: neither its outputs while it is watched, nor its training mode, hooks and random state.
 
+    Args:
+        model: any `nn.Module`. A compiled one is measured through its eager original.
+        batches: a loader, a list of batches, or one batch. A batch is a tensor, a tuple (inputs,
+            labels, ...) whose first entry is given to the network, or a mapping of arguments by
+            name. Device and dtype follow the network.
+        name: of the network; by default its class.
+        forward: a function of the network and a batch that runs the network, for batches of any
+            other form.
+        keep: a directory for the pooled inputs and outputs, see `rescore`.
+        resume: a file for the batches scored so far. A run that was interrupted continues there.
+        progress: whether to show a progress bar, on a terminal.
+        options: those of an earlier measurement, `earlier.options`, to repeat it.
+        **changes: single options, on top of `options` or the defaults; see `SignatureOptions`:
+            covariance="ledoit-wolf", eps=1e-6, degenerate="nan", metrics=(), compat=False,
+            pool="channels", samples="batch", activations="pointwise", channel_axis=None,
+            batch_axis=0, max_batches=None, max_tokens=2048, mode="eval", seed=0.
 
-@dataclass(frozen=True)
-class Coverage:
-    """How many activation calls were seen and scored, and which were not.
-
-    Attributes:
-        seen: activation calls.
-        scored: calls with a score.
-        failed: calls without a score; their sites say why.
-        skipped: calls for which no score is defined.
-        never_called: activation modules of the network that never ran.
-        notes: what else a reader should know.
-    """
-
-    seen: int
-    scored: int
-    failed: int
-    skipped: tuple[Skipped, ...]
-    never_called: tuple[str, ...] = field(metadata={"formerly": "silent"})
-    notes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
-        parts += [f"{self.failed} without a score"] if self.failed else []
-        parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
-        unused = len(self.never_called)
-        parts += [f"{unused} activation module{'s' * (unused != 1)} never ran"] if unused else []
-        return ", ".join(parts)
-
-
-@dataclass(frozen=True, repr=False)
-class Signature:
-    """The affinity scores of a network's activation calls, in order of execution.
-
-    Bouniot et al., CVPR 2025, arXiv:2310.11439. A signature prints as a table, iterates over its
-    sites, and `signature["layer1.0.relu"]` is the site of that name.
-
-    Attributes:
-        name: of the network.
-        sites: one per activation call.
-        coverage: how many calls were seen, scored and skipped.
-        options: how it was measured; `signature(..., options=…)` repeats the measurement.
-        batches, samples: how many were scored.
-        model, data: fingerprints of the weights and of the batches.
-        parameters: the number of parameters.
-        device: where the network ran.
-        versions: of Python and the packages that the scores may depend on.
-    """
-
-    name: str
-    sites: tuple[Site, ...]
-    coverage: Coverage
-    options: Options
-    batches: int
-    samples: int
-    model: str
-    data: str
-    parameters: int
-    device: str
-    versions: dict[str, str]
-
-    @property
-    def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The scores of all sites, in order; NaN where there is none."""
-        return np.array([site.score for site in self.sites], dtype=np.float64)
-
-    def __len__(self) -> int:
-        return len(self.sites)
-
-    def __iter__(self) -> Iterator[Site]:
-        return iter(self.sites)
-
-    def __getitem__(self, name: str) -> Site:
-        """Return a site by its name: its path, followed by `#1` for the second call of the module.
-
-        Raises:
-            UnknownSiteError: no such site; the message suggests the nearest names.
-        """
-        sites = self._by_name()
-        if name not in sites:
-            near = difflib.get_close_matches(str(name), sites, n=3, cutoff=0.4) or list(sites)[:3]
-            raise UnknownSiteError(
-                f"{name!r} is not one of the {len(sites)} sites of {self.name}. The nearest names "
-                f"are {', '.join(map(repr, near)) or 'none'}."
-            )
-        return sites[name]
-
-    def _by_name(self) -> dict[str, Site]:
-        """Return the sites by name; where calls share a name, it ends with the kind."""
-        counts = Counter(site.name for site in self.sites)
-        return {
-            site.name if counts[site.name] == 1 else f"{site.name} ({site.kind})": site
-            for site in self.sites
-        }
-
-    def __repr__(self) -> str:
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
-
-    def summary(self) -> dict[str, float]:
-        """Return min, median, max, mean, std, spread and iqr over the sites with a score."""
-        scores = self.scores[np.isfinite(self.scores)]
-        if not len(scores):
-            return dict.fromkeys(STATISTICS, math.nan)
-        return {name: float(statistic(scores)) for name, statistic in STATISTICS.items()}
-
-    def to_dict(self, prefix: str = "") -> dict[str, float]:
-        """Return the score of each site and the `summary` as one flat dict, for loggers.
-
-        Args:
-            prefix: in front of every key, such as "val/".
-        """
-        scores = {name: site.score for name, site in self._by_name().items()}
-        return {f"{prefix}{name}": value for name, value in {**scores, **self.summary()}.items()}
-
-    def plot(self) -> Drawn:
-        """Draw the scores in order of execution; see `sigmascope.figures.draw_signature`."""
-        # deferred: figures come with matplotlib
-        from sigmascope.figures.signature import draw_signature
-
-        return draw_signature(self)
-
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per site; metrics are columns.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingExtraError(
-                "to_frame needs pandas: pip install 'sigmascope[analysis]'."
-            ) from error
-        names = [column.name for column in fields(Site) if column.name != "metrics"]
-        rows = [
-            {"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics
-            for site in self.sites
-        ]
-        return pandas.DataFrame(rows)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the signature to a JSON file, atomically, and return its path; see `load`."""
-        write_json(path, KIND, VERSION, encode(self))
-        return Path(path)
-
-
-STATISTICS: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
-    "min": np.min,
-    "median": np.median,
-    "max": np.max,
-    "mean": np.mean,
-    "std": np.std,
-    "spread": np.ptp,
-    "iqr": lambda scores: np.subtract(*np.percentile(scores, [75, 25])),
-}
-
-
-def load(path: str | Path) -> Signature:
-    """Return the signature in a file that `Signature.save` wrote.
+    Returns:
+        A `Signature`, with one site per activation call, in order of execution.
 
     Raises:
-        FileNotFoundError: no such file.
-        FileFormatError: not a signature file, corrupt, or newer than this version.
+        NetworkError: a network whose calls cannot be watched.
+        NoActivationError: no activation call was seen.
+        InputError, InputTypeError, OptionError: bad input, naming the remedy.
+        ResumeError: the file belongs to another run.
+
+    >>> _ = torch.manual_seed(0)
+    >>> network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh())
+    >>> signature(network, torch.randn(256, 8), name="toy").scores.round(3).tolist()
+    [0.669, 0.952]
     """
-    signature: Signature = decode(Signature, read_json(path, KIND, VERSION), f"{path}: content")
-    return signature
+    network, chosen = unwrapped(model), options_from(Options, changes, base=options)
+    pool = _pool(changes.get("pool"), chosen)
+    subject = subject_of(network, chosen, name)
+    # needed at once, or changed by a forward pass
+    if resume is not None or keep is not None or chosen.mode == "as-is":
+        subject = identified(subject, network)
+    run = _Run(network, subject, chosen, pool, forward or run_forward)
+    with ExitStack() as stack:
+        if resume is not None:
+            run.journal = stack.enter_context(Journal.open(resume, _header(subject, chosen)))
+            run.earlier = _earlier(run.journal, str(resume))
+        if keep is not None:
+            run.kept = KeptFeatures(keep, chosen)
+            run.kept.check(subject, None if resume is None else run.earlier)
+        stack.enter_context(preserve_state(network, mode=chosen.mode))
+        torch.manual_seed(chosen.seed)
+        scored = list(run.scored(batches_of(batches), shown=progress))
+    return assembled(run.subject, chosen, scored, run.notes)
+
+
+def _pool(given: object, options: Options) -> str | Callable[[Tensor], Tensor]:
+    """Return the pool, or the function given for it, of which the options keep only the name."""
+    if callable(given):
+        return cast(Callable[[Tensor], Tensor], given)
+    if options.pool.startswith(FUNCTION):
+        raise OptionError(
+            f"pool is the {options.pool} in these options, which keep only its name. Pass the "
+            "function again, as pool=..."
+        )
+    return options.pool
+
+
+def _header(subject: Subject, options: Options) -> dict[str, object]:
+    """Return what a run must have in common with the one it resumes."""
+    return {
+        "model": subject.model,
+        "options": encode(options),
+        "versions": subject.versions,
+        "device": subject.device,
+    }
+
+
+def _earlier(journal: Journal, source: str) -> list[BatchReadings]:
+    """Return the batches that the run to resume has scored."""
+    return [
+        decode(BatchReadings, record, f"{source}: line {line}")
+        for line, record in enumerate(journal.records, start=2)
+    ]
+
+
+class _Run:
+    """One run of a network over data.
+
+    Attributes:
+        subject: the network, identified when the first batch has run.
+        notes: what a reader of the result should know.
+        earlier: batches that need not be run again.
+        journal: where batches are noted as they are scored, to resume the run.
+        kept: where their matrices are kept.
+    """
+
+    journal: Journal | None = None
+    kept: KeptFeatures | None = None
+
+    def __init__(
+        self,
+        network: nn.Module,
+        subject: Subject,
+        options: Options,
+        pool: str | Callable[[Tensor], Tensor],
+        forward: Forward,
+    ) -> None:
+        self.subject = subject
+        self.notes: list[str] = []
+        self.earlier: list[BatchReadings] = []
+        self._network = network
+        self._options = options
+        self._pool = pool
+        self._forward = forward
+
+    def scored(self, batches: Iterable[object], *, shown: bool) -> Iterator[BatchReadings]:
+        """Yield the readings of every batch, those of an earlier run first."""
+        options, count = self._options, 0
+        total, densities = _length(batches, options.max_batches), "sparsity" in options.metrics
+        with (
+            progress_bar(self.subject.name, total, shown=shown) as advance,
+            capturing(
+                self._network, activations=options.activations, densities=densities
+            ) as capture,
+        ):
+            for index, item in enumerate(self._complete(islice(batches, options.max_batches))):
+                if index < len(self.earlier):
+                    readings = self._same(self.earlier[index], item)
+                else:
+                    readings = self._batch(capture, index, item)
+                    if self.journal:
+                        self.journal.append(cast(dict[str, object], encode(readings)))
+                yield readings
+                advance()
+                count = index + 1
+        if count < len(self.earlier):
+            raise ResumeError(
+                f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
+                f"{SAME_DATA}"
+            )
+
+    def _complete(self, items: Iterator[object]) -> Iterator[object]:
+        """Yield the items, but not a last one that is smaller than the first."""
+        full: int | None = None
+        smaller: list[object] = []  # one that may be the last
+        for item in items:
+            yield from smaller
+            size = batch_size(item, self._options.batch_axis)
+            full = size if full is None else full
+            smaller = [item] if size < full else []
+            if not smaller:
+                yield item
+        if full is None:
+            raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
+        if smaller:
+            left = f"{size} sample{'s' * (size != 1)}"
+            self.notes.append(f"the last batch of {left} was left out, the first has {full}")
+
+    def _same(self, earlier: BatchReadings, item: object) -> BatchReadings:
+        if earlier.fingerprint != fingerprint_of_batch(item):
+            raise ResumeError(
+                f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}"
+            )
+        return earlier
+
+    def _batch(self, capture: Capture, index: int, item: object) -> BatchReadings:
+        options, network = self._options, self._network
+        batch = to_model(item, network, batch_axis=options.batch_axis)
+        pooling = Pooling(
+            self._pool,
+            options.samples,
+            options.channel_axis,
+            options.batch_axis,
+            size=batch.size,
+            masks=batch.masks,
+            limit=options.max_tokens,
+            generator=torch.Generator().manual_seed(_seed(options.seed, index)),
+        )
+        with randomness_kept():
+            torch.manual_seed(_seed(options.seed, index))
+            calls = capture.run(
+                lambda: self._forward(network, batch.content), tensors_in(batch.content), pooling
+            )
+        # only now: an accelerator computes while the host gathers what it needs
+        if not self.subject.model:
+            self.subject = identified(self.subject, network)
+        # later batches may take an exit before the first activation
+        if not calls and index == 0:
+            raise NoActivationError(_no_call(network, options))
+        if self.kept is not None:
+            self.kept.add(self.subject, index, batch, calls)
+        size = batch.size or capture.recorder.samples
+        return BatchReadings(index, size, batch.fingerprint, read(calls, options))
+
+
+def _length(batches: object, limit: int | None) -> int | None:
+    """Return the largest possible number of batches, if it is known."""
+    try:
+        count = len(batches)  # type: ignore[arg-type]
+    except TypeError:  # a generator, or a loader that has a length in name only
+        return limit
+    return count if limit is None else min(count, limit)
+
+
+def _seed(seed: int, batch: int) -> int:
+    """Return a seed that depends on the seed of a run and the number of a batch."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {batch}".encode()).digest()[:8]) >> 1
+
+
+def _no_call(network: nn.Module, options: Options) -> str:
+    kinds = ", ".join(sorted(chosen_kinds(options.activations)))
+    return (
+        f"{type(network).__name__} made no activation call that could be seen. Looked for "
+        f"functions and modules of the kinds {kinds}. Register an activation of another name with "
+        "sigmascope.register_activation; softmax is found with activations='all'."
+    )

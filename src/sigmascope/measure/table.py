@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sigmascope.tables import aligned
 
 if TYPE_CHECKING:
-    from sigmascope.measure.signature import Signature, Site
+    from sigmascope.measure.result import Signature, Site
 
 WIDTH = 20
 LONGEST_PATH = 48

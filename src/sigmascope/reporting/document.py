@@ -9,11 +9,11 @@ from itertools import takewhile
 from typing import Any
 
 from sigmascope import __version__
+from sigmascope.compare.block_places import places_of
 from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
 from sigmascope.compare.networks import checked_networks
-from sigmascope.measure.places import places_of
-from sigmascope.measure.signature import Coverage, Signature, Site
+from sigmascope.measure.result import Coverage, Signature, Site
 from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
 from sigmascope.reporting.provenance import settings_of
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.reporting.context import Missing
 from sigmascope.reporting.document import KIND, VERSION, document_of
 from sigmascope.store.documents import wrap

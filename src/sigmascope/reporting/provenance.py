@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from sigmascope.measure.options import Options
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 
 # A difference in one of these changes what a score means; the others say how it was computed.
 MEANING = ("covariance", "eps", "degenerate", "pool", "samples", "activations", "mode")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sigmascope.errors import InputError
-from sigmascope.measure.signature import Signature, load
+from sigmascope.measure.result import Signature, load
 from sigmascope.measure.subject import current_versions
 from sigmascope.runs.request import Request
 from sigmascope.store import KeptRun, check_identity, claim, decode, encode

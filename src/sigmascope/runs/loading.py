@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.measure.signature import Signature, load
+from sigmascope.measure.result import Signature, load
 from sigmascope.runs.folder import MANIFEST, beside, files_of, read_manifest
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request

@@ -15,8 +15,8 @@ from sigmascope.catalog.datasets import Data, data
 from sigmascope.catalog.entry import Model
 from sigmascope.catalog.models import model
 from sigmascope.errors import OptionError
-from sigmascope.measure.signature import Signature
-from sigmascope.measure.survey import signature
+from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
 from sigmascope.runs.folder import NetworkFiles, files_beside, files_of, finished, open_folder
 from sigmascope.runs.outcome import Facts, Outcome, failure_of, read_record, write_record
 from sigmascope.runs.request import Request, Shard

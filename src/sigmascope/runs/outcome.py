@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from sigmascope.errors import SigmascopeError
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.store import decode, encode, read_json, write_json
 
 VERSION = 1

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
+from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.guard import preserve_state
-from sigmascope.capture.layout import Layout
-from sigmascope.capture.record import Call, recording
+from sigmascope.capture.recorder import Call, recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Style
 from sigmascope.errors import InputError, OptionError

@@ -22,8 +22,8 @@ from sigmascope.stitching.layer import act
 from sigmascope.stitching.settings import Settings
 from sigmascope.stitching.trainer import Buffers, Snapshot, StitchTrainer, buffers_of, set_buffers
 from sigmascope.training import evaluation
+from sigmascope.training.cuda_graph import Step
 from sigmascope.training.feed import Feed, Feeds
-from sigmascope.training.replay import Step
 
 ORDER, PASS, NETWORK = range(3)  # what random numbers are for
 

@@ -13,8 +13,8 @@ from sigmascope.stitching.families import FAMILIES, Family
 from sigmascope.stitching.layer import Stitch, act
 from sigmascope.stitching.permutations import projected_gradient
 from sigmascope.stitching.settings import Settings
+from sigmascope.training.cuda_graph import optimizer_tensors
 from sigmascope.training.evaluation import diverged
-from sigmascope.training.replay import optimizer_tensors
 
 Values = tuple[Tensor, ...]
 """What crosses from the front to the back, the value at the site first."""

@@ -12,8 +12,6 @@ from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.style import PAGE, SMALL, new_figure, shown, styled
 from sigmascope_papers.chance import Array
 
-__all__ = ["draw_images"]
-
 LARGEST = 1.3  # inches
 Texts = Sequence[Sequence[str]]
 

@@ -15,8 +15,6 @@ from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope_papers.chance import Array
 
-__all__ = ["draw_ranges"]
-
 COLUMNS = 3
 FIVE = ("min", "q1", "median", "q3", "max")
 FILL = "#BBD9EC"

@@ -16,8 +16,6 @@ from sigmascope.errors import InputError, InputTypeError
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 
-__all__ = ["draw_years"]
-
 
 class Dated(NamedTuple):
     """One network."""

@@ -14,13 +14,11 @@ from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit, AccuracyFi
 from sigmascope.compare.networks import is_constant
 from sigmascope.compare.regression import regress
 from sigmascope.figures import Drawn, draw_accuracy, draw_correlations
-from sigmascope.measure.signature import STATISTICS
+from sigmascope.measure.result import STATISTICS
 from sigmascope.runs import Run
 from sigmascope_papers.chance import Array, correlation_p
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.setting import Setting, facts_of
-
-__all__ = ["ITEMS", "LEVEL", "STRONG", "TRIED", "Family", "Trial", "trial"]
 
 EARLY, LATE = ("pre-residual", "residual", "NAS"), ("ViTs", "post-ViT")
 FEWEST = 4  # a line through three points leaves a single one to judge it by

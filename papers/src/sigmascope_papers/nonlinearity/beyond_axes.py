@@ -19,8 +19,8 @@ from sigmascope.compare.statistics import statistics
 from sigmascope.figures import Drawn, draw_curves, draw_distances, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import add_legend, add_panel_legend, look
-from sigmascope.measure.signature import Signature
-from sigmascope.measure.survey import signature
+from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.years import draw_years
@@ -28,9 +28,6 @@ from sigmascope_papers.item import Check, Finding, Item, conclude
 from sigmascope_papers.nonlinearity.fig5a import EARLY, corner_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED as POOL, Setting
-
-__all__ = ["AXES", "CLEAN", "ITEM", "NOT_IDEMPOTENT", "PROCEDURES", "PUBLISHED", "Axes", "Twice"]
-__all__ += ["acting_twice", "first_calls"]
 
 CLEAN, AXES, PUBLISHED = PROCEDURES = ("corrected", "published axes", "published axes and capture")
 CHANNELS_LAST, OVERWRITING = ("ViTs", "Swins", "ConvNeXts"), "EffNets"

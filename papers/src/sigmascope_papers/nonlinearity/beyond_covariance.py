@@ -15,12 +15,10 @@ from scipy.stats import kendalltau, spearmanr
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import look
-from sigmascope.measure.signature import STATISTICS, Signature
+from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting
-
-__all__ = ["ITEM", "Estimates", "swaps"]
 
 SAME, COARSE = 0.9, 0.7  # Kendall's tau: one pair in twenty swaps, or one in seven
 CLOSE, NEAR = 0.02, 0.05

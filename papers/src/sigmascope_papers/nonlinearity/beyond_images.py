@@ -10,12 +10,10 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend, look
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.item import Check, Finding, Item, conclude
 from sigmascope_papers.nonlinearity.convergence import WANTED, Convergence, quantile
 from sigmascope_papers.setting import Setting
-
-__all__ = ["IMAGES", "ITEM", "MOST", "SIZES", "common_calls"]
 
 GROUPS = ("ResNets", "VGGs", "ViTs", "ConvNeXts")
 SIZES, IMAGES, MOST = (64, 128, 256, 512, 1024, 2048), 8192, 16

@@ -10,8 +10,6 @@ from scipy.stats import t as student
 
 from sigmascope_papers.chance import Array
 
-__all__ = ["WANTED", "Convergence", "quantile"]
-
 WANTED = 0.01  # two decimals
 POWERS = {"1 / n": 1.0, "1 / √n": 0.5}
 CONFIDENCE = 0.95

@@ -16,8 +16,6 @@ from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD, TABLE_2
 from sigmascope_papers.setting import PUBLISHED, Setting
 
-__all__ = ["ITEMS", "Correlated", "compare_row", "consistency"]
-
 OTHER_AXES = ("ViTs", "Swins", "ConvNeXts")
 """Groups whose channels the published code averages."""
 TITLES = {"cka": "CKA", "norm": "norm", "sparsity": "sparsity", "entropy": "entropy", "r2": "R²"}

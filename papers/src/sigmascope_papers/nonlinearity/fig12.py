@@ -6,16 +6,13 @@ import numpy as np
 
 from sigmascope.figures import Drawn
 from sigmascope.figures.style import short_names
-from sigmascope.measure.signature import Signature, Site
+from sigmascope.measure.result import Signature, Site
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import LAST
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in
-
-__all__ = ["GATE", "ITEM", "KINDS", "NOWHERE", "SQUEEZE", "TRANSITION", "kinds_of_places"]
-__all__ += ["transitions"]
 
 PRINTED = (0.6, 0.9)  # of GoogLeNet
 NEAR, ABOUT = 0.05, 0.1

@@ -13,12 +13,10 @@ from sigmascope.errors import InputError
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.maths.warping import dtw
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
-
-__all__ = ["ITEM", "Deviations", "between", "euclidean", "floor_of"]
 
 OURS, PAPERS = ("fashion-mnist", "mnist"), ("cifar10", "cifar100")
 RANDOM, FLOOR = "random", "its own data, other images"

@@ -9,13 +9,11 @@ from scipy.stats import skew
 
 from sigmascope.compare.statistics import statistics
 from sigmascope.figures import Drawn
-from sigmascope.measure.signature import STATISTICS, Signature
+from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope_papers.chance import Array, trend
 from sigmascope_papers.figures.years import draw_years
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level, measure_cast
-
-__all__ = ["EARLY", "FEWEST", "ITEM", "LAST", "RARE", "corner_of"]
 
 EARLY = ("AlexNets", "VGGs")
 BETWEEN = ("ResNets", "DenseNets", "MNASNets", "EffNets", "ViTs")

@@ -14,7 +14,7 @@ from sigmascope.compare.networks import is_constant
 from sigmascope.figures import Drawn, draw_densities, draw_signature, new_figure, parts_of, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.nonlinearity.leads import DEEP, modes
 from sigmascope_papers.nonlinearity.lineup import known
@@ -27,8 +27,6 @@ from sigmascope_papers.nonlinearity.places import (
     separation,
 )
 from sigmascope_papers.setting import Setting, signatures_of
-
-__all__ = ["CLEAR", "ITEM", "NONE", "Twins"]
 
 RESIDUAL = ("resnet20:0", "resnet20:1", "resnet20:2", "resnet32:0", "resnet56:0")
 PLAIN = ("plain20:0", "plain20:1", "plain20:2", "plain32:0", "plain56:0")

@@ -18,8 +18,6 @@ from sigmascope_papers.figures.ranges import draw_ranges
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.setting import PUBLISHED
 
-__all__ = ["DEVIATIONS", "FUNCTIONS", "ITEM", "MEANS", "Ranges", "measure_ranges"]
-
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Sigmoid": torch.sigmoid,
     "ReLU": F.relu,

@@ -15,13 +15,10 @@ from sigmascope.choices import Covariance, Pool
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.measure.affinity import affinity
-from sigmascope.measure.survey import signature
+from sigmascope.measure.signature import signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
-
-__all__ = ["ESTIMATORS", "ITEM", "PLATEAU", "POOLINGS", "WIDTHS", "Robustness"]
-__all__ += ["measure_poolings", "measure_widths"]
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5

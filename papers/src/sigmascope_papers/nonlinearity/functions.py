@@ -14,13 +14,11 @@ from matplotlib.axes import Axes
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import SMALL, add_legend, figure_of, look, shown
-from sigmascope.maths.fit import affine_map
+from sigmascope.maths.affine_fit import affine_map
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, Rule, agrees, judge_by
 from sigmascope_papers.setting import Setting
-
-__all__ = ["FUNCTIONS", "ITEMS", "PARTS", "Case", "Parts", "closed_forms", "population_score"]
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "ReLU": lambda x: np.maximum(x, 0),

@@ -16,8 +16,6 @@ from sigmascope_papers.chance import Array, Labels
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import Setting
 
-__all__ = ["ITEMS", "Apart", "remoteness"]
-
 LEVEL = 0.05
 FEWEST_GROUPS = 3  # of fewer groups none can be said to be the most remote
 FIRST, LATER = ("AlexNets", "VGGs"), ("ViTs", "Swins", "ConvNeXts")

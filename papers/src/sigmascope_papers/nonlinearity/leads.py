@@ -28,8 +28,6 @@ from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.fig5a import FEWEST, LAST, RARE
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 
-__all__ = ["DEEP", "ITEMS", "compared", "modes", "overlap", "spread_of"]
-
 FIRST, UNIQUE, TURNED = "AlexNets", "ViTs", ("Swins", "ConvNeXts")
 NOTHING = Distances((), np.zeros((0, 0)), None)
 RESIDUAL, BEFORE = "ResNets", ("AlexNets", "VGGs", "Inceptions")

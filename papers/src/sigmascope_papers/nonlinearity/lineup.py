@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.setting import Setting
-
-__all__ = ["Lineup", "known", "level", "line_up", "measure_cast", "measure_leads"]
 
 
 @dataclass(frozen=True, eq=False)

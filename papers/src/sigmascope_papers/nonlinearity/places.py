@@ -11,10 +11,8 @@ import numpy as np
 from sigmascope.figures import Drawn, draw_signature, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_panel_legend
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.chance import Array
-
-__all__ = ["END", "INSIDE", "ORDER", "STEM", "by_place", "draw_panels", "places_in", "separation"]
 
 INSIDE, END, STEM = ORDER = "inside a block", "at the end of a block", "before the blocks"
 

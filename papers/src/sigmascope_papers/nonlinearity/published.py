@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-__all__ = ["FIGURE_4B", "METRICS", "TABLE_1", "TABLE_1_STD", "TABLE_2", "TABLE_3"]
-
 _FILE = files("sigmascope_papers") / "nonlinearity" / "published.json"
 _NUMBERS = json.loads(_FILE.read_text(encoding="utf-8"))
 METRICS = ("cka", "norm", "sparsity", "entropy", "r2")

@@ -19,8 +19,6 @@ from sigmascope_papers.figures.images import draw_images
 from sigmascope_papers.item import Check, Finding, Item, agrees, conclude, judge_by
 from sigmascope_papers.nonlinearity.published import FIGURE_4B
 
-__all__ = ["ITEMS", "SEEDS", "SHIFT", "RandomNetwork", "measure_networks", "published_text"]
-
 SEEDS, SCALES, SHIFT = (36482, 206083, 915395, 733004, 586160), (1, 6), -0.05
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"ReLU": torch.relu, "tanh": torch.tanh}
 WIDTHS = (2, 40, 40, 40, 1)

@@ -14,7 +14,7 @@ from scipy.stats import kendalltau
 from sigmascope.compare.distances import distances
 from sigmascope.figures import Drawn, draw_signatures
 from sigmascope.figures.style import short_names
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
@@ -24,8 +24,6 @@ from sigmascope_papers.nonlinearity.fig7 import CLEAR, NONE
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, line_up
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in, separation
 from sigmascope_papers.setting import Setting
-
-__all__ = ["ITEMS", "Sizes", "patch_of"]
 
 PATCH = re.compile(r"(?:patch|vit_[a-z]_)(\d+)")
 FINE, FEWEST = 16, 4  # pixels; blocks, below which there is no plateau to speak of

@@ -13,14 +13,12 @@ from sigmascope.compare.distances import Distances, distances
 from sigmascope.figures import Drawn, draw_distances, draw_tree, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, SMALL, add_legend, look
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope_papers import chance
 from sigmascope_papers.chance import Array, Labels
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.nonlinearity.published import TABLE_3
 from sigmascope_papers.setting import Setting
-
-__all__ = ["ITEMS", "KINDS", "Criteria", "Trainings", "averages", "groupings"]
 
 KINDS: dict[str, str] = {
     "resnet20": "supervised",

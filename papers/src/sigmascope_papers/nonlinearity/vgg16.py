@@ -15,14 +15,12 @@ from sigmascope.catalog import data, model
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.maths.warping import dtw_matrix
-from sigmascope.measure.signature import Signature
-from sigmascope.measure.survey import signature
+from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
 from sigmascope.runs import Run
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED, Setting
-
-__all__ = ["BATCHES", "ITEMS", "SEEDS", "Repetitions", "Training", "turning"]
 
 BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
 # Of the range over the batch sizes, and of twice the standard deviation over the trainings.

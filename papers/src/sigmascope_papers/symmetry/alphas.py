@@ -12,10 +12,10 @@ from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.stitching import ALPHAS
-from sigmascope_papers.item import Check, Item, relation, untried
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.curves import draw_means
+from sigmascope_papers.symmetry.curves import draw_means, rows_of
 from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
 from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
@@ -87,24 +87,23 @@ def _cross_validated(setting: Setting) -> CrossValidated:
 
 def _judge_chosen(found: CrossValidated) -> list[Check]:
     """Near Figure 1, and near α = 0.1 trained alike; below low rank as in Figure 1."""
-    figure_1, fixed = found.families.penalties(GROUP), found.alphas.tried.penalties(FIXED)
     same = "relu-group costs with a chosen α what it costs in Figure 1, with α = 0.1"
-    words = "it costs less than {} at layers {}, as in Figure 1"
+    alike, words = "ours: the same beside α = 0.1, trained alike", "very similar: "
+    below = "it costs less than {} at layers {}, as in Figure 1"
     return [
-        _similar(same, "very similar: ", found.families, figure_1),
-        _similar("ours: the same beside α = 0.1, trained alike", "", found.families, fixed),
-        *below_ranks(found.families, CHOSEN, words),
+        _similar(same, words, found.families, found.families.penalties(GROUP)),
+        _similar(alike, "", found.families, found.alphas.tried.penalties(FIXED)),
+        *below_ranks(found.families, CHOSEN, below),
     ]
 
 
 def _similar(claim: str, words: str, families: Stitches, other: Matrix) -> Check:
-    """Judge whether the mean penalties with a chosen α are near others at every layer."""
     chosen = families.penalties(CHOSEN)
     change = (chosen - other).mean(axis=0)
     rows = zip(chosen.mean(axis=0), change, strict=True)
     obtained = ", ".join(f"{mean:.1f} ({more:+.1f})" for mean, more in rows)
     expected = f"{words}within {SIMILAR[0]:g} point at every layer"
-    return at_most(claim, expected, obtained, np.abs(change), SIMILAR)
+    return conclude(claim, expected, at_most(obtained, np.abs(change), SIMILAR))
 
 
 def _draw_chosen(found: CrossValidated) -> dict[str, Drawn]:
@@ -114,29 +113,23 @@ def _draw_chosen(found: CrossValidated) -> dict[str, Drawn]:
     )
 
 
-def _judge_alphas(found: Alphas) -> list[Check]:
-    """Several α are chosen at every layer; the penalties of all α are alike."""
-    layers, span = found.tried.layers, np.ptp(found.penalties.mean(axis=1), axis=0)
-    claim = "the particular choice of α is not essential"
-    expected = f"mean penalties within {SPAN[0]:g} points over all α, at every layer"
-    obtained = ", ".join(f"{value:.1f} at {at}" for at, value in zip(layers, span, strict=True))
-    return [_varied(found.alphas, layers), at_most(claim, expected, obtained, span, SPAN)]
-
-
-def _varied(chosen: Matrix, layers: tuple[str, ...]) -> Check:
-    """Judge whether at least two values are chosen at every layer; clear if they spread enough."""
-    claim = "there is substantial variance in the chosen α, at all layers"
-    expected = f"a standard deviation of log₁₀ α of {SPREAD:g} or more"
+def _varied(found: Alphas) -> Finding:
+    chosen, layers = found.alphas, found.tried.layers
     if len(chosen) == 1:
         rows = zip(layers, chosen[0], strict=True)
         listed = ", ".join(f"{alpha:g} at {at}" for at, alpha in rows)
-        return untried(claim, expected, f"one pair has no variance; it chose {listed}")
+        return f"one pair has no variance; it chose {listed}"
     values = [len(set(column[np.isfinite(column)].tolist())) for column in chosen.T]
     spread = np.log10(chosen).std(axis=0)
     told = zip(spread, layers, values, strict=True)
     obtained = ", ".join(f"{one:.1f} at {at} ({count} values)" for one, at, count in told)
-    true = min(values) > 1 and np.isfinite(chosen).all()
-    return relation(claim, expected, obtained, true=true, clear=(spread >= SPREAD).all())
+    return obtained, min(values) > 1 and np.isfinite(chosen).all(), (spread >= SPREAD).all()
+
+
+def _not_essential(found: Alphas) -> Finding:
+    span = np.ptp(found.penalties.mean(axis=1), axis=0)
+    rows = zip(found.tried.layers, span, strict=True)
+    return at_most(", ".join(f"{value:.1f} at {at}" for at, value in rows), span, SPAN)
 
 
 @styled()
@@ -151,16 +144,14 @@ def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
         upper, lower = panels[:, number]
         counts = [int((chosen[:, number] == alpha).sum()) for alpha in ALPHAS]
         upper.bar(places, counts, width=0.8, color=look(0).color)
-        drawn = draw_means(lower, places, penalties[:, :, number].T, look(1))
+        mean, std = draw_means(lower, places, penalties[:, :, number].T, look(1))
         upper.set(title=f"activation {layer}", ylim=(0, len(chosen) + 0.4))
         upper.set_yticks(range(len(chosen) + 1))
         upper.grid(visible=False, axis="x")
         lower.set(xlabel="α", xlim=(-0.6, len(places) - 0.4))
         lower.set_xticks(places, names)
-        table += [
-            {"layer": layer, "alpha": a, "chosen": c, "mean": m, "std": d, "pairs": len(chosen)}
-            for a, c, (m, d) in zip(ALPHAS, counts, drawn, strict=True)
-        ]
+        own = {"layer": layer, "alpha": ALPHAS, "chosen": counts}
+        table += rows_of(**own, mean=mean, std=std, pairs=len(chosen))
     panels[0, 0].set_ylabel("pairs that choose it")
     panels[1, 0].set_ylabel("penalty, points (ours)")
     panels[1, 0].set_ylim(bottom=min(0.0, panels[1, 0].get_ylim()[0]))
@@ -168,6 +159,6 @@ def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
 
 
 ITEMS: Mapping[str, Item] = {
-    "sym-fig13": Item(measure=_cross_validated, judge=_judge_chosen, draw=_draw_chosen),
-    "sym-fig14": Item(measure=_alphas, judge=_judge_alphas, draw=_draw_alphas),
+    "sym-fig13": Item(_cross_validated, _judge_chosen, _draw_chosen),
+    "sym-fig14": Item(_alphas, judge_by("symmetry.fig14", _varied, _not_essential), _draw_alphas),
 }

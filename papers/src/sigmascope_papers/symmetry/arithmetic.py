@@ -14,7 +14,8 @@ from scipy.special import ndtr
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Item, agrees, relation
+from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
+from sigmascope_papers.symmetry.curves import rows_of
 from sigmascope_papers.theory.capacity import Capacity, capacity_logs
 from sigmascope_papers.theory.gelu import gelu_asymptotic_slope, gelu_xi
 
@@ -43,15 +44,7 @@ Capacities = dict[str, dict[tuple[int, int], Capacity]]
 
 @dataclass(frozen=True, eq=False)
 class Homogeneity:
-    """GELU and ReLU, and ξ by two methods.
-
-    Attributes:
-        gelu, relu: (m,), at `INPUTS`.
-        quadrature, sampled: (k,), ξ at `SCALES`.
-        at_one: ξ(1) by quadrature.
-        far: ξ(λ)/λ at a large λ by quadrature.
-        slope: its limit, in closed form.
-    """
+    """GELU and ReLU at `INPUTS`, ξ at `SCALES` by two methods, ξ(1), ξ(λ)/λ at `FAR`, its limit."""
 
     gelu: Array
     relu: Array
@@ -75,34 +68,26 @@ def _homogeneity() -> Homogeneity:
     )
 
 
-def _judge_gelu(found: Homogeneity) -> list[Check]:
-    """GELU meets ReLU outside; ξ is 0 at 1 only; both methods and the slope agree."""
+def _find_gelu(found: Homogeneity) -> dict[str, Finding]:
     apart = np.abs(found.gelu - found.relu)
     outside = float(apart[np.abs(INPUTS) >= 4].max())
     widest = float(np.abs(INPUTS[apart.argmax()]))
-    elsewhere = found.quadrature[(np.abs(SCALES - 1) > 0.01) & (SCALES > 0.01)]
+    elsewhere = found.quadrature[(np.abs(SCALES - 1) > 0.01) & (SCALES > 0.01)].min()
     gap = np.abs(found.sampled - found.quadrature)
     allowed = np.maximum(RELATIVE * found.quadrature, ABSOLUTE)
+    told = f"{outside:.1g} beyond 4, most ({apart.max():.3f}) at ± {widest:.2f}"
+    at_one = f"ξ(1) = {found.at_one:.1g}, elsewhere at least {elsewhere:.1g}"
+    off = f"{gap.max():.2g} off at most, {(gap / allowed).max():.0%} of what is allowed"
+    return {
+        "near_zero": (told, outside < 0.001 and widest < 1),
+        "homogeneous": (at_one, abs(found.at_one) < 1e-12 and elsewhere > 0),
+        "sampled": (off, (gap <= allowed).all()),
+    }
+
+
+def _slopes(found: Homogeneity) -> list[Check]:
     printed, digits = "asymptotic slope, as printed", "asymptotic slope, to ten digits"
     return [
-        relation(
-            "GELU and ReLU differ near 0 only",
-            "less than 0.001 beyond 4, most within 1 of 0",
-            f"{outside:.1g} beyond 4, most ({apart.max():.3f}) at ± {widest:.2f}",
-            true=outside < 0.001 and widest < 1,
-        ),
-        relation(
-            "GELU is homogeneous for λ = 1 only",
-            "ξ(1) = 0, ξ > 0 elsewhere",
-            f"ξ(1) = {found.at_one:.1g}, elsewhere at least {elsewhere.min():.1g}",
-            true=abs(found.at_one) < 1e-12 and elsewhere.min() > 0,
-        ),
-        relation(
-            "10⁵ samples give ξ",
-            f"within {RELATIVE:.0%} or {ABSOLUTE:g} of the integral",
-            f"{gap.max():.2g} off at most, {(gap / allowed).max():.0%} of what is allowed",
-            true=(gap <= allowed).all(),
-        ),
         agrees(printed, PRINTED_SLOPE, found.slope, tolerance=0.0005, digits=3),
         agrees(digits, SLOPE, found.slope, tolerance=1e-10, digits=10),
         agrees("ξ(λ)/λ at λ = 10⁶", SLOPE, found.far, tolerance=1e-5, digits=6),
@@ -123,8 +108,7 @@ def _draw_gelu(found: Homogeneity) -> dict[str, Drawn]:
     table = []
     for number, (panel, name, at, values, line) in enumerate(curves):
         panel.plot(at, values, line, color=look(number).color, label=name)
-        rows = zip(at.tolist(), values.tolist(), strict=True)
-        table += [{"curve": name, "at": x, "value": y} for x, y in rows]
+        table += rows_of(curve=name, at=at, value=values)
     left.set(xlabel="x", xlim=(-3, 3), ylim=(-0.4, 3))
     right.set(xlabel="λ", ylabel="ξ(λ)", ylim=(0, None))
     add_panel_legend(figure, [left, right])
@@ -144,40 +128,21 @@ def _capacities() -> Capacities:
     }
 
 
-def _judge_capacities(found: Capacities) -> list[Check]:
-    """The group is smaller for every rank with 10⁷ and n, not with n/16."""
+def _find_capacities(found: Capacities) -> dict[str, Finding]:
     fine = {place: one.difference for place, one in found["fine"].items()}
-    nearest = [
-        max((difference, r) for (m, r), difference in fine.items() if m == n)[1] for n in WIDTHS
-    ]
+    nearest = [max(range(1, n + 1), key=lambda r: (fine[n, r], r)) for n in WIDTHS]
     near = [(_approximation(n, r), fine[n, r]) for n in WIDTHS for r in RANKS]
     off = max(abs(one / exact - 1) for one, exact in near)
-    equal = [one.difference for one in found["n"].values()]
-    ranks, needed = ", ".join(map(str, nearest)), "M/ε = n/16 is not, so that a condition is needed"
-    coarse = [found["n/16"][n, 1].difference for n in WIDTHS]
-    return [
-        relation(
-            "the group is the smaller family for every rank",
-            "difference of logarithms below 0",
-            f"{max(fine.values()):.1f} at most, over {len(fine)} widths and ranks",
-            true=max(fine.values()) < 0,
-        ),
-        relation("rank 1 is nearest", "at every width", f"ranks {ranks}", true=set(nearest) == {1}),
-        relation(
-            "the paper's approximation",
-            f"negative, and within {CLOSE:.0%}",
-            f"{off:.0%} off at most",
-            true=all(one < 0 for one, _ in near),
-            clear=off <= CLOSE,
-        ),
-        relation(
-            "M/ε = n is enough",
-            "below 0 for every rank",
-            f"{max(equal):.1f} at most",
-            true=max(equal) < 0,
-        ),
-        relation(needed, "above 0 for rank 1", f"{min(coarse):.1f} at least", true=min(coarse) > 0),
-    ]
+    most, equal = max(fine.values()), max(one.difference for one in found["n"].values())
+    coarse = min(found["n/16"][n, 1].difference for n in WIDTHS)
+    ranks = ", ".join(map(str, nearest))
+    return {
+        "smaller": (f"{most:.1f} at most, over {len(fine)} widths and ranks", most < 0),
+        "nearest": (f"ranks {ranks}", set(nearest) == {1}),
+        "approximation": (f"{off:.0%} off at most", all(one < 0 for one, _ in near), off <= CLOSE),
+        "enough": (f"{equal:.1f} at most", equal < 0),
+        "needed": (f"{coarse:.1f} at least", coarse > 0),
+    }
 
 
 @styled()
@@ -206,6 +171,12 @@ def _draw_capacities(found: Capacities) -> dict[str, Drawn]:
 
 
 ITEMS: Mapping[str, Item] = {
-    "sym-fig17": Item(lambda setting: _homogeneity(), _judge_gelu, _draw_gelu),
-    "sym-capacity": Item(lambda setting: _capacities(), _judge_capacities, _draw_capacities),
+    "sym-fig17": Item(
+        lambda setting: _homogeneity(), judge_by("symmetry.fig17", _find_gelu, _slopes), _draw_gelu
+    ),
+    "sym-capacity": Item(
+        lambda setting: _capacities(),
+        judge_by("symmetry.capacity", _find_capacities),
+        _draw_capacities,
+    ),
 }

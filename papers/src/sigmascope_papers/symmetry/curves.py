@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from sigmascope.figures.style import Look, shown
@@ -23,13 +24,28 @@ def by_layer(layers: Sequence[str], text: str) -> dict[str, float]:
     return {layer: float(word) for layer, word in rows if word != "-"}
 
 
+def rows_of(**columns: Any) -> list[dict[str, Any]]:
+    """Return the rows of a table from its columns, of which some may be one value for all rows.
+
+    >>> rows_of(layer=("3", "6"), curve="full")
+    [{'layer': '3', 'curve': 'full'}, {'layer': '6', 'curve': 'full'}]
+    """
+    lists = {
+        name: one.tolist() if isinstance(one, np.ndarray) else one
+        for name, one in columns.items()
+        if isinstance(one, (list, tuple, np.ndarray))
+    }
+    rows = zip(*lists.values(), strict=True)
+    return [columns | dict(zip(lists, row, strict=True)) for row in rows]
+
+
 def draw_means(
     panel: Axes, places: Any, found: Matrix, looks: Look, *, label: str = "_", **style: Any
-) -> list[tuple[float, float]]:
-    """Draw the mean of repetitions (r, k), with bars of one population standard deviation if r > 1.
+) -> tuple[Matrix, Matrix]:
+    """Draw means of repetitions (r, k), with bars of one population standard deviation if r > 1.
 
     Returns:
-        k means and deviations.
+        (k,) and (k,), means and deviations.
     """
     color, marker, line = looks
     mean, deviation = found.mean(axis=0), found.std(axis=0)
@@ -39,7 +55,7 @@ def draw_means(
         order = style.get("zorder", 2)
         bars: dict[str, Any] = {"fmt": "none", "ecolor": color, "elinewidth": 0.8, "zorder": order}
         panel.errorbar(places, mean, deviation, **bars)
-    return list(zip(mean.tolist(), deviation.tolist(), strict=True))
+    return mean, deviation
 
 
 def label_layers(panel: Axes, layers: Sequence[str], over: str = OVER_BLOCKS) -> None:

@@ -110,23 +110,14 @@ Found: TypeAlias = Mapping[str, Mapping[str, Sequence[Dissected]]]
 
 
 def file_name(network: str, seed: int, site: str, quantile: float) -> str:
-    """Return the file name of a result.
-
-    >>> file_name("resnet20", 0, "blocks.8", 0.995)
-    'resnet20-0-blocks.8-0.995.json'
-    """
+    """Return the file name of a result."""
     return f"{network}-{seed}-{site}-{quantile:g}.json"
 
 
 def dissections_of(
     setting: Setting, subjects: Mapping[str, Subject]
 ) -> dict[str, dict[str, tuple[Dissected, ...]]]:
-    """Return the dissections of all networks by the names of quantiles and the labels of subjects.
-
-    Raises:
-        InputError: some are not stored, or cannot be made.
-        FileFormatError: a file is damaged, of another kind or newer.
-    """
+    """Return the dissections of all networks by name of a quantile and label of a subject."""
     most = 1 if setting.smoke else None
     return {
         name: {
@@ -152,7 +143,6 @@ def _dissected(setting: Setting, subject: Subject, seed: int, quantile: float) -
 
 
 def _made(setting: Setting, subject: Subject, seed: int, quantile: float) -> Dissected:
-    """Dissect one network and count."""
     entry, device = kept.member(setting, subject.network, seed), kept.best_device()
     images = kept.images_of(setting, entry, images=IMAGES, batch=BATCH)
     powers, seeds = (SMOKE_POWERS, SMOKE_SEEDS) if setting.smoke else (POWERS, SEEDS)

@@ -53,15 +53,10 @@ class Kept:
 
 
 def kept_place(setting: Setting, path: str) -> Path | None:
-    """Return the file of a result in `results/` or the output directory; None to keep nothing.
-
-    Raises:
-        InputError: the setting asks for other networks; or the file is missing and is not to be
-            computed.
-    """
-    about = "networks" if not setting.ours else "certain networks"
-    options = "--weights and --data" if not setting.ours else "--network"
+    """Return the file of a result in `results/` or the output directory; None to keep nothing."""
     if not setting.ours or setting.networks:
+        about = "certain networks" if setting.ours else "networks"
+        options = "--network" if setting.ours else "--weights and --data"
         raise InputError(f"this item is about {about} of the zoo only. Leave out {options}.")
     if setting.from_scratch:
         return setting.keep and setting.keep / path
@@ -145,11 +140,7 @@ def row_of(kind: type[Row], result: object, **own: Any) -> Row:
 
 
 def zoo_name(network: str, seed: int) -> str:
-    """Return the name of a network in the catalog.
-
-    >>> zoo_name("resnet20", 0)
-    'sigmascope/resnet20:0'
-    """
+    """Return the name of a network in the catalog, such as sigmascope/resnet20:0."""
     return f"sigmascope/{network}:{seed}"
 
 

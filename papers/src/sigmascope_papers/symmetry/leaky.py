@@ -10,10 +10,10 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.curves import draw_means, label_layers
+from sigmascope_papers.symmetry.curves import draw_means, label_layers, rows_of
 from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LEAKY, SLOPES
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
@@ -37,8 +37,7 @@ def _measure(setting: Setting) -> dict[str, Stitches]:
     return {slope: stitches_of(setting, LEAKY[slope]) for slope in slopes}
 
 
-def _judge_penalties(found: BySlope) -> list[Check]:
-    """Small slopes cost least at the last layers; slope 1 costs the same at all."""
+def _find_ranges(found: BySlope) -> dict[str, Finding]:
     ranges = {one: float(np.ptp(some.penalties(GROUP).mean(axis=0))) for one, some in found.items()}
     room = {slope: float(one.accuracies.mean()) - CHANCE for slope, one in found.items()}
     shares = {slope: ranges[slope] / room[slope] if room[slope] > 0 else np.nan for slope in found}
@@ -48,35 +47,15 @@ def _judge_penalties(found: BySlope) -> list[Check]:
     )
     at_one, near_one, share = ranges["1"], ranges.get("0.9", np.nan), shares["1"]
     told = "penalties range over {:.1f} points; for small slopes over {:.1f} at least"
-    half = "a range at most half of any small slope's"
-    return [
-        _lowest_last(found),
-        relation(
-            "slope 1: penalties are mostly constant over the layers",
-            half,
-            told.format(at_one, least),
-            true=at_one < least,
-            clear=at_one <= HALF * least,
-        ),
-        relation(
-            "slope 0.9: penalties are constant to a lesser extent",
-            "a range between those of slope 1 and of small slopes",
-            told.format(near_one, least),
-            true=near_one < least,
-            clear=at_one <= near_one,
-        ),
-        relation(
-            "ours: as shares of what there is to lose, they are constant too for slope 1",
-            half,
-            f"{share:.0%} of accuracy minus chance; for small slopes {least_share:.0%} at least",
-            true=share < least_share,
-            clear=share <= HALF * least_share,
-        ),
-    ]
+    lost = f"{share:.0%} of accuracy minus chance; for small slopes {least_share:.0%} at least"
+    return {
+        "constant": (told.format(at_one, least), at_one < least, at_one <= HALF * least),
+        "lesser": (told.format(near_one, least), near_one < least, at_one <= near_one),
+        "as_shares": (lost, share < least_share, share <= HALF * least_share),
+    }
 
 
-def _lowest_last(found: BySlope) -> Check:
-    """Judge whether both last layers are below all others for small slopes; weakly on average."""
+def _lowest_last(found: BySlope) -> Finding:
     small = [found[slope] for slope in SMALL_SLOPES if slope in found]
     rest = np.array([layer not in LAST for layer in small[0].layers])
     last = np.array([one.penalties(GROUP, LAST).mean(axis=0) for one in small])
@@ -84,17 +63,12 @@ def _lowest_last(found: BySlope) -> Check:
     lower = [bool(np.max(pair) < _least(row)) for pair, row in zip(last, others, strict=True)]
     average, beside = last.mean(axis=0), _least(others.mean(axis=0))
     at_one = found["1"].penalties(GROUP, LAST).mean(axis=0)
-    expected = (
-        f"both below all others, for every slope up to {SMALL_SLOPES[-1]}; weakly, on average "
-        "over these slopes"
-    )
     obtained = (
         f"for {sum(lower)} of {len(small)} slopes; {average[0]:.1f} and {average[1]:.1f} there "
         f"on average, {beside:.1f} at the least of the others; slope 1: {at_one[0]:.1f} and "
         f"{at_one[1]:.1f}"
     )
-    claim = "small slopes: the penalty is lowest at the final two layers, 72* and 75"
-    return relation(claim, expected, obtained, true=np.max(average) < beside, clear=all(lower))
+    return obtained, np.max(average) < beside, all(lower)
 
 
 def _least(values: Sequence[float] | Matrix) -> float:
@@ -115,11 +89,9 @@ def _draw_penalties(found: BySlope) -> dict[str, Drawn]:
         panel.set_title(title)
         for slope, one in found.items():
             looks, name = look(SLOPES.index(slope)), f"slope {slope}"
-            drawn = draw_means(panel, range(len(layers)), one.penalties(family), looks, label=name)
-            table += [
-                {"family": family, "slope": slope, "layer": layer, "penalty": mean}
-                for layer, (mean, _) in zip(layers, drawn, strict=True)
-            ]
+            places, penalties = range(len(layers)), one.penalties(family)
+            mean, _ = draw_means(panel, places, penalties, looks, label=name)
+            table += rows_of(family=family, slope=slope, layer=layers, penalty=mean)
     panels[0].set_ylabel("stitching penalty, percentage points")
     add_panel_legend(figure, panels)
     return {"": Drawn(figure, tuple(panels), table)}
@@ -146,22 +118,21 @@ def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
         ", ".join(f"{value:.1f}" for value in values)
         for values in ([ACCURACIES[slope] for slope in mean], mean.values(), paper, falls)
     )
-    limit = SMALL_SLOPES[-1]
-    falling = f"from {limit} on accuracy falls with the slope"
-    fewer = {"true": (falls > 0).all(), "clear": (falls >= HALF * paper).all()}
-    off = f"{ours}; off by {gap:.1f} at most"
-    alike = "two networks of one slope are alike"
+    limit, number, flat, twins = SMALL_SLOPES[-1], NUMBERS[0], FLAT[0], TWINS[0]
+    falling = f"by {fall}", (falls > 0).all(), (falls >= HALF * paper).all()
+    near = at_most(f"{ours}; off by {gap:.1f} at most", gap, NUMBERS)
+    nothing, alike = f"slopes up to {limit} cost nothing", "two networks of one slope are alike"
+    halved, faster = (
+        f"by half of {halves} or more",
+        f"from {limit} on accuracy falls with the slope",
+    )
     return [
-        at_most("accuracy by slope", f"{printed}, each ± {NUMBERS[0]:g}", off, gap, NUMBERS),
-        at_most(
-            f"slopes up to {limit} cost nothing",
-            f"all within {FLAT[0]:g} point",
-            f"within {spread:.2f}",
-            spread,
-            FLAT,
+        conclude("accuracy by slope", f"{printed}, each ± {number:g}", near),
+        conclude(
+            nothing, f"all within {flat:g} point", at_most(f"within {spread:.2f}", spread, FLAT)
         ),
-        relation(falling, f"by half of {halves} or more", f"by {fall}", **fewer),
-        at_most(alike, f"within {TWINS[0]:g} point", f"within {apart:.2f}", apart, TWINS),
+        conclude(faster, halved, falling),
+        conclude(alike, f"within {twins:g} point", at_most(f"within {apart:.2f}", apart, TWINS)),
     ]
 
 
@@ -178,16 +149,16 @@ def _draw_accuracies(found: Mapping[str, Matrix]) -> dict[str, Drawn]:
     panel.set(xlabel="slope of LeakyReLU", ylabel="accuracy, %", ylim=(0, 100))
     panel.set_xticks(places, list(found))
     add_panel_legend(figure, [panel])
-    table: list[dict[str, Any]] = [
-        {"slope": slope, "network": number, "accuracy": float(value)}
-        for slope, some in found.items()
-        for number, value in enumerate(some)
-    ]
-    table += [{"slope": one, "network": label, "accuracy": ACCURACIES[one]} for one in found]
+    table = []
+    for slope, some in found.items():
+        table += rows_of(slope=slope, network=np.arange(len(some)), accuracy=some)
+    table += rows_of(slope=list(found), network=label, accuracy=paper)
     return {"": Drawn(figure, (panel,), table)}
 
 
 ITEMS: Mapping[str, Item] = {
-    "sym-fig8": Item(measure=_measure, judge=_judge_penalties, draw=_draw_penalties),
-    "sym-table3": Item(measure=_accuracies, judge=_judge_accuracies, draw=_draw_accuracies),
+    "sym-fig8": Item(
+        _measure, judge_by("symmetry.fig8", _lowest_last, _find_ranges), _draw_penalties
+    ),
+    "sym-table3": Item(_accuracies, _judge_accuracies, _draw_accuracies),
 }

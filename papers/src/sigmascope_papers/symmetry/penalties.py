@@ -10,9 +10,9 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look, shown
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check
+from sigmascope_papers.item import Check, conclude
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_layers
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_layers, rows_of
 from sigmascope_papers.symmetry.plans import FAMILIES
 from sigmascope_papers.symmetry.stitches import Stitches
 
@@ -53,7 +53,7 @@ def cheaper_at(claim: str, less: Matrix, more: Matrix, counts: tuple[int, int]) 
     or_more = ", or more" if counts[0] < layers else ""
     expected = f"on average at {counts[0]} of {layers} layers{or_more}"
     obtained = f"at {count}; in median {np.median(mean[0]):.1f} against {np.median(mean[1]):.1f}"
-    return at_least(claim, expected, obtained, count, counts)
+    return conclude(claim, expected, at_least(obtained, count, counts))
 
 
 def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
@@ -69,7 +69,8 @@ def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
     counts = f"{int((share > 0).sum())} of {share.size}"
     obtained = f"{counts} stitches have scales of 0, at most {np.max(share):.0%} of them"
     claim = "ours: trained elements stay inside the group"
-    return [cheaper, at_most(claim, "no scale is 0", obtained, np.abs(share), (0.0, CUT))]
+    inside = at_most(obtained, np.abs(share), (0.0, CUT))
+    return [cheaper, conclude(claim, "no scale is 0", inside)]
 
 
 @styled()
@@ -79,12 +80,6 @@ def draw_penalties(
     """Draw penalties by layer: means over the pairs with deviations, and the paper's as crosses.
 
     A layer without a stitch, in any of the pairs, is a gap. A family looks the same in all figures.
-
-    Args:
-        stitches: of all pairs.
-        labels: of the stitches, one curve for each.
-        paper: layers that were not stitched are left out.
-        over: the label of the axis of the layers.
     """
     figure = new_figure(PAGE, 3.0)
     panel, layers = figure.subplots(), stitches.layers
@@ -96,17 +91,14 @@ def draw_penalties(
         style = (0.7, 3.0) if label in COMPUTED else (1.4, 4.5)
         sizes = dict(zip(("linewidth", "markersize"), style, strict=True))
         places = range(len(layers))
-        drawn = draw_means(panel, places, found, look(number), label=shown(label), **sizes)
-        known = 1.0 if len(found) > 1 else np.nan  # one pair has no deviation
-        table += [
-            {"layer": layer, "curve": label, "mean": m, "std": d * known, "pairs": len(found)}
-            for layer, (m, d) in zip(layers, drawn, strict=True)
-        ]
+        mean, std = draw_means(panel, places, found, look(number), label=shown(label), **sizes)
+        std = std if len(found) > 1 else np.full_like(std, np.nan)  # one pair has no deviation
+        table += rows_of(layer=layers, curve=label, mean=mean, std=std, pairs=len(found))
         printed = {one: value for one, value in paper.get(label, {}).items() if one in layers}
         at = [layers.index(layer) + ASIDE * len(layers) for layer in printed]
-        panel.plot(at, list(printed.values()), "x", color=look(number).color, markersize=4.5)
-        name = f"{label}, {PAPERS}"
-        table += [{"layer": one, "curve": name, "mean": value} for one, value in printed.items()]
+        values = list(printed.values())
+        panel.plot(at, values, "x", color=look(number).color, markersize=4.5)
+        table += rows_of(layer=list(printed), curve=f"{label}, {PAPERS}", mean=values)
     if any(row["curve"].endswith(PAPERS) for row in table):
         panel.plot([], [], "x", color="0.3", markersize=4.5, label=PAPERS)
     add_panel_legend(figure, [panel])

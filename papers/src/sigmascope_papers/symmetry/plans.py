@@ -125,8 +125,7 @@ ALPHA = _myrtle(
     {f"α = {one:g}": Task("relu-group", {**CROSS_VALIDATION, "alpha": one}) for one in ALPHAS},
     5,
 )
-"""As the paper chooses α: five epochs without a head start, judged on a fifth of the training data.
-"""
+"""As the paper chooses α: five epochs without a head start, judged on a fifth of the data."""
 STRENGTHS = {f"λ = {one:g}": Task("lasso", {"strength": one}) for one in (1e-3, 1e-2, 1e-1)}
 LASSO = _myrtle("lasso", TWO_PAIRS, STRENGTHS, 20)
 

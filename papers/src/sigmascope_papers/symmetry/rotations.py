@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.symmetry.groups import group as group_of
 from sigmascope.symmetry.rotations import random_rotation
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
+from sigmascope_papers.symmetry.curves import rows_of
 
 FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
@@ -40,18 +42,15 @@ SMOKE_LAYERS = ("5",)
 
 MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "identity": lambda channels, seed: torch.eye(channels, dtype=torch.float64),
-    "relu": lambda channels, seed: group_of("relu").sample(channels, seed),
+    "relu": group_of("relu").sample,
     "orthogonal": random_rotation,
 }
-"""Group -> function that draws an element for a number of channels and a seed; the identity is our
-control.
-"""
+"""Group -> draws an element for a number of channels and a seed; the identity is our control."""
 PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "relu": {"0": (0.0, 0.5), "2": (1.7, 0.7), "5": (1.3, 0.3)},
     "orthogonal": {"0": (0.75, 0.3), "2": (4.6, 0.4), "5": (8.3, 0.9)},
 }
-"""Group -> convolution -> penalty and its standard deviation over ten draws, in percentage points.
-"""
+"""Group -> convolution -> penalty and its standard deviation over ten draws, in points."""
 SHOWN = {"identity": "identity, our control", "relu": "group of ReLU", "orthogonal": "rotations"}
 LIMITS = {"relu": (1.5, 3.0), "orthogonal": (2.5, 5.0)}
 FREE = (1.0, 2.5)
@@ -60,12 +59,7 @@ LIKE_THE_IDENTITY = (0.5, 1.5)
 
 @dataclass(frozen=True)
 class Rotated:
-    """The numbers of a `RotationPenalty` that differ between runs.
-
-    Attributes:
-        group: that the matrix is drawn from.
-        seed: of the network, the matrix and the training.
-    """
+    """The numbers of a `RotationPenalty` that differ between runs; the seed is of everything."""
 
     group: str
     seed: int
@@ -119,27 +113,14 @@ class Rotations:
 
 
 def file_name(layer: str) -> str:
-    """Return the file name of a result.
-
-    >>> file_name("2")
-    'myrtle-nobn-2.json'
-    """
+    """Return the file name of a result."""
     return f"{NETWORK}-{layer}.json"
 
 
 def rotations_of(setting: Setting, layers: Sequence[str] = ()) -> Rotations:
-    """Return all draws after some layers, stored or trained.
+    """Return all draws after some layers, by default all of `LAYERS`, stored or trained.
 
-    Training writes a file for each layer after every run and continues where it stopped, so several
-    layers can be trained side by side.
-
-    Args:
-        setting: where results come from.
-        layers: among `LAYERS`; by default all.
-
-    Raises:
-        InputError: some are not stored, or cannot be trained.
-        FileFormatError: a file is damaged, of another kind or newer.
+    A file for each layer is kept after every run, so layers can be trained side by side.
     """
     chosen = tuple(layers or (SMOKE_LAYERS if setting.smoke else LAYERS))
     for layer in chosen:
@@ -178,46 +159,33 @@ def _layer(setting: Setting, layer: str, seeds: Sequence[int]) -> LayerRotations
     )
 
 
-def _judge(rotations: Rotations) -> list[Check]:
-    """Rotations cost more than the group, and more the deeper; the group is free; numbers."""
-    relu, orthogonal, identity = (
-        rotations.penalties(group) for group in ("relu", "orthogonal", "identity")
-    )
+def _find(rotations: Rotations) -> dict[str, Finding]:
+    relu, orthogonal = rotations.penalties("relu"), rotations.penalties("orthogonal")
     gap, steps = orthogonal - relu, np.diff(orthogonal, axis=1)
-    excess = relu.mean(axis=0) - identity.mean(axis=0)
-    free = "an element of the group of ReLU costs about nothing"
-    about_nothing = f"0 ± {FREE[0]:g} behind every convolution, on average"
-    ours = "ours: it costs no more than training again with the identity"
-    no_more = f"at most {LIKE_THE_IDENTITY[0]:g} points more, on average"
-    told = f"{_listed(excess)} more than the identity's {_means(identity)}"
-    return [
-        relation(
-            "a rotation costs more than an element of the group of ReLU",
-            "behind every convolution; clear if in every draw",
-            f"on average {_listed(gap.mean(axis=0))}; in {(gap > 0).sum()} of {gap.size} draws",
-            true=(gap.mean(axis=0) > 0).all(),
-            clear=(gap > 0).all(),
-        ),
-        relation(
-            "the penalty of a rotation grows with depth",
-            "at each step; clear if in every draw",
-            f"{_means(orthogonal)}; in {(steps > 0).sum()} of {steps.size} steps",
-            true=steps.size > 0 and (steps.mean(axis=0) > 0).all(),
-            clear=(steps > 0).all(),
-        ),
-        at_most(free, about_nothing, _means(relu), np.abs(relu.mean(axis=0)), FREE),
-        *(_near(rotations, group) for group in PAPER),
-        at_most(ours, no_more, told, excess, LIKE_THE_IDENTITY),
-    ]
+    more, grows = gap.mean(axis=0), steps.size > 0 and (steps.mean(axis=0) > 0).all()
+    told = f"on average {_listed(more)}; in {(gap > 0).sum()} of {gap.size} draws"
+    grown = f"{_means(orthogonal)}; in {(steps > 0).sum()} of {steps.size} steps"
+    return {
+        "costs_more": (told, (more > 0).all(), (gap > 0).all()),
+        "grows": (grown, grows, (steps > 0).all()),
+        "free": at_most(_means(relu), np.abs(relu.mean(axis=0)), FREE),
+    }
 
 
 def _near(rotations: Rotations, group: str) -> Check:
-    """Judge whether each mean over the draws is near the paper's number."""
     found, limits = rotations.penalties(group), LIMITS[group]
     paper = [PAPER[group][layer][0] for layer in rotations.names]
     claim = f"{SHOWN[group]}, convolutions {', '.join(rotations.names)}"
     expected = f"{_listed(paper)}, each ± {limits[0]:g}"
-    return at_most(claim, expected, _means(found), np.abs(found.mean(axis=0) - paper), limits)
+    gap = np.abs(found.mean(axis=0) - paper)
+    return conclude(claim, expected, at_most(_means(found), gap, limits))
+
+
+def _like_identity(rotations: Rotations) -> Finding:
+    identity = rotations.penalties("identity")
+    excess = rotations.penalties("relu").mean(axis=0) - identity.mean(axis=0)
+    told = f"{_listed(excess)} more than the identity's {_means(identity)}"
+    return at_most(told, excess, LIKE_THE_IDENTITY)
 
 
 def _listed(values: Any) -> str:
@@ -245,17 +213,14 @@ def _draw(rotations: Rotations) -> dict[str, Drawn]:
             panel.errorbar(at, mean, deviation, fmt="none", ecolor=color, capsize=2)
         style: dict[str, Any] = {"color": color, "markersize": 4, "markeredgewidth": 0}
         panel.plot(at - 0.05, found.T, ".", alpha=0.45, **style)
-        rows = zip(names, mean.tolist(), deviation.tolist(), strict=True)
-        table += [
-            {"layer": name, "curve": SHOWN[group], "mean": m, "std": d, "draws": len(found)}
-            for name, m, d in rows
-        ]
-        for place, name in zip(at, names, strict=True) if group in PAPER else ():
-            value, spread = PAPER[group][name]
+        own: dict[str, Any] = {"layer": names, "curve": SHOWN[group]}
+        table += rows_of(**own, mean=mean, std=deviation, draws=len(found))
+        if group in PAPER:
+            value, spread = np.array([PAPER[group][name] for name in names]).T
             style = {"fmt": "x", "color": color, "alpha": 0.75, "markersize": 5, "elinewidth": 0.8}
-            panel.errorbar(place + 0.07, value, spread, **style)
-            row = {"layer": name, "curve": f"{SHOWN[group]}, the paper's", "mean": value}
-            table.append(row | {"std": spread, "draws": 10})
+            panel.errorbar(at + 0.07, value, spread, **style)
+            own["curve"] = f"{SHOWN[group]}, the paper's"
+            table += rows_of(**own, mean=value, std=spread, draws=10)
     panel.plot([], [], "x", color="0.3", markersize=5, label="the paper's")
     panel.plot([], [], ".", color="0.5", markersize=4, label="one draw")
     panel.axhline(0, color="0.3", linewidth=0.6, zorder=0.5)
@@ -267,4 +232,7 @@ def _draw(rotations: Rotations) -> dict[str, Drawn]:
     return {"": Drawn(figure, (panel,), table)}
 
 
-ITEMS: Mapping[str, Item] = {"sym-fig4": Item(measure=rotations_of, judge=_judge, draw=_draw)}
+RULES: tuple[Any, ...] = (_find, *(partial(_near, group=group) for group in PAPER), _like_identity)
+ITEMS: Mapping[str, Item] = {
+    "sym-fig4": Item(rotations_of, judge_by("symmetry.fig4", *RULES), _draw)
+}

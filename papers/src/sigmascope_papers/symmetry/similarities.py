@@ -26,13 +26,7 @@ MEMORY, SHARE = 2e9, 0.4
 
 @dataclass(frozen=True)
 class Subject:
-    """Networks of one architecture.
-
-    Attributes:
-        network: the name in the zoo.
-        pairs: the seeds of the networks that are compared.
-        layers: the paper's names of the activations, `*` for those inside a residual block.
-    """
+    """Networks of the zoo, the seeds of the pairs, and the paper's names of the activations."""
 
     network: str
     pairs: tuple[tuple[int, int], ...]
@@ -48,12 +42,7 @@ WIDE = Subject("myrtle-wide", ((0, 1), (2, 3)), MYRTLE.layers)
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Results of all pairs of an architecture.
-
-    Attributes:
-        layers: k names.
-        found: "relu" and "orthogonal" -> one result for each pair.
-    """
+    """Results of all pairs of an architecture: k names of layers, and for each group the pairs."""
 
     layers: tuple[str, ...]
     found: Mapping[str, tuple[LayerSimilarity, ...]]
@@ -98,11 +87,7 @@ class Pairs:
 
 
 def pairs_of(setting: Setting, subject: Subject, measure: str) -> Pairs:
-    """Return the similarities of all pairs, by both groups; in a smoke run of the first pair.
-
-    Raises:
-        InputError: some are not stored, cannot be computed, or have other layers than the paper.
-    """
+    """Return the similarities of all pairs, by both groups; in a smoke run of the first pair."""
     pairs = subject.pairs[:1] if setting.smoke else subject.pairs
     found = {
         group: tuple(similarity(setting, subject.network, pair, measure, group) for pair in pairs)
@@ -121,19 +106,7 @@ def pairs_of(setting: Setting, subject: Subject, measure: str) -> Pairs:
 def similarity(
     setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str
 ) -> LayerSimilarity:
-    """Return the similarity of every layer of a network with every layer of one of another seed.
-
-    Args:
-        setting: where results come from, and where computed ones are kept.
-        network: the name in the zoo, such as "myrtle".
-        pair: the seeds of the two.
-        measure: "procrustes" or "cka".
-        group: "relu" or "orthogonal".
-
-    Raises:
-        InputError: the result is not stored, or cannot be computed.
-        FileFormatError: the file is damaged, of another kind or newer.
-    """
+    """Return the similarities of all layers of two networks of the zoo, stored or computed."""
     names = kept.zoo_name(network, pair[0]), kept.zoo_name(network, pair[1])
     return kept.read_or_make(
         setting,
@@ -145,21 +118,14 @@ def similarity(
 
 
 def file_name(network: str, pair: tuple[int, int], measure: str, group: str) -> str:
-    """Return the file name of a result.
-
-    >>> file_name("myrtle", (0, 1), "cka", "relu")
-    'myrtle-0-1-cka-relu.json'
-    """
+    """Return the file name of a result."""
     return f"{network}-{pair[0]}-{pair[1]}-{measure}-{group}.json"
 
 
 def compared(
     setting: Setting, network: str, pair: tuple[int, int], measure: str, group: str
 ) -> LayerSimilarity:
-    """Compare two zoo networks, on a GPU if there is one; see `similarity`.
-
-    A smoke run takes two small batches and, for Procrustes, the layers at the same place.
-    """
+    """Compare two networks; by Procrustes a smoke run takes the layers at the same place only."""
     device = kept.best_device()
     entries = [kept.member(setting, network, seed) for seed in pair]
     images: Any = kept.images_of(setting, entries[0], images=IMAGES, batch=BATCH)
@@ -168,7 +134,7 @@ def compared(
     if setting.smoke:
         options["pairs"] = "diagonal" if measure == "procrustes" else "all"
     if measure == "cka":
-        free = SHARE * torch.cuda.mem_get_info()[0] if device.type == "cuda" else MEMORY
-        options["memory"] = free
+        gpu = device.type == "cuda"
+        options["memory"] = SHARE * torch.cuda.mem_get_info()[0] if gpu else MEMORY
     one, other = (entry.network.to(device) for entry in entries)
     return compare(one, other, images, progress=setting.progress, **options)

@@ -12,10 +12,11 @@ from matplotlib.axes import Axes
 from sigmascope.figures import Drawn, draw_similarity, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
+from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import similarity_rules as rules
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means, rows_of
 from sigmascope_papers.symmetry.similarities import (
     GROUPS,
     MYRTLE,
@@ -26,14 +27,7 @@ from sigmascope_papers.symmetry.similarities import (
     Subject,
     pairs_of,
 )
-from sigmascope_papers.symmetry.similarity_rules import (
-    CKA_LIMITS,
-    PROCRUSTES_LIMITS,
-    Numbers,
-    Rule,
-    each_group,
-    once,
-)
+from sigmascope_papers.symmetry.similarity_rules import CKA_LIMITS, PROCRUSTES_LIMITS, Numbers
 
 
 def _numbers(layers: tuple[str, ...], *texts: str) -> Numbers:
@@ -101,7 +95,9 @@ def _like_growing(widths: Widths, group: str) -> Check:
     gap = np.abs(constant - growing)
     claim = f"{group} group: constant width gives what growing width gives"
     obtained = f"off by {gap.max():.2f} at most, {np.median(gap):.2f} in median"
-    return at_most(claim, f"each entry within {CKA_LIMITS[0]:g}", obtained, gap, CKA_LIMITS)
+    return conclude(
+        claim, f"each entry within {CKA_LIMITS[0]:g}", at_most(obtained, gap, CKA_LIMITS)
+    )
 
 
 def _same_decay(widths: Widths) -> Check:
@@ -110,17 +106,14 @@ def _same_decay(widths: Widths) -> Check:
     expected = f"at constant width at least {DECAY[0]:g} of that at growing width, which is there"
     obtained = f"from first to last {constant:.2f} against {growing:.2f}"
     clear, true = (bool(growing > 0 and constant >= share * growing) for share in DECAY)
-    return relation(claim, expected, obtained, true=true, clear=clear)
+    return conclude(claim, expected, (obtained, true, clear))
 
 
 @styled()
 def draw_layers(pairs: Pairs, paper: Numbers, *, live: bool = False) -> dict[str, Drawn]:
     """Draw similarities of layers at the same place, and the paper's as crosses.
 
-    Args:
-        pairs: by Procrustes.
-        paper: where the similarity is known.
-        live: add the relu group over live channels only, and their share.
+    If wanted, the relu group over live channels only is added, and the share of these.
     """
     figure = new_figure(PAGE, 3.4 if live else 2.6)
     ratios = (3, 1)[: 1 + live]
@@ -130,11 +123,9 @@ def draw_layers(pairs: Pairs, paper: Numbers, *, live: bool = False) -> dict[str
         table += _curve(panels[0], layers, f"{group} group", pairs.same_place(group), number)
         known = {layers.index(layer): value for layer, value in paper[group].items()}
         name = f"{group} group, the paper's"
-        panels[0].plot(list(known), list(known.values()), "x", color=look(number).color, label=name)
-        table += [
-            {"layer": layers[at], "curve": name, "at": at, "mean": value}
-            for at, value in known.items()
-        ]
+        at, values = list(known), list(known.values())
+        panels[0].plot(at, values, "x", color=look(number).color, label=name)
+        table += rows_of(layer=list(paper[group]), curve=name, at=at, mean=values)
     if live:
         name = "relu group, live channels only"
         table += _curve(panels[0], layers, name, pairs.by_live_channels(), 2)
@@ -154,11 +145,10 @@ def _curve(
     panel: Axes, layers: tuple[str, ...], name: str, found: Matrix, number: int
 ) -> list[dict[str, Any]]:
     order = 2.5 - number / 10  # where curves coincide, the first is in front
-    drawn = draw_means(panel, range(len(layers)), found, look(number), label=name, zorder=order)
-    return [
-        {"layer": layer, "curve": name, "at": at, "mean": m, "std": d, "repetitions": len(found)}
-        for at, (layer, (m, d)) in enumerate(zip(layers, drawn, strict=True))
-    ]
+    at = np.arange(len(layers))
+    mean, std = draw_means(panel, at, found, look(number), label=name, zorder=order)
+    own = {"layer": layers, "curve": name, "at": at}
+    return rows_of(**own, mean=mean, std=std, repetitions=len(found))
 
 
 @styled()
@@ -196,23 +186,22 @@ def _draw_decay(widths: Widths) -> Drawn:
     return Drawn(figure, tuple(panels), table)
 
 
-def _item(subject: Subject, measure: str, draw: Any, *checks: Rule) -> Item:
-    def judge(pairs: Pairs) -> list[Check]:
-        """Apply the rules in turn."""
-        return [check for rule in checks for check in rule(pairs)]
-
-    return Item(lambda setting: pairs_of(setting, subject, measure), judge, draw)
+def _each_group(*chosen: Any) -> list[Any]:
+    """Return rules for one group after the other."""
+    return [partial(rule, group=group) for group in GROUPS for rule in chosen]
 
 
-def _cka(subject: Subject, *checks: Rule) -> Item:
+def _cka(subject: Subject, name: str, *chosen: Any) -> Item:
     """Return an item about CKA: mean matrices as heat maps."""
-    return _item(subject, "cka", draw_matrices, *checks)
+    judge = judge_by(f"symmetry.{name.removeprefix('sym-')}", *chosen)
+    return Item(lambda setting: pairs_of(setting, subject, "cka"), judge, draw_matrices)
 
 
-def _procrustes(subject: Subject, name: str, *checks: Rule, live: bool = False) -> Item:
+def _procrustes(subject: Subject, name: str, *chosen: Any, live: bool = False) -> Item:
     """Return an item about Procrustes: curves over the layers."""
     draw = partial(draw_layers, paper=NUMBERS[name], live=live)
-    return _item(subject, "procrustes", draw, *checks)
+    judge = judge_by(f"symmetry.{name.removeprefix('sym-')}", *chosen)
+    return Item(lambda setting: pairs_of(setting, subject, "procrustes"), judge, draw)
 
 
 def _near(name: str, words: str = "{}", layers: tuple[str, ...] = ()) -> Any:
@@ -235,14 +224,12 @@ LIKE_OWN20, LIKE_OWN18 = (
     partial(rules.like_their_own, counts=dict.fromkeys(GROUPS, counts), source=", our limit")
     for counts in ((29, 19), (26, 17))  # three quarters, and half, of the rows and columns
 )
-CONSTANT_WIDTH = _cka(
-    WIDE,
-    each_group(
-        *_entries("sym-fig16"),
-        partial(rules.like_their_own, counts={"relu": (6, 5), "orthogonal": (8, 6)}),
-    ),
-    once(rules.below_orthogonal, rules.decays_faster),
+MOST_OWN2, MOST_OWN16 = (
+    partial(rules.like_their_own, counts={"relu": counts, "orthogonal": (8, 6)})
+    for counts in ((7, 6), (6, 5))
 )
+DECAYS = (rules.below_orthogonal, rules.decays_faster)
+CONSTANT_WIDTH = _cka(WIDE, "sym-fig16", *_each_group(*_entries("sym-fig16"), MOST_OWN16), *DECAYS)
 
 
 def _judge_widths(widths: Widths) -> list[Check]:
@@ -251,79 +238,77 @@ def _judge_widths(widths: Widths) -> list[Check]:
     return [*CONSTANT_WIDTH.judge(widths.constant), *alike, _same_decay(widths)]
 
 
+def _widths(setting: Setting) -> Widths:
+    return Widths(*(pairs_of(setting, subject, "cka") for subject in (WIDE, MYRTLE)))
+
+
+def _draw_widths(widths: Widths) -> dict[str, Drawn]:
+    return {**draw_matrices(widths.constant), "decay": _draw_decay(widths)}
+
+
 ITEMS: Mapping[str, Item] = {
     "sym-fig2": _cka(
-        MYRTLE,
-        each_group(*_entries("sym-fig2")),
-        each_group(partial(rules.like_their_own, counts={"relu": (7, 6), "orthogonal": (8, 6)})),
-        once(rules.below_orthogonal, rules.decays_faster),
+        MYRTLE, "sym-fig2", *_each_group(*_entries("sym-fig2")), *_each_group(MOST_OWN2), *DECAYS
     ),
     "sym-fig5": _cka(
         RESNET20,
-        each_group(_near("sym-fig5", "3 and 75 at the same place"), LIKE_OWN20, rules.inner_lower),
-        once(rules.below_orthogonal, rules.decays_faster),
+        "sym-fig5",
+        *_each_group(
+            _near("sym-fig5", "3 and 75 at the same place"), LIKE_OWN20, rules.inner_lower
+        ),
+        *DECAYS,
     ),
     "sym-fig9": _procrustes(
         RESNET20,
         "sym-fig9",
-        each_group(
+        *_each_group(
             _near("sym-fig9", "at the ends of blocks"),
             partial(rules.within_range, paper=INSIDE20, limits=PROCRUSTES_LIMITS),
             rules.inner_lower,
         ),
-        once(rules.below_orthogonal, rules.orders_agree),
+        *(rules.below_orthogonal, rules.orders_agree),
     ),
     "sym-fig10": _procrustes(
         RESNET18,
         "sym-fig10",
-        each_group(
+        *_each_group(
             _near("sym-fig10", "at the ends of blocks", ENDS18),
             _near("sym-fig10", "60* and 70*", INSIDE18),
             partial(rules.falls_and_rises, paper=NUMBERS["sym-fig10"]),
         ),
-        once(
-            partial(rules.below_at_ends, layers=ENDS18, counts=(9, 7)),
-            partial(rules.orders_agree, layers=ENDS18),
-            partial(rules.stand_out, paper=NUMBERS["sym-fig10"], layers=INSIDE18),
-            partial(rules.of_dead_channels, layer=ODD),
-        ),
+        partial(rules.below_at_ends, layers=ENDS18, counts=(9, 7)),
+        partial(rules.orders_agree, layers=ENDS18),
+        partial(rules.stand_out, layers=INSIDE18),
+        partial(rules.of_dead_channels, layer=ODD),
         live=True,
     ),
     "sym-fig11": _cka(
         RESNET18,
-        each_group(
+        "sym-fig11",
+        *_each_group(
             _near("sym-fig11", "{} at the same place", ENDS18),
             partial(rules.unlike_itself, paper=NUMBERS["sym-fig11"], layer=ODD),
             LIKE_OWN18,
         ),
-        once(partial(rules.below_orthogonal, but=(ODD,)), rules.decays_faster),
+        *(partial(rules.below_orthogonal, but=(ODD,)), rules.decays_faster),
     ),
-    "sym-fig16": Item(
-        measure=lambda setting: Widths(
-            pairs_of(setting, WIDE, "cka"), pairs_of(setting, MYRTLE, "cka")
-        ),
-        judge=_judge_widths,
-        draw=lambda widths: {**draw_matrices(widths.constant), "decay": _draw_decay(widths)},
-    ),
+    "sym-fig16": Item(_widths, _judge_widths, _draw_widths),
     "sym-table2": _procrustes(
         MYRTLE,
         "sym-table2",
-        each_group(_near("sym-table2")),
-        once(rules.below_orthogonal),
-        each_group(FIRST_THREE, rules.rises_last),
-        once(partial(rules.differ_little, spread=0.04)),
+        *(*_each_group(_near("sym-table2")), rules.below_orthogonal),
+        *_each_group(FIRST_THREE, rules.rises_last),
+        partial(rules.differ_little, spread=0.04),
     ),
     "sym-table4": _procrustes(
         WIDE,
         "sym-table4",
-        each_group(_near("sym-table4")),
-        once(
-            partial(rules.falls, group="relu", first=4, words="all layers"),
-            partial(FIRST_THREE, group="orthogonal"),
-            partial(rules.rises_last, group="orthogonal"),
-            partial(rules.above_between, paper=NUMBERS["sym-table4"]),
-            partial(rules.differ_little, spread=0.008),
-        ),
+        *_each_group(_near("sym-table4")),
+        partial(rules.falls, group="relu", first=4, words="all layers"),
+        partial(FIRST_THREE, group="orthogonal"),
+        partial(rules.rises_last, group="orthogonal"),
+        partial(rules.above_between, signs=(-1, 1, 1, -1)),
+        partial(rules.differ_little, spread=0.008),
         live=True,
     ),
 }

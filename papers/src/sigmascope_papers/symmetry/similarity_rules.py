@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, relation, untried
+from sigmascope_papers.item import Check, Finding, conclude
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
 from sigmascope_papers.symmetry.similarities import GROUPS, Pairs
 
@@ -15,7 +15,6 @@ Limits = tuple[float, float]
 """To hold, and to hold weakly."""
 Numbers = Mapping[str, Mapping[str, float]]
 """Group -> layer -> the paper's similarity of layers at the same place, where it is known."""
-Rule = Callable[[Pairs], list[Check]]
 
 CKA_LIMITS: Limits = (0.1, 0.2)
 PROCRUSTES_LIMITS: Limits = (0.05, 0.1)
@@ -24,16 +23,6 @@ ALIKE: Limits = (0.8, 0.5)
 SAME = 0.05
 # By how much more alike layers 60* and 70* are by the relu group, to be clear; in the paper 0.25.
 EXCESS = 0.1
-
-
-def each_group(*rules: Callable[[Pairs, str], Check]) -> Rule:
-    """Return a rule that applies some to one group after the other."""
-    return lambda pairs: [rule(pairs, group) for group in GROUPS for rule in rules]
-
-
-def once(*rules: Callable[[Pairs], Check]) -> Rule:
-    """Return a rule that applies some in turn."""
-    return lambda pairs: [rule(pairs) for rule in rules]
 
 
 def numbers(
@@ -59,7 +48,7 @@ def within_range(pairs: Pairs, group: str, *, paper: Mapping[str, Limits], limit
     expected = f"{low:.2f} to {high:.2f}, ± {limits[0]:g}"
     obtained = f"{mean.min():.2f} to {mean.max():.2f}"
     outside = np.maximum(low - mean, mean - high)
-    return at_most(f"{group} group, layers inside", expected, obtained, outside, limits)
+    return conclude(f"{group} group, layers inside", expected, at_most(obtained, outside, limits))
 
 
 def below_orthogonal(pairs: Pairs, but: Sequence[str] = ()) -> Check:
@@ -71,12 +60,10 @@ def below_orthogonal(pairs: Pairs, but: Sequence[str] = ()) -> Check:
     return below(claim, *found, expected=expected, digits=None)
 
 
-def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int]) -> Check:
-    """Judge at how many ends of blocks the relu group is below the orthogonal one."""
+def below_at_ends(pairs: Pairs, *, layers: Sequence[str], counts: tuple[int, int]) -> Finding:
+    """Count the ends of blocks at which the relu group is below the orthogonal one."""
     count = int((pairs.mean("relu", layers) < pairs.mean("orthogonal", layers)).sum())
-    claim = "at the ends of blocks the relu group finds layers less alike than the orthogonal one"
-    expected = f"at {counts[0]} of {len(layers)}, at two of them by 0.01"
-    return at_least(claim, expected, str(count), count, counts)
+    return at_least(str(count), count, counts)
 
 
 def decays_faster(pairs: Pairs) -> Check:
@@ -89,8 +76,8 @@ def decays_faster(pairs: Pairs) -> Check:
     obtained = "{:.2f} against {:.2f}, more in {} of {} pairs".format(
         *losses, more.sum(), len(more)
     )
-    clear = losses[0] >= 2 * losses[1] and more.all()
-    return relation(claim, expected, obtained, true=losses[0] > max(0.0, losses[1]), clear=clear)
+    true, clear = losses[0] > max(0.0, losses[1]), losses[0] >= 2 * losses[1] and more.all()
+    return conclude(claim, expected, (obtained, true, clear))
 
 
 def like_their_own(
@@ -103,7 +90,7 @@ def like_their_own(
         count += int((matrix[known].argmax(axis=1) == np.flatnonzero(known)).sum())
     claim = f"{group} group: layers are most like those at their own place"
     expected = f"in {counts[group][0]} of {2 * len(mean)} rows and columns{source}"
-    return at_least(claim, expected, str(count), count, counts[group])
+    return conclude(claim, expected, at_least(str(count), count, counts[group]))
 
 
 def inner_lower(pairs: Pairs, group: str) -> Check:
@@ -113,8 +100,7 @@ def inner_lower(pairs: Pairs, group: str) -> Check:
     claim = f"{group} group: layers inside residual blocks are less alike than those at their ends"
     expected = f"at least {most} of {len(inner)} are below their neighbors"
     obtained = f"{lower}; on average {inner.mean():.2f} against {outer.mean():.2f}"
-    true = inner.mean() < outer.mean()
-    return relation(claim, expected, obtained, true=true, clear=lower >= most)
+    return conclude(claim, expected, (obtained, inner.mean() < outer.mean(), lower >= most))
 
 
 def orders_agree(pairs: Pairs, *, layers: Sequence[str] = ()) -> Check:
@@ -130,15 +116,14 @@ def falls(pairs: Pairs, group: str, *, first: int, words: str) -> Check:
     claim, expected = f"{group} group: similarity falls over {words}", "at each step, in every pair"
     obtained = f"from {' over '.join(f'{value:.2f}' for value in before)} to {last:.2f}"
     clear = (np.diff(found, axis=1) < 0).all()
-    return relation(claim, expected, obtained, true=before[0] > last, clear=clear)
+    return conclude(claim, expected, (obtained, before[0] > last, clear))
 
 
 def rises_last(pairs: Pairs, group: str) -> Check:
     """Judge whether the last layer is more alike than the one before; clear if in every pair."""
     rise = np.diff(pairs.same_place(group)[:, -2:], axis=1)
-    claim, obtained = f"{group} group: it rises again at the last layer", f"{rise.mean():+.3f}"
-    clear = (rise > 0).all()
-    return relation(claim, "in every pair", obtained, true=rise.mean() > 0, clear=clear)
+    claim, finding = f"{group} group: it rises again at the last layer", f"{rise.mean():+.3f}"
+    return conclude(claim, "in every pair", (finding, rise.mean() > 0, (rise > 0).all()))
 
 
 def falls_and_rises(pairs: Pairs, group: str, *, paper: Numbers) -> Check:
@@ -151,7 +136,7 @@ def falls_and_rises(pairs: Pairs, group: str, *, paper: Numbers) -> Check:
     expected = f"by {wanted[0]:.2f} and {wanted[1]:.2f}, or half of that"
     obtained = f"{fall:.2f} and {rise:.2f}, from {first:.2f} over {low:.2f} to {last:.2f}"
     clear = fall >= wanted[0] / 2 and rise >= wanted[1] / 2
-    return relation(claim, expected, obtained, true=fall > 0 and rise > 0, clear=clear)
+    return conclude(claim, expected, (obtained, fall > 0 and rise > 0, clear))
 
 
 def differ_little(pairs: Pairs, *, spread: float) -> Check:
@@ -159,45 +144,31 @@ def differ_little(pairs: Pairs, *, spread: float) -> Check:
     claim = "pairs differ little"
     expected = f"standard deviations at most {spread:g}, the paper's largest"
     if len(pairs.found["relu"]) < 2:
-        return untried(claim, expected, "there is one pair")
+        return conclude(claim, expected, "there is one pair")
     found = max(float(pairs.same_place(group).std(axis=0).max()) for group in GROUPS)
-    return at_most(claim, expected, f"{found:.3f}", found, (spread, 2 * spread))
+    return conclude(claim, expected, at_most(f"{found:.3f}", found, (spread, 2 * spread)))
 
 
-def stand_out(pairs: Pairs, *, paper: Numbers, layers: Sequence[str]) -> Check:
-    """Judge whether layer 70* is more alike by the relu group; clear if 60* is too, each by 0.1."""
+def stand_out(pairs: Pairs, *, layers: Sequence[str]) -> Finding:
+    """Compare both groups at layers 60* and 70*."""
     more = pairs.mean("relu", layers) - pairs.mean("orthogonal", layers)
-    claim = "layers 60* and 70* are more alike by the relu group"
-    expected = f"{' and '.join(_signed(_differences(paper, layers)))}; at least {EXCESS:+.2f}"
-    clear = (more >= EXCESS).all()
-    return relation(claim, expected, " and ".join(_signed(more)), true=more[1] > 0, clear=clear)
+    return " and ".join(_signed(more)), more[1] > 0, (more >= EXCESS).all()
 
 
-def _differences(paper: Numbers, layers: Sequence[str]) -> list[float]:
-    return [paper["relu"][layer] - paper["orthogonal"][layer] for layer in layers]
-
-
-def _signed(values: Sequence[float] | Matrix) -> list[str]:
+def _signed(values: Matrix) -> list[str]:
     return [f"{value:+.2f}" for value in values]
 
 
-def above_between(pairs: Pairs, *, paper: Numbers) -> Check:
-    """Judge whether the relu group is above at layers 6 and 10 only; weakly with three signs."""
+def above_between(pairs: Pairs, *, signs: Sequence[int]) -> Finding:
+    """Find at which layers the relu group is above the orthogonal one."""
     more = pairs.same_place("relu") - pairs.same_place("orthogonal")
-    printed = _differences(paper, pairs.layers)
-    right = more * np.sign(printed) > 0, more.mean(axis=0) * np.sign(printed) > 0
-    live = ", ".join(f"{value:.2f}" for value in pairs.by_live_channels().mean(axis=0))
-    claim = (
-        "the relu group finds layers 6 and 10 more alike, 3 and 14 less alike than the "
-        "orthogonal one"
-    )
-    expected = f"{', '.join(_signed(printed))}; these signs in every pair"
+    mean, live = more.mean(axis=0), pairs.by_live_channels().mean(axis=0)
     obtained = (
-        f"{', '.join(_signed(more.mean(axis=0)))}; by live channels only the relu group has {live},"
-        f" of which there are {pairs.live_channels().min():.0f} or more in each layer"
+        f"{', '.join(_signed(mean))}; by live channels only the relu group has "
+        f"{', '.join(f'{value:.2f}' for value in live)}, of which there are "
+        f"{pairs.live_channels().min():.0f} or more in each layer"
     )
-    true = right[1].sum() >= len(printed) - 1
-    return relation(claim, expected, obtained, true=true, clear=right[0].all())
+    return obtained, (mean * signs > 0).sum() >= len(signs) - 1, (more * signs > 0).all()
 
 
 def unlike_itself(pairs: Pairs, group: str, *, paper: Numbers, layer: str) -> Check:
@@ -213,30 +184,19 @@ def unlike_itself(pairs: Pairs, group: str, *, paper: Numbers, layer: str) -> Ch
         f"{found[0].channels[0][at]} channels vary"
     )
     true, clear = before > odd and after > odd, min(before - odd, after - odd) >= wanted / 2
-    return relation(claim, expected, obtained, true=true, clear=clear)
+    return conclude(claim, expected, (obtained, true, clear))
 
 
-def of_dead_channels(pairs: Pairs, *, layer: str) -> Check:
-    """Judge whether the relu group is above the orthogonal one because of channels without output.
-
-    Two such channels are alike to the authors' normalizer. Over live channels only, the relu group
-    should not be above by more than 0.05; if by at most half as much as before, weakly. Where it is
-    not above by more than 0.05 in the first place, there is nothing to explain.
-    """
+def of_dead_channels(pairs: Pairs, *, layer: str) -> Finding:
+    """Find whether the relu group is above because of channels without output."""
     at = pairs.layers.index(layer)
     relu, orthogonal = (float(pairs.mean(group)[at]) for group in GROUPS)
     live, counts = float(pairs.by_live_channels()[:, at].mean()), pairs.live_channels()[:, :, at]
-    claim = (
-        f"ours: layer {layer} is more alike by the relu group because of channels without output"
-    )
-    expected = (
-        f"by live channels only it is as alike as by the orthogonal group, or less, up to {SAME:g}"
-    )
     obtained = (
         f"{counts.min():.0f} to {counts.max():.0f} of {pairs.found['relu'][0].channels[0][at]} "
         f"channels are live; by all {relu:.2f}, by these {live:.2f}, by the orthogonal group "
         f"{orthogonal:.2f}"
     )
     if not relu > orthogonal + SAME:
-        return untried(claim, expected, f"it is not more alike: {obtained}")
-    return at_most(claim, expected, obtained, live, (orthogonal + SAME, (relu + orthogonal) / 2))
+        return f"it is not more alike: {obtained}"
+    return at_most(obtained, live, (orthogonal + SAME, (relu + orthogonal) / 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, relation, untried
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_least, at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.penalties import GROUP
@@ -36,12 +37,11 @@ PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
     },
     GROUP: {layer: (1 - 1 / WIDTHS[layer], FAMILIES["sym-fig1"][GROUP][layer]) for layer in LAYERS},
 }
-"""Label -> layer -> sparsity and penalty, means of 32 pairs; the sparsity of the group follows
-from the width.
-"""
+"""Label -> layer -> sparsity and penalty, means of 32 pairs; the group's sparsity is by width."""
 SPARSITIES, PENALTIES, RUIN = (0.1, 0.2), (5.0, 10.0), (30.0, 15.0)
 OVERLAP = ((0.02, 2.0), (0.05, 5.0))
 LAST = LAYERS[-1]
+RUINED = (STRENGTHS[-1], LAST)
 FULL = 0.99  # from here on a sparsity need not grow
 LOOKS = {
     **{label: at for at, label in enumerate(STRENGTHS)},
@@ -76,28 +76,10 @@ def _measure(setting: Setting) -> Sparse:
     return Sparse(stitches_of(setting, LASSO), stitches_of(setting, families))
 
 
-def _judge(found: Sparse) -> list[Check]:
-    """Numbers; growth with λ; the group below the lines through the others; its sparsity."""
+def _near(found: Sparse, name: str, column: int, but: Sequence[tuple[str, str]] = ()) -> Check:
+    """Judge whether all means over the pairs are near the paper's numbers, but some."""
     every = [(label, layer) for label in STRENGTHS for layer in LAYERS]
-    ruined = (STRENGTHS[-1], LAST)
-    cost = found.mean(*ruined)[1]
-    strengths = ", ".join(label.removeprefix("λ = ") for label in STRENGTHS)
-    others = [one for one in every if one != ruined]
-    ruin = f"{ruined[0]} ruins the stitch at layer {LAST}"
-    return [
-        _near(found, f"sparsities, λ of {strengths}, four layers", every, 0),
-        _near(found, f"penalties, the same but the last λ at layer {LAST}", others, 1),
-        at_least(ruin, f"66; {RUIN[0]:g} or more", f"{cost:.1f}", cost, RUIN),
-        _grows(found, "sparsity grows with λ", 0),
-        _grows(found, "the penalty grows with λ", 1),
-        _low_for_its_sparsity(found),
-        _overlaps(found),
-        _sparsity_of_the_group(found),
-    ]
-
-
-def _near(found: Sparse, claim: str, which: Sequence[tuple[str, str]], column: int) -> Check:
-    """Judge whether all means over the pairs are near the paper's numbers."""
+    which = [one for one in every if one not in but]
     limits, digits = (SPARSITIES, PENALTIES)[column], 2 - column
     paper = np.array([PAPER[label][layer][column] for label, layer in which])
     gaps = np.abs(np.array([found.mean(*one)[column] for one in which]) - paper)
@@ -106,19 +88,21 @@ def _near(found: Sparse, claim: str, which: Sequence[tuple[str, str]], column: i
     place = "{}, layer {}".format(*which[worst])
     largest, median = (f"{one:.{digits}f}" for one in (gaps[worst], np.median(gaps)))
     obtained = f"off by {largest} at most ({place}), {median} in median"
-    return at_most(claim, f"{span}, each ± {limits[0]:g}", obtained, gaps, limits)
+    return conclude(name, f"{span}, each ± {limits[0]:g}", at_most(obtained, gaps, limits))
 
 
-def _grows(found: Sparse, claim: str, column: int) -> Check:
-    """Judge whether the mean grows from λ to λ at every layer; clear if it does in every pair."""
+def _ruins(found: Sparse) -> Finding:
+    cost = found.mean(*RUINED)[1]
+    return at_least(f"{cost:.1f}", cost, RUIN)
+
+
+def _grows(found: Sparse, what: str, column: int) -> Finding:
     values = np.array(  # (λ, k, p)
         [[found.points(label, layer)[:, column] for layer in LAYERS] for label in STRENGTHS]
     )
     steps, mean = _growing(values, column), _growing(values.mean(axis=2), column)
     average = f"on average at {mean.sum()} of {mean.size} steps"
-    obtained = f"{average}; in {steps.sum()} of {steps.size} comparisons"
-    expected = "at every step and layer, in every pair"
-    return relation(claim, expected, obtained, true=mean.all(), clear=steps.all())
+    return f"{average}; in {steps.sum()} of {steps.size} comparisons", mean.all(), steps.all()
 
 
 def _growing(values: Matrix, column: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -128,10 +112,7 @@ def _growing(values: Matrix, column: int) -> np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def _low_for_its_sparsity(found: Sparse) -> Check:
-    """Judge whether the group costs less than the lines through the others do at its sparsity.
-
-    The claim weakly holds if it does at most layers.
-    """
+    """Judge whether the group costs less than the lines through the others do at its sparsity."""
     told, turned, lower = [], [], 0
     for layer in LAYERS:
         sparsity, penalty = found.mean(GROUP, layer)
@@ -144,20 +125,15 @@ def _low_for_its_sparsity(found: Sparse) -> Check:
     expected = "less than a stitch with an l1 term that is as sparse"
     if turned:
         reason = "the strongest l1 term is not the sparsest: there is no line"
-        return untried(claim, expected, f"at {', '.join(turned)} {reason}")
-    true, clear = 2 * lower > len(LAYERS), lower == len(LAYERS)
-    return relation(claim, f"{expected}, at every layer", ", ".join(told), true=true, clear=clear)
+        return conclude(claim, expected, f"at {', '.join(turned)} {reason}")
+    finding = ", ".join(told), 2 * lower > len(LAYERS), lower == len(LAYERS)
+    return conclude(claim, f"{expected}, at every layer", finding)
 
 
 def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
     """Return the penalty at a sparsity on the straight lines through points, the last extended.
 
-    Args:
-        points: each (2,), sparsity and penalty.
-        sparsity: where to read off.
-
-    Returns:
-        NaN if the last line is vertical and the sparsity beyond it.
+    Points are (2,), sparsity and penalty. NaN if the last line is vertical and ends before.
 
     >>> cost_on_line([np.array([0.2, 1.0]), np.array([0.4, 2.0]), np.array([0.5, 4.0])], 0.6)
     6.0
@@ -170,24 +146,17 @@ def cost_on_line(points: Sequence[Matrix], sparsity: float) -> float:
     return float(y[-1] + (sparsity - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2]))
 
 
-def _overlaps(found: Sparse) -> Check:
-    """Judge whether the means of the group and of the middle λ nearly overlap at the last layer."""
+def _overlaps(found: Sparse) -> Finding:
     group, middle = (found.mean(label, LAST) for label in (GROUP, STRENGTHS[1]))
-    claim = f"at layer {LAST} the group of ReLU and {STRENGTHS[1]} nearly overlap"
-    expected = "within {:g} and {:g} points".format(*OVERLAP[0])
     sparsities = f"sparsity {group[0]:.3f} and {middle[0]:.3f}"
-    obtained = f"{sparsities}, penalty {group[1]:.1f} and {middle[1]:.1f}"
     clear, true = ((np.abs(group - middle) <= limits).all() for limits in OVERLAP)
-    return relation(claim, expected, obtained, true=true, clear=clear)
+    return f"{sparsities}, penalty {group[1]:.1f} and {middle[1]:.1f}", true, clear
 
 
-def _sparsity_of_the_group(found: Sparse) -> Check:
-    """Judge whether the group has sparsity 1 - 1/c; weakly with up to a quarter of scales 0."""
+def _sparsity_of_the_group(found: Sparse) -> Finding:
     channels = found.families.values("channels", GROUP)
     extra = np.abs(found.families.values("sparsity", GROUP) - (1 - 1 / channels)) * channels
-    claim = "the group of ReLU has sparsity 1 - 1/c for c channels"
-    obtained = f"up to {extra.max():.1%} of the channels off"
-    return at_most(claim, "exactly", obtained, extra, (1e-6, DEAD))
+    return at_most(f"up to {extra.max():.1%} of the channels off", extra, (1e-6, DEAD))
 
 
 @styled()
@@ -220,4 +189,14 @@ def _draw(found: Sparse) -> dict[str, Drawn]:
     return {"": Drawn(figure, tuple(panels), table)}
 
 
-ITEMS: Mapping[str, Item] = {"sym-fig15": Item(measure=_measure, judge=_judge, draw=_draw)}
+_TRIED = ", ".join(label.removeprefix("λ = ") for label in STRENGTHS)
+_BUT = f"penalties, the same but the last λ at layer {LAST}"
+RULES = (
+    partial(_near, name=f"sparsities, λ of {_TRIED}, four layers", column=0),
+    partial(_near, name=_BUT, column=1, but=[RUINED]),
+    _ruins,
+    partial(_grows, what="sparsity", column=0),
+    partial(_grows, what="the penalty", column=1),
+    *(_low_for_its_sparsity, _overlaps, _sparsity_of_the_group),
+)
+ITEMS: Mapping[str, Item] = {"sym-fig15": Item(_measure, judge_by("symmetry.fig15", *RULES), _draw)}

@@ -34,15 +34,7 @@ class Stitched:
 
 @dataclass(frozen=True)
 class PairStitches(kept.Kept):
-    """All stitches of one pair, and what they share; see `StitchResult`.
-
-    Attributes:
-        experiment: the name of the plan.
-        networks: front and back.
-        accuracies: theirs on the test data, in percent.
-        settings: label -> how it was trained.
-        machines: what it ran on.
-    """
+    """All stitches of a pair, front and back, and what they share; see `StitchResult`."""
 
     kind = "stitches"
 
@@ -86,9 +78,7 @@ class Stitches:
     def penalties(self, label: str, layers: Sequence[str] = ()) -> Matrix:
         """(p, k), the mean accuracy of the two networks minus that of the stitched one, in points.
 
-        Args:
-            label: of the stitches.
-            layers: by the paper's names, by default all; NaN at those that were not stitched.
+        Layers have the paper's names, by default all; NaN at those that were not stitched.
         """
         found = self.accuracies[:, None] - self.values("stitched_accuracy", label)
         columns = dict(zip(self.layers, found.T, strict=True))
@@ -97,14 +87,7 @@ class Stitches:
 
 
 def stitches_of(setting: Setting, plan: Plan) -> Stitches:
-    """Return the stitches of all pairs of a plan, stored or trained.
-
-    Training writes a file after every site, and continues where it stopped.
-
-    Raises:
-        InputError: some are not stored, or cannot be trained.
-        FileFormatError: a file is damaged, of another kind or newer.
-    """
+    """Return the stitches of all pairs of a plan, stored or trained; each site is kept at once."""
     if setting.smoke:
         layers = {site: plan.layers[site] for site in plan.smoke_sites or plan.layers}
         plan = replace(plan, pairs=plan.pairs[:1], layers=layers)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most, below
 from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer
 from sigmascope_papers.symmetry.penalties import (
@@ -79,8 +80,8 @@ def _judge_myrtle(stitches: Stitches) -> list[Check]:
     """Compare relu-group with ranks 1, 2 and 4, full stitches with 0, and all with the paper."""
     checks = below_ranks(stitches, GROUP, "relu-group costs less than {} at layers {}")
     most = float(stitches.penalties("full", LAYERS).mean(axis=0).max())
-    expected = f"at most {FULL_MOST[0]:g} at any layer"
-    checks.append(at_most("full stitches cost little", expected, f"{most:.1f}", most, FULL_MOST))
+    expected, little = f"at most {FULL_MOST[0]:g} at any layer", "full stitches cost little"
+    checks.append(conclude(little, expected, at_most(f"{most:.1f}", most, FULL_MOST)))
     for label, numbers in PAPER["sym-fig1"].items():
         claim = f"{label}, layers {', '.join(numbers)}"
         checks.append(near_paper(stitches, label, numbers, claim=claim, full=label == "full"))
@@ -118,98 +119,71 @@ def _judge_resnet20(stitches: Stitches) -> list[Check]:
     return [*checks, *group_checks(stitches, OUTSIDE20)]
 
 
-def _judge_resnet18(both: Both) -> list[Check]:
-    """Compare with ResNet-20, layers inside with neighbors, and numbers with the paper."""
-    stitches, paper, inner = both.resnet18, PAPER["sym-fig7"], len(INSIDE18)
-    checks = [_below_resnet20(both, label) for label in paper]
-    for label in paper:
-        ends, inside = (stitches.penalties(label, layers) for layers in (OUTSIDE18, INSIDE18))
-        claim = f"{label}: in general layers inside blocks cost more than their neighbors"
-        beside = (ends[:, :-1] + ends[:, 1:]) / 2
-        checks.append(cheaper_at(claim, beside, inside, (inner - 2, inner - 3)))
-    checks += [_guesses(stitches), _stands_out(stitches)]
-    for label, numbers in paper.items():
-        sound = {layer: value for layer, value in numbers.items() if layer not in DEFECTIVE}
-        claim = f"{label}, all layers but {', '.join(DEFECTIVE)}"
-        checks.append(near_paper(stitches, label, sound, claim=claim, full=label == "full"))
-    # The numbers of full stitches differ by less than they are known.
-    claim = f"{GROUP}: these layers in the paper's order of cost"
-    checks.append(same_order(stitches, GROUP, sound, claim=claim))
-    return [*checks, *group_checks(stitches, OUTSIDE18)]
-
-
-def _below_resnet20(both: Both, label: str) -> Check:
+def _lower(both: Both, label: str) -> Finding:
     def medians(*layers: Sequence[str]) -> list[float]:
         found = zip(both, layers, strict=True)
         return [float(np.median(one.penalties(label, k).mean(axis=0))) for one, k in found]
 
     places = (OUTSIDE18, OUTSIDE20), (INSIDE18, INSIDE20), (LAYERS18, LAYERS20)
     outside, inside, overall = (medians(*layers) for layers in places)
-    claim = f"{label}: penalties are generally lower than those of ResNet-20"
-    expected = "in median, at the ends of blocks and inside"
     told = "{:.1f} against {:.1f} at the ends, {:.1f} against {:.1f} inside"
-    obtained = told.format(*outside, *inside)
     clear = outside[0] < outside[1] and inside[0] < inside[1]
-    return relation(claim, expected, obtained, true=overall[0] < overall[1], clear=clear)
+    return told.format(*outside, *inside), overall[0] < overall[1], clear
 
 
-def _guesses(stitches: Stitches) -> Check:
+def _inside_more(both: Both, label: str) -> Check:
+    ends, inside = (both.resnet18.penalties(label, layers) for layers in (OUTSIDE18, INSIDE18))
+    claim = f"{label}: in general layers inside blocks cost more than their neighbors"
+    inner = len(INSIDE18)
+    return cheaper_at(claim, (ends[:, :-1] + ends[:, 1:]) / 2, inside, (inner - 2, inner - 3))
+
+
+def _guesses(both: Both) -> Finding:
+    found = both.resnet18
     left = {
-        label: float((stitches.accuracies - stitches.penalties(label, ["70*"])[:, 0]).mean())
+        label: float((found.accuracies - found.penalties(label, ["70*"])[:, 0]).mean())
         for label in PAPER["sym-fig7"]
     }
-    claim = "at layer 70* stitched networks guess"
-    expected = (
-        "the paper's figure: chance, a penalty of 81, unexplained there; a correct cut alone "
-        "does not bring it about"
-    )
     told = ", ".join(f"{value:.1f} % ({label})" for label, value in left.items())
-    return at_most(claim, expected, f"accuracy {told}", list(left.values()), CHANCE)
+    return at_most(f"accuracy {told}", list(left.values()), CHANCE)
 
 
-def _stands_out(stitches: Stitches) -> Check:
-    """Judge whether ends 27 and 45 cost more than the ends beside them; clear if twice as much."""
-    mean = stitches.penalties(GROUP, OUTSIDE18).mean(axis=0).tolist()
+def _stands_out(both: Both) -> Finding:
+    mean = both.resnet18.penalties(GROUP, OUTSIDE18).mean(axis=0).tolist()
     places = [OUTSIDE18.index(layer) for layer in ("27", "45")]
     told = [
         f"{mean[at]:.1f} at {OUTSIDE18[at]} between {mean[at - 1]:.1f} and {mean[at + 1]:.1f}"
         for at in places
     ]
-    expected = (
-        "the paper's figure: 29 between 11 and 12, 46 between 12 and 3.1; its code exchanges "
-        "shortcuts there, a correct cut does not"
-    )
     true, clear = (
         all(mean[at] > factor * mean[at + step] for at in places for step in (-1, 1))
         for factor in (1, 2)
     )
-    claim = "relu-group: ends 27 and 45 stand out"
-    return relation(claim, expected, "; ".join(told), true=true, clear=clear)
+    return "; ".join(told), true, clear
 
 
-def _judge_transformer(stitches: Stitches) -> list[Check]:
-    """Any matrix costs little; the group of ReLU costs more, and much."""
+def _numbers_of_resnet18(both: Both) -> list[Check]:
+    stitches, claim, checks = both.resnet18, f"all layers but {', '.join(DEFECTIVE)}", []
+    for label, numbers in PAPER["sym-fig7"].items():
+        sound = {layer: value for layer, value in numbers.items() if layer not in DEFECTIVE}
+        full = label == "full"
+        checks.append(near_paper(stitches, label, sound, claim=f"{label}, {claim}", full=full))
+    # The numbers of full stitches differ by less than they are known.
+    claim = f"{GROUP}: these layers in the paper's order of cost"
+    checks.append(same_order(stitches, GROUP, sound, claim=claim))
+    return [*checks, *group_checks(stitches, OUTSIDE18)]
+
+
+def _find_transformer(stitches: Stitches) -> dict[str, Finding]:
     full, group = (stitches.penalties(label).mean(axis=0) for label in ("full", GROUP))
     costs, group_costs = (", ".join(f"{value:.1f}" for value in one) for one in (full, group))
     more = group - full
-    little = "any matrix costs little after every block"
-    return [
-        at_most(little, f"at most {LITTLE[0]:g} points", costs, full, LITTLE),
-        relation(
-            "the group of ReLU costs more than any matrix, after every block",
-            f"{MUCH:g} points more",
-            f"{more.min():.1f} to {more.max():.1f} more",
-            true=(more > 0).all(),
-            clear=(more >= MUCH).all(),
-        ),
-        relation(
-            "the group of ReLU costs much",
-            f"{MUCH:g} points or more after every block",
-            group_costs,
-            true=np.mean(group) >= MUCH,
-            clear=(group >= MUCH).all(),
-        ),
-    ]
+    told = f"{more.min():.1f} to {more.max():.1f} more"
+    return {
+        "little": at_most(costs, full, LITTLE),
+        "more": (told, (more > 0).all(), (more >= MUCH).all()),
+        "much": (group_costs, np.mean(group) >= MUCH, (group >= MUCH).all()),
+    }
 
 
 def _item(
@@ -223,6 +197,7 @@ def _item(
     )
 
 
+JUDGE_TRANSFORMER = judge_by("symmetry.fig12", _find_transformer)
 ITEMS: Mapping[str, Item] = {
     "sym-fig1": _item("sym-fig1", MYRTLE, _judge_myrtle, "activation"),
     "sym-fig6": _item("sym-fig6", RESNET20, _judge_resnet20),
@@ -230,10 +205,14 @@ ITEMS: Mapping[str, Item] = {
         measure=lambda setting: Both(
             stitches_of(setting, RESNET18), stitches_of(setting, RESNET20)
         ),
-        judge=_judge_resnet18,
+        judge=judge_by(
+            "symmetry.fig7",
+            *(partial(rule, label=label) for rule in (_lower, _inside_more) for label in _FIG7),
+            *(_guesses, _stands_out, _numbers_of_resnet18),
+        ),
         draw=lambda both: draw_penalties(
             both.resnet18, list(RESNET18.tasks), paper=PAPER["sym-fig7"]
         ),
     ),
-    "sym-fig12": _item("sym-fig12", TRANSFORMER, _judge_transformer, "stitched after"),
+    "sym-fig12": _item("sym-fig12", TRANSFORMER, JUDGE_TRANSFORMER, "stitched after"),
 }

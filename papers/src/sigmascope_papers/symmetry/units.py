@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.stats import spearmanr
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import COLORS, PAGE, add_panel_legend, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope_papers.item import Check, Item, relation
+from sigmascope_papers.item import Check, Finding, Item, judge_by
 from sigmascope_papers.rules import at_least, at_most
+from sigmascope_papers.symmetry.curves import rows_of
 from sigmascope_papers.symmetry.dissections import (
     CATEGORIES,
     CONVNEXT,
@@ -36,13 +38,9 @@ HATCHES = ("////", "....", "")
 
 
 class Change(NamedTuple):
-    """The share of interpretable units in a layer's own basis and in rotated ones, on average.
+    """The mean share of interpretable units in a layer's own basis and in rotated ones.
 
-    Attributes:
-        own: at the first power.
-        rotated: at the last.
-        spread: of the rotated ones, over networks and rotations.
-        units: of a network.
+    The rotated ones spread over networks and rotations.
     """
 
     own: float
@@ -71,60 +69,34 @@ def _changed(found: Sequence[Dissected]) -> Change:
     return Change(own.mean(), rotated.mean(), rotated.std(), found[0].units)
 
 
-def _judge_stream(found: Part, of: str) -> list[Check]:
+def _find_stream(found: Part, of: str) -> dict[str, Finding]:
     relu, none = _changed(found[RELU]), _changed(found[NONE])
     fewer = [_changed([one]).left < 1 for one in found[RELU]]
-    apart = none.left - relu.left
-    shares = _shares(found[RELU]).mean(axis=0)
+    apart, shares = none.left - relu.left, _shares(found[RELU]).mean(axis=0)
     known = np.isfinite(shares).all() and np.ptp(shares) > 0
     rank = float(spearmanr(found[RELU][0].powers, shares).statistic) if known else np.nan
-    fewest = f"{RELU}, fewer units are interpretable away from its basis{of}"
-    rising = f"{CONVNEXT}, which has none there, more units are interpretable away from its basis"
-    more = f"{NONE} more of the share is left than with it{of}"
-    falling = f"rank correlation of power and share of {RANKS[0]:g} or less"
-    staying = f"at least {STAYS[0]:g} of the share are left"
-    return [
-        relation(
-            fewest,
-            f"at most {FALLS[0]:g} of the share are left; clear if fewer in every network",
-            f"{relu}; fewer in {sum(fewer)} of {len(fewer)} networks",
-            true=relu.left <= FALLS[1],
-            clear=relu.left <= FALLS[0] and all(fewer),
-        ),
-        at_most(f"{RELU}, the farther the fewer{of}", falling, f"{rank:.2f}", rank, RANKS),
-        at_least(f"{NONE}, as many are{of}", staying, str(none), none.left, STAYS),
-        at_least(more, f"by {APART[0]:g} or more", f"{apart:.2f}", apart, APART),
-        _rises(f"{rising}{of}", found[CONVNEXT]),
-    ]
+    told = f"{relu}; fewer in {sum(fewer)} of {len(fewer)} networks"
+    return {
+        "fewer": (told, relu.left <= FALLS[1], relu.left <= FALLS[0] and all(fewer)),
+        "farther": at_most(f"{rank:.2f}", rank, RANKS),
+        "stays": at_least(str(none), none.left, STAYS),
+        "apart": at_least(f"{apart:.2f}", apart, APART),
+        "rises": _more(found, of, CONVNEXT),
+    }
 
 
-def _rises(claim: str, found: Sequence[Dissected]) -> Check:
-    """Judge whether the share grows from the own basis to the rotated one; clear if by `RISES`."""
-    one, (clear, least) = _changed(found), RISES
-    expected = f"{clear:g} of the share or more"
-    return relation(claim, expected, str(one), true=one.left > least, clear=one.left >= clear)
+def _more(found: Part, of: str, label: str) -> Finding:
+    one = _changed(found[label])
+    return str(one), one.left > RISES[1], one.left >= RISES[0]
 
 
-def _judge_inside(found: Part, of: str) -> list[Check]:
-    words = "more units are interpretable away from its basis"
-    return [_rises(f"inside a block, {label}: {words}{of}", one) for label, one in found.items()]
-
-
-def _judge_categories(found: Part, of: str) -> list[Check]:
-    checks = []
-    for label, name in NAMES.items():
-        units = dict(zip(CATEGORIES, _counted(found[label], "detectors").mean(axis=1), strict=True))
-        total = sum(units.values())
-        share = units["class"] / total if total > 0 else np.nan
-        listed = ", ".join(f"{category} {count:.1f}" for category, count in units.items())
-        claim = "interpretable units are dominated by objects and scenes, here classes"
-        expected = "more than half of them, over all bases"
-        obtained = f"{share:.2f} of them; units on average: {listed}"
-        true = units["class"] > max(units["color"], units["edge"])
-        checks.append(
-            relation(f"{name}: {claim}{of}", expected, obtained, true=true, clear=share > 0.5)
-        )
-    return checks
+def _dominated(found: Part, of: str, label: str, network: str) -> Finding:
+    means = _counted(found[label], "detectors").mean(axis=1)
+    units, total = dict(zip(CATEGORIES, means, strict=True)), sum(means)
+    share = units["class"] / total if total > 0 else np.nan
+    listed = ", ".join(f"{category} {count:.1f}" for category, count in units.items())
+    obtained = f"{share:.2f} of them; units on average: {listed}"
+    return obtained, units["class"] > max(units["color"], units["edge"]), share > 0.5
 
 
 def _counted(found: Sequence[Dissected], field: str) -> Matrix:
@@ -160,10 +132,8 @@ def draw_shares(found: Part) -> Drawn:
             panel.fill_between(powers, *band, color=color, alpha=0.18, linewidth=0)
             style: dict[str, Any] = {"marker": marker, "linestyle": line, "markersize": 4.5}
             panel.plot(powers, mean, label=shown, color=color, markeredgewidth=0, **style)
-            table += [
-                {"curve": label, "value": value, **count, "power": p, "mean": m, "std": d}
-                for p, m, d in zip(powers, mean.tolist(), deviation.tolist(), strict=True)
-            ]
+            own = {"curve": label, "value": value, **count}
+            table += rows_of(**own, power=powers, mean=mean, std=deviation)
     panels[0].set(ylabel="share of interpretable units")
     panels[1].set(ylabel="best IoU, mean over units")
     least = next(iter(found.values()))[0].least_iou
@@ -192,10 +162,8 @@ def _draw_categories(found: Part) -> Drawn:
                 style: dict[str, Any] = {"color": COLORS[1 + place], "hatch": HATCHES[place]}
                 style |= {"edgecolor": "white", "linewidth": 0, "label": name}
                 panel.bar(powers, values[place], width, below[place], **style)
-                table += [
-                    {"curve": label, "value": field, "category": name, "power": p, "mean": m}
-                    for p, m in zip(powers.tolist(), values[place].tolist(), strict=True)
-                ]
+                own = {"curve": label, "value": field, "category": name}
+                table += rows_of(**own, power=powers, mean=values[place])
         panels[1, column].set(xlabel="power of the rotation")
     panels[0, 0].set(ylabel="share of all units")
     panels[1, 0].set(ylabel="distinct concepts")
@@ -204,26 +172,28 @@ def _draw_categories(found: Part) -> Drawn:
 
 
 def _item(
-    subjects: Mapping[str, Subject],
-    judge: Callable[[Part, str], list[Check]],
-    draw: Callable[[Part], Drawn],
+    file: str, subjects: Mapping[str, Subject], draw: Callable[[Part], Drawn], *rules: Any
 ) -> Item:
     """Return an item that judges and draws each quantile; claims name ours."""
 
-    def judge_all(found: Found) -> list[Check]:
+    def judge(found: Found) -> list[Check]:
         """Judge each quantile."""
-        parts = ((part, f" ({name})" if name else "") for name, part in found.items())
-        return [check for part, of in parts for check in judge(part, of)]
+        checks = []
+        for name, part in found.items():
+            of = f" ({name})" if name else ""
+            checks += judge_by(f"symmetry.{file}", *(partial(rule, of=of) for rule in rules))(part)
+        return checks
 
     def draw_all(found: Found) -> dict[str, Drawn]:
-        suffixes = {name: name.removesuffix(" %").replace(" ", "-") for name in found}
-        return {suffixes[name]: draw(part) for name, part in found.items()}
+        return {name.removesuffix(" %").replace(" ", "-"): draw(found[name]) for name in found}
 
-    return Item(lambda setting: dissections_of(setting, subjects), judge_all, draw_all)
+    return Item(lambda setting: dissections_of(setting, subjects), judge, draw_all)
 
 
+DOMINATED = [partial(_dominated, label=label, network=name) for label, name in NAMES.items()]
+MORE = [partial(_more, label=label) for label in INSIDE]
 ITEMS: Mapping[str, Item] = {
-    "sym-fig3": _item(STREAM, _judge_stream, draw_shares),
-    "sym-fig18": _item(STREAM, _judge_categories, _draw_categories),
-    "sym-fig19": _item(INSIDE, _judge_inside, draw_shares),
+    "sym-fig3": _item("fig3", STREAM, draw_shares, _find_stream),
+    "sym-fig18": _item("fig18", STREAM, _draw_categories, *DOMINATED),
+    "sym-fig19": _item("fig19", INSIDE, draw_shares, *MORE),
 }

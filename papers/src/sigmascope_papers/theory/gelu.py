@@ -80,16 +80,14 @@ def _quadrature(scales: Tensor) -> Tensor:
         half = (right - left)[:, None] / 2
         x = left[:, None] + half * (nodes + 1)
         density = torch.exp(-x.square() / 2) / math.sqrt(2 * math.pi)
-        total += (half * weights * density * (x * _difference(scales[:, None], x)).square()).sum(
-            dim=1
-        )
+        squares = (x * _difference(scales[:, None], x)).square()
+        total += (half * weights * density * squares).sum(dim=1)
     return scales * (2 * total).sqrt()
 
 
 def _monte_carlo(scales: Tensor, x: Tensor) -> Tensor:
-    return torch.stack(
-        [scale * (x * _difference(scale, x)).square().mean().sqrt() for scale in scales]
-    )
+    roots = [scale * (x * _difference(scale, x)).square().mean().sqrt() for scale in scales]
+    return torch.stack(roots)
 
 
 def _difference(scale: Tensor, x: Tensor) -> Tensor:

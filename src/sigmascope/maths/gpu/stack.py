@@ -27,8 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.maths.affine_fit import Fit
 from sigmascope.maths.assignment import ROUNDING, Assignment, solve
-from sigmascope.maths.fit import Fit
 from sigmascope.maths.gpu.lanes import Lane, Ready, run, wait_for, wait_until
 from sigmascope.maths.gpu.padding import NARROW, Group, Stack, grouped, portions, stacked
 from sigmascope.maths.gpu.polar import polar_factor

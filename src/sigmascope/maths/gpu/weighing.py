@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.maths.affine_fit import lacks_variance
 from sigmascope.maths.covariance import SMALLEST_FLOOR, Moments, weigh
-from sigmascope.maths.fit import lacks_variance
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
 from sigmascope.maths.samples import LARGEST_VALUE, ROUNDING
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from torch import Tensor
 
-from sigmascope.capture.moves import MOVES, Shape
+from sigmascope.capture.axis_moves import MOVES, Shape
 from sigmascope.symmetry.wiring.calls import Call, Rule, if_moving
 from sigmascope.symmetry.wiring.ties import BOTH, Channels
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.capture.calls import CallInput
+from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import SigmascopeError
 from sigmascope.measure.affinity import Affinity, score_pairs

@@ -10,16 +10,16 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from sigmascope.capture.calls import CallInput
+from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.checks import check_choice, options_from
 from sigmascope.errors import FileFormatError, InputError
-from sigmascope.measure.assembly import assembled
+from sigmascope.measure.batch_scores import BatchReadings, read
 from sigmascope.measure.batches import Batch
+from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import Options, RescoreOptions
 from sigmascope.measure.progress import progress_bar
-from sigmascope.measure.readings import BatchReadings, read
-from sigmascope.measure.signature import Signature
+from sigmascope.measure.result import Signature
 from sigmascope.measure.subject import Subject
 from sigmascope.store import check_identity, decode, encode, read_features, write_features
 

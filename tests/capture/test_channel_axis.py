@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sigmascope.capture.layout import Layout
-from sigmascope.capture.record import Call, recording
+from sigmascope.capture.channel_axis import Layout
+from sigmascope.capture.recorder import Call, recording
 from tests.capture.steps import Steps
 
 Step = Callable[[Tensor], Tensor]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sigmascope.measure.places import MOST, OTHER, OUTSIDE, places_of
+from sigmascope.compare.block_places import MOST, OTHER, OUTSIDE, places_of
 from tests.reporting.examples import example, residual_paths, transformer_paths
 
 

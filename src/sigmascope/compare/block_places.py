@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from sigmascope.capture.calls import CallSite
+from sigmascope.capture.call_site import CallSite
 
 OUTSIDE, OTHER = "outside the blocks", "elsewhere"
 MOST = 8  # as many as there are colors

@@ -18,12 +18,12 @@ from sigmascope.capture.activations import (
     kind_of_function,
     kind_of_module,
 )
-from sigmascope.capture.calls import CallSite
+from sigmascope.capture.axis_moves import Applied
+from sigmascope.capture.call_site import CallSite
+from sigmascope.capture.channel_axis import Layout, Layouts
 from sigmascope.capture.guard import plain_path, unwrapped
-from sigmascope.capture.layout import Layout, Layouts
-from sigmascope.capture.lineage import Descent, Lineage
-from sigmascope.capture.moves import Applied
 from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.sample_axis import Descent, Lineage
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.errors import FileFormatError
-from sigmascope.measure.signature import load as load_signature
+from sigmascope.measure.result import load as load_signature
 from sigmascope.runs.loading import read_runs, read_several
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.store import kind_of, read_features

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sigmascope.catalog.data_source import Request, Source, arrays, picture_of, place
 from sigmascope.catalog.optional import one_line, optional
-from sigmascope.catalog.sources import Request, Source, arrays, picture_of, place
 from sigmascope.checks import check_choice
 from sigmascope.choices import Split
 from sigmascope.errors import FileFormatError, InputError

@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape, multiplied, span
+from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape, multiplied, span
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sigmascope.capture import activations
 from sigmascope.capture.activations import register_activation
 from sigmascope.capture.guard import preserve_state, unwrapped
-from sigmascope.capture.record import Call, recording
+from sigmascope.capture.recorder import Call, recording
 
 Site = tuple[str, int, str]
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.capture import moves
-from sigmascope.capture.moves import MOVES, RESHAPING, Applied, Shape
+from sigmascope.capture import axis_moves
+from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 
@@ -152,7 +152,7 @@ class Lineage:
         if _is_reordered(call, source, place.axis):
             return LOST
         if name in ("__getitem__", "index_select") and source is not call.args[0]:
-            axis = moves.looked_up(call, source, place.axis)
+            axis = axis_moves.looked_up(call, source, place.axis)
         elif name in MOVES and place.axis not in (order := call.order(len(before))):
             return MERGED if order or not shape else LOST
         else:
@@ -206,11 +206,11 @@ def _reshaped(place: Descent, before: Shape, shape: Shape, size: int) -> Descent
     """Return where the samples are after a reshape, by the strides they cover."""
     if not math.prod(before):
         return LOST
-    low = moves.span(before, place.axis)[0] * place.inner
+    low = axis_moves.span(before, place.axis)[0] * place.inner
     high = low * size
     # From the front, so that axes of length 1 do not take the place of a longer one behind them.
     for axis in range(len(shape)):
-        start, end = moves.span(shape, axis)
+        start, end = axis_moves.span(shape, axis)
         inside = start <= low and high <= end and low % start == 0 and end % high == 0
         if inside and (shape[axis] > 1 or size == 1):
             return Descent("known", axis, end // high, low // start)
@@ -269,10 +269,10 @@ def _moved(call: Applied, axis: int, source: Tensor, shape: Shape) -> int | None
         order = call.order(source.ndim)
         return order.index(axis) if axis in order else None
     if name == "einsum":
-        letters, output = moves.letters_of(call.args, source)
+        letters, output = axis_moves.letters_of(call.args, source)
         return output.index(letters[axis]) if letters and letters[axis] in output else None
     if name in PRODUCTS:
-        return moves.multiplied(call, axis, source, len(shape))
+        return axis_moves.multiplied(call, axis, source, len(shape))
     if name in APPENDING or not added:
         return axis
     if added < 0:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sigmascope.catalog.data_source import Request, Source, picture_of, pictures, sentences
 from sigmascope.catalog.optional import one_line, optional
-from sigmascope.catalog.sources import Request, Source, picture_of, pictures, sentences
 from sigmascope.checks import check_choice
 from sigmascope.errors import FileFormatError, InputError, OptionError
 

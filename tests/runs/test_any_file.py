@@ -9,7 +9,7 @@ import torch
 
 import sigmascope as sg
 from sigmascope.runs import Facts, Failure, Runs, measure_runs
-from sigmascope.runs.opening import LOADERS
+from sigmascope.runs.any_file import LOADERS
 from sigmascope.runs.outcome import write_record
 from sigmascope.store import encode, write_features, write_json
 from sigmascope.symmetry import LayerSimilarity
@@ -60,7 +60,7 @@ def test_tensors(tmp_path: Path) -> None:
 
 def test_every_result_that_saves_itself_has_a_loader() -> None:
     from sigmascope.dissection import penalty, result
-    from sigmascope.measure import signature
+    from sigmascope.measure import result as signature
     from sigmascope.runs import folder
     from sigmascope.stitching import result as stitch
     from sigmascope.symmetry import layer_similarity

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sigmascope.capture.calls import CallSite
+from sigmascope.capture.call_site import CallSite
+from sigmascope.measure.batch_scores import BatchReadings, Reading
 from sigmascope.measure.options import Options
-from sigmascope.measure.readings import BatchReadings, Reading
-from sigmascope.measure.signature import Coverage, Signature, Site, Skipped
+from sigmascope.measure.result import Coverage, Signature, Site, Skipped
 from sigmascope.measure.subject import Subject
 
 CONFIDENCE = 0.95

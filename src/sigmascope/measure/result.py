@@ -1,0 +1,235 @@
+"""The non-linearity signature of a network: the affinity score of each of its activation calls."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sigmascope.capture.call_site import CallInput, CallSite
+from sigmascope.errors import MissingExtraError, UnknownSiteError
+from sigmascope.measure.options import Options
+from sigmascope.measure.table import as_html, as_text
+from sigmascope.store import decode, encode, read_json, write_json
+
+if TYPE_CHECKING:
+    import pandas
+
+    from sigmascope.figures.drawn import Drawn
+
+KIND, VERSION = "signature", 1
+
+
+@dataclass(frozen=True)
+class Site(CallInput):
+    """One activation call of a network; see `CallInput` for path, call, kind, shape and axes.
+
+    Attributes:
+        score: the mean affinity score over the batches; NaN only with a `reason`.
+        std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
+        low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
+        batches: the number of batches with a score.
+        scores: the score of each batch that made the call; NaN where it has none.
+        n: samples of the first batch that could be read; shape and axes are those of that batch.
+        dim: channels.
+        certified: how the optimal transports were proved, with the number of batches.
+        metrics: the means of the companion metrics; NaN only with a reason.
+        metric_reasons: by their names, why there is no mean, or why some batches do not count.
+        reason: why there is no score, or why some batches have none.
+    """
+
+    score: float
+    std: float
+    low: float
+    high: float
+    batches: int
+    scores: tuple[float, ...]
+    n: int
+    dim: int
+    certified: dict[str, int]
+    metrics: dict[str, float]
+    metric_reasons: dict[str, str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Skipped(CallSite):
+    """An activation call for which no score is defined, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many activation calls were seen and scored, and which were not.
+
+    Attributes:
+        seen: activation calls.
+        scored: calls with a score.
+        failed: calls without a score; their sites say why.
+        skipped: calls for which no score is defined.
+        never_called: activation modules of the network that never ran.
+        notes: what else a reader should know.
+    """
+
+    seen: int
+    scored: int
+    failed: int
+    skipped: tuple[Skipped, ...]
+    never_called: tuple[str, ...] = field(metadata={"formerly": "silent"})
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
+        parts += [f"{self.failed} without a score"] if self.failed else []
+        parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
+        unused = len(self.never_called)
+        parts += [f"{unused} activation module{'s' * (unused != 1)} never ran"] if unused else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, repr=False)
+class Signature:
+    """The affinity scores of a network's activation calls, in order of execution.
+
+    Bouniot et al., CVPR 2025, arXiv:2310.11439. A signature prints as a table, iterates over its
+    sites, and `signature["layer1.0.relu"]` is the site of that name.
+
+    Attributes:
+        name: of the network.
+        sites: one per activation call.
+        coverage: how many calls were seen, scored and skipped.
+        options: how it was measured; `signature(..., options=…)` repeats the measurement.
+        batches, samples: how many were scored.
+        model, data: fingerprints of the weights and of the batches.
+        parameters: the number of parameters.
+        device: where the network ran.
+        versions: of Python and the packages that the scores may depend on.
+    """
+
+    name: str
+    sites: tuple[Site, ...]
+    coverage: Coverage
+    options: Options
+    batches: int
+    samples: int
+    model: str
+    data: str
+    parameters: int
+    device: str
+    versions: dict[str, str]
+
+    @property
+    def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The scores of all sites, in order; NaN where there is none."""
+        return np.array([site.score for site in self.sites], dtype=np.float64)
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.sites)
+
+    def __getitem__(self, name: str) -> Site:
+        """Return a site by its name: its path, followed by `#1` for the second call of the module.
+
+        Raises:
+            UnknownSiteError: no such site; the message suggests the nearest names.
+        """
+        sites = self._by_name()
+        if name not in sites:
+            near = difflib.get_close_matches(str(name), sites, n=3, cutoff=0.4) or list(sites)[:3]
+            raise UnknownSiteError(
+                f"{name!r} is not one of the {len(sites)} sites of {self.name}. The nearest names "
+                f"are {', '.join(map(repr, near)) or 'none'}."
+            )
+        return sites[name]
+
+    def _by_name(self) -> dict[str, Site]:
+        """Return the sites by name; where calls share a name, it ends with the kind."""
+        counts = Counter(site.name for site in self.sites)
+        return {
+            site.name if counts[site.name] == 1 else f"{site.name} ({site.kind})": site
+            for site in self.sites
+        }
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+    def summary(self) -> dict[str, float]:
+        """Return min, median, max, mean, std, spread and iqr over the sites with a score."""
+        scores = self.scores[np.isfinite(self.scores)]
+        if not len(scores):
+            return dict.fromkeys(STATISTICS, math.nan)
+        return {name: float(statistic(scores)) for name, statistic in STATISTICS.items()}
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the score of each site and the `summary` as one flat dict, for loggers.
+
+        Args:
+            prefix: in front of every key, such as "val/".
+        """
+        scores = {name: site.score for name, site in self._by_name().items()}
+        return {f"{prefix}{name}": value for name, value in {**scores, **self.summary()}.items()}
+
+    def plot(self) -> Drawn:
+        """Draw the scores in order of execution; see `sigmascope.figures.draw_signature`."""
+        # deferred: figures come with matplotlib
+        from sigmascope.figures.signature import draw_signature
+
+        return draw_signature(self)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a pandas DataFrame with one row per site; metrics are columns.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError(
+                "to_frame needs pandas: pip install 'sigmascope[analysis]'."
+            ) from error
+        names = [column.name for column in fields(Site) if column.name != "metrics"]
+        rows = [
+            {"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics
+            for site in self.sites
+        ]
+        return pandas.DataFrame(rows)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the signature to a JSON file, atomically, and return its path; see `load`."""
+        write_json(path, KIND, VERSION, encode(self))
+        return Path(path)
+
+
+STATISTICS: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
+    "min": np.min,
+    "median": np.median,
+    "max": np.max,
+    "mean": np.mean,
+    "std": np.std,
+    "spread": np.ptp,
+    "iqr": lambda scores: np.subtract(*np.percentile(scores, [75, 25])),
+}
+
+
+def load(path: str | Path) -> Signature:
+    """Return the signature in a file that `Signature.save` wrote.
+
+    Raises:
+        FileNotFoundError: no such file.
+        FileFormatError: not a signature file, corrupt, or newer than this version.
+    """
+    signature: Signature = decode(Signature, read_json(path, KIND, VERSION), f"{path}: content")
+    return signature
