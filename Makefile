@@ -13,13 +13,17 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DEFAULT_GOAL := help
 # What `make check` runs, but for tests marked slow; what `make test-portable` runs with kernels of
 # other processors.
-CHECKED   := tests/test_architecture.py tests/maths tests/store tests/capture tests/measure tests/compare
+CHECKED   := tests/test_architecture.py tests/maths tests/store tests/capture tests/measure \
+             tests/compare
 NUMERICAL ?= tests/maths tests/measure tests/compare tests/symmetry tests/papers
 SETTINGS  ?= sse avx2
-sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
-avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Zen
+sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 \
+             OPENBLAS_CORETYPE=Nehalem
+avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
+             OPENBLAS_CORETYPE=Zen
 
-.PHONY: help demo check lint test test-portable test-real test-gpu bench gallery format clean browser
+.PHONY: help demo check lint test test-portable test-real test-gpu bench gallery format clean \
+        browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -61,16 +65,20 @@ clean: ## remove the virtual environment, caches and builds
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The report is tested in a real browser. Where there is none and none may be installed, those tests say that they are skipped.
+# The report is tested in a real browser. Where none can be installed, those tests are skipped with
+# the reason.
 browser:
 	@for name in chromium chromium-browser google-chrome-stable google-chrome; do \
 	  if command -v $$name >/dev/null; then exit 0; fi; done; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "Installing Chromium: a minute, once"; \
-	  apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y chromium >/dev/null; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Chromium: a minute, once"; \
+	  apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install --no-install-recommends -y chromium >/dev/null; \
 	fi || true; \
-	command -v chromium >/dev/null || echo "No Chromium: the tests of the report in a browser are skipped. Try: apt install chromium"
+	command -v chromium >/dev/null || \
+	  echo "No Chromium: browser tests of the report are skipped. Try: apt install chromium"
 
-# An installation that was cut off may look complete to pip. Its mark is still there, so the next one starts afresh.
+# An interrupted installation may look complete to pip. Its mark remains, so the next one starts over.
 $(DEV): pyproject.toml papers/pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): a few minutes, once"
 	@if [ -e $(STARTED) ]; then rm -rf $(VENV); fi

@@ -54,7 +54,6 @@ DRAW_THEMSELVES = (
     "measure.result",
     "symmetry.layer_similarity",
     "stitching.result",
-    "stitching.cross_validation",
     "dissection.result",
     "dissection.penalty",
 )
@@ -68,7 +67,6 @@ OPTIONAL = {
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
     "pandas": ("tables", "compare", "measure.result"),
-    "dtaidistance": ("compare",),
 }
 # Code from files, and what Windows lacks.
 FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "fcntl")
@@ -388,6 +386,64 @@ def test_every_public_name_resolves() -> None:
     assert set(package.__all__) <= set(dir(package))
 
 
+def test_the_stub_lists_the_public_names() -> None:
+    package = importlib.import_module(PACKAGE)
+    stub = ast.parse(Path(str(package.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
+    (listed,) = (
+        ast.literal_eval(node.value)
+        for node in stub.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    assert sorted(package.__all__) == sorted(listed)
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         importlib.import_module(PACKAGE).no_such_name  # noqa: B018
+
+
+LONGEST_FILE, LONGEST_BODY, MOST_PARAMETERS = 330, 40, 8
+PAPERS = SOURCE.parents[1] / "papers" / "src"
+
+
+def oversized(source: str) -> Iterator[str]:
+    """Files, function bodies without docstring, and signatures that are too long."""
+    lines = source.count("\n")
+    if lines > LONGEST_FILE:
+        yield f"{lines} lines"
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = len([one for one in given if one.arg not in ("self", "cls")])
+        first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
+        if count > MOST_PARAMETERS:
+            yield f"{node.name} takes {count} parameters"
+        if (node.end_lineno or 0) - first.lineno + 1 >= LONGEST_BODY:
+            yield f"{node.name} is too long"
+
+
+def test_nothing_is_oversized() -> None:
+    paths = [*SOURCE.rglob("*.py"), *PAPERS.rglob("*.py")]
+    assert len(paths) > 200
+    found = {path.name: list(oversized(path.read_text(encoding="utf-8"))) for path in paths}
+    assert {name: complaints for name, complaints in found.items() if complaints} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1\n" * (LONGEST_FILE + 1),
+        "def f(a, b, c, d, *, e, g, h, i, j): ...",
+        "def f():\n" + "    x = 1\n" * LONGEST_BODY,
+    ],
+)
+def test_what_is_oversized_is_noticed(source: str) -> None:
+    assert len(list(oversized(source))) == 1
+
+
+def test_what_is_not_oversized_is_fine() -> None:
+    assert list(oversized("x = 1\n" * LONGEST_FILE)) == []
+    assert (
+        list(oversized("def f(self, a, b, c, d, *, e, g, h, i):\n    'Doc.'\n    return a")) == []
+    )

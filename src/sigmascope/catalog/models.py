@@ -69,7 +69,7 @@ def model(name: str, *, weights: str | Path | None = "default", seed: FixedSeed 
     """
     if not isinstance(name, str):
         raise InputTypeError(
-            f"name must be a text such as 'torchvision/resnet50', got {type(name).__name__}."
+            f"name must be a string such as 'torchvision/resnet50', got {type(name).__name__}."
         )
     prefix = _prefix(name)
     seed = as_number(seed, LARGEST_NUMPY_SEED)
