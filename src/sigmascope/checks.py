@@ -44,9 +44,6 @@ def check_choice(name: str, value: object, choices: Any) -> str:
         value: what was given.
         choices: a `Literal` type, or an iterable of names.
 
-    Raises:
-        OptionError: not one of the choices; the message suggests the nearest and lists all.
-
     >>> check_choice("coupling", "optimal", ["optimal", "paired"])
     'optimal'
     """
@@ -91,9 +88,6 @@ def _remoteness(name: str, value: str) -> tuple[float, int, int]:
 def check_whole(name: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
     """Return a whole number within its bounds.
 
-    Raises:
-        OptionError: not a whole number, or out of bounds.
-
     >>> check_whole("epochs", 3, 1)
     3
     """
@@ -110,9 +104,6 @@ def check_number(
 ) -> float:
     """Return a finite number with `minimum <= value < below`, or `minimum < value` if strict.
 
-    Raises:
-        OptionError: not a number, or out of bounds.
-
     >>> check_number("rate", 0.1)
     0.1
     """
@@ -128,9 +119,6 @@ def check_number(
 def check_share(name: str, value: object) -> float:
     """Return a number between 0 and 1, both excluded.
 
-    Raises:
-        OptionError: anything else.
-
     >>> check_share("validation", 0.1)
     0.1
     """
@@ -140,11 +128,7 @@ def check_share(name: str, value: object) -> float:
 
 
 def check_seed(value: object, largest: int = LARGEST_SEED) -> int:
-    """Return a whole number from 0 to 2⁶³ - 1, or to `largest` where NumPy is seeded too.
-
-    Raises:
-        OptionError: anything else.
-    """
+    """Return a whole number from 0 to 2⁶³ - 1, or to `largest` where NumPy is seeded too."""
     return check_whole("seed", value, 0, largest)
 
 
@@ -171,9 +155,6 @@ def check_kind(name: str, value: object, kind: type, source: str) -> None:
         kind: what it must be.
         source: the call that returns one.
 
-    Raises:
-        InputTypeError: another type.
-
     >>> check_kind("x", 3, list, "f()")
     Traceback (most recent call last):
     sigmascope.errors.InputTypeError: x must be of type list, got int. Pass the result of f().
@@ -186,11 +167,7 @@ def check_kind(name: str, value: object, kind: type, source: str) -> None:
 
 
 def check_mapping(name: str, value: object, example: str) -> None:
-    """Raise unless an argument is a mapping.
-
-    Raises:
-        InputTypeError: anything else; the message shows the example.
-    """
+    """Raise unless an argument is a mapping."""
     if not isinstance(value, Mapping):
         raise InputTypeError(
             f"{name} must be a mapping such as {example}, got {type(value).__name__}."
@@ -224,10 +201,6 @@ def options_from(
         kind: a frozen dataclass that checks its values.
         given: keywords; old names are accepted.
         base: an options object passed on as a whole.
-
-    Raises:
-        OptionError: a name that is not an option, both names of one option, or a value that the
-            dataclass rejects.
     """
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     options = renamed(given, names)

@@ -146,11 +146,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def as_frame(columns: Columns, index: Sequence[str] | None = None) -> pandas.DataFrame:
-    """Return a pandas DataFrame of these columns.
-
-    Raises:
-        MissingExtraError: pandas is not installed.
-    """
+    """Return a pandas DataFrame of these columns."""
     try:
         import pandas
     except ImportError as error:

@@ -28,10 +28,6 @@ def scale_to_plane(matrix: Curve, seed: FixedSeed) -> tuple[Curve, float]:
     Returns:
         The points (k, 2), and the stress $\sqrt{\sum (d_{ij} - \delta_{ij})^2 / \sum
         \delta_{ij}^2}$: the share of the distances that the plane misses.
-
-    Raises:
-        OptionError: the seed is not a whole number from 0 to 2³² - 1.
-        MissingExtraError: scikit-learn is not installed.
     """
     try:
         from sklearn.manifold import smacof

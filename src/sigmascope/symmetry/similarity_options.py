@@ -145,9 +145,6 @@ def compare_options(
 ) -> ProcrustesOptions | CkaOptions:
     """Return the options of a comparison: keywords on top of `base`, or of the defaults.
 
-    Raises:
-        OptionError: an invalid measure, name or value, or an option of the other measure.
-
     >>> compare_options("procrustes", {"seed": 3, "normalizer": "live"}).normalizer
     'live'
     """
