@@ -132,3 +132,10 @@ def test_the_largest_seed() -> None:
     assert stitcher(seed=2**63 - 1).fit("full", **SHORT).seed == 2**63 - 1
     with pytest.raises(sg.OptionError, match="seed must be a whole number from 0"):
         stitcher(seed=2**63)
+
+
+def test_families_may_be_named() -> None:
+    named = stitcher().fit_many(["identity", "permutation"])
+    tasks = stitcher().fit_many([Task("identity"), Task("permutation")])
+    assert [one.penalty for one in named] == [one.penalty for one in tasks]
+    assert [one.family for one in named] == ["identity", "permutation"]

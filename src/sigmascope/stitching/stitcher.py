@@ -129,21 +129,22 @@ class Stitcher:
     @torch.inference_mode(False)
     @torch.enable_grad()  # a stitch is trained, even if the caller has switched gradients off
     def fit_many(
-        self, tasks: Sequence[Task], *, checkpoint: str | Path | None = None
+        self, tasks: Sequence[Task | Family], *, checkpoint: str | Path | None = None
     ) -> list[StitchResult]:
         """Return several stitches, trained together: the front runs once for all of them.
 
         Each is what it would be alone, but random layers such as dropout draw other numbers.
 
         Args:
-            tasks: the stitches; they must agree in batch, epochs and all other settings of the data
-                and the front.
+            tasks: the stitches, or names of families; they must agree in batch, epochs and all
+                other settings of the data and the front.
             checkpoint: see `stitch`.
 
         Raises:
             OptionError: no tasks, or tasks that do not agree; otherwise as `stitch`.
         """
-        settings = [settings_of(task, self.preset) for task in tasks]
+        wanted = [Task(task) if isinstance(task, str) else task for task in tasks]
+        settings = [settings_of(task, self.preset) for task in wanted]
         check_shared(settings)
         names = self._options.names or (type(self.front).__name__, type(self.back).__name__)
         with randomness_kept():
@@ -157,11 +158,11 @@ class Stitcher:
                 style=self._options.style,
                 names=self._options.names,
             )
-            trainers = [setup.trainer(*pair) for pair in zip(tasks, settings, strict=True)]
+            trainers = [setup.trainer(*pair) for pair in zip(wanted, settings, strict=True)]
             cache = self._cache(setup)
             loop = TrainingLoop(setup.front, trainers, setup.feeds, settings[0], self.seed, cache)
             try:
-                identity = setup.identity(tasks, settings, cached=cache is not None)
+                identity = setup.identity(wanted, settings, cached=cache is not None)
                 path = None if checkpoint is None else Path(checkpoint)
                 with claim_beside(path) if path else nullcontext():
                     self._train(loop, path, identity, " → ".join(names))
