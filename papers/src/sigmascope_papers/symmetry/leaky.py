@@ -122,11 +122,10 @@ def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
         f"by half of {halves} or more",
         f"from {limit} on accuracy falls with the slope",
     )
+    small = at_most(f"within {spread:.2f}", spread, FLAT)
     return [
         conclude("accuracy by slope", f"{printed}, each ± {number:g}", near),
-        conclude(
-            nothing, f"all within {flat:g} point", at_most(f"within {spread:.2f}", spread, FLAT)
-        ),
+        conclude(nothing, f"all within {flat:g} point", small),
         conclude(faster, halved, falling),
         conclude(alike, f"within {twins:g} point", at_most(f"within {apart:.2f}", apart, TWINS)),
     ]
