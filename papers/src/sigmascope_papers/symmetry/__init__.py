@@ -1,5 +1,1 @@
-"""The paper on symmetries: a file for each figure and table; names begin with `sym-`, files do not.
-
-`similarities` reads or measures how alike the layers of two networks are, and `pairs` averages that
-over pairs of networks.
-"""
+"""The paper on symmetries: names of its items begin with `sym-`, their files do not."""

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import PAGE, look
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.curves import draw_means, rows_of
+from sigmascope_papers.symmetry.curves import draw_means, page, rows_of, with_legend
 from sigmascope_papers.symmetry.penalties import GROUP, draw_penalties
 from sigmascope_papers.symmetry.plans import ALPHA, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
@@ -135,12 +135,11 @@ def _not_essential(found: Alphas) -> Finding:
 def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
     """Draw for each layer how often each α is chosen, and below it what each α costs."""
     layers, chosen, penalties = found.tried.layers, found.alphas, found.penalties
-    figure = new_figure(PAGE, 3.3)
-    panels = figure.subplots(2, len(layers), sharex=True, sharey="row", squeeze=False)
+    panels = page(3.3, len(layers), nrows=2, sharex=True, sharey="row")
     places, names = np.arange(len(ALPHAS)), [f"{alpha:g}" for alpha in ALPHAS]
     table: list[dict[str, Any]] = []
     for number, layer in enumerate(layers):
-        upper, lower = panels[:, number]
+        upper, lower = panels[number :: len(layers)]
         counts = [int((chosen[:, number] == alpha).sum()) for alpha in ALPHAS]
         upper.bar(places, counts, width=0.8, color=look(0).color)
         mean, std = draw_means(lower, places, penalties[:, :, number].T, look(1))
@@ -151,10 +150,11 @@ def _draw_alphas(found: Alphas) -> dict[str, Drawn]:
         lower.set_xticks(places, names)
         own = {"layer": layer, "alpha": ALPHAS, "chosen": counts}
         table += rows_of(**own, mean=mean, std=std, pairs=len(chosen))
-    panels[0, 0].set_ylabel("pairs that choose it")
-    panels[1, 0].set_ylabel("penalty, points (ours)")
-    panels[1, 0].set_ylim(bottom=min(0.0, panels[1, 0].get_ylim()[0]))
-    return {"": Drawn(figure, tuple(panels.ravel()), table)}
+    upper, lower = panels[:: len(layers)]
+    upper.set_ylabel("pairs that choose it")
+    lower.set_ylabel("penalty, points (ours)")
+    lower.set_ylim(bottom=min(0.0, lower.get_ylim()[0]))
+    return {"": with_legend(panels, table)}
 
 
 ITEMS: Mapping[str, Item] = {

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import COLUMN, look
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
-from sigmascope_papers.symmetry.curves import rows_of
+from sigmascope_papers.symmetry.curves import page, rows_of, with_legend
 from sigmascope_papers.theory.capacity import Capacity, capacity_logs
 from sigmascope_papers.theory.gelu import gelu_asymptotic_slope, gelu_xi
 
@@ -97,8 +97,7 @@ def _slopes(found: Homogeneity) -> list[Check]:
 @styled()
 def _draw_gelu(found: Homogeneity) -> dict[str, Drawn]:
     """Draw both functions, and ξ by both methods."""
-    figure = new_figure(PAGE, 2.4)
-    left, right = figure.subplots(1, 2)
+    left, right = page(2.4, 2)
     curves = [
         (left, "GELU", INPUTS, found.gelu, "-"),
         (left, "ReLU", INPUTS, found.relu, "--"),
@@ -111,8 +110,7 @@ def _draw_gelu(found: Homogeneity) -> dict[str, Drawn]:
         table += rows_of(curve=name, at=at, value=values)
     left.set(xlabel="x", xlim=(-3, 3), ylim=(-0.4, 3))
     right.set(xlabel="λ", ylabel="ξ(λ)", ylim=(0, None))
-    add_panel_legend(figure, [left, right])
-    return {"": Drawn(figure, (left, right), table)}
+    return {"": with_legend([left, right], table)}
 
 
 def _approximation(n: int, r: int) -> float:
@@ -148,8 +146,7 @@ def _find_capacities(found: Capacities) -> dict[str, Finding]:
 @styled()
 def _draw_capacities(found: Capacities) -> dict[str, Drawn]:
     """Draw both logarithms over the width, for the ranks that the paper stitches with."""
-    figure = new_figure(COLUMN, 2.4)
-    panel, fine = figure.subplots(), found["fine"]
+    (panel,), fine = page(2.4, width=COLUMN), found["fine"]
     lines = {"group of ReLU": [fine[n, 1].log_group for n in WIDTHS]}
     lines |= {f"rank {r}": [fine[n, r].log_matrices for n in WIDTHS] for r in RANKS}
     for number, (name, values) in enumerate(lines.items()):
@@ -160,14 +157,13 @@ def _draw_capacities(found: Capacities) -> dict[str, Drawn]:
     panel.set(xscale="log", yscale="log", xlabel="channels n", ylabel=elements)
     panel.set_xticks(WIDTHS, [str(n) for n in WIDTHS])
     panel.minorticks_off()
-    add_panel_legend(figure, [panel])
     table: list[dict[str, Any]] = [
         {"grid": "M/ε = 10⁷", "n": n, "r": r, **fine[n, r]._asdict()}
         | {"approximation": _approximation(n, r)}
         for n in WIDTHS
         for r in RANKS
     ]
-    return {"": Drawn(figure, (panel,), table)}
+    return {"": with_legend([panel], table)}
 
 
 ITEMS: Mapping[str, Item] = {

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from sigmascope.figures.style import Look, shown
+from sigmascope.figures import Drawn, new_figure
+from sigmascope.figures.drawn import finished
+from sigmascope.figures.style import PAGE, Look, add_panel_legend, figure_of, shown
 from sigmascope.maths.procrustes import Matrix
 
 OVER_BLOCKS = "activation, * inside a residual block"
@@ -29,14 +31,22 @@ def rows_of(**columns: Any) -> list[dict[str, Any]]:
     return [columns | dict(zip(lists, row, strict=True)) for row in rows]
 
 
+def page(height: float, columns: int = 1, *, width: float = PAGE, **options: Any) -> list[Axes]:
+    """Return the panels of a new figure of this size in inches, row by row."""
+    panels = new_figure(width, height).subplots(ncols=columns, squeeze=False, **options)
+    return [panel for row in panels for panel in row]
+
+
+def with_legend(panels: Sequence[Axes], table: Sequence[dict[str, Any]]) -> Drawn:
+    """Return a finished figure, with one legend for all panels."""
+    add_panel_legend(figure_of(panels[0]), panels)
+    return finished(panels, table)
+
+
 def draw_means(
     panel: Axes, places: Any, found: Matrix, looks: Look, *, label: str = "_", **style: Any
 ) -> tuple[Matrix, Matrix]:
-    """Draw means of repetitions (r, k), with bars of one population standard deviation if r > 1.
-
-    Returns:
-        (k,) and (k,), means and deviations.
-    """
+    """Draw means over repetitions (r, k), with bars if r > 1; return means and deviations (k,)."""
     color, marker, line = looks
     mean, deviation = found.mean(axis=0), found.std(axis=0)
     style = {"markersize": 4.0, "markeredgewidth": 0, **style}

@@ -14,4 +14,7 @@ def data_of(name: str) -> Any:
 
 
 PRINTED: dict[str, Any] = data_of("paper")
-"""Kind of number -> the paper's, most of them read off its figures; unknown ones are left out."""
+"""Kind of number -> the paper's, most of them read off its figures; unknown ones are left out.
+
+`orderings` lists the claims, by item, that need no numbers.
+"""

@@ -58,15 +58,7 @@ INSIDE: Mapping[str, Subject] = {
 
 @dataclass(frozen=True)
 class Dissected(kept.Kept):
-    """The counts of a `Dissection` of one site, for r rotations and p powers.
-
-    Attributes:
-        network: the name in the catalog.
-        detectors: category -> (r, p), how many units are interpretable by a concept of it.
-        concepts: category -> (r, p), how many of its concepts they detect.
-        best_iou: (r, p), the mean over the units of their best IoU.
-        machine: what it ran on.
-    """
+    """Counts of a `Dissection` of one site by category, and mean best IoUs; tables are (r, p)."""
 
     kind = "dissections"
 

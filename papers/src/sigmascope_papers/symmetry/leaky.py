@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import COLUMN, PAGE, add_panel_legend, look
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import COLUMN, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
-from sigmascope_papers.symmetry.curves import draw_means, label_layers, rows_of
+from sigmascope_papers.symmetry.curves import draw_means, label_layers, page, rows_of, with_legend
 from sigmascope_papers.symmetry.data import PRINTED
 from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LEAKY, SLOPES
@@ -78,9 +78,7 @@ def _least(values: Sequence[float] | Matrix) -> float:
 @styled()
 def _draw_penalties(found: BySlope) -> dict[str, Drawn]:
     """Draw the penalties by layer, a curve for each slope; those of any matrix are ours."""
-    figure = new_figure(PAGE, 2.7)
-    panels = figure.subplots(1, 2).tolist()
-    layers = next(iter(found.values())).layers
+    panels, layers = page(2.7, 2), next(iter(found.values())).layers
     table: list[dict[str, Any]] = []
     titles = {GROUP: "by the group of ReLU", "full": "by any matrix (ours)"}
     for panel, (family, title) in zip(panels, titles.items(), strict=True):
@@ -92,8 +90,7 @@ def _draw_penalties(found: BySlope) -> dict[str, Drawn]:
             mean, _ = draw_means(panel, places, penalties, looks, label=name)
             table += rows_of(family=family, slope=slope, layer=layers, penalty=mean)
     panels[0].set_ylabel("stitching penalty, percentage points")
-    add_panel_legend(figure, panels)
-    return {"": Drawn(figure, tuple(panels), table)}
+    return {"": with_legend(panels, table)}
 
 
 def _accuracies(setting: Setting) -> dict[str, Matrix]:
@@ -125,11 +122,10 @@ def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
         f"by half of {halves} or more",
         f"from {limit} on accuracy falls with the slope",
     )
+    small = at_most(f"within {spread:.2f}", spread, FLAT)
     return [
         conclude("accuracy by slope", f"{printed}, each ± {number:g}", near),
-        conclude(
-            nothing, f"all within {flat:g} point", at_most(f"within {spread:.2f}", spread, FLAT)
-        ),
+        conclude(nothing, f"all within {flat:g} point", small),
         conclude(faster, halved, falling),
         conclude(alike, f"within {twins:g} point", at_most(f"within {apart:.2f}", apart, TWINS)),
     ]
@@ -138,8 +134,7 @@ def _judge_accuracies(found: Mapping[str, Matrix]) -> list[Check]:
 @styled()
 def _draw_accuracies(found: Mapping[str, Matrix]) -> dict[str, Drawn]:
     """Draw all networks as points by slope, and the paper's means as crosses."""
-    figure = new_figure(COLUMN, 2.3)
-    panel, places, (color, marker, _) = figure.subplots(), np.arange(len(found)), look(0)
+    (panel,), places, (color, marker, _) = page(2.3, width=COLUMN), np.arange(len(found)), look(0)
     at, values = np.repeat(places, [len(one) for one in found.values()]), list(found.values())
     style: dict[str, Any] = {"markersize": 4.5, "alpha": 0.7, "markeredgewidth": 0}
     panel.plot(at, np.concatenate(values), marker, color=color, label="our networks", **style)
@@ -147,12 +142,11 @@ def _draw_accuracies(found: Mapping[str, Matrix]) -> dict[str, Drawn]:
     panel.plot(places + ASIDE, paper, "x", color="0.2", markersize=5, label=label)
     panel.set(xlabel="slope of LeakyReLU", ylabel="accuracy, %", ylim=(0, 100))
     panel.set_xticks(places, list(found))
-    add_panel_legend(figure, [panel])
     table = []
     for slope, some in found.items():
         table += rows_of(slope=slope, network=np.arange(len(some)), accuracy=some)
     table += rows_of(slope=list(found), network=label, accuracy=paper)
-    return {"": Drawn(figure, (panel,), table)}
+    return {"": with_legend([panel], table)}
 
 
 ITEMS: Mapping[str, Item] = {

@@ -9,18 +9,9 @@ from typing import Any
 from sigmascope_papers.item import Check, Item
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import rotations, similarity_items, stitching_items
+from sigmascope_papers.symmetry.data import PRINTED
 
-ORDERINGS: Mapping[str, tuple[str, ...]] = {
-    "sym-fig1": ("relu-group costs less than rank", "full stitches cost little"),
-    "sym-fig6": (
-        "relu-group costs less than rank 1",
-        "relu-group: layers inside",
-        "full: layers inside",
-    ),
-    "sym-fig4": ("a rotation costs more", "the penalty of a rotation grows"),
-    "sym-fig2": ("by the relu group similarity decays faster",),
-    "sym-fig5": ("by the relu group similarity decays faster",),
-}
+ORDERINGS = {item: tuple(begins) for item, begins in PRINTED["orderings"].items()}
 """Item -> how its claims begin."""
 ITEMS = {**stitching_items.ITEMS, **rotations.ITEMS, **similarity_items.ITEMS}
 

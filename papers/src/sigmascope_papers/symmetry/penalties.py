@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import PAGE, add_panel_legend, look, shown
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import look, shown
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, conclude
 from sigmascope_papers.rules import at_least, at_most, below, near, ordered_alike
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, label_layers, rows_of
+from sigmascope_papers.symmetry.curves import (
+    OVER_BLOCKS,
+    draw_means,
+    label_layers,
+    page,
+    rows_of,
+    with_legend,
+)
 from sigmascope_papers.symmetry.plans import FAMILIES
 from sigmascope_papers.symmetry.stitches import Stitches
 
@@ -57,11 +64,7 @@ def cheaper_at(claim: str, less: Matrix, more: Matrix, counts: tuple[int, int]) 
 
 
 def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
-    """Judge whether trained elements of the relu group are good, and stay inside the group.
-
-    The group contains all permutations, so a trained element should cost less than the computed
-    permutation. A scale of 0 leaves the group.
-    """
+    """Judge if trained elements of the relu group beat permutations, and have no scale of 0."""
     claim = "ours: relu-group, trained, costs less than the permutation of Procrustes, computed"
     cheaper = below(claim, *(stitches.penalties(one, layers) for one in (GROUP, "permutation")))
     channels, sparsity = (stitches.values(one, GROUP) for one in ("channels", "sparsity"))
@@ -77,12 +80,8 @@ def group_checks(stitches: Stitches, layers: Sequence[str]) -> list[Check]:
 def draw_penalties(
     stitches: Stitches, labels: Sequence[str], *, paper: Numbers = NONE, over: str = OVER_BLOCKS
 ) -> dict[str, Drawn]:
-    """Draw penalties by layer: means over the pairs with deviations, and the paper's as crosses.
-
-    A layer without a stitch, in any of the pairs, is a gap. A family looks the same in all figures.
-    """
-    figure = new_figure(PAGE, 3.0)
-    panel, layers = figure.subplots(), stitches.layers
+    """Draw penalties by layer, with deviations and the paper's; a missing stitch is a gap."""
+    (panel,), layers = page(3.0), stitches.layers
     label_layers(panel, layers, over)
     panel.set_ylabel("stitching penalty, percentage points")
     table: list[dict[str, Any]] = []
@@ -101,8 +100,7 @@ def draw_penalties(
         table += rows_of(layer=list(printed), curve=f"{label}, {PAPERS}", mean=values)
     if any(row["curve"].endswith(PAPERS) for row in table):
         panel.plot([], [], "x", color="0.3", markersize=4.5, label=PAPERS)
-    add_panel_legend(figure, [panel])
-    return {"": Drawn(figure, (panel,), table)}
+    return {"": with_legend([panel], table)}
 
 
 def _numbers(labels: Sequence[str]) -> dict[str, int]:

@@ -18,8 +18,8 @@ from torch import Tensor
 from sigmascope.checks import check_choice
 from sigmascope.dissection.penalty import rotation_penalty
 from sigmascope.dissection.settings import FineTuning
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import PAGE, add_panel_legend, look
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.symmetry.groups import group as group_of
 from sigmascope.symmetry.rotations import random_rotation
@@ -27,7 +27,7 @@ from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
-from sigmascope_papers.symmetry.curves import rows_of
+from sigmascope_papers.symmetry.curves import page, rows_of, with_legend
 from sigmascope_papers.symmetry.data import PRINTED
 
 FOLDER = "rotations"
@@ -119,10 +119,7 @@ def file_name(layer: str) -> str:
 
 
 def rotations_of(setting: Setting, layers: Sequence[str] = ()) -> Rotations:
-    """Return all draws after some layers, by default all of `LAYERS`, stored or trained.
-
-    A file for each layer is kept after every run, so layers can be trained side by side.
-    """
+    """Return all draws after some layers, by default all of `LAYERS`, stored or trained."""
     chosen = tuple(layers or (SMOKE_LAYERS if setting.smoke else LAYERS))
     for layer in chosen:
         check_choice("layers", layer, LAYERS)
@@ -201,8 +198,7 @@ def _means(found: Matrix) -> str:
 @styled()
 def _draw(rotations: Rotations) -> dict[str, Drawn]:
     """Draw penalties by layer: every draw, their mean and deviation, and the paper's as crosses."""
-    figure = new_figure(PAGE, 2.8)
-    panel, names = figure.subplots(), rotations.names
+    (panel,), names = page(2.8), rotations.names
     places = np.arange(float(len(names)))
     table: list[dict[str, Any]] = []
     for number, group in enumerate(MATRICES):
@@ -229,8 +225,7 @@ def _draw(rotations: Rotations) -> dict[str, Drawn]:
     panel.set(xlabel=over, ylabel=points, xlim=(-0.5, len(places) - 0.5))
     panel.set_xticks(places, [f"{one.layer} ({one.channels} channels)" for one in rotations.layers])
     panel.grid(axis="x", visible=False)
-    add_panel_legend(figure, [panel])
-    return {"": Drawn(figure, (panel,), table)}
+    return {"": with_legend([panel], table)}
 
 
 RULES: tuple[Any, ...] = (_find, *(partial(_near, group=group) for group in PAPER), _like_identity)

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from sigmascope.figures import Drawn, draw_similarity, new_figure, styled
-from sigmascope.figures.style import PAGE, add_panel_legend, look
+from sigmascope.figures import Drawn, draw_similarity, styled
+from sigmascope.figures.drawn import finished
+from sigmascope.figures.style import add_panel_legend, figure_of, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import similarity_rules as rules
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, rows_of
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, page, rows_of, with_legend
 from sigmascope_papers.symmetry.data import PRINTED
 from sigmascope_papers.symmetry.similarities import (
     GROUPS,
@@ -70,13 +71,9 @@ def _same_decay(widths: Widths) -> Check:
 
 @styled()
 def draw_layers(pairs: Pairs, paper: rules.Numbers, *, live: bool = False) -> dict[str, Drawn]:
-    """Draw similarities of layers at the same place, and the paper's as crosses.
-
-    If wanted, the relu group over live channels only is added, and the share of these.
-    """
-    figure = new_figure(PAGE, 3.4 if live else 2.6)
-    ratios = (3, 1)[: 1 + live]
-    panels = figure.subplots(1 + live, 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
+    """Draw similarities at the same place, the paper's, and if wanted those by live channels."""
+    height, ratios = (3.4, (3, 1)) if live else (2.6, (3,))
+    panels = page(height, nrows=len(ratios), sharex=True, height_ratios=ratios)
     layers, table = pairs.layers, []
     for number, group in enumerate(GROUPS):
         table += _curve(panels[0], layers, f"{group} group", pairs.same_place(group), number)
@@ -96,8 +93,8 @@ def draw_layers(pairs: Pairs, paper: rules.Numbers, *, live: bool = False) -> di
     panels[0].set(ylabel="Procrustes similarity")
     panels[-1].set(xlabel=OVER_BLOCKS if inside else "activation")
     panels[-1].set_xticks(range(len(layers)), list(layers))
-    add_panel_legend(figure, [panels[0]])
-    return {"": Drawn(figure, tuple(panels), table)}
+    add_panel_legend(figure_of(panels[0]), panels[:1])
+    return {"": finished(panels, table)}
 
 
 def _curve(
@@ -113,27 +110,23 @@ def _curve(
 @styled()
 def draw_matrices(pairs: Pairs) -> dict[str, Drawn]:
     """Draw the mean matrix of each group as a heat map."""
-    figure = new_figure(PAGE, 3.2)
-    panels = figure.subplots(1, len(GROUPS)).tolist()
+    panels = page(3.2, len(GROUPS))
     table: list[dict[str, Any]] = []
     for panel, group in zip(panels, GROUPS, strict=True):
         drawn = draw_similarity(pairs.averaged(group), axes=panel)
         panel.set_box_aspect(1)
         table += [{"group": group, **row} for row in drawn.table]
-    return {"": Drawn(figure, tuple(panels), table)}
+    return {"": finished(panels, table)}
 
 
 @styled()
 def _draw_decay(widths: Widths) -> Drawn:
     """Draw the diagonals at constant and at growing width."""
-    figure = new_figure(PAGE, 2.4)
-    panels = figure.subplots(1, len(GROUPS), sharey=True).tolist()
+    panels = page(2.4, len(GROUPS), sharey=True)
     layers, table = widths.constant.layers, []
     for panel, group in zip(panels, GROUPS, strict=True):
-        for number, (name, pairs) in enumerate(
-            zip(("constant width", "growing width"), widths, strict=True)
-        ):
-            rows = _curve(panel, layers, name, pairs.same_place(group), number)
+        for number, (name, pairs) in enumerate(widths._asdict().items()):
+            rows = _curve(panel, layers, f"{name} width", pairs.same_place(group), number)
             table += [{"group": group, **row} for row in rows]
         paper = np.diagonal(MATRICES["sym-fig16"][group])
         name = "constant width, the paper's"
@@ -141,8 +134,7 @@ def _draw_decay(widths: Widths) -> Drawn:
         panel.set(title=f"{group} group", xlabel="activation")
         panel.set_xticks(range(len(layers)), list(layers))
     panels[0].set(ylabel="CKA similarity", ylim=(None, 1.05))
-    add_panel_legend(figure, panels)
-    return Drawn(figure, tuple(panels), table)
+    return with_legend(panels, table)
 
 
 def _each_group(*chosen: Any) -> list[Any]:

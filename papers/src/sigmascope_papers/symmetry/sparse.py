@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import PAGE, add_panel_legend, look
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_least, at_most
 from sigmascope_papers.setting import Setting
+from sigmascope_papers.symmetry.curves import page, with_legend
 from sigmascope_papers.symmetry.data import PRINTED
 from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LASSO, MYRTLE
@@ -155,8 +156,7 @@ def _sparsity_of_the_group(found: Sparse) -> Finding:
 def _draw(found: Sparse) -> dict[str, Drawn]:
     """Draw penalty against sparsity for each layer: pairs, their means, the paper's as crosses."""
     layers = found.lasso.layers
-    figure = new_figure(PAGE, 2.4)
-    panels = figure.subplots(1, len(layers), squeeze=False)[0].tolist()
+    panels = page(2.4, len(layers))
     table: list[dict[str, Any]] = []
     for panel, layer in zip(panels, layers, strict=True):
         means = np.array([found.mean(label, layer) for label in STRENGTHS])
@@ -177,8 +177,7 @@ def _draw(found: Sparse) -> dict[str, Drawn]:
         panel.set(title=f"activation {layer}", xlabel="sparsity", xlim=(-0.03, 1.05))
     panels[0].plot([], [], "x", color="0.3", markersize=6, label="the paper's")
     panels[0].set_ylabel("stitching penalty, points")
-    add_panel_legend(figure, panels)
-    return {"": Drawn(figure, tuple(panels), table)}
+    return {"": with_legend(panels, table)}
 
 
 _TRIED = ", ".join(label.removeprefix("λ = ") for label in STRENGTHS)

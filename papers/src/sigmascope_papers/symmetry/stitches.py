@@ -76,10 +76,7 @@ class Stitches:
         return np.stack([pair.values(field, label, list(self.plan.layers)) for pair in self.pairs])
 
     def penalties(self, label: str, layers: Sequence[str] = ()) -> Matrix:
-        """(p, k), the mean accuracy of the two networks minus that of the stitched one, in points.
-
-        Layers have the paper's names, by default all; NaN at those that were not stitched.
-        """
+        """(p, k), the points lost from the mean accuracy of both networks; NaN without a stitch."""
         found = self.accuracies[:, None] - self.values("stitched_accuracy", label)
         columns = dict(zip(self.layers, found.T, strict=True))
         missing = np.full(len(self.pairs), np.nan)

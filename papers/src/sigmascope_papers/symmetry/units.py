@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.stats import spearmanr
 
-from sigmascope.figures import Drawn, new_figure, styled
-from sigmascope.figures.style import COLORS, PAGE, add_panel_legend, look
+from sigmascope.figures import Drawn, styled
+from sigmascope.figures.style import COLORS, look
 from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, judge_by
 from sigmascope_papers.rules import at_least, at_most
-from sigmascope_papers.symmetry.curves import rows_of
+from sigmascope_papers.symmetry.curves import page, rows_of, with_legend
 from sigmascope_papers.symmetry.dissections import (
     CATEGORIES,
     CONVNEXT,
@@ -38,10 +38,7 @@ HATCHES = ("////", "....", "")
 
 
 class Change(NamedTuple):
-    """The mean share of interpretable units in a layer's own basis and in rotated ones.
-
-    The rotated ones spread over networks and rotations.
-    """
+    """The mean share of interpretable units in the own basis and in rotated ones, which spread."""
 
     own: float
     rotated: float
@@ -111,12 +108,8 @@ def _network(found: Sequence[Dissected]) -> str:
 
 @styled()
 def draw_shares(found: Part) -> Drawn:
-    """Draw the share of interpretable units, and the mean of their best IoU, by power.
-
-    Bands are the population standard deviation over networks and rotations.
-    """
-    figure = new_figure(PAGE, 2.6)
-    panels = figure.subplots(1, 2).tolist()
+    """Draw the share of interpretable units and their mean best IoU by power, with deviations."""
+    panels = page(2.6, 2)
     table: list[dict[str, Any]] = []
     for number, (label, some) in enumerate(found.items()):
         (color, marker, line), powers = look(number), some[0].powers
@@ -140,22 +133,21 @@ def draw_shares(found: Part) -> Drawn:
     panels[1].axhline(least, color="0.3", linewidth=0.7, linestyle=":", label="interpretable above")
     for panel in panels:  # after the line, since from here on the axis no longer grows
         panel.set(xlabel="power of the rotation", ylim=(0, None))
-    add_panel_legend(figure, panels)
-    return Drawn(figure, tuple(panels), table)
+    return with_legend(panels, table)
 
 
 @styled()
 def _draw_categories(found: Part) -> Drawn:
     """Draw interpretable units, as shares of all, and distinct concepts, by category and power."""
-    figure = new_figure(PAGE, 4.0)
-    panels = figure.subplots(2, len(found), sharex=True, sharey="row", squeeze=False)
+    panels, count = page(4.0, len(found), nrows=2, sharex=True, sharey="row"), len(found)
     table: list[dict[str, Any]] = []
     for column, (label, some) in enumerate(found.items()):
         powers = np.array(some[0].powers)
         width = 0.8 * float(np.diff(powers).min())
-        panels[0, column].set_title(_network(some))
+        upper, lower = panels[column::count]
+        upper.set_title(_network(some))
         fields = {"detectors": some[0].units, "concepts": 1}
-        for panel, (field, per) in zip(panels[:, column], fields.items(), strict=True):
+        for panel, (field, per) in zip((upper, lower), fields.items(), strict=True):
             values = _counted(some, field) / per
             below = np.cumsum(values, axis=0) - values
             for place, name in enumerate(CATEGORIES):
@@ -164,11 +156,10 @@ def _draw_categories(found: Part) -> Drawn:
                 panel.bar(powers, values[place], width, below[place], **style)
                 own = {"curve": label, "value": field, "category": name}
                 table += rows_of(**own, power=powers, mean=values[place])
-        panels[1, column].set(xlabel="power of the rotation")
-    panels[0, 0].set(ylabel="share of all units")
-    panels[1, 0].set(ylabel="distinct concepts")
-    add_panel_legend(figure, panels.ravel().tolist())
-    return Drawn(figure, tuple(panels.ravel().tolist()), table)
+        lower.set(xlabel="power of the rotation")
+    panels[0].set(ylabel="share of all units")
+    panels[count].set(ylabel="distinct concepts")
+    return with_legend(panels, table)
 
 
 def _item(

@@ -10,13 +10,7 @@ from sigmascope.errors import InputError
 
 
 class Capacity(NamedTuple):
-    """Natural logarithms of two numbers of matrices.
-
-    Args:
-        log_group: of the elements of the group of ReLU.
-        log_matrices: of the matrices of rank r.
-        difference: the first minus the second; negative when the group is the smaller family.
-    """
+    """Log-counts of the group of ReLU and of matrices of rank r; the first minus the second."""
 
     log_group: float
     log_matrices: float
@@ -30,15 +24,6 @@ def capacity_logs(n: int, r: int, M: float, eps: float) -> Capacity:
     $\log|G| \approx \log n! + n\log\frac{M}{\varepsilon}$ and
     $\log|\text{rank } r| \approx (2nr-r^2)\log\frac{2M}{\varepsilon}$
     (Godfrey et al., NeurIPS 2022, arXiv:2205.14258, Appendix E.7).
-
-    Args:
-        n: number of channels.
-        r: rank, from 1 to n.
-        M: half the range of an entry.
-        eps: spacing of the grid, at most M.
-
-    Raises:
-        InputError: an argument outside its range.
 
     >>> print(f"{capacity_logs(64, 1, M=1, eps=1e-7).difference:.1f}")
     -898.3

@@ -33,17 +33,10 @@ def gelu_xi(
     (Godfrey et al., NeurIPS 2022, arXiv:2205.14258).
 
     Args:
-        lam: λ > 0: a number, or an array or tensor of any shape.
+        lam: λ > 0: a number, or an array or tensor of any shape; the result is of the same kind.
         method: "quadrature", exact to rounding, or "monte-carlo", one sample for all λ.
         samples: for Monte Carlo, how many standard normal numbers, or the numbers themselves.
         seed: for Monte Carlo, a whole number or a torch.Generator; torch's own by default.
-
-    Returns:
-        A float for a number, an array for an array, a tensor for a tensor.
-
-    Raises:
-        InputError: a λ that is not positive and finite.
-        OptionError: an unknown method.
 
     >>> print(f"{gelu_xi(2.0):.7f}")
     0.1766985

@@ -17,12 +17,6 @@ def ray_orbit_size(v: Values) -> float:
     coordinates their ratio takes every value of its sign, so there are infinitely many. This is why
     single neurons are a natural basis for ReLU (Godfrey et al., NeurIPS 2022, arXiv:2205.14258).
 
-    Args:
-        v: (n,), finite and not zero.
-
-    Returns:
-        n, or infinity.
-
     >>> ray_orbit_size([0.0, 3.0, 0.0]), ray_orbit_size([0.0, 3.0, 1.0])
     (3, inf)
     """
