@@ -66,9 +66,9 @@ def below(
     lower, on_average = less < more, means[0] < means[1]
     listed = ""
     if digits is not None and len(on_average) <= LISTED:
-        for a, b in zip(*means, strict=True):
-            listed += f"{a:.{digits}f} {'<' if a < b else '≥'} {b:.{digits}f}, "
-        listed = listed.removesuffix(", ") + "; "
+        pairs = zip(*means, strict=True)
+        rows = [f"{a:.{digits}f} {'<' if a < b else '≥'} {b:.{digits}f}" for a, b in pairs]
+        listed = ", ".join(rows) + "; "
     obtained = f"{listed}on average at {on_average.sum()} of {on_average.size} layers"
     obtained += f", in {lower.sum()} of {lower.size} comparisons"
     return relation(claim, expected, obtained, true=on_average.all(), clear=lower.all())
@@ -98,4 +98,5 @@ def at_most(obtained: str, values: Any, limits: tuple[float, float]) -> tuple[st
 
 def at_least(obtained: str, values: Any, limits: tuple[float, float]) -> tuple[str, bool, bool]:
     """Find whether all values are at least the second limit, and clearly so at least the first."""
-    return at_most(obtained, -np.asarray(values), (-limits[0], -limits[1]))
+    clear, true = (bool(np.all(np.asarray(values) >= limit)) for limit in limits)
+    return obtained, true, clear
