@@ -84,6 +84,5 @@ PAPER = _cast("torchvision")
 ZOO = _cast("sigmascope")
 """Our networks on CIFAR-10, each in the group of the architecture that it is a small version of.
 
-Two stand in more loosely: the Myrtle CNNs for AlexNet, as the plainest convolutional networks, and
-MobileNetV2 for the MNASNets, which use its blocks.
+Two are less close: the Myrtle CNNs, the plainest, to AlexNet, and MobileNetV2 to the MNASNets.
 """

@@ -107,8 +107,8 @@ class Setting:
         chosen = Selection(data or self.data or DATA, self.data_root, limit=limit, batch_size=batch)
         folder = self._folder(chosen, options)
         self._check_stored(folder, wanted)
-        how = {"weights": self.weights if self.weights == "none" else "default"}
-        how["options"] = {**OPTIONS, **options}
+        weights = "none" if self.weights == "none" else "default"
+        how: dict[str, Any] = {"weights": weights, "options": {**OPTIONS, **options}}
         return [self._run(request_for([name], chosen, **how), folder) for name in wanted]
 
     def signature(self, name: str, kind: str, measure: Callable[[], Signature]) -> Signature:
