@@ -170,7 +170,7 @@ def test_a_limit_draws_the_same_samples_every_time() -> None:
         ),
         ("mnist", sg.InputError, r"expected mnist or MNIST/raw in"),
         ("imagefolder:nowhere", sg.InputError, r"imagefolder:nowhere is not a directory"),
-        (None, sg.InputTypeError, r"name must be a text such as 'cifar10', got NoneType"),
+        (None, sg.InputTypeError, r"name must be a string such as 'cifar10', got NoneType"),
     ],
 )
 def test_data_that_is_not_there(
@@ -268,3 +268,12 @@ def test_names_are_listed_as_they_are_written() -> None:
             "embedded",
         )
     ]
+
+
+def test_a_generator_is_a_seed() -> None:
+    one, two, other = (
+        next(iter(data("random:8", limit=2, seed=torch.Generator().manual_seed(n))))[0]
+        for n in (3, 3, 4)
+    )
+    assert torch.equal(one, two)
+    assert not torch.equal(one, other)

@@ -214,9 +214,17 @@ def test_weights_of_another_network(tmp_path: Path) -> None:
             r"'hf:bert' is not in the catalog. .* Did you mean 'hf/bert'\?",
         ),
         ("torchvison/resnet50", sg.OptionError, r"Did you mean 'torchvision/resnet50'\?"),
-        (3, sg.InputTypeError, r"name must be a text such as 'torchvision/resnet50', got int"),
+        (3, sg.InputTypeError, r"name must be a string such as 'torchvision/resnet50', got int"),
     ],
 )
 def test_names_that_are_none(name: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         model(name)
+
+
+def test_a_generator_is_a_seed() -> None:
+    one, two = (
+        model("sigmascope/resnet20", weights=None, seed=torch.Generator().manual_seed(3)).weights
+        for _ in range(2)
+    )
+    assert one == two
