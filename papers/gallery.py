@@ -21,13 +21,6 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIDTH, COLORS = 1400, 256
 
 
-def shrink(source: Path, target: Path) -> None:
-    """Copy a picture with fewer pixels and colors: a page shows no more."""
-    picture = Image.open(source).convert("RGB")
-    picture.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
-    picture.quantize(COLORS, dither=Image.Dither.NONE).save(target, optimize=True)
-
-
 def main(folder: Path) -> None:
     """Write the page and the pictures, and remove pictures of items that no longer exist."""
     outcomes, pictures = outcomes_in(folder), DOCS / "gallery"
@@ -37,7 +30,9 @@ def main(folder: Path) -> None:
         if old.name not in wanted:
             old.unlink()
     for name in sorted(wanted):
-        shrink(folder / name, pictures / name)
+        picture = Image.open(folder / name).convert("RGB")  # a page shows no more than this:
+        picture.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
+        picture.quantize(COLORS, dither=Image.Dither.NONE).save(pictures / name, optimize=True)
     print(f"Written: {write_gallery(outcomes, DOCS / 'gallery.md')}")
 
 

@@ -20,7 +20,7 @@ FAMILIES: dict[str, str] = DATA["families"]
 
 @dataclass(frozen=True)
 class Member:
-    """A network of the catalog, its group (one of `FAMILIES`), and the year of its architecture."""
+    """A network of the catalog, its group and family, and the year of its architecture."""
 
     name: str
     group: str
@@ -60,18 +60,14 @@ class Cast:
         return next((name for name in self.leads if self.groups()[name] == group), None)
 
     def only(self, names: Sequence[str]) -> Cast:
-        """Return a cast of some members; if a group loses its lead, its last member takes over.
-
-        Raises:
-            OptionError: a name that is not in the cast; its names are listed.
-        """
+        """Return a cast of some members; if a group loses its lead, its last member takes over."""
         for name in names:
             check_choice("network", name, self.names())
         members = tuple(member for member in self.members if member.name in names)
         last = {member.group: member.name for member in members}
-        wanted = [(lead, self.groups()[lead]) for lead in self.leads]
-        leads = [lead if lead in names else last[group] for lead, group in wanted if group in last]
-        return Cast(members, tuple(leads))
+        groups = {lead: self.groups()[lead] for lead in self.leads}
+        leads = (lead if lead in names else last.get(group) for lead, group in groups.items())
+        return Cast(members, tuple(lead for lead in leads if lead))
 
 
 def _cast(prefix: str) -> Cast:
@@ -88,6 +84,5 @@ PAPER = _cast("torchvision")
 ZOO = _cast("sigmascope")
 """Our networks on CIFAR-10, each in the group of the architecture that it is a small version of.
 
-Two stand in more loosely: the Myrtle CNNs for AlexNet, as the plainest convolutional networks, and
-MobileNetV2 for the MNASNets, which use its blocks.
+Two are less close: the Myrtle CNNs, the plainest, to AlexNet, and MobileNetV2 to the MNASNets.
 """

@@ -26,9 +26,7 @@ def numbered(names: Sequence[str]) -> Labels:
 
 
 def shuffles(count: int, *, draws: int = DRAWS, seed: int = 0) -> Labels:
-    """Return all orders of so many things (p, count), or random ones if more than `draws`.
-
-    The first is the identity.
+    """Return all orders of so many things (p, count), or random ones; the identity is the first.
 
     >>> shuffles(2).tolist(), shuffles(9, draws=5).shape
     ([[0, 1], [1, 0]], (6, 9))
@@ -43,10 +41,7 @@ def shuffles(count: int, *, draws: int = DRAWS, seed: int = 0) -> Labels:
 def p_value(
     statistic: Callable[[Labels], float], labels: Labels, *, draws: int = DRAWS, seed: int = 0
 ) -> float:
-    """Return the share of orders of the labels (k,) whose statistic is at least as large.
-
-    The own order counts; `draws` and `seed` are of random orders, if there are too many.
-    """
+    """Return the share of orders of the labels (k,), own included, of no smaller a statistic."""
     orders = shuffles(len(labels), draws=draws, seed=seed)
     found = np.array([statistic(labels[order]) for order in orders])
     return float((found >= found[0] - SAME).mean())
@@ -57,12 +52,10 @@ def correlation_p(
 ) -> tuple[Array, float]:
     """Correlate each of several predictors (k, n) with a target (n,), and judge the best of them.
 
-    Returns:
-        Pearson's r of each (k,), and the share of orders of the target in which the largest |r| is
-        at least as large, which accounts for the choice of the best.
+    Returns Pearson's r (k,), and the share of orders of the target with as large a largest |r|.
     """
     known = predictors - predictors.mean(axis=1, keepdims=True)
-    known = known / np.linalg.norm(known, axis=1, keepdims=True)
+    known /= np.linalg.norm(known, axis=1, keepdims=True)
     wanted = (target - target.mean()) / np.linalg.norm(target - target.mean())
     found = known @ wanted[shuffles(len(target), draws=draws, seed=seed)].T
     largest = np.abs(found).max(axis=0)

@@ -19,15 +19,9 @@ WEIGHTS: dict[str, Any] = {"default": "zoo", "show_default": True}
 @click.argument("names", nargs=-1)
 @click.option("--list", "wanted_list", is_flag=True, help="Print the names, with what they show.")
 @click.option("-o", "--out", type=click.Path(file_okay=False), help="Directory to write to.", **OUT)
-@click.option(
-    "--from-scratch", is_flag=True, help="Measure our networks again instead of reading results."
-)
-@click.option(
-    "--smoke", is_flag=True, help="Run an experiment in a tiny size: seconds each, no verdict."
-)
-@click.option(
-    "--data-root", metavar="DIR", type=click.Path(), help="Directory of the data, to measure."
-)
+@click.option("--from-scratch", is_flag=True, help="Measure again instead of reading results.")
+@click.option("--smoke", is_flag=True, help="Run experiments in a tiny size: seconds, no verdict.")
+@click.option("--data-root", metavar="DIR", type=click.Path(), help="Directory of the data sets.")
 @click.option(
     "--weights",
     type=click.Choice(["zoo", "default", "none"]),

@@ -25,14 +25,6 @@ from sigmascope_papers.item import VERDICTS, tally
 if TYPE_CHECKING:
     from sigmascope_papers.run import Outcome
 
-TITLE = "Figures and tables, reproduced"
-INTRODUCTION = (
-    "Each item was measured, judged by a rule fixed beforehand, and drawn. Beside it are counts of "
-    "its claims by verdict, then the verdict on the whole: the worst one on a testable claim of "
-    "the paper. Claims that begin with ours are not the paper's. A claim weakly holds if its sign "
-    "is right, but not beyond what chance, or another seed, often gives. Rule says what was known "
-    "when the rule was written."
-)
 # Verdict -> class of its badge, and a sign that tells them apart without colors.
 SIGNS = (("good", "✓"), ("fair", "≈"), ("bad", "✗"), ("open", "–"))
 BADGES = dict(zip(VERDICTS, SIGNS, strict=True))
@@ -44,13 +36,6 @@ def write_index(outcomes: Sequence[Outcome], out: str | Path) -> Path:
     """Write `index.html` into the directory of the pictures, and return its path.
 
     The page has no script and loads nothing but the pictures beside it.
-
-    Args:
-        outcomes: to show, in this order.
-        out: the directory that `reproduce` wrote their pictures into.
-
-    Raises:
-        InputError: no outcome; a picture is not in the directory.
     """
     style = _page("index.css")
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -63,13 +48,7 @@ def write_gallery(
 ) -> Path:
     """Write the outcomes as Markdown, with the pictures by relative links, and return the path.
 
-    Args:
-        outcomes: to show, in this order.
-        path: the file, such as `docs/gallery.md`.
-        pictures: the directory of the pictures; by default named as the file, `docs/gallery`.
-
-    Raises:
-        InputError: no outcome; a picture is not in the directory.
+    By default the directory of the pictures is named as the file: `docs/gallery`.
     """
     target = Path(path)
     folder = target.with_suffix("") if pictures is None else Path(pictures)
@@ -94,8 +73,9 @@ def _write(
     layout = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     environment = Environment(autoescape=page.endswith(".html"), **layout)  # type: ignore[arg-type]
     environment.filters |= {"plain": _plain, "file": lambda name: quote(name, safe="")}
-    environment.globals |= {"marked": _marked, "kind": _kind, "told": _told, "facts": _facts}
-    told |= {"title": TITLE, "introduction": INTRODUCTION, "counts": _count(outcomes)}
+    environment.globals |= {"marked": _marked, "kind": lambda verdict: _badge(verdict)[0]}
+    title, _, introduction = _page("introduction.txt").strip().partition("\n")
+    told |= {"title": title, "introduction": introduction, "counts": _count(outcomes)}
     text = environment.from_string(_page(page)).render(outcomes=outcomes, **told)
     write_atomic(target, text.encode("utf-8", errors="replace"))
     return target
@@ -107,20 +87,12 @@ def _count(outcomes: Sequence[Outcome]) -> str:
     return f"{len(claims)} claims: {tally(claims)}. {len(items)} items: {tally(items)}."
 
 
-def _kind(verdict: str) -> str:
-    return BADGES.get(verdict, ("open", "?"))[0]
+def _badge(verdict: str) -> tuple[str, str]:
+    return BADGES.get(verdict, ("open", "?"))
 
 
 def _marked(verdict: str) -> str:
-    return f"{BADGES.get(verdict, ('open', '?'))[1]} {verdict}"
-
-
-def _told(outcome: Outcome) -> str:
-    return f"{outcome.tally}; on the whole {_marked(outcome.verdict)}"
-
-
-def _facts(outcome: Outcome) -> dict[str, str]:
-    return {**outcome.facts, "Time": f"{outcome.seconds:g} s"}
+    return f"{_badge(verdict)[1]} {verdict}"
 
 
 def _plain(text: str) -> str:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope_papers.setting import Setting
 
-
 VERDICTS = ("holds", "weakly holds", "does not hold", "not testable here")
 HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS
 PLURALS = ("hold", "weakly hold", "do not hold", "not testable here")
@@ -24,19 +23,12 @@ OURS = "ours:"
 
 @dataclass(frozen=True)
 class Check:
-    """One claim of the paper beside what came out here.
-
-    Attributes:
-        claim: what is said, in a few words.
-        expected: the number, or the relation, as the paper has it.
-        obtained: what came out.
-        verdict: one of `VERDICTS`.
-    """
+    """A claim, the number or relation that the paper reports, and what came out here."""
 
     claim: str
     expected: str
     obtained: str
-    verdict: str
+    verdict: str  # one of `VERDICTS`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", OLD_WORDS.get(self.verdict, self.verdict))
@@ -44,17 +36,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Item:
-    """How a figure or table is reproduced; the Markdown file beside it describes it.
+    """How a figure or table is reproduced; the Markdown file beside it describes it."""
 
-    Attributes:
-        measure: does the work; what it returns is all that the other two need.
-        judge: the rule, fixed before the run: results in, one `Check` for each claim out.
-        draw: results in, figures by the suffix of their file names out ("" for the only one).
-    """
-
-    measure: Callable[[Setting], Any]
-    judge: Callable[[Any], list[Check]]
-    draw: Callable[[Any], dict[str, Drawn]]
+    measure: Callable[[Setting], Any]  # returns all that the other two need
+    judge: Callable[[Any], list[Check]]  # the rule, fixed before the run: a check for each claim
+    draw: Callable[[Any], dict[str, Drawn]]  # figures by the suffix of their file names, or ""
 
 
 def agrees(
@@ -62,9 +48,8 @@ def agrees(
 ) -> Check:
     """Judge a number by its distance from the printed one."""
     verdict = HOLDS if abs(obtained - expected) <= tolerance else FAILS  # a NaN does not hold
-    return Check(
-        claim, f"{expected:.{digits}f} ± {tolerance:g}", f"{obtained:.{digits + 2}f}", verdict
-    )
+    printed = f"{expected:.{digits}f} ± {tolerance:g}"
+    return Check(claim, printed, f"{obtained:.{digits + 2}f}", verdict)
 
 
 def relation(
@@ -98,10 +83,7 @@ def judge_by(file: str, *rules: Rule) -> Callable[[Any], list[Check]]:
     """Return the judge of an item: it applies rules in turn, to the claims of the Markdown file.
 
     A rule that the table of claims does not name returns its checks itself, or claim -> finding.
-
-    Args:
-        file: see `prose_of`.
-        rules: from results to a finding; `lacks` of the results says if a group is missing.
+    If a claim needs groups, `lacks` of the results says why they are missing.
     """
     claims = prose_of(file).claims
 
@@ -125,8 +107,7 @@ def judge_by(file: str, *rules: Rule) -> Callable[[Any], list[Check]]:
     def judge(results: Any) -> list[Check]:
         return [check for rule in rules for check in apply(rule, results)]
 
-    judged = [row.judged for row in claims.values()]
-    judge.__doc__ = "\n".join(judged) or "Apply the rules in turn."
+    judge.__doc__ = "\n".join(row.judged for row in claims.values()) or "Apply the rules in turn."
     return judge
 
 
@@ -147,7 +128,7 @@ def tally(verdicts: Sequence[str]) -> str:
     >>> tally([HOLDS, FAILS, HOLDS])
     '2 hold, 1 does not hold'
     """
-    counts = [(verdicts.count(verdict), place) for place, verdict in enumerate(VERDICTS)]
+    words = [(verdicts.count(one), one, many) for one, many in zip(VERDICTS, PLURALS, strict=True)]
     return ", ".join(
-        f"{count} {(VERDICTS, PLURALS)[count != 1][place]}" for count, place in counts if count
+        f"{count} {one if count == 1 else many}" for count, one, many in words if count
     )

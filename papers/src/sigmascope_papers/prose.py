@@ -24,29 +24,17 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Prose:
-    """The sections of a Markdown file, each one line of text; empty if a section is missing.
+    """The sections of a Markdown file, each one line of text; empty if a section is missing."""
 
-    Attributes:
-        title: the heading: what the item shows.
-        shows: the first paragraph: the same in a few words, for lists.
-        protocol: how the item is measured, and how claims of the paper are read.
-        budget: networks, batches, seeds: the cost of the measurement.
-        exact: what is exactly as in the paper, and what stands in for something else.
-        uncertainty: how far the numbers may be off, and why.
-        rule: what was known when the rule was written.
-        reason: why our networks do not show what the paper says, as far as it is known.
-        claims: name of a rule -> the claim that it judges.
-    """
-
-    title: str
-    shows: str
-    protocol: str = ""
-    budget: str = ""
-    exact: str = ""
-    uncertainty: str = ""
-    rule: str = ""
-    reason: str = ""
-    claims: Mapping[str, Claim] = field(default_factory=dict)
+    title: str  # what the item shows
+    shows: str  # the first paragraph: the same in a few words, for lists
+    protocol: str = ""  # how the item is measured, and how claims of the paper are read
+    budget: str = ""  # networks, batches, seeds: the cost of the measurement
+    exact: str = ""  # what is exactly as in the paper, and what stands in for something else
+    uncertainty: str = ""  # how far the numbers may be off, and why
+    rule: str = ""  # what was known when the rule was written
+    reason: str = ""  # why our networks do not show what the paper says, as far as it is known
+    claims: Mapping[str, Claim] = field(default_factory=dict)  # by the names of their rules
 
 
 @functools.cache
@@ -56,10 +44,10 @@ def prose_of(file: str) -> Prose:
     text = (files("sigmascope_papers") / folder / f"{name}.md").read_text(encoding="utf-8")
     head, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     title, _, shows = head.removeprefix("# ").partition("\n")
-    parts = (section.partition("\n") for section in sections)
-    found: dict[str, Any] = {
-        head.strip().lower(): " ".join(body.split()) for head, _, body in parts
-    }
+    found: dict[str, Any] = {}
+    for section in sections:
+        heading, _, body = section.partition("\n")
+        found[heading.strip().lower()] = " ".join(body.split())
     rows = ([cell.replace("\\|", "|") for cell in row] for row in ROW.findall(text))
-    claims = {rule: Claim(*texts) for rule, *texts in rows}
-    return Prose(title.strip(), " ".join(shows.split()), **{**found, "claims": claims})
+    found["claims"] = {rule: Claim(*texts) for rule, *texts in rows}
+    return Prose(title.strip(), " ".join(shows.split()), **found)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, relation
+from sigmascope_papers.item import Check, conclude, relation
 
 LISTED = 6
 """More numbers than this are not listed; the figure and its data have them."""
@@ -24,17 +24,10 @@ def near(
     digits: int = 2,
     listed: float = np.inf,
 ) -> Check:
-    """Judge whether the means over p pairs are within the first limit of the paper's numbers.
+    """Judge the means of numbers (p, k) over p pairs by their distances from the paper's (k,).
 
-    Within the second they hold weakly.
-
-    Args:
-        claim: what is said.
-        paper: (k,), the numbers of the paper.
-        found: (p, k), the same for each pair of networks.
-        limits: of the difference: to hold, to hold weakly.
-        digits: after the decimal point, of the numbers found.
-        listed: how many of the paper's numbers are listed; of more, only their range.
+    The limits are of the distance: to hold, to hold weakly. If the paper has more than `listed`
+    numbers, only their range is told.
     """
     printed, mean = np.asarray(paper, dtype=np.float64), found.mean(axis=0)
     deviation, gap = found.std(axis=0), np.abs(mean - printed)
@@ -42,17 +35,17 @@ def near(
     expected = f"{len(printed)} numbers from {printed.min():g} to {printed.max():g}"
     if len(printed) <= listed:
         expected = ", ".join(f"{value:{form}}" for value in printed)
-    numbers = [
-        f"{m:.{digits}f} ± {d:.{digits}f}" if len(found) > 1 else f"{m:.{digits}f}"
-        for m, d in zip(mean, deviation, strict=True)
-    ]
+    numbers = [f"{value:.{digits}f}" for value in mean]
+    if len(found) > 1:
+        spread = zip(numbers, deviation, strict=True)
+        numbers = [f"{number} ± {value:.{digits}f}" for number, value in spread]
     shown = ", ".join(numbers) + "; " if len(numbers) <= LISTED else ""
     return relation(
         claim,
         f"{expected}, each ± {limits[0]:g}",
         f"{shown}off by {gap.max():.{digits}f} at most, {np.median(gap):.{digits}f} in median",
-        true=bool((gap <= limits[1]).all()),
-        clear=bool((gap <= limits[0]).all()),
+        true=(gap <= limits[1]).all(),
+        clear=(gap <= limits[0]).all(),
     )
 
 
@@ -64,31 +57,21 @@ def below(
     expected: str = "at every layer, in every pair",
     digits: int | None = 1,
 ) -> Check:
-    """Judge whether values (p, k) are below others at every layer in every pair.
+    """Judge whether values (p, k) are below others in all p pairs at all k layers.
 
-    If they are so at every layer on average, the claim weakly holds.
-
-    Args:
-        claim: what is said.
-        less: (p, k), of p pairs at k layers.
-        more: (p, k), the others.
-        expected: the relation in words.
-        digits: after the decimal point, of the means; None lists none.
+    If they are so at every layer on average, the claim weakly holds. `digits` are of the means;
+    None lists none.
     """
     means = less.mean(axis=0), more.mean(axis=0)
     lower, on_average = less < more, means[0] < means[1]
     listed = ""
     if digits is not None and len(on_average) <= LISTED:
-        rows = [
-            f"{a:.{digits}f} {'<' if a < b else '≥'} {b:.{digits}f}"
-            for a, b in zip(*means, strict=True)
-        ]
+        pairs = zip(*means, strict=True)
+        rows = [f"{a:.{digits}f} {'<' if a < b else '≥'} {b:.{digits}f}" for a, b in pairs]
         listed = ", ".join(rows) + "; "
-    obtained = (
-        f"{listed}on average at {on_average.sum()} of {on_average.size} layers, "
-        f"in {lower.sum()} of {lower.size} comparisons"
-    )
-    return relation(claim, expected, obtained, true=bool(on_average.all()), clear=bool(lower.all()))
+    obtained = f"{listed}on average at {on_average.sum()} of {on_average.size} layers"
+    obtained += f", in {lower.sum()} of {lower.size} comparisons"
+    return relation(claim, expected, obtained, true=on_average.all(), clear=lower.all())
 
 
 def ordered_alike(
@@ -99,16 +82,12 @@ def ordered_alike(
     *,
     digits: int = 2,
 ) -> Check:
-    """Judge whether two lists (k,) have a rank correlation of the first limit or more.
-
-    From the second limit on, the claim weakly holds.
-    """
+    """Judge the rank correlation of two lists (k,) by its limits: to hold, to hold weakly."""
     both = np.asarray([one, other], dtype=np.float64)
     known = bool(np.isfinite(both).all() and (np.ptp(both, axis=1) > 0).all())
     rank = float(spearmanr(*both).statistic) if known else float("nan")
-    expected = f"rank correlation of {limits[0]:g} or more"
-    obtained = f"{rank:.{digits}f}"
-    return relation(claim, expected, obtained, true=rank >= limits[1], clear=rank >= limits[0])
+    finding = at_least(f"{rank:.{digits}f}", rank, limits)
+    return conclude(claim, f"rank correlation of {limits[0]:g} or more", finding)
 
 
 def at_most(obtained: str, values: Any, limits: tuple[float, float]) -> tuple[str, bool, bool]:

@@ -18,25 +18,12 @@ KIND, VERSION = "reproduction", 1
 ENDINGS = ("svg", "png")
 ARITHMETIC = ("sym-fig17", "sym-capacity")
 """Items without networks, images and stored results: every setting gives the same."""
-HEADINGS = {"reason": "Why"}
 FULL_ONLY = ("protocol", "budget", "exact", "uncertainty")
 
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """The outcome of an item.
-
-    Attributes:
-        name: of the item.
-        title, protocol, budget, exact, uncertainty, rule, reason: see `Prose`. The reason is about
-            our networks, and so empty for others; the four before the rule are empty for a run in
-            a tiny size.
-        checks: one per claim.
-        verdict: on the whole, the worst one on a testable claim of the paper.
-        figures: names of the pictures beside the file, without suffix.
-        run: what differs from our networks and their stored signatures; empty if nothing does.
-        seconds: that it took.
-    """
+    """The outcome of an item, with texts of its `Prose`; those of `FULL_ONLY` not for tiny runs."""
 
     name: str
     title: str
@@ -44,12 +31,12 @@ class Outcome:
     exact: str
     uncertainty: str
     checks: tuple[Check, ...]
-    verdict: str
-    figures: tuple[str, ...]
+    verdict: str  # the worst one on a testable claim of the paper
+    figures: tuple[str, ...]  # the names of the pictures beside the file, without suffix
     seconds: float
     rule: str = ""
-    reason: str = ""
-    run: str = ""
+    reason: str = ""  # about our networks, and so empty for others
+    run: str = ""  # what differs from our networks and their stored signatures
     protocol: str = ""
 
     def __post_init__(self) -> None:
@@ -63,10 +50,9 @@ class Outcome:
     @property
     def facts(self) -> dict[str, str]:
         """What is said of the run beside its claims, by heading."""
-        keys = (*FULL_ONLY, "rule", "reason", "run")
-        return {
-            HEADINGS.get(key, key.title()): text for key in keys if (text := getattr(self, key))
-        }
+        headings = {key: key.title() for key in (*FULL_ONLY, "rule")}
+        headings |= {"reason": "Why", "run": "Run"}
+        return {head: text for key, head in headings.items() if (text := getattr(self, key))}
 
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]
@@ -79,12 +65,7 @@ class Outcome:
 def reproduce(
     name: str, out: str | Path = "reproduced", *, setting: Setting | None = None
 ) -> Outcome:
-    """Reproduce a figure or table, write pictures, data and verdicts, and return the outcome.
-
-    Args:
-        name: of `ITEMS`.
-        out: the directory to write to.
-        setting: where signatures come from; by default those stored. `ARITHMETIC` needs none.
+    """Reproduce one of `ITEMS`, write pictures, data and verdicts, and return the outcome.
 
     Raises:
         OptionError: an unknown name.
@@ -98,10 +79,8 @@ def reproduce(
         setting = Setting()
     place = folder / f"{name}.json"
     if setting.smoke and place.is_file() and TINY not in load_outcome(place).run:
-        raise InputError(
-            f"{place} is a result in full, which --smoke would replace. Choose another directory: "
-            "-o DIR."
-        )
+        refused = f"{place} is a result in full, which --smoke would replace."
+        raise InputError(f"{refused} Choose another directory: -o DIR.")
     results = wanted.measure(setting)
     checks = tuple(wanted.judge(results))
     if setting.smoke:
@@ -128,21 +107,12 @@ def reproduce(
 
 
 def load_outcome(path: str | Path) -> Outcome:
-    """Read an outcome that `reproduce` wrote.
-
-    Raises:
-        FileNotFoundError: no such file.
-        FileFormatError: corrupt, not an outcome, or newer.
-    """
+    """Read an outcome that `reproduce` wrote; a `FileFormatError` if corrupt, other or newer."""
     content: Any = read_json(path, KIND, VERSION)
     return decode(Outcome, {"protocol": "", **content}, str(path))  # older files have none
 
 
 def outcomes_in(folder: str | Path) -> list[Outcome]:
-    """Read all outcomes in a directory, in the order of `ITEMS`.
-
-    Raises:
-        FileFormatError: one is corrupt, not an outcome, or newer.
-    """
+    """Read all outcomes in a directory, in the order of `ITEMS`."""
     files = [Path(folder) / f"{name}.json" for name in ITEMS]
     return [load_outcome(file) for file in files if file.is_file()]

@@ -26,53 +26,35 @@ WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
 DATA, IMAGES, BATCH = "cifar10", 2560, 512
 OPTIONS: Mapping[str, Any] = {"metrics": "all"}
-_SHOWN = {"default": "published", "none": "random"}
 TINY = "a tiny size, which shows that everything runs and says nothing about the paper"
 NOWHERE = Path(os.devnull)  # a directory without files
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How items are run.
+    """How items are run."""
 
-    Attributes:
-        results: the directory with the stored results; signatures are in `signatures/`.
-        from_scratch: whether to measure instead of reading what is stored.
-        weights: "zoo" for our networks; "default", or "none" for random ones, for the paper's own
-            networks of torchvision.
-        data: on which the paper's own networks run; ours run on CIFAR-10, and None means that.
-        data_root: the directory with the data sets, for measurements.
-        limit: how many images the paper's own networks see; by default all.
-        networks: the names of those to take from the cast; by default all.
-        keep: a directory for what is measured, laid out as `results`, from which it is read again;
-            None keeps nothing.
-        smoke: run in a tiny size on the images that the package contains; nothing is stored, read
-            or judged.
-        progress: whether to show progress bars, on a terminal.
-    """
-
-    results: Path = RESULTS
-    from_scratch: bool = False
-    weights: str = "zoo"
-    data: str | None = None
-    data_root: str | None = None
-    limit: int | None = None
-    networks: tuple[str, ...] = ()
-    keep: Path | None = None
-    progress: bool = True
-    smoke: bool = False
+    results: Path = RESULTS  # the stored results; signatures are in `signatures/`
+    from_scratch: bool = False  # measure instead of reading what is stored
+    weights: str = "zoo"  # ours; "default", or "none" for random ones: the paper's, of torchvision
+    data: str | None = None  # for the paper's own networks; ours run on CIFAR-10
+    data_root: str | None = None  # the directory with the data sets, for measurements
+    limit: int | None = None  # how many images the paper's own networks see; by default all
+    networks: tuple[str, ...] = ()  # those to take from the cast; by default all
+    keep: Path | None = None  # for what is measured, to be read again; laid out as `results`
+    progress: bool = True  # show progress bars, on a terminal
+    smoke: bool = False  # a tiny size, on images of the package; nothing stored, read or judged
 
     def __post_init__(self) -> None:
         if self.smoke:
             object.__setattr__(self, "from_scratch", True)
             object.__setattr__(self, "keep", None)
         check_choice("weights", self.weights, WEIGHTS)
-        own = "the paper's own networks"
         if self.ours and (self.data or self.limit):
-            told = f"data and limit are for {own}."
+            told = "data and limit are for the paper's own networks."
             raise OptionError(f"{told} Pass --weights default too, or leave them out.")
         if not self.ours and self.data is None:
-            told = f"{own} need data."
+            told = "the paper's own networks need data."
             raise OptionError(f"{told} Pass --data imagefolder:DIR with images of ImageNet.")
 
     @property
@@ -91,8 +73,8 @@ class Setting:
         """What differs from our networks, data and size; empty if nothing does."""
         parts = []
         if not self.ours:
-            weights = f"{_SHOWN[self.weights]} weights on {self.data}"
-            parts.append(f"the paper's networks with {weights}, not ours")
+            weights = "random" if self.weights == "none" else "published"
+            parts.append(f"the paper's networks with {weights} weights on {self.data}, not ours")
         parts += [] if self.limit is None else [f"{self.limit} images"]
         parts += [TINY] if self.smoke else []
         parts += [f"only {', '.join(self.networks)} of the cast"] if self.networks else []
@@ -113,12 +95,8 @@ class Setting:
     ) -> list[Run]:
         """Return the signatures of networks, with facts, in this order.
 
-        Args:
-            names: of the catalog; those of the zoo also without `sigmascope/`: `vit:0-init`.
-            data: the name of a data set; by default that of the setting.
-            images: how many our networks see.
-            batch: how many images make a batch.
-            options: of `sigmascope.signature`, if not all metrics and the defaults.
+        Names of the zoo may leave out `sigmascope/`: `vit:0-init`. `data` and `images` are by
+        default those of the setting, and the options of `sigmascope.signature` all metrics.
 
         Raises:
             InputError: they are not stored, or cannot be measured; the message says what to do.
@@ -131,15 +109,14 @@ class Setting:
         chosen = Selection(data or self.data or DATA, self.data_root, limit=limit, batch_size=batch)
         folder = self._folder(chosen, options)
         self._check_stored(folder, wanted)
-        return [self._run(self._request(name, chosen, options), folder) for name in wanted]
+        weights = "none" if self.weights == "none" else "default"
+        how: dict[str, Any] = {"weights": weights, "options": {**OPTIONS, **options}}
+        return [self._run(request_for([name], chosen, **how), folder) for name in wanted]
 
     def signature(self, name: str, kind: str, measure: Callable[[], Signature]) -> Signature:
         """Return a signature that an item measures by a procedure of its own, or that is stored.
 
-        Args:
-            name: of the network, for the file.
-            kind: what is special about it, for the directory.
-            measure: does the work, if it is to be done.
+        `name`, the network, names the file; `kind`, what is special about it, names the directory.
 
         Raises:
             ResumeError: the file has a signature of another network, or is open in another run.
@@ -168,20 +145,12 @@ class Setting:
 
     def _folder(self, chosen: Selection, options: Mapping[str, Any]) -> Path:
         """Return the directory of signatures of one kind; its name says what is unusual."""
-        unusual: dict[str, Any] = {}
-        if chosen.limit != (IMAGES if self.ours else None):
-            unusual["images"] = chosen.limit
-        if chosen.batch_size != BATCH:
-            unusual["batch"] = chosen.batch_size
-        if not self.ours:
-            unusual["weights"] = self.weights
+        given = {"images": chosen.limit, "batch": chosen.batch_size, "weights": self.weights}
+        usual = {"images": IMAGES if self.ours else None, "batch": BATCH, "weights": "zoo"}
+        unusual = {key: value for key, value in given.items() if value != usual[key]}
         words = {**unusual, **options}.items()
         told = [f"{key}-{OLD_VALUES.get(str(value), value)}" for key, value in words]
         return self._home / _folder_name([chosen.name, *told])
-
-    def _request(self, name: str, chosen: Selection, options: Mapping[str, Any]) -> Request:
-        weights = "none" if self.weights == "none" else "default"
-        return request_for([name], chosen, weights=weights, options={**OPTIONS, **options})
 
     def _run(self, request: Request, folder: Path) -> Run:
         """Read a signature, or measure it."""

@@ -24,16 +24,9 @@ def draw_images(
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> Drawn:
-    """Draw images in rows and columns: 0 is black, 1 is white, NaN is tinted.
+    """Draw r rows of c images, each (h, w): 0 is black, 1 is white, NaN is tinted.
 
-    Args:
-        images: r rows of c images, each (h, w) with values in [0, 1]; the first line is the top.
-        titles: r rows of c texts, one above each image.
-        rows: r texts at the left.
-        columns: c texts at the top.
-
-    Raises:
-        InputError: rows of different lengths, values outside [0, 1], or too few or many texts.
+    Titles, (r, c), are above the images; names of the rows at the left, of the columns at the top.
     """
     pictures = [[np.asarray(image, dtype=np.float64) for image in row] for row in images]
     _check(pictures, titles, rows, columns)
@@ -53,7 +46,18 @@ def draw_images(
         panel.set_title(head + (title and shown(title, letters)), fontsize=SMALL, pad=2.5)
         if rows and column == 0:
             panel.set_ylabel(shown(rows[row], int(14 * side)), fontsize=8)
-    return finished(panels.ravel().tolist(), _table(pictures, texts, rows, columns))
+    table = [  # a row for each line of each image, with a column for each of its pixels
+        {
+            "row": rows[row] if rows else row + 1,
+            "column": columns[column] if columns else column + 1,
+            "title": texts[row][column],
+            "line": number,
+            **{f"x{place}": value for place, value in enumerate(line, 1)},
+        }
+        for row, column in np.ndindex(down, across)
+        for number, line in enumerate(pictures[row][column].tolist(), 1)
+    ]
+    return finished(panels.ravel().tolist(), table)
 
 
 def _check(
@@ -73,21 +77,3 @@ def _check(
     if len(rows) not in (0, down) or len(columns) not in (0, across):
         named = f"{len(rows)} and {len(columns)} names for them"
         raise InputError(f"There are {down} rows and {across} columns, but {named}.")
-
-
-def _table(
-    pictures: list[list[Array]], titles: Texts, rows: Sequence[str], columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return one row for each line of each image, with a column for each of its pixels."""
-    return [
-        {
-            "row": rows[row] if rows else row + 1,
-            "column": columns[column] if columns else column + 1,
-            "title": titles[row][column],
-            "line": number,
-            **{f"x{place}": value for place, value in enumerate(line, 1)},
-        }
-        for row, pictured in enumerate(pictures)
-        for column, image in enumerate(pictured)
-        for number, line in enumerate(image.tolist(), 1)
-    ]

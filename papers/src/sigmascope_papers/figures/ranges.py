@@ -17,7 +17,6 @@ from sigmascope_papers.chance import Array
 
 COLUMNS = 3
 FIVE = ("min", "q1", "median", "q3", "max")
-FILL = "#BBD9EC"
 
 
 @style.styled()
@@ -26,16 +25,9 @@ def draw_ranges(
     scores: Mapping[str, Array],
     baselines: Mapping[str, float] | None = None,
 ) -> Drawn:
-    """Draw median, quartiles and range of the scores of each function, over the input mean.
+    """Draw median, quartiles and range of the scores of each function, over the input mean (m,).
 
-    Args:
-        means: (m,) of the inputs, increasing.
-        scores: function -> (m, s), one column for each width of the input; NaN: no score.
-        baselines: function -> the score of an input that covers the whole range, drawn as a line.
-
-    Raises:
-        InputTypeError: scores or baselines that are not a mapping.
-        InputError: no function, or shapes that do not fit.
+    Scores are (m, s) for s widths of the input; a baseline is that of an input over all the range.
     """
     check_mapping("scores", scores, "{'relu': scores} with one row for each mean")
     check_mapping("baselines", baselines or {}, "{'relu': 0.6}")
@@ -86,7 +78,7 @@ def _draw_boxes(axes: Axes, boxes: Sequence[Mapping[str, float]], baseline: floa
     wide = float(np.diff(means).min()) if len(boxes) > 1 else 1.0
     names = dict(zip(("whislo", "q1", "med", "q3", "whishi"), FIVE, strict=True))
     plain: dict[str, Any] = {"showfliers": False, "showcaps": False, "manage_ticks": False}
-    quartiles: dict[str, Any] = {"facecolor": FILL, "edgecolor": color, "linewidth": 0.6}
+    quartiles: dict[str, Any] = {"facecolor": "#BBD9EC", "edgecolor": color, "linewidth": 0.6}
     axes.bxp(
         [{name: box[key] for name, key in names.items()} for box in drawn],
         positions=[box["mean"] for box in drawn],

@@ -39,16 +39,8 @@ def draw_years(
     """Draw each network from its min to its max score, with the median, in order of their years.
 
     Networks of one year share a stripe; a dashed line across it is the median of their medians.
-
-    Args:
-        statistics: of the networks; see `sigmascope.statistics`.
-        years: network -> year. Others are not drawn; in the table their year is empty.
-        axes: to draw in, without a legend; by default a new figure with one.
-        families: network -> family; each has a color and a marker.
-
-    Raises:
-        InputTypeError: not statistics; years or families that are not a mapping, or not a number.
-        InputError: no network has a year.
+    Those without a year are only in the table. Each family has a color and a marker. Without
+    axes, a new figure with a legend is drawn.
     """
     check_kind("statistics", statistics, Statistics, "sigmascope.statistics")
     check_mapping("years", years, "{'resnet18': 2015}")
@@ -66,16 +58,13 @@ def draw_years(
     panel.set_xticks(range(len(dated)), labels, rotation=90, fontsize=style.SMALL)
     panel.tick_params(axis="x", length=0)
     panel.grid(visible=False, axis="x")
-    panel.set(ylabel="affinity score: min, median, max", xlim=(-0.6, len(dated) - 0.4))
-    panel.set(ylim=(None, 1.03))
+    panel.set(xlim=(-0.6, len(dated) - 0.4), ylim=(None, 1.03))
+    panel.set_ylabel("affinity score: min, median, max")
     if axes is None:
         style.add_legend(style.figure_of(panel), *panel.get_legend_handles_labels())
-    rows = [one._asdict() for one in found]
-    return finished([panel], [{**row, "year": _whole(row["year"])} for row in rows])
-
-
-def _whole(year: float) -> float:
-    return int(year) if float(year).is_integer() else year
+    whole = [int(one.year) if one.year.is_integer() else one.year for one in found]
+    rows = zip(found, whole, strict=True)
+    return finished([panel], [{**one._asdict(), "year": year} for one, year in rows])
 
 
 def _dated(
@@ -109,6 +98,7 @@ def _draw_stripes(axes: Axes, dated: Sequence[Dated]) -> None:
     """Shade every other year, name it above, and draw the median of its medians."""
     line: dict[str, Any] = {"color": "0.25", "linestyle": (0, (3, 1.5)), "linewidth": 0.9}
     text: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": style.SMALL}
+    text["transform"] = axes.get_xaxis_transform()
     for number, year in enumerate(dict.fromkeys(one.year for one in dated)):
         places = [place for place, one in enumerate(dated) if one.year == year]
         left, right = places[0] - 0.5, places[-1] + 0.5
@@ -119,5 +109,4 @@ def _draw_stripes(axes: Axes, dated: Sequence[Dated]) -> None:
         axes.plot([left, right], [median, median], label=label, **line)
         # A single network leaves no room for four digits side by side.
         turned = 90 if len(places) < 3 and len(dated) > 12 else 0
-        text |= {"transform": axes.get_xaxis_transform(), "rotation": turned}
-        axes.text((left + right) / 2, 1.02, f"{year:g}", **text)
+        axes.text((left + right) / 2, 1.02, f"{year:g}", rotation=turned, **text)
