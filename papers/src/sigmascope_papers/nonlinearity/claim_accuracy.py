@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,37 +12,17 @@ from sigmascope.compare.networks import is_constant
 from sigmascope.compare.regression import regress
 from sigmascope.figures import Drawn, draw_accuracy, draw_correlations
 from sigmascope.measure.result import STATISTICS
-from sigmascope.runs import Run
 from sigmascope_papers.chance import Array, correlation_p
 from sigmascope_papers.item import Check, Item, conclude
+from sigmascope_papers.nonlinearity.published import NETWORKS
 from sigmascope_papers.setting import Setting
 
 CLAIMED, LEVEL = 0.92, 0.05
 FEWEST = 4
 TRIED = tuple(STATISTICS)
 STRONG = [f"sigmascope/resnet20-leaky{slope}:0" for slope in ("0.5", "0.9", "1")]
-SEEDS: dict[str, dict[str, Iterable[int]]] = {
-    "pre-residual": {
-        "myrtle": range(1, 8),
-        "myrtle-nobn": (1, 2),
-        "vgg": (0,),
-        "vgg16": range(2, 10),
-        "plain20": (0, 1, 2),
-        "plain32": (0,),
-        "plain56": (0,),
-    },
-    "residual": {
-        "resnet20": (1, 2, 3),
-        **{f"resnet20-leaky{slope}": (0,) for slope in ("0.0001", "0.001", "0.01", "0.1")},
-        **{f"resnet20-{training}": (0, 1) for training in ("noaug", "noisy", "adversarial")},
-        **{f"resnet20-leaky{slope}": (0,) for slope in ("0.5", "0.9", "1")},
-    },
-}
 MORE: dict[str, str] = {
-    f"sigmascope/{network}:{seed}": family
-    for family, networks in SEEDS.items()
-    for network, seeds in networks.items()
-    for seed in seeds
+    name: family for family, names in NETWORKS["classifiers"].items() for name in names
 }
 """Classifiers of the zoo that are not in the cast -> family."""
 Points = Mapping[str, Mapping[str, float]]
@@ -50,21 +30,13 @@ Points = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One set of n networks or recipes.
-
-    Attributes:
-        names: theirs.
-        values: statistic -> (n,).
-        accuracies: (n,), in percent.
-        r: statistic -> its correlation with the accuracy, if it is not the same for all.
-        p: of the best |r|; NaN if there is none.
-    """
+    """One set of n networks or recipes: statistics and accuracies in percent, (n,)."""
 
     names: tuple[str, ...]
     values: dict[str, Array]
     accuracies: Array
-    r: dict[str, float]
-    p: float
+    r: dict[str, float]  # of statistics that are not the same for all
+    p: float  # of the best |r|; NaN if there is none
 
     @property
     def best(self) -> str | None:
@@ -84,7 +56,11 @@ def measure(setting: Setting) -> dict[str, Trial]:
     if setting.ours and not setting.networks:
         families |= MORE
     runs = setting.runs(list(families))
-    points = {run.signature.name: point for run in runs if (point := _point(run))}
+    points = {
+        run.signature.name: {"accuracy": run.facts.accuracy, **run.signature.summary()}
+        for run in runs
+        if run.facts is not None and run.facts.accuracy is not None
+    }
     usual = {name: point for name, point in points.items() if name not in STRONG}
     sets: dict[str, Points] = {"all networks": points}
     if len(usual) < len(points):
@@ -96,12 +72,6 @@ def measure(setting: Setting) -> dict[str, Trial]:
     for family in dict.fromkeys(families.values()):
         sets[family] = {name: point for name, point in recipes.items() if kinds[name] == family}
     return {title: trial(points) for title, points in sets.items()}
-
-
-def _point(run: Run) -> dict[str, float] | None:
-    """Return accuracy and statistics of a network, or None if the accuracy is unknown."""
-    accuracy = run.facts.accuracy if run.facts is not None else None
-    return None if accuracy is None else {"accuracy": accuracy, **run.signature.summary()}
 
 
 def _recipe(name: str) -> str:

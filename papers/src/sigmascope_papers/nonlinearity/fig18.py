@@ -25,30 +25,21 @@ STAND_IN = "Fashion-MNIST and MNIST stand in: CIFAR-100 is in no package that ca
 FIRST = 2  # batches, of five
 
 
-def euclidean(one: Array, other: Array) -> float:
-    """Return the Euclidean distance."""
-    return float(np.linalg.norm(one - other))
-
-
 Distance = Callable[[Array, Array], float]
-DISTANCES: dict[str, Distance] = {"DTW": dtw, "Euclidean": euclidean}
+DISTANCES: dict[str, Distance] = {
+    "DTW": dtw,
+    "Euclidean": lambda one, other: float(np.linalg.norm(one - other)),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """Distances from the signatures on the networks' own data.
-
-    Attributes:
-        names: of the m networks.
-        distances: kind of distance -> data -> (m,).
-        floor: kind of distance -> (m,), between two parts of the own data; NaN for one batch.
-        missing: data -> why there is no signature on them.
-    """
+    """Distances from the signatures on the networks' own data."""
 
     names: tuple[str, ...]
-    distances: dict[str, dict[str, Array]]
-    floor: dict[str, Array]
-    missing: dict[str, str]
+    distances: dict[str, dict[str, Array]]  # kind of distance -> data -> (m,)
+    floor: dict[str, Array]  # between two parts of the own data; NaN for one batch
+    missing: dict[str, str]  # data -> why there is no signature on them
 
 
 def measure(setting: Setting) -> Deviations:

@@ -12,7 +12,8 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import add_legend, look
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
+from sigmascope_papers.item import Check, Finding, agrees
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.setting import Setting
 
 WIDTH, POINTS = 5.0, 2000
@@ -117,5 +118,4 @@ def draw(parts: Parts) -> dict[str, Drawn]:
 
 
 AGREE = [partial(_agree, name=name) for name in PARTS]
-JUDGE = judge_by("nonlinearity.fig3", *AGREE, _known, _symmetric, _asymmetric, _falls)
-ITEM = Item(measure, JUDGE, draw)
+ITEM = item_of("fig3", measure, draw, *AGREE, _known, _symmetric, _asymmetric, _falls)

@@ -13,10 +13,10 @@ from sigmascope.figures import Drawn, draw_curves, draw_distances, new_figure, s
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import SMALL, short_names
 from sigmascope_papers.chance import Array, trend
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
 from sigmascope_papers.nonlinearity.fig5a import FEWEST, LAST, RARE
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, measure_leads
-from sigmascope_papers.setting import Setting
 
 FIRST, UNIQUE, TURNED = "AlexNets", "ViTs", ("Swins", "ConvNeXts")
 NOTHING = Distances((), np.zeros((0, 0)), None)
@@ -48,11 +48,6 @@ class Between(Lineup):
         later = [group for group in self.groups if group != FIRST]
         years = dict(zip(later, self.years(later), strict=True))
         return [group for group in later if years[group] <= LAST or group == UNIQUE]
-
-
-def measure(setting: Setting) -> Between:
-    """Read or measure the signatures of the representatives, and compare them."""
-    return compared(measure_leads(setting))
 
 
 def compared(lineup: Lineup) -> Between:
@@ -131,4 +126,5 @@ def _draw_column(found: Between, groups: Sequence[str]) -> Drawn:
     return finished(panels, table)
 
 
-ITEM = Item(measure, judge_by("nonlinearity.fig5b", _grows, _turns, _is_unique), draw)
+RULES = (_grows, _turns, _is_unique)
+ITEM = item_of("fig5b", lambda setting: compared(measure_leads(setting)), draw, *RULES)

@@ -11,9 +11,9 @@ from scipy.signal import find_peaks
 
 from sigmascope.compare.density import Densities, Density, densities
 from sigmascope.figures import Drawn, draw_densities
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
-from sigmascope_papers.setting import Setting
 
 RESIDUAL, BEFORE = "ResNets", ("AlexNets", "VGGs", "Inceptions")
 DEEP = 0.1  # of the highest peak; smaller ones are ripples of a few scores
@@ -51,11 +51,6 @@ class Spread:
         """Say which groups are missing, or have no density; empty if none is."""
         missing = [group for group in groups if group not in self.curves]
         return f"there is no density of {' and of '.join(missing)}" if missing else ""
-
-
-def measure(setting: Setting) -> Spread:
-    """Read or measure the signatures of the representatives."""
-    return spread_of(measure_leads(setting))
 
 
 def spread_of(lineup: Lineup) -> Spread:
@@ -109,12 +104,7 @@ def draw(found: Spread) -> dict[str, Drawn]:
     return {"": draw_densities(leads, layout="stacked")} if leads else {}
 
 
-ITEM = Item(
-    measure,
-    judge_by(
-        "nonlinearity.fig5c",
-        *(_two_modes, _alone_with_them, partial(_alike, group="AlexNets", other="Swins")),
-        *(_heavier, partial(_alike, group="VGGs", other="ConvNeXts")),
-    ),
-    draw,
-)
+SWINS = partial(_alike, group="AlexNets", other="Swins")
+CONVNEXTS = partial(_alike, group="VGGs", other="ConvNeXts")
+RULES = (_two_modes, _alone_with_them, SWINS, _heavier, CONVNEXTS)
+ITEM = item_of("fig5c", lambda setting: spread_of(measure_leads(setting)), draw, *RULES)

@@ -10,7 +10,8 @@ from typing import Any
 
 from sigmascope.compare.accuracy import SEARCHED, SIZES, AccuracyFit, AccuracyFits, fit_accuracy
 from sigmascope.figures import Drawn, draw_accuracy
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.setting import Setting, facts_of
 
 EARLY, LATE = ("pre-residual", "residual", "NAS"), ("ViTs", "post-ViT")
@@ -132,14 +133,9 @@ def draw(families: Families) -> dict[str, Drawn]:
 
 WORDS: Any = {"when": "before ViTs", "best": "the spread", "all_of": ", ".join(EARLY)}
 LATER: Any = {"when": "from ViTs on", "best": "the median or the min", "all_of": ", ".join(LATE)}
-ITEM = Item(
-    measure,
-    judge_by(
-        "nonlinearity.fig6",
-        *(partial(_signature_wins, name=name) for name in ("residual", *LATE)),
-        *(_parameters_win, _spread_like_depth),
-        partial(_chosen, names=EARLY, wanted=("spread",), **WORDS),
-        partial(_chosen, names=LATE, wanted=("median", "min"), **LATER),
-    ),
-    draw,
+WINS = [partial(_signature_wins, name=name) for name in ("residual", *LATE)]
+CHOSEN = (
+    partial(_chosen, names=EARLY, wanted=("spread",), **WORDS),
+    partial(_chosen, names=LATE, wanted=("median", "min"), **LATER),
 )
+ITEM = item_of("fig6", measure, draw, *WINS, _parameters_win, _spread_like_depth, *CHOSEN)
