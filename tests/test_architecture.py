@@ -386,6 +386,17 @@ def test_every_public_name_resolves() -> None:
     assert set(package.__all__) <= set(dir(package))
 
 
+def test_the_stub_lists_the_public_names() -> None:
+    package = importlib.import_module(PACKAGE)
+    stub = ast.parse(Path(str(package.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
+    (listed,) = (
+        ast.literal_eval(node.value)
+        for node in stub.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    assert sorted(package.__all__) == sorted(listed)
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         importlib.import_module(PACKAGE).no_such_name  # noqa: B018

@@ -400,7 +400,7 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "dimensions": (
         gaussian(mean_x=MEAN[:2], covariance_x=COVARIANCE[:2, :2]),
         InputError,
-        "2 and 3 entries. Pass as many",
+        "2 and 3 entries. Pass equal numbers",
     ),
     "kinds": (
         gaussian(mean_x=torch.from_numpy(MEAN), covariance_x=torch.from_numpy(COVARIANCE)),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from sigmascope import choices
 from sigmascope.capture.pooling import POOLS
-from sigmascope.checks import OLD_NAMES, check_choice
+from sigmascope.checks import OLD_NAMES, check_choice, options_from
 from sigmascope.choices import OLD_VALUES, values_of
+from sigmascope.errors import OptionError
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.measure.companions import METRICS
 from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.settings import PRESETS
+from sigmascope.store.kept import WITH_OLD_VALUES
 from tests.cli.running import run
 
 TABLES = {
@@ -71,3 +74,25 @@ def test_old_names_are_not_shown() -> None:
         assert not any(f"--{old}" in shown for old in OLD_NAMES if old != "at")
         assert "released" not in shown
         assert "--at " not in shown
+
+
+@dataclass(frozen=True)
+class Some:
+    normalize: str = "none"
+
+
+def test_an_old_option_needs_its_new_one() -> None:
+    assert options_from(Some, {"normalise": "all"}) == Some("all")
+    with pytest.raises(OptionError, match=r"^normalise and normalize are two names of one option"):
+        options_from(Some, {"normalise": "all", "normalize": "none"})
+    for given in ({"at": "3"}, {"at": "3", "site": "3"}):
+        with pytest.raises(OptionError, match=r"^option='at' is not a valid choice"):
+            options_from(Some, given)
+
+
+def test_old_values_belong_to_these_options() -> None:
+    hints = {"pool": choices.Pool, "degenerate": choices.Degenerate}
+    assert hints.keys() == WITH_OLD_VALUES
+    literals = [value for name, value in vars(choices).items() if name[0].isupper()]
+    new = {*OLD_VALUES.values()}
+    assert [one for one in literals if new & {*(values_of(one) or ())}] == [*hints.values()][::-1]

@@ -20,4 +20,9 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ += ["__version__"]  # the stub's only name that is not imported
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -180,6 +180,24 @@ def check_mapping(name: str, value: object, example: str) -> None:
         )
 
 
+def renamed(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return options by their present names.
+
+    Args:
+        given: name -> value.
+        known: the present names; an old name becomes one of them, unless that is given too.
+
+    >>> renamed({"normalise": 1, "at": 2}, ["normalize"])
+    {'normalize': 1, 'at': 2}
+    >>> renamed({"at": 1, "site": 2}, ["site"])
+    {'at': 1, 'site': 2}
+    """
+    present = {*known}
+    free = present - given.keys()
+    names = {old: new for old, new in OLD_NAMES.items() if new in free and old not in present}
+    return {names.get(name, name): value for name, value in given.items()}
+
+
 def options_from(
     kind: type[Options], given: Mapping[str, Any], base: Options | None = None
 ) -> Options:
@@ -191,14 +209,18 @@ def options_from(
         base: an options object passed on as a whole.
 
     Raises:
-        OptionError: a name that is not an option, or a value that the dataclass rejects.
+        OptionError: a name that is not an option, both names of one option, or a value that the
+            dataclass rejects.
     """
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    renamed = {OLD_NAMES.get(name, name): value for name, value in given.items()}
-    for name in renamed:
+    options = renamed(given, names)
+    for name in options:
+        new = OLD_NAMES.get(name)
+        if name not in names and new in names and new in options:
+            raise OptionError(f"{name} and {new} are two names of one option. Pass {new} only.")
         check_choice("option", name, names)
     if base is None:
-        return kind(**renamed)
+        return kind(**options)
     if not isinstance(base, kind):
         raise OptionError(f"options must be a {kind.__name__}, got a {type(base).__name__}.")
-    return dataclasses.replace(base, **renamed)  # type: ignore[type-var]
+    return dataclasses.replace(base, **options)  # type: ignore[type-var]

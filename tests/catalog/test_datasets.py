@@ -170,7 +170,7 @@ def test_a_limit_draws_the_same_samples_every_time() -> None:
         ),
         ("mnist", sg.InputError, r"expected mnist or MNIST/raw in"),
         ("imagefolder:nowhere", sg.InputError, r"imagefolder:nowhere is not a directory"),
-        (None, sg.InputTypeError, r"name must be a text such as 'cifar10', got NoneType"),
+        (None, sg.InputTypeError, r"name must be a string such as 'cifar10', got NoneType"),
     ],
 )
 def test_data_that_is_not_there(

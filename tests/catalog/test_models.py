@@ -214,7 +214,7 @@ def test_weights_of_another_network(tmp_path: Path) -> None:
             r"'hf:bert' is not in the catalog. .* Did you mean 'hf/bert'\?",
         ),
         ("torchvison/resnet50", sg.OptionError, r"Did you mean 'torchvision/resnet50'\?"),
-        (3, sg.InputTypeError, r"name must be a text such as 'torchvision/resnet50', got int"),
+        (3, sg.InputTypeError, r"name must be a string such as 'torchvision/resnet50', got int"),
     ],
 )
 def test_names_that_are_none(name: str, error: type[Exception], match: str) -> None:

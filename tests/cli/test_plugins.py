@@ -51,3 +51,28 @@ def test_without_the_distribution(monkeypatch: pytest.MonkeyPatch, arguments: li
     )
     listed = CliRunner().invoke(main, ["--help"], prog_name="sigmascope").stdout
     assert "Reproduce the papers." in listed
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("nowhere.at_all:command", "ModuleNotFoundError: No module named 'nowhere'."),
+        (f"{__name__}:nothing", "AttributeError: module "),
+    ],
+)
+def test_a_distribution_that_is_broken(
+    monkeypatch: pytest.MonkeyPatch, place: str, why: str
+) -> None:
+    found = command(monkeypatch, EntryPoint("reproduce", place, "sigmascope.commands"))
+    monkeypatch.setitem(main.commands, "reproduce", found)
+    told = CliRunner().invoke(main, ["reproduce", "--list"], prog_name="sigmascope")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert told.stderr.startswith(
+        f"Error: `sigmascope reproduce` is part of sigmascope-papers, which cannot be loaded: {why}"
+    )
+    assert told.stderr.endswith(
+        " Install it again: pip install --force-reinstall sigmascope-papers\n"
+    )
+    listed = CliRunner().invoke(main, ["--help"], prog_name="sigmascope")
+    assert listed.exit_code == 0
+    assert "Reproduce the papers." in listed.stdout

@@ -34,7 +34,10 @@ def test_help(flag: str) -> None:
     result = run(flag)
     assert result.exit_code == 0
     assert result.output.startswith("Usage: sigmascope [OPTIONS] COMMAND [ARGS]...")
-    assert "Look at σ, the activation function, inside real networks." in result.output
+    assert (
+        "Measure how non-linear activations are, and which symmetries they preserve."
+        in result.output
+    )
     listed = re.findall(
         r"^  (\w+)  +\S.*[.]$", result.output.partition("Commands:")[2], re.MULTILINE
     )

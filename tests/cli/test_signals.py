@@ -15,7 +15,7 @@ from tests.cli.running import Forker, run, started
 from tests.runs.tiny import hold, let_go, names_in, wait_until_held
 
 DATA = ("--data", "random:8", "--limit", "160", "--batch-size", "16")
-STOPPED = "Stopped. What was scored is kept: the same command goes on from there."
+STOPPED = "Stopped. What was scored is kept: the same command continues from there."
 
 
 @pytest.fixture(scope="module")

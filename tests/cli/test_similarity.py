@@ -109,7 +109,7 @@ def test_pairs_without_a_similarity_end_with_three(tmp_path: Path) -> None:
     one, other = names_in(tmp_path, "conv", "wide")
     result = run("similarity", one, other, *DATA)
     assert result.exit_code == 3
-    assert "positions 4 × 4 and 6 × 6: one must be the other times whole numbers" in result.stdout
+    assert "positions 4 × 4 and 6 × 6: one must be a whole multiple of the other" in result.stdout
 
 
 def test_each_network_gets_the_samples_as_it_takes_them() -> None:

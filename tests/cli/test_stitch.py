@@ -114,7 +114,10 @@ def test_json(files: Path) -> None:
         "40",
     )
     kind, content = document(result)
-    assert kind == "stitch"
+    assert kind == "stitch-summary"
+    (files / "printed.json").write_text(result.stdout)
+    with pytest.raises(sg.FileFormatError, match=r"printed\.json is the output of .*Load the file"):
+        sg.load(files / "printed.json")
     assert content["samples"] == [36, 4, 30]
     assert content["settings"]["rank"] == 2
     mean = (content["front_accuracy"] + content["back_accuracy"]) / 2

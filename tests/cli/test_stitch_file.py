@@ -46,7 +46,7 @@ def test_the_same_run_is_shown_again(
     assert (again.exit_code, again.stderr) == (0, "kept.json: already there\n")
     assert again.stdout == f"{sg.StitchResult.load(files / 'kept.json')!r}\n"
     kind, content = document(run(*COMMAND, *more, "--json"))
-    assert (kind, content["written"]) == ("stitch", [])
+    assert (kind, content["written"]) == ("stitch-summary", [])
     assert contents(files) == finished
 
 

@@ -175,11 +175,7 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
             "leads out of images",
         ),
         (edit("index.csv", "a/0_color.png", "a/0.jpg"), FileFormatError, "pixels as in the index"),
-        (
-            edit("index.csv", "a/0_color.png", "a/none.png"),
-            FileFormatError,
-            "not a complete picture",
-        ),
+        (edit("index.csv", "a/0_color.png", "a/none.png"), FileFormatError, "not a complete image"),
         (edit("index.csv", ",700,", ",701,"), FileFormatError, "does not list label 701 of scene"),
         (
             edit("label.csv", "2,blue-c", "3,blue-c"),

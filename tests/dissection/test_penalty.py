@@ -220,7 +220,7 @@ def test_it_prints_and_comes_back(tmp_path: Path) -> None:
     found = rotation_penalty(
         trained(), "2", random_rotation(8, 0), data(), settings=FineTuning(epochs=1, batch=64)
     )
-    assert repr(found).startswith("Rotation of 8 channels behind 2 (off the identity by ")
+    assert repr(found).startswith("Rotation of 8 channels behind 2 (distance from the identity ")
     assert f"penalty {found.penalty:.2f} points" in repr(found)
     assert RotationPenalty.load(found.save(tmp_path / "a.json")) == found
 

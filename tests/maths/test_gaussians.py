@@ -223,7 +223,7 @@ def test_an_affine_map_checks_its_points() -> None:
     x = np.random.default_rng(0).standard_normal((20, 3))
     mapping = sg.affine_map(x, 2 * x + 1)
     assert np.allclose(mapping(x.astype(np.float32)), mapping(x), atol=1e-6)
-    with pytest.raises(sg.InputError, match=r"points has 2 columns and the map 3\. Pass as many"):
+    with pytest.raises(sg.InputError, match=r"2 columns and the map 3\. Pass equal numbers"):
         mapping(x[:, :2])
     with pytest.raises(sg.InputTypeError, match="of different kinds or on different devices"):
         mapping(torch.from_numpy(x))

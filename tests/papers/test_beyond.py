@@ -29,14 +29,16 @@ from sigmascope_papers.nonlinearity import (
     fig18,
     vgg16,
 )
-from sigmascope_papers.nonlinearity.beyond_axes import AXES, CLEAN, PUBLISHED
-from sigmascope_papers.nonlinearity.convergence import Convergence
-from sigmascope_papers.nonlinearity.published_capture import (
+from sigmascope_papers.nonlinearity.beyond_axes import (
+    AXES,
+    CLEAN,
     NOT_IDEMPOTENT,
+    PUBLISHED,
     Twice,
     acting_twice,
     first_calls,
 )
+from sigmascope_papers.nonlinearity.convergence import Convergence
 from sigmascope_papers.setting import PUBLISHED as POOL, Setting
 from sigmascope_papers.table import item, prose
 from tests.compare.made import made

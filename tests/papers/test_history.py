@@ -19,12 +19,13 @@ from sigmascope.measure.result import Signature, Site
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 from sigmascope_papers.chance import trend
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY, Check, overall
-from sigmascope_papers.nonlinearity import fig5a, fig5b, fig5c, fig12, places, vgg16
+from sigmascope_papers.nonlinearity import fig5a, fig12, leads, places, vgg16
 from sigmascope_papers.nonlinearity.lineup import Lineup
 from sigmascope_papers.nonlinearity.sizes import Sizes, patch_of
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.table import item, prose
 
+FIGURE_5B, FIGURE_5C = item("fig5b"), item("fig5c")
 FIGURE_11, FIGURE_13, FIGURE_14, FIGURE_15 = (item(f"fig{n}") for n in (11, 13, 14, 15))
 BASE = Setting().runs(["resnet20:0"])[0].signature
 NOISE = np.array([-0.002, -0.001, 0.0, 0.001, 0.002])
@@ -234,7 +235,7 @@ def ordered(cast: Cast = ZOO) -> dict[str, Signature]:
 
 @pytest.mark.parametrize("cast", [ZOO, PAPER], ids=["zoo", "paper"])
 def test_figure_5b_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
-    checks = fig5b.ITEM.judge(fig5b.compared(lineup(ordered(cast), cast)))
+    checks = FIGURE_5B.judge(leads.compared(lineup(ordered(cast), cast)))
     assert {check.verdict for check in checks} == {HOLDS}, checks
 
 
@@ -256,25 +257,25 @@ def test_figure_5b_notices_networks_that_are_otherwise(
     # one that is near the ViT, but not so far from the rest
     if told == WEAKLY and words == "dissimilar":
         found["sigmascope/swin:0"] = made("sigmascope/swin:0", [0.55] * 5)
-    assert verdict(fig5b.ITEM.judge(fig5b.compared(lineup(found))), words) == told
+    assert verdict(FIGURE_5B.judge(leads.compared(lineup(found))), words) == told
 
 
 def test_figure_5b_notices_networks_that_come_nearer() -> None:
     levels = (0.7, 0.95, 0.9, 0.85, 0.8, 0.75, 0.72, 0.71, 0.71)
     found = {name: made(name, [level] * 5) for name, level in zip(ZOO.leads, levels, strict=True)}
-    assert verdict(fig5b.ITEM.judge(fig5b.compared(lineup(found))), "farther") == FAILS
+    assert verdict(FIGURE_5B.judge(leads.compared(lineup(found))), "farther") == FAILS
 
 
 @pytest.mark.parametrize(("gone", "count"), [("AlexNets", 2), ("ViTs", 3), ("Swins", 1)])
 def test_figure_5b_leaves_claims_untried_without_their_networks(gone: str, count: int) -> None:
-    found = fig5b.compared(without(gone))
-    assert [check.verdict for check in fig5b.ITEM.judge(found)].count(UNTESTED) == count
-    assert set(fig5b.ITEM.draw(found)) == ({""} if gone == "AlexNets" else {"", "from-first"})
+    found = leads.compared(without(gone))
+    assert [check.verdict for check in FIGURE_5B.judge(found)].count(UNTESTED) == count
+    assert set(FIGURE_5B.draw(found)) == ({""} if gone == "AlexNets" else {"", "from-first"})
 
 
 def test_figure_5b_draws_the_matrix_and_its_first_column() -> None:
-    found = fig5b.compared(lineup())
-    drawn = fig5b.ITEM.draw(found)
+    found = leads.compared(lineup())
+    drawn = FIGURE_5B.draw(found)
     rows = {
         (row["network"], row["other"]): row["value"]
         for row in drawn[""].table
@@ -307,7 +308,7 @@ def test_figure_5c_holds_for_networks_as_the_paper_says(cast: Cast) -> None:
         else blocks(name, 9, 0.6, 0.97)
         for name, center in centers.items()
     }
-    checks = fig5c.ITEM.judge(fig5c.spread_of(lineup(found, cast)))
+    checks = FIGURE_5C.judge(leads.spread_of(lineup(found, cast)))
     assert {check.verdict for check in checks} == {HOLDS}, checks
 
 
@@ -341,14 +342,14 @@ def test_figure_5c_notices_networks_that_are_otherwise(
     alike = {"sigmascope/myrtle-nobn:0": 0.72, "sigmascope/swin:0": 0.725}
     start = even | {name: around(name, level, 0.03, 8) for name, level in alike.items()}
     start |= {"sigmascope/resnet56:0": two_humps("sigmascope/resnet56:0", 0.25)}
-    assert verdict(fig5c.ITEM.judge(fig5c.spread_of(lineup(start | named))), words) == told
+    assert verdict(FIGURE_5C.judge(leads.spread_of(lineup(start | named))), words) == told
 
 
 def test_figure_5c_tells_all_peaks_of_all_networks() -> None:
     # the second one is faint
     found = lineup({"sigmascope/swin:0": two_humps("sigmascope/swin:0", 0.25, 1)})
     check = next(
-        check for check in fig5c.ITEM.judge(fig5c.spread_of(found)) if "the first" in check.claim
+        check for check in FIGURE_5C.judge(leads.spread_of(found)) if "the first" in check.claim
     )
     assert "Swins 1 (2)" in check.obtained
     assert "AlexNets 1 (1)" in check.obtained
@@ -358,23 +359,23 @@ def test_modes_and_overlaps_of_known_densities() -> None:
     one, two, none = sg.densities(
         [two_humps("a", 0.0), two_humps("b", 0.3), made("c", [0.1, 0.11, 0.12])]
     ).curves
-    assert len(fig5c.modes(one)) == 1
-    assert fig5c.modes(two) == pytest.approx([0.7, 1.0], abs=0.02)
-    assert fig5c.overlap(one, one) == pytest.approx(1, abs=1e-9)
-    assert fig5c.overlap(one, none) == pytest.approx(0, abs=0.01)
-    assert 0.1 < fig5c.overlap(one, two) < 0.7
+    assert len(leads.modes(one)) == 1
+    assert leads.modes(two) == pytest.approx([0.7, 1.0], abs=0.02)
+    assert leads.overlap(one, one) == pytest.approx(1, abs=1e-9)
+    assert leads.overlap(one, none) == pytest.approx(0, abs=0.01)
+    assert 0.1 < leads.overlap(one, two) < 0.7
 
 
 def test_figure_5c_leaves_claims_untried_without_their_networks() -> None:
-    checks = fig5c.ITEM.judge(fig5c.spread_of(without("Swins", "ResNets")))
+    checks = FIGURE_5C.judge(leads.spread_of(without("Swins", "ResNets")))
     assert [check.verdict for check in checks].count(UNTESTED) == 4
     flat = {ZOO.lead("Swins"): made(str(ZOO.lead("Swins")), [0.5] * 4)}
-    assert verdict(fig5c.ITEM.judge(fig5c.spread_of(lineup(flat))), "AlexNets are") == UNTESTED
+    assert verdict(FIGURE_5C.judge(leads.spread_of(lineup(flat))), "AlexNets are") == UNTESTED
 
 
 def test_figure_5c_draws_the_scores() -> None:
-    found = fig5c.spread_of(lineup())
-    (drawn,) = fig5c.ITEM.draw(found).values()
+    found = leads.spread_of(lineup())
+    (drawn,) = FIGURE_5C.draw(found).values()
     rows = [
         row["score"]
         for row in drawn.table
@@ -385,13 +386,13 @@ def test_figure_5c_draws_the_scores() -> None:
 
 def test_a_cast_without_leads_leaves_all_untried() -> None:
     alone = lineup(cast=ZOO.only(ZOO.names("MNASNets")))
-    for module, found in (
-        (fig5b, fig5b.compared(alone)),
-        (fig5c, fig5c.spread_of(alone)),
-        (fig12, alone),
+    for figure, found in (
+        (FIGURE_5B, leads.compared(alone)),
+        (FIGURE_5C, leads.spread_of(alone)),
+        (fig12.ITEM, alone),
     ):
-        assert {check.verdict for check in module.ITEM.judge(found)} == {UNTESTED}
-        assert module.ITEM.draw(found) == {}
+        assert {check.verdict for check in figure.judge(found)} == {UNTESTED}
+        assert figure.draw(found) == {}
 
 
 # Figure 11

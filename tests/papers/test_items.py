@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from sigmascope_papers.item import FAILS, HOLDS, WEAKLY, Check, overall
-from sigmascope_papers.nonlinearity import fig3, fig8, fig9
-from sigmascope_papers.nonlinearity.functions import population_score
+from sigmascope_papers.nonlinearity import fig8, fig9
+from sigmascope_papers.nonlinearity.functions import PARTS, closed_forms, population_score
 from sigmascope_papers.nonlinearity.redshift import (
     SEEDS,
     SHIFT,
@@ -98,35 +98,37 @@ def test_figure_2_draws_functions_and_affine_maps(name: str) -> None:
 
 # Figure 3
 
+FIGURE_3 = item("fig3")
+
 
 @pytest.mark.parametrize(("high", "low", "score"), GOLDEN["relu_uniform"])
 def test_the_closed_form_is_golden(high: float, low: float, score: float) -> None:
-    assert float(fig3.closed_forms(np.array(low), np.array(high))["score"]) == pytest.approx(
+    assert float(closed_forms(np.array(low), np.array(high))["score"]) == pytest.approx(
         score, abs=1e-9
     )
 
 
 def test_figure_3_holds_and_fails_for_a_wrong_formula_or_measurement() -> None:
-    parts = fig3.ITEM.measure(Setting())
-    assert set(verdicts(fig3.ITEM.judge(parts)).values()) == {HOLDS}
+    parts = FIGURE_3.measure(Setting())
+    assert set(verdicts(FIGURE_3.judge(parts)).values()) == {HOLDS}
     wrong = replace(parts, formula=parts.formula | {"bound": parts.formula["bound"] / math.sqrt(2)})
-    assert failing(fig3.ITEM.judge(wrong)) == {"bound, as measured"}
+    assert failing(FIGURE_3.judge(wrong)) == {"bound, as measured"}
     flat = np.full_like(parts.shifts, 0.5)
     assert "the score nears 0 only as all inputs become negative" in failing(
-        fig3.ITEM.judge(replace(parts, measured=parts.measured | {"score": flat}))
+        FIGURE_3.judge(replace(parts, measured=parts.measured | {"score": flat}))
     )
     skewed = replace(
         parts, measured=parts.measured | {"distance": parts.measured["bound"], "bound": flat}
     )
     assert {"the distance is roughly symmetric", "the asymmetry is that of the bound"} <= failing(
-        fig3.ITEM.judge(skewed)
+        FIGURE_3.judge(skewed)
     )
 
 
 def test_figure_3_draws_both() -> None:
-    parts = fig3.ITEM.measure(Setting())
-    (drawn,) = fig3.ITEM.draw(parts).values()
-    for axes, name in zip(drawn.axes, fig3.PARTS, strict=True):
+    parts = FIGURE_3.measure(Setting())
+    (drawn,) = FIGURE_3.draw(parts).values()
+    for axes, name in zip(drawn.axes, PARTS, strict=True):
         np.testing.assert_array_equal(axes.lines[0].get_ydata(), parts.formula[name])
         assert set(axes.lines[1].get_ydata()) <= set(parts.measured[name])
     assert len(drawn.table) == 3 * len(parts.shifts)

@@ -16,7 +16,7 @@ import torch
 from sigmascope.dissection.dissecting import POWERS, dissect
 from sigmascope.dissection.network_maps import network_features
 from sigmascope.dissection.penalty import RotationPenalty
-from sigmascope.errors import FileFormatError, InputError, OptionError
+from sigmascope.errors import FileFormatError, InputError, OptionError, ResumeError
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY, Item
 from sigmascope_papers.run import load_outcome, reproduce
 from sigmascope_papers.setting import Setting
@@ -252,7 +252,7 @@ def test_rotations_that_are_missing_damaged_or_foreign_are_named(tmp_path: Path)
         rotations.rotations_of(setting)
     for change in ({"layer": "5"}, {"network": "myrtle"}, {"settings": rotations.SMOKE}):
         replace(found.layers[1], **change).save(place)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"-2\.json holds another experiment"):
+        with pytest.raises(ResumeError, match=r"-2\.json belongs to another run"):
             rotations.rotations_of(setting)
     place.write_text(place.read_text()[:-20])
     with pytest.raises(FileFormatError, match=r"-2\.json is truncated"):
@@ -580,7 +580,7 @@ def test_dissections_that_are_missing_damaged_or_foreign_are_named(tmp_path: Pat
         (folder / other).replace(place)
         keep(tmp_path, {"": {RELU: (dissected(STREAM[RELU], 0, line(0.4, 0.5)),)}})
         with pytest.raises(
-            InputError, match=r"resnet20-1-blocks\.8-0\.995\.json holds another experiment"
+            ResumeError, match=r"resnet20-1-blocks\.8-0\.995\.json belongs to another run"
         ):
             FIG3.measure(setting)
         keep(tmp_path, staged(LEFT))

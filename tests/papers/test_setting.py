@@ -10,6 +10,7 @@ import pytest
 
 import sigmascope as sg
 from sigmascope.measure.result import Site
+from sigmascope.store import claim_beside
 from sigmascope_papers.cast import FAMILIES, PAPER, ZOO, Cast
 from sigmascope_papers.setting import RESULTS, Setting, facts_of, signatures_of
 
@@ -91,8 +92,28 @@ def test_a_procedure_of_an_item_runs_once(tmp_path: Path) -> None:
         Setting(results=tmp_path / "no").signature(name, "published capture", measure)
     (file,) = (tmp_path / "signatures").rglob("*.json")
     file.write_text(file.read_text().replace(name, "sigmascope/vit:0"))
-    with pytest.raises(sg.FileFormatError, match="is a signature of sigmascope/vit:0"):
+    with pytest.raises(
+        sg.ResumeError, match="belongs to another run: name is 'sigmascope/vit:0' there"
+    ):
         setting.signature(name, "published capture", measure)
+    with claim_beside(file), pytest.raises(sg.ResumeError, match="is open in another run"):
+        setting.signature(name, "published capture", measure)
+    assert (len(calls), list(file.parent.iterdir())) == (1, [file])
+
+
+def test_reading_a_stored_signature_takes_no_lock(tmp_path: Path) -> None:
+    (run,) = Setting(results=FOLDER).runs(["resnet20:0"])
+    name = run.signature.name
+
+    def unreachable() -> sg.Signature:
+        raise AssertionError("measured")
+
+    kept = Setting(from_scratch=True, keep=tmp_path)
+    kept.signature(name, "published capture", lambda: run.signature)
+    (file,) = (tmp_path / "signatures").rglob("*.json")
+    with claim_beside(file):
+        found = Setting(results=tmp_path).signature(name, "published capture", unreachable)
+    assert found.name == name
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from torch import nn
 
 from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.models import model
-from sigmascope.errors import FileFormatError, InputError
+from sigmascope.errors import FileFormatError, InputError, ResumeError
 from sigmascope.stitching import Task, settings_for
+from sigmascope.store import claim_beside
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept, plans, stitches
 from sigmascope_papers.symmetry.kept import images_of, kept_place, member, samples_of
@@ -186,17 +187,29 @@ def test_another_experiment_is_refused(
     one.save(place)
     before = place.read_bytes()
     with pytest.raises(
-        InputError, match=r"trial-resnet20-0-1\.json holds another experiment: .*or remove it"
+        ResumeError, match=r"trial-resnet20-0-1\.json belongs to another run: .*or remove it"
     ):
         stitches_of(scratch(tmp_path) if from_scratch else Setting(results=tmp_path), PLAN)
     assert (trainer.asked, place.read_bytes()) == ([], before)
+
+
+def test_a_result_is_made_by_one_run_and_read_without_a_lock(
+    tmp_path: Path, trainer: Trainer
+) -> None:
+    made = staged(PLAN, numbers())
+    store(made, tmp_path)
+    with claim_beside(tmp_path / FOLDER / PLAN.file_name((0, 1))):
+        with pytest.raises(ResumeError, match=r"0-1\.json is open in another run\. Wait for it"):
+            stitches_of(scratch(tmp_path), PLAN)
+        assert same(stitches_of(Setting(results=tmp_path), PLAN), made)
+    assert trainer.asked == []
 
 
 def test_a_pair_under_anothers_name_is_refused(tmp_path: Path) -> None:
     store(staged(PLAN, numbers()), tmp_path)
     folder = tmp_path / FOLDER
     (folder / PLAN.file_name((2, 3))).replace(folder / PLAN.file_name((0, 1)))
-    with pytest.raises(InputError, match="holds another experiment"):
+    with pytest.raises(ResumeError, match="belongs to another run"):
         stitches_of(Setting(results=tmp_path), PLAN)
 
 

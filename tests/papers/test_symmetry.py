@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import sigmascope as sg
-from sigmascope.errors import FileFormatError, InputError
+from sigmascope.errors import FileFormatError, InputError, ResumeError
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY, Check
 from sigmascope_papers.run import load_outcome, reproduce
@@ -622,7 +622,7 @@ def test_a_result_under_another_name_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "similarities"
     (folder / "myrtle-0-1-cka-relu.json").replace(folder / "myrtle-0-1-cka-orthogonal.json")
     with pytest.raises(
-        InputError, match=r"holds another experiment: group is 'relu', expected 'orthogonal'"
+        ResumeError, match=r"belongs to another run: group is 'relu' there and 'orthogonal' here"
     ):
         similarity(Setting(results=tmp_path), "myrtle", (0, 1), "cka", "orthogonal")
 

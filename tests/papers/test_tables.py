@@ -20,7 +20,7 @@ from sigmascope.runs import Run
 from sigmascope_papers.cast import PAPER, ZOO
 from sigmascope_papers.chance import correlation_p, numbered, p_value
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, VERDICTS, WEAKLY, Check
-from sigmascope_papers.nonlinearity import claim_accuracy, fig6
+from sigmascope_papers.nonlinearity import accuracy
 from sigmascope_papers.nonlinearity.correlated import Correlated, compare_row
 from sigmascope_papers.nonlinearity.grouping import remoteness
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_2
@@ -32,6 +32,7 @@ from tests.papers.staged import Stage, staged, verdicts
 
 NAMES = ("fig6", "claim-accuracy", "table1", "table2", "table3", "fig16", "fig17", "fig19", "fig20")
 GROUPS = ZOO.groups()
+FIGURE_6, CLAIM = item("fig6"), item("claim-accuracy")
 TABLE1, TABLE2, TABLE3 = item("table1"), item("table2"), item("table3")
 FIGURE_16, FIGURE_17, FIGURE_19, FIGURE_20 = (item(f"fig{n}") for n in (16, 17, 19, 20))
 
@@ -115,7 +116,7 @@ def test_trainings_are_of_the_zoo_only(name: str) -> None:
 # Figure 6
 
 
-def family(n: int = 5, **worth: tuple[float, float]) -> fig6.Family:
+def family(n: int = 5, **worth: tuple[float, float]) -> accuracy.Family:
     """Fits with these R², on the networks and left out; 0 and -1 for the others."""
     line = np.arange(float(n))
     names = tuple(map(str, range(n)))
@@ -123,7 +124,7 @@ def family(n: int = 5, **worth: tuple[float, float]) -> fig6.Family:
     for on in (*SEARCHED, *SIZES):
         r2, loo = worth.get(on, (0.0, -1.0))
         fits[on] = AccuracyFit("made", on, 1, names, line, line, (0.0, 1.0), r2, loo, 1, "")
-    return fig6.Family(fits)
+    return accuracy.Family(fits)
 
 
 FITTED = {
@@ -135,8 +136,8 @@ FITTED = {
 }
 
 
-def judged(change: Mapping[str, fig6.Family] | None = None) -> list[str]:
-    return [check.verdict for check in fig6.ITEM.judge({**FITTED, **(change or {})})]
+def judged(change: Mapping[str, accuracy.Family] | None = None) -> list[str]:
+    return [check.verdict for check in FIGURE_6.judge({**FITTED, **(change or {})})]
 
 
 @pytest.mark.parametrize(
@@ -159,21 +160,21 @@ def judged(change: Mapping[str, fig6.Family] | None = None) -> list[str]:
         (6, {"ViTs": family(spread=(0.9, 0.5), parameters=(0.4, 0.1))}, FAILS),
     ],
 )
-def test_figure_6_judges(place: int, change: Mapping[str, fig6.Family], verdict: str) -> None:
+def test_figure_6_judges(place: int, change: Mapping[str, accuracy.Family], verdict: str) -> None:
     assert judged() == [HOLDS] * 7
     assert judged(change)[place] == verdict
 
 
 def test_figure_6_says_what_is_missing() -> None:
-    checks = fig6.ITEM.judge({name: one for name, one in FITTED.items() if name != "ViTs"})
+    checks = FIGURE_6.judge({name: one for name, one in FITTED.items() if name != "ViTs"})
     assert [check.verdict for check in checks].count(UNTESTED) == 2
     assert "not among the networks" in checks[1].obtained
 
 
 def test_figure_6_draws_the_fits_it_judges() -> None:
-    found = fig6.ITEM.measure(Stage(random_run))
+    found = FIGURE_6.measure(Stage(random_run))
     assert list(found) == ["pre-residual", "residual", "NAS", "ViTs", "post-ViT"]
-    drawn = fig6.ITEM.draw(found)
+    drawn = FIGURE_6.draw(found)
     for part, among in (("", SEARCHED), ("size", SIZES)):
         for name, one in found.items():
             best = max(one.fits[key].r2 for key in among)
@@ -186,7 +187,7 @@ def test_figure_6_draws_the_fits_it_judges() -> None:
 # The claim about accuracy
 
 
-def of_accuracy(slope: float, noise: float, *, seed: int = 0) -> dict[str, claim_accuracy.Trial]:
+def of_accuracy(slope: float, noise: float, *, seed: int = 0) -> dict[str, accuracy.Trial]:
     """All networks, with accuracies that follow the median by a slope, give or take."""
 
     def make(name: str, **options: Any) -> Run:
@@ -195,21 +196,19 @@ def of_accuracy(slope: float, noise: float, *, seed: int = 0) -> dict[str, claim
         accuracy = 90 + slope * float(np.median(scores)) + noise * generator.normal()
         return staged(name, scores, accuracy=accuracy)
 
-    return claim_accuracy.ITEM.measure(Stage(make))
+    return CLAIM.measure(Stage(make))
 
 
 def test_a_clear_correlation_holds_and_a_faint_one_has_a_direction() -> None:
-    exact = claim_accuracy.ITEM.judge(of_accuracy(-8, 0.0))
+    exact = CLAIM.judge(of_accuracy(-8, 0.0))
     assert [check.verdict for check in exact[:3]] == [HOLDS] * 3
     assert "n = 62; best of 7: median, r = -1.00" in exact[0].obtained
     assert exact[0].obtained.endswith("leave-one-out R² = 1.00")
-    faint = claim_accuracy.ITEM.judge(of_accuracy(8, 1.5))
+    faint = CLAIM.judge(of_accuracy(8, 1.5))
     # seeds count in the first two
     assert [check.verdict for check in faint[:3]] == [FAILS, FAILS, WEAKLY]
     assert "p = 0.001" in faint[0].obtained
-    assert {check.verdict for check in claim_accuracy.ITEM.judge(of_accuracy(0, 1.0, seed=3))} == {
-        FAILS
-    }
+    assert {check.verdict for check in CLAIM.judge(of_accuracy(0, 1.0, seed=3))} == {FAILS}
 
 
 def test_the_sets_are_those_that_are_told() -> None:
@@ -224,7 +223,7 @@ def test_the_sets_are_those_that_are_told() -> None:
     )
     assert "sigmascope/resnet20-leaky1:0" in trials["all networks"].names
     assert "sigmascope/resnet20-leaky1" not in trials["residual"].names
-    others = claim_accuracy.ITEM.measure(Stage(random_run, PAPER, "default"))
+    others = CLAIM.measure(Stage(random_run, PAPER, "default"))
     assert len(others["all networks"].names) == 36
     assert "each recipe once" not in others
     assert [one.independent for one in trials.values()] == [False, False, *[True] * 6]
@@ -248,14 +247,14 @@ def test_seeds_of_a_recipe_are_averaged() -> None:
 def test_an_outlier_can_carry_the_first_set_alone() -> None:
     def make(name: str, **options: Any) -> Run:
         generator = np.random.default_rng(seed_of(name))
-        strong = name in claim_accuracy.STRONG
+        strong = name in accuracy.STRONG
         return staged(
             name,
             1 - generator.random(9) * (0.01 if strong else 0.4),
             accuracy=30.0 if strong else generator.normal(90),
         )
 
-    checks = claim_accuracy.ITEM.judge(claim_accuracy.ITEM.measure(Stage(make)))
+    checks = CLAIM.judge(CLAIM.measure(Stage(make)))
     assert "p = 0.001" in checks[0].obtained
     assert [check.verdict for check in checks[:3]] == [HOLDS, FAILS, FAILS]
 
@@ -264,19 +263,18 @@ def test_a_correlation_that_predicts_nothing_is_no_direction() -> None:
     """One network far from the others gives a small p, and no line without it predicts it."""
     numbers = [(0.5 + 0.001 * (number % 7), 90.0 + number % 3) for number in range(30)]
     points = [
-        {**dict.fromkeys(claim_accuracy.TRIED, x), "accuracy": y}
-        for x, y in [*numbers, (0.6, 93.0)]
+        {**dict.fromkeys(accuracy.TRIED, x), "accuracy": y} for x, y in [*numbers, (0.6, 93.0)]
     ]
-    one = claim_accuracy.trial({str(number): point for number, point in enumerate(points)})
-    (check,) = claim_accuracy.ITEM.judge({"made": one})
+    one = accuracy.trial({str(number): point for number, point in enumerate(points)})
+    (check,) = CLAIM.judge({"made": one})
     assert one.independent
-    assert one.p < claim_accuracy.LEVEL
+    assert one.p < accuracy.LEVEL
     assert check.verdict == FAILS, check
 
 
 def test_the_heat_map_has_the_correlations() -> None:
     trials = of_accuracy(8, 1.5)
-    drawn = claim_accuracy.ITEM.draw(trials)
+    drawn = CLAIM.draw(trials)
     rows = {row["row"]: row for row in drawn[""].table}
     assert rows["all networks (62)"]["median"] == pytest.approx(trials["all networks"].r["median"])
     best = trials["NAS"].best

@@ -66,7 +66,7 @@ def test_numbers_of_numpy_are_numbers_and_nan_is_not_known() -> None:
         ({"facts": [69.8]}, "facts must be a mapping .* got list"),
         ({"facts": {"a": {"accuracy": "69.8"}}}, "The fact accuracy must be a number.* got str"),
         ({"facts": {"a": {"depth": True}}}, "The fact depth must be a number.* got bool"),
-        ({"data": 3}, "data must be a text .* got int"),
+        ({"data": 3}, "data must be a string .* got int"),
         ({"missing": 3}, "missing must be pairs of texts .* got int"),
         ({"missing": "vit"}, "missing must be pairs .* as item 0"),
         ({"missing": [("vit", "why"), ("vit", None)]}, "missing must be pairs .* as item 1"),

@@ -69,6 +69,20 @@ def test_every_result_that_saves_itself_has_a_loader() -> None:
     assert {module.KIND for module in modules} <= LOADERS.keys()
 
 
+def test_what_other_functions_read(tmp_path: Path) -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    journal, keep = tmp_path / "a.journal", tmp_path / "kept"
+    sg.signature(network, torch.randn(8, 4), resume=journal, keep=keep, progress=False)
+    with pytest.raises(
+        sg.FileFormatError, match=r"a\.journal is the journal of .*resume='.*a\.journal'\)\.$"
+    ):
+        sg.load(journal)
+    with pytest.raises(sg.InputError, match=r"kept holds features .*sg\.rescore\('.*kept'\)\.$"):
+        sg.load(keep)
+    sg.rescore(keep, progress=False).save(keep / "a.json")
+    assert len(sg.load(keep).signatures) == 1
+
+
 def test_other_files(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", "report", 1, {})
     with pytest.raises(sg.FileFormatError, match=r"a\.json is of kind 'report', .* kind signature"):

@@ -19,6 +19,7 @@ from sigmascope.stitching.families import FAMILIES
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult
 from sigmascope.stitching.trainer import StitchTrainer
+from sigmascope.store import claim_beside, write_features
 from sigmascope.training import evaluation
 from sigmascope.training.data import StitchData
 from sigmascope.training.feed import split_samples
@@ -397,6 +398,36 @@ def test_a_checkpoint_of_another_run_is_refused(
     file.write_bytes(b"junk")
     with pytest.raises(sg.FileFormatError, match="damaged"):
         short(trained(), moved(), checkpoint=file)
+
+
+@pytest.mark.parametrize(
+    ("about", "told"),
+    [
+        ({"key": "0f", "done": 1, "seams": []}, r"was written by an earlier version\. Remove it"),
+        ({}, r"is not a checkpoint of a stitch\. Remove it"),
+    ],
+)
+def test_a_checkpoint_without_an_identity_is_refused(
+    about: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.checkpoint"
+    write_features(file, {"x": torch.ones(2)}, about)
+    with pytest.raises(sg.FileFormatError, match=rf"run\.checkpoint {told}"):
+        short(trained(), moved(), checkpoint=file)
+
+
+def test_a_checkpoint_is_for_one_run(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "run.checkpoint"
+    with (
+        claim_beside(file),
+        pytest.raises(
+            sg.ResumeError, match=r"run\.checkpoint is open in another run\. Wait for it"
+        ),
+    ):
+        short(trained(), moved(), checkpoint=file)
+    assert list(file.parent.iterdir()) == []
+    short(trained(), moved(), checkpoint=file)
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_a_checkpoint_knows_its_style(tmp_path: Path) -> None:

@@ -277,3 +277,18 @@ def test_what_would_not_come_back_is_not_encoded(name: str) -> None:
 def test_hint_that_leaves_the_type_open(kind: Any) -> None:
     with pytest.raises(InputTypeError, match=r"content: a .* cannot be stored"):
         decode(kind, [])
+
+
+@dataclass(frozen=True)
+class Renamed:
+    normalize: int
+
+
+def test_old_names_of_fields() -> None:
+    assert decode(Renamed, {"normalise": 1}) == Renamed(1)
+    for data, told in (
+        ({"normalise": 1, "normalize": 2}, "unknown 'normalise'"),
+        ({"normalize": 1, "at": 2}, "unknown 'at'"),
+    ):
+        with pytest.raises(FileFormatError, match=told):
+            decode(Renamed, data)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope.errors import ResumeError
-from sigmascope.store import KeptRun, check_identity, claim, differences
+from sigmascope.store import KeptRun, check_identity, claim, claim_beside, differences
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,58 @@ from sigmascope.store import KeptRun, check_identity, claim, differences
             ["a is 0 there and 1 here", "z is 0 there and 1 here"],
         ),
         ({"pool": "released"}, {"pool": "published"}, []),
-        ({"o": {"normaliser": "live"}}, {"o": {"normalizer": "live"}}, []),
+        ({"options": {"degenerate": "released"}}, {"options": {"degenerate": "published"}}, []),
+        ({"settings": {"normaliser": "live"}}, {"settings": {"normalizer": "live"}}, []),
+        (
+            {"stitches": {"1": {"regulariser": "norm"}}},
+            {"stitches": {"1": {"regularizer": "norm"}}},
+            [],
+        ),
         ({"at": "3"}, {"site": "3"}, []),
+        ({"options": None, "stitches": 2}, {"options": None, "stitches": 2}, []),
     ],
 )
 def test_differences_are_named(
+    there: dict[str, object], here: dict[str, object], told: list[str]
+) -> None:
+    assert differences(there, here) == told
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "told"),
+    [
+        (
+            {"name": "released"},
+            {"name": "published"},
+            ["name is 'released' there and 'published' here"],
+        ),
+        (
+            {"names": ["released"]},
+            {"names": ["published"]},
+            ["names: released only there", "names: published only here"],
+        ),
+        ({"at": 1, "site": 2}, {"at": 3, "site": 2}, ["at is 1 there and 3 here"]),
+        (
+            {"options": {"channel_axis": {"at": 1, "site": 2}}},
+            {"options": {"channel_axis": {"at": 3, "site": 2}}},
+            ["options.channel_axis.at is 1 there and 3 here"],
+        ),
+        (
+            {"files": {"at": "published"}},
+            {"files": {"site": "released"}},
+            [
+                "files.at is 'published' there and absent here",
+                "files.site is absent there and 'released' here",
+            ],
+        ),
+        (
+            {"data": {"pool": "released"}},
+            {"data": {"pool": "published"}},
+            ["data.pool is 'released' there and 'published' here"],
+        ),
+    ],
+)
+def test_user_data_is_not_translated(
     there: dict[str, object], here: dict[str, object], told: list[str]
 ) -> None:
     assert differences(there, here) == told
@@ -69,6 +116,18 @@ def test_a_claim_is_for_one(tmp_path: Path) -> None:
         assert (again, other) == (True, True)
     with KeptRun(tmp_path / "a", tmp_path / "b", path).claim() as free, claim(path) as taken:
         assert (free, taken) == (True, False)
+
+
+def test_a_file_is_claimed_by_a_lock_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with claim_beside(path):
+        assert [file.name for file in tmp_path.iterdir()] == [".a.lock"]
+        with (
+            pytest.raises(ResumeError, match=r"a is open in another run\. Wait for it to end"),
+            claim_beside(path),
+        ):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_claim_does_not_follow_links(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_prints_itself() -> None:
     [
         ([0, 0], [1.0, 1.0], InputError, "not each of 0 … 1 once"),
         ([1, 2], [1.0, 1.0], InputError, "not each of 0 … 1 once"),
-        ([0, 1], [1.0], InputError, "Pass as many"),
+        ([0, 1], [1.0], InputError, "Pass equal numbers"),
         ([0, 1], [1.0, 0.0], InputError, r"scales\[1\] is 0"),
         ([0, 1], [np.nan, 1.0], InputError, r"scales\[0\] is nan"),
         ([0, 1], [np.inf, 1.0], InputError, r"scales\[0\] is inf"),

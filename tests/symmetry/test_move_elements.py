@@ -73,7 +73,7 @@ def test_a_generator_may_come_second(seed: Any) -> None:
 def test_elements_and_a_generator_exclude_each_other() -> None:
     model = perceptron(nn.ReLU())
     for first in (3, {"0": group("relu").draw(6, 0)}):
-        with pytest.raises(InputError, match="elements and a seed were given"):
+        with pytest.raises(InputError, match="elements and a seed were both given"):
             move(model, first, generator=4)
     with pytest.raises(InputTypeError, match=r"elements must be a mapping.*got a bool"):
         move(model, True)

@@ -287,12 +287,12 @@ def test_inputs() -> None:
             < 1e-12
         )
     with pytest.raises(
-        InputError, match=r"no input could be made up for this network\. Pass example_input.*right"
+        InputError, match=r"no example input fits this network\. Pass example_input.*right"
     ):
         move(model)
     with pytest.raises(InputError, match=r"the network does not take example_input: .*shapes"):
         move(nn.Linear(2, 2), example_input=torch.zeros(2, 3))
-    with pytest.raises(InputError, match="no input could be made up"):
+    with pytest.raises(InputError, match="no example input fits"):
         move(nn.ReLU())
     with pytest.raises(OptionError, match="log_std must be a number >= 0, got -1"):
         move(nn.Linear(2, 2), log_std=-1)

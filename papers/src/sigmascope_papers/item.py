@@ -13,13 +13,9 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
     from sigmascope_papers.setting import Setting
 
-HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS = (
-    "holds",
-    "weakly holds",
-    "does not hold",
-    "not testable here",
-)
-DIRECTION, UNTRIED = WEAKLY, UNTESTED
+
+VERDICTS = ("holds", "weakly holds", "does not hold", "not testable here")
+HOLDS, WEAKLY, FAILS, UNTESTED = VERDICTS
 PLURALS = ("hold", "weakly hold", "do not hold", "not testable here")
 OLD_WORDS = {"holds in direction": WEAKLY, "cannot be tried here": UNTESTED}
 OURS = "ours:"

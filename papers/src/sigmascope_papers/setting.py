@@ -6,16 +6,18 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sigmascope.checks import check_choice
 from sigmascope.choices import OLD_VALUES
-from sigmascope.errors import FileFormatError, InputError, OptionError
+from sigmascope.errors import InputError, OptionError
 from sigmascope.measure.result import Signature, load
 from sigmascope.runs import Facts, Request, Run, Selection, measure_runs, read_runs, request_for
 from sigmascope.runs.folder import files_of, finished
+from sigmascope.store import check_identity, claim_beside
 from sigmascope_papers.cast import PAPER, ZOO, Cast
 
 PUBLISHED: Final = "published"  # the option value for what the published code does
@@ -138,20 +140,23 @@ class Setting:
             name: of the network, for the file.
             kind: what is special about it, for the directory.
             measure: does the work, if it is to be done.
+
+        Raises:
+            ResumeError: the file has a signature of another network, or is open in another run.
+            InputError: it is not stored.
         """
         folder = self._home / _folder_name([kind])
         place = files_of(folder, name).finished
         self._check_stored(folder, [name])
-        if place.exists():
-            kept = load(place)
-            if kept.name != name:
-                told = f"{place} is a signature of {kept.name}."
-                raise FileFormatError(f"{told} Remove it, or choose another directory.")
-            return kept
-        found = measure()
-        if self.keep is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            found.save(place)
+        keeps = self._measures and self.keep is not None
+        with claim_beside(place) if keeps else nullcontext():
+            if place.exists():
+                found = load(place)
+                check_identity(place, {"name": found.name}, {"name": name})
+                return found
+            found = measure()
+            if keeps:
+                found.save(place)
         return found
 
     @property

@@ -25,8 +25,10 @@ PAPERS: dict[str, tuple[str, ...]] = {"nonlinearity": NONLINEARITY, "symmetry": 
 PREFIXES = {"symmetry": "sym-"}
 """Folder -> prefix of the names of its items; both papers have a Figure 2."""
 SHARED: dict[str, str] = {
-    "nonlinearity.functions": "fig2a fig2b fig2c",
+    "nonlinearity.functions": "fig2a fig2b fig2c fig3",
     "nonlinearity.redshift": "fig4a fig4b",
+    "nonlinearity.leads": "fig5b fig5c",
+    "nonlinearity.accuracy": "fig6 claim-accuracy",
     "nonlinearity.vgg16": "fig10 fig11",
     "nonlinearity.sizes": "fig13 fig14 fig15",
     "nonlinearity.grouping": "fig16 fig17",

@@ -111,7 +111,7 @@ def picture_of(image: Any, path: Path) -> Any:
             return opened.convert("RGB")
     except Exception as error:  # each format of PIL raises errors of its own
         raise FileFormatError(
-            f"{path}: not a complete picture ({one_line(error)}). Replace or remove it."
+            f"{path}: not a complete image ({one_line(error)}). Replace or remove it."
         ) from error
 
 

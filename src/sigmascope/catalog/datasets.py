@@ -106,7 +106,7 @@ def data(
 def _parsed(name: str) -> tuple[str, str]:
     """Return the kind of a name and the rest."""
     if not isinstance(name, str):
-        raise InputTypeError(f"name must be a text such as 'cifar10', got {type(name).__name__}.")
+        raise InputTypeError(f"name must be a string such as 'cifar10', got {type(name).__name__}.")
     kind, mark, rest = re.fullmatch("([^:/]*)([:/]?)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
     if kind not in DATA:
         raise OptionError(

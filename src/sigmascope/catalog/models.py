@@ -68,7 +68,7 @@ def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -
     """
     if not isinstance(name, str):
         raise InputTypeError(
-            f"name must be a text such as 'torchvision/resnet50', got {type(name).__name__}."
+            f"name must be a string such as 'torchvision/resnet50', got {type(name).__name__}."
         )
     prefix = _prefix(name)
     seed = check_seed(seed)

@@ -80,9 +80,7 @@ def hub(request: Request) -> Source:
     def picture(number: int) -> Any:
         found = table[number][column]
         if not hasattr(found, "convert"):
-            raise InputError(
-                f"{name}: row {number} of {column} is not a picture. Remove such rows."
-            )
+            raise InputError(f"{name}: row {number} of {column} is not an image. Remove such rows.")
         return found
 
     return pictures(len(table), picture, None if label is None else lambda n: int(table[n][label]))

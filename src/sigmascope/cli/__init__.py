@@ -32,7 +32,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": curre
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.version_option(__version__, package_name="sigmascope", message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
-    """Look at σ, the activation function, inside real networks."""
+    """Measure how non-linear activations are, and which symmetries they preserve."""
 
 
 for command in COMMANDS:

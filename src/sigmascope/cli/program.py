@@ -100,7 +100,7 @@ def keeping(kept: str | None) -> Iterator[None]:
     except Stopped as stopped:
         stopped.remedy = "Nothing was written: no -o was given."
         if kept:
-            stopped.remedy = f"{kept}: the same command goes on from there."
+            stopped.remedy = f"{kept}: the same command continues from there."
         raise
 
 

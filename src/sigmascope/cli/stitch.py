@@ -209,7 +209,8 @@ def _show(result: StitchResult, paths: list[Path], as_json: bool) -> None:
         from sigmascope.store import encode
 
         derived = {"penalty": encode(result.penalty), "sparsity": encode(result.sparsity)}
-        emit("stitch", {**derived, **result.record(), "written": [str(path) for path in paths]})
+        content = {**derived, **result.record(), "written": [str(path) for path in paths]}
+        emit("stitch-summary", content)  # no stitch file: it lacks the matrix
         return
     say(repr(result))
     if paths:

@@ -230,7 +230,7 @@ def _picture(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
         with Image.open(path) as image:
             return np.array(image.convert("RGB"))
     except (OSError, UnidentifiedImageError, SyntaxError, ValueError) as error:
-        raise _corrupt(path, f"not a complete picture ({error})") from error
+        raise _corrupt(path, f"not a complete image ({error})") from error
 
 
 def _corrupt(place: object, what: str) -> FileFormatError:

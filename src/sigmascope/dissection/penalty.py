@@ -107,7 +107,7 @@ class RotationPenalty:
 
     def __repr__(self) -> str:
         return (
-            f"Rotation of {self.channels} channels behind {self.layer} (off the identity by "
+            f"Rotation of {self.channels} channels behind {self.layer} (distance from the identity "
             f"{self.deviation:.3f})\n"
             f"penalty {self.penalty:.2f} points: {self.accuracy:.2f} % at epoch {self.best_epoch} "
             f"of {self.settings.epochs}, {self.start_accuracy:.2f} % before training, "

@@ -120,7 +120,7 @@ class Readings:
                 )
             if stop > samples:
                 raise InputError(
-                    f"features have more than the {samples} samples of the masks. Pass the same."
+                    f"features have more than the {samples} samples of the masks. Pass as many."
                 )
             yield start, maps
             start = stop

@@ -112,7 +112,7 @@ class AffineMap:
             )
         if rows.shape[1] != len(shift):
             raise InputError(
-                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass as many."
+                f"points has {rows.shape[1]} columns and the map {len(shift)}. Pass equal numbers."
             )
         mapped = rows @ matrix + shift
         return mapped if isinstance(points, Tensor) else mapped.numpy()

@@ -139,7 +139,7 @@ def w2_gaussian(mean_x: Array, covariance_x: Array, mean_y: Array, covariance_y:
     first, second = _gaussian(mean_x, covariance_x, "x"), _gaussian(mean_y, covariance_y, "y")
     if first[0].shape != second[0].shape:
         raise InputError(
-            f"the means have {len(first[0])} and {len(second[0])} entries. Pass as many in both."
+            f"the means have {len(first[0])} and {len(second[0])} entries. Pass equal numbers."
         )
     if len({isinstance(part, Tensor) for part in (mean_x, covariance_x, mean_y, covariance_y)}) > 1:
         raise InputTypeError(

@@ -7,7 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sigmascope.errors import FileFormatError
+from sigmascope.errors import FileFormatError, InputError
+from sigmascope.measure.kept_features import FILES
 from sigmascope.measure.result import load as load_signature
 from sigmascope.runs.loading import read_runs, read_several
 from sigmascope.runs.outcome import Facts, Failure, read_record
@@ -31,6 +32,13 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     "failure": lambda path: read_record(Failure, path),
     "runs": lambda path: read_runs([path.parent]),
 }
+# kind -> what it is, and what reads it
+OTHERS = {
+    "journal": "the journal of a signature that is not finished. Pass it on: "
+    "signature(..., resume=PATH)",
+    "stitch-summary": "the output of `sigmascope stitch --json`, without the matrix. Load the file "
+    "that `sigmascope stitch -o FILE.json` writes",
+}
 
 
 def load(path: Location) -> Any:
@@ -44,17 +52,25 @@ def load(path: Location) -> Any:
 
     Raises:
         FileNotFoundError: no such file or directory.
-        FileFormatError: corrupt, newer than this version, or not a sigmascope file.
-        InputError: a directory without signatures.
+        FileFormatError: corrupt, newer than this version, or not a sigmascope file; or a journal,
+            which `signature(..., resume=)` reads.
+        InputError: a directory without signatures; or one of kept features, which `rescore` reads.
     """
     file = Path(path)
     if file.is_dir():
+        if any(file.glob(FILES)) and not any(file.glob("*.json")):
+            raise InputError(
+                f"{path} holds features that signature(..., keep={str(path)!r}) kept. Score them: "
+                f"sg.rescore({str(path)!r})."
+            )
         return read_runs([file])
     check_source(file)
     if file.suffix == ".safetensors":
         document = file.with_suffix(".json")
         return load(document) if document.is_file() else read_features(file)[0]
     kind = kind_of(file)
+    if kind in OTHERS:
+        raise FileFormatError(f"{path} is {OTHERS[kind].replace('PATH', repr(str(path)))}.")
     if kind and kind not in LOADERS:
         raise FileFormatError(
             f"{path} is of kind {kind!r}, which cannot be loaded. Pass a file of kind "

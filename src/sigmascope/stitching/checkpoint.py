@@ -36,10 +36,19 @@ def save_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object])
 
 
 def load_checkpoint(path: Path, loop: TrainingLoop, identity: dict[str, object]) -> None:
-    """Restore the state of a training from a file; raise if it belongs to another run."""
+    """Restore the state of a training from a file.
+
+    Raises:
+        ResumeError: it belongs to another run.
+        FileFormatError: it is corrupt, of an earlier version, or not a checkpoint.
+    """
     tensors, about = read_features(path)
     there: Any = about.get("identity")
-    check_identity(path, there if isinstance(there, dict) else {}, identity)
+    if not isinstance(there, dict):
+        is_old = {"key", "seams"} <= about.keys()
+        told = "was written by an earlier version" if is_old else "is not a checkpoint of a stitch"
+        raise FileFormatError(f"{path} {told}. Remove it, or choose another file.")
+    check_identity(path, there, identity)
     try:
         set_buffers(loop.front, _under(tensors, "front/"))
         states: Any = about["trainers"]

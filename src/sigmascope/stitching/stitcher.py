@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -25,6 +26,7 @@ from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import CrossValidation, StitchResult
 from sigmascope.stitching.settings import Settings, StitchOptions
 from sigmascope.stitching.setup import StitchSetup, Task, check_shared, settings_of
+from sigmascope.store import claim_beside
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
@@ -160,7 +162,9 @@ class Stitcher:
             loop = TrainingLoop(setup.front, trainers, setup.feeds, settings[0], self.seed, cache)
             try:
                 identity = setup.identity(tasks, settings, cached=cache is not None)
-                self._train(loop, checkpoint, identity, " → ".join(names))
+                path = None if checkpoint is None else Path(checkpoint)
+                with claim_beside(path) if path else nullcontext():
+                    self._train(loop, path, identity, " → ".join(names))
                 # independent of training, as after resuming a finished checkpoint
                 torch.manual_seed(self.seed)
                 networks = [copy.deepcopy(unwrapped(one)) for one in (self.front, self.back)]
@@ -211,14 +215,10 @@ class Stitcher:
         return FrontCache(setup.front, samples, None if where is True else Path(where))
 
     def _train(
-        self,
-        loop: TrainingLoop,
-        checkpoint: str | Path | None,
-        identity: dict[str, object],
-        title: str,
+        self, loop: TrainingLoop, path: Path | None, identity: dict[str, object], title: str
     ) -> None:
         """Run the epochs that are left, and write a checkpoint after each."""
-        path, shown = None if checkpoint is None else Path(checkpoint), self._options.progress
+        shown = self._options.progress
         is_new = path is None or not path.exists()
         if path is not None and not is_new:
             load_checkpoint(path, loop, identity)
@@ -274,7 +274,7 @@ def stitch(
         OptionError: an unknown site, family, preset or setting, or a setting that the family does
             not read.
         InputError, InputTypeError: data or shapes that do not fit.
-        ResumeError: the checkpoint belongs to another run.
+        ResumeError: the checkpoint belongs to another run, or is open in one.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))

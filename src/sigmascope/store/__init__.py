@@ -11,7 +11,7 @@ from sigmascope.store.codec import decode, encode
 from sigmascope.store.documents import kind_of, read_json, write_json
 from sigmascope.store.files import write_atomic
 from sigmascope.store.journal import Journal
-from sigmascope.store.kept import KeptRun, check_identity, claim, differences
+from sigmascope.store.kept import KeptRun, check_identity, claim, claim_beside, differences
 from sigmascope.store.paired import read_paired, record_of, write_paired
 from sigmascope.store.tensors import read_features, write_features
 
@@ -20,6 +20,7 @@ __all__ = [
     "KeptRun",
     "check_identity",
     "claim",
+    "claim_beside",
     "decode",
     "differences",
     "encode",

@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Iterator, Sequence
 
-from sigmascope.checks import OLD_NAMES
+from sigmascope.checks import renamed
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 
 T = typing.TypeVar("T")
@@ -135,8 +135,7 @@ def _decode(hint: Hint, data: typing.Any, where: str) -> object:
 
 def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
     """Return stored fields under their present names, with the defaults of those added since."""
-    names = {field.name for field in dataclasses.fields(kind)}
-    data = {key if key in names else OLD_NAMES.get(key, key): data[key] for key in data}
+    data = renamed(data, (field.name for field in dataclasses.fields(kind)))
     for field in dataclasses.fields(kind):
         old = field.metadata.get(FORMERLY)
         if old in data and field.name not in data:

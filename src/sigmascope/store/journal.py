@@ -9,7 +9,7 @@ from typing import Self
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, ResumeError
 from sigmascope.store.documents import dump, parse, unwrap, wrap
 from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
-from sigmascope.store.kept import check_identity, lock
+from sigmascope.store.kept import check_identity, in_use, lock
 
 KIND, VERSION = "journal", 1
 Record = dict[str, object]
@@ -61,9 +61,7 @@ class Journal:
         file = io.FileIO(target, "a+")
         try:
             if not lock(file.fileno()):
-                raise ResumeError(
-                    f"{path} is open in another run. Wait for it to end, or choose another file."
-                )
+                raise ResumeError(in_use(path))
             records, end = _recover(file, str(path), opening, header)
             file.truncate(end)
             journal = cls(file, records, end)

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigmascope.checks import OLD_NAMES
+from sigmascope.checks import OLD_NAMES, renamed
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import ResumeError
 from sigmascope.store.codec import encode
 from sigmascope.store.files import Location
 
 ABSENT = object()
+WITH_OLD_VALUES = frozenset({"pool", "degenerate"})  # the options that had a value of OLD_VALUES
 # Windows has no such flag; creating a symbolic link needs special rights there.
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
@@ -100,6 +101,25 @@ def claim(path: Path, *, wait: bool = False) -> Iterator[bool]:
             os.close(descriptor)
 
 
+@contextmanager
+def claim_beside(path: Location) -> Iterator[None]:
+    """Reserve a file for this process, by a hidden lock file beside it, until the block ends.
+
+    Raises:
+        ResumeError: another run has reserved it.
+    """
+    file = Path(path)
+    with claim(file.parent / f".{file.name}.lock") as free:
+        if not free:
+            raise ResumeError(in_use(path))
+        yield
+
+
+def in_use(path: Location) -> str:
+    """Return the message about a file that another run has reserved."""
+    return f"{path} is open in another run. Wait for it to end, or choose another file."
+
+
 def lock(descriptor: int, *, wait: bool = False) -> bool:
     """Lock an open file until it is closed or the process dies; return whether it was free.
 
@@ -121,13 +141,30 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _current(value: Any) -> Any:
-    """Return an identity in the words of this version."""
-    if isinstance(value, dict):
-        return {OLD_NAMES.get(name, name): _current(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_current(item) for item in value]
-    return OLD_VALUES.get(value, value) if isinstance(value, str) else value
+def _current(identity: Any) -> Any:
+    """Return an identity in the words of this version; only options are translated, no user data.
+
+    Options are at the top level, below "options" or "settings", and below each of "stitches".
+    """
+    if not isinstance(identity, dict):
+        return identity
+    current = _current_options(identity)
+    for name in ("options", "settings"):
+        current |= {name: _current_options(current[name])} if name in current else {}
+    stitches = current.get("stitches")
+    if isinstance(stitches, dict):
+        current["stitches"] = {key: _current_options(one) for key, one in stitches.items()}
+    return current
+
+
+def _current_options(options: Any) -> Any:
+    if not isinstance(options, dict):
+        return options
+    current = renamed(options, OLD_NAMES.values())
+    for name in current.keys() & WITH_OLD_VALUES:
+        if isinstance(current[name], str):
+            current[name] = OLD_VALUES.get(current[name], current[name])
+    return current
 
 
 def _compared(name: str, old: Any, new: Any) -> Iterator[str]:

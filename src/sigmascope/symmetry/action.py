@@ -86,7 +86,7 @@ def move(
     """
     seed = generator if seed is None else seed
     if elements is not None and seed is not None:
-        raise InputError("elements and a seed were given, and either says how to move. Pass one.")
+        raise InputError("elements and a seed were both given. Pass one of them.")
     source = None if isinstance(elements, Mapping) else _source(elements, seed)
     moved = copy.deepcopy(unwrapped(model))
     wiring = trace(moved, example_input, exact_eval=exact_eval)

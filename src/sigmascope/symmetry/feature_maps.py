@@ -108,7 +108,7 @@ def ratios(x: Positions, y: Positions) -> tuple[Positions, Positions]:
     if not whole or (math.prod(finer_x) > 1 and math.prod(finer_y) > 1):
         raise InputError(
             f"positions {' × '.join(map(str, x))} and {' × '.join(map(str, y))}: one must be "
-            "the other times whole numbers. Pool one of them first, or use CKA, which needs no "
+            "a whole multiple of the other. Pool one of them first, or use CKA, which needs no "
             "common size."
         )
     return finer_x, finer_y

@@ -87,7 +87,7 @@ class Group:
         if not self.is_monomial:
             raise InputError(
                 f"the group of {self.name} contains every invertible matrix, which in general is "
-                "no scaled permutation. Use the matrix itself."
+                "not a scaled permutation. Use the matrix itself."
             )
         found = self._split(A, tol)
         if isinstance(found, str):

@@ -60,7 +60,8 @@ class Monomial:
             )
         if len(scales) != len(order):
             raise InputError(
-                f"permutation has {len(order)} entries and scales {len(scales)}. Pass as many."
+                f"permutation has {len(order)} entries and scales {len(scales)}. "
+                "Pass equal numbers."
             )
         bad = (~scales.isfinite() | (scales == 0)).nonzero()
         if len(bad):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import skew
+from torch import Tensor, nn
 
 from sigmascope.catalog import data, model
 from sigmascope.compare.distances import Distances, distances
@@ -24,7 +26,6 @@ from sigmascope_papers.figures.years import draw_years
 from sigmascope_papers.item import Check, Finding, Item, conclude
 from sigmascope_papers.nonlinearity.fig5a import EARLY, corner_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level
-from sigmascope_papers.nonlinearity.published_capture import acting_twice, first_calls
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED as POOL, Setting
 
 CLEAN, AXES, PUBLISHED = PROCEDURES = ("corrected", "published axes", "published axes and capture")
@@ -33,6 +34,56 @@ LATER = ("Inceptions", "ResNets", "DenseNets", "EffNets")
 BEFORE = (*EARLY, "Inceptions", "ResNets", "DenseNets", "MNASNets")
 COUNTS, SKEWED = 0.01, 0.3
 TOLD = {(True, True): "survives", (False, True): "is lost", (True, False): "appears"}
+# Activations that may overwrite their input, and act differently on what they have acted on.
+SMOOTH = (nn.SiLU, nn.Hardswish, nn.Mish, nn.ELU, nn.CELU, nn.SELU)
+NOT_IDEMPOTENT = (*SMOOTH, nn.LeakyReLU, nn.RReLU, nn.Hardsigmoid)
+ENDING = ".once"
+NOTE = "activations that overwrite their input act twice, as under the published capture; "
+NOTE += "first calls only"
+
+
+class Twice(nn.Module):
+    """An activation that is applied to its own output.
+
+    The published hook runs before an activation and calls it. If the activation overwrites its
+    input, the network then continues with what is already activated; this is harmless for ReLU,
+    but not for SiLU.
+    """
+
+    def __init__(self, once: nn.Module) -> None:
+        super().__init__()
+        self.once = once
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the activation of the activation of `x`."""
+        out: Tensor = self.once(self.once(x))
+        return out
+
+
+def acting_twice(network: nn.Module) -> nn.Module:
+    """Return a copy in which what overwrites its input, and is not idempotent, acts twice."""
+    changed = copy.deepcopy(network)
+    for parent in list(changed.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, NOT_IDEMPOTENT) and getattr(child, "inplace", False):
+                setattr(parent, name, Twice(child))
+    return changed
+
+
+def first_calls(found: Signature) -> Signature:
+    """Return a signature of `acting_twice` without the second calls, by the network's own paths."""
+    sites = [
+        replace(site, path=site.path.removesuffix(ENDING), call=site.call // 2)
+        if site.path.endswith(ENDING)
+        else site
+        for site in found.sites
+        if not (site.path.endswith(ENDING) and site.call % 2)
+    ]
+    seen, notes = len(sites) + len(found.coverage.skipped), (*found.coverage.notes, NOTE)
+    scored = sum(bool(np.isfinite(site.score)) for site in sites)
+    coverage = replace(found.coverage, seen=seen, scored=scored, notes=notes)
+    coverage = replace(coverage, failed=len(sites) - scored)
+    return replace(found, sites=tuple(sites), coverage=coverage)
 
 
 @dataclass(frozen=True, eq=False)

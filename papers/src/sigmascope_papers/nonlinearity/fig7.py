@@ -16,8 +16,8 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend
 from sigmascope.measure.result import Signature
 from sigmascope_papers.item import Check, Finding, conclude
-from sigmascope_papers.nonlinearity.fig5c import DEEP, modes
 from sigmascope_papers.nonlinearity.items import item_of
+from sigmascope_papers.nonlinearity.leads import DEEP, modes
 from sigmascope_papers.nonlinearity.lineup import known
 from sigmascope_papers.nonlinearity.places import (
     END,

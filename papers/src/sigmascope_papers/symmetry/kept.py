@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -18,7 +19,7 @@ from sigmascope.catalog.models import model
 from sigmascope.errors import InputError, OptionError
 from sigmascope.measure.progress import progress_bar
 from sigmascope.stitching import StitchData, read_data
-from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.store import check_identity, claim_beside, decode, encode, read_json, write_json
 from sigmascope_papers.setting import DATA, Setting
 
 VERSION = 1
@@ -106,28 +107,28 @@ def resume(
         begin: prepares the work and returns what runs a part and appends it to a result.
 
     Raises:
-        InputError: the result is of another experiment; or parts are missing and not to be run.
+        ResumeError: the result is of another experiment, or another process works on it.
+        InputError: parts are missing and not to be run.
         FileFormatError: the file is damaged, of another kind or newer.
     """
     place = kept_place(setting, path)
-    found = load(place) if place is not None and place.is_file() else None
-    for name, wanted in asked.items() if found is not None else ():
-        if (given := getattr(found, name)) != wanted:
+    # without a lock for the stored results: their directory may be read-only
+    with claim_beside(place) if place and setting.from_scratch else nullcontext():
+        found = load(place) if place is not None and place.is_file() else None
+        if found is not None:
+            check_identity(str(place), {name: getattr(found, name) for name in asked}, dict(asked))
+        left = [part for part in parts if found is None or part not in done(found)]
+        if left and not setting.from_scratch:
             raise InputError(
-                f"{place} holds another experiment: {name} is {given!r:.200}, expected "
-                f"{wanted!r:.200}. Restore the file from the repository, or remove it."
+                f"{place} lacks {', '.join(left)}. Restore the file from the repository."
             )
-    left = [part for part in parts if found is None or part not in done(found)]
-    if left and not setting.from_scratch:
-        raise InputError(f"{place} lacks {', '.join(left)}. Restore the file from the repository.")
-    run: Any = begin() if left else None
-    with progress_bar(path, len(left), shown=setting.progress) as advance:
-        for part in left:
-            found = run(part, found)
-            if place is not None:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                found.save(place)
-            advance()
+        run: Any = begin() if left else None
+        with progress_bar(path, len(left), shown=setting.progress) as advance:
+            for part in left:
+                found = run(part, found)
+                if place is not None:
+                    found.save(place)
+                advance()
     if found is None:
         raise InputError(f"{path}: expected at least one part, got none.")
     return found

@@ -63,9 +63,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         return wiring
     if example_input is None:
         last = f" The last input that was tried failed: {problem}" if problem else ""
-        raise InputError(
-            f"no input could be made up for this network. Pass example_input, a batch.{last}"
-        )
+        raise InputError(f"no example input fits this network. Pass example_input, a batch.{last}")
     raise InputError(f"the network does not take example_input: {problem}") from problem
 
 
