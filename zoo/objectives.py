@@ -70,7 +70,7 @@ def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def _range(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what black and white are after normalisation, each (1, 3, 1, 1)."""
+    """Return what black and white are after normalization, each (1, 3, 1, 1)."""
     mean, std = (_channels(values, images.device) for values in (MEAN, STD))
     return -mean / std, (255 - mean) / std
 

@@ -36,7 +36,7 @@ class OutOfTime(Exception):  # noqa: N818 (not an error: the run goes on later)
     """Training stopped between two epochs, and what it needs to go on is written."""
 
 
-def normalised(pixels: Tensor) -> Tensor:
+def normalized(pixels: Tensor) -> Tensor:
     mean, std = (
         torch.tensor(values, device=pixels.device).view(1, 3, 1, 1) for values in (MEAN, STD)
     )
@@ -172,7 +172,7 @@ def train(
 
 
 def load_data(folder: Path, device: str) -> dict[str, Tensor]:
-    """Load the arrays that `zoo/data.py` writes to the device, the images normalised."""
+    """Load the arrays that `zoo/data.py` writes to the device, the images normalized."""
     missing = [f"{name}.npy" for name in ARRAYS if not (folder / f"{name}.npy").is_file()]
     if missing:
         raise SystemExit(
@@ -195,7 +195,7 @@ def load_data(folder: Path, device: str) -> dict[str, Tensor]:
             )
             raise SystemExit(f"{folder}: {told}; write them again with python zoo/data.py")
     return {
-        name: normalised(values) if name.endswith("images") else values.long()
+        name: normalized(values) if name.endswith("images") else values.long()
         for name, values in data.items()
     }
 

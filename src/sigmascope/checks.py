@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile, zip_longest
 from numbers import Real
 from types import MappingProxyType
@@ -28,9 +29,11 @@ OLD_NAMES: Mapping[str, str] = MappingProxyType(
 )
 """Options of earlier versions and of stored files -> what they are called now."""
 
-LARGEST_SEED = 2**32 - 1  # what torch, NumPy and Python all accept
+LARGEST_SEED = 2**63 - 1  # of torch
+LARGEST_NUMPY_SEED = 2**32 - 1
 
 Options = TypeVar("Options")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def check_choice(name: str, value: object, choices: Any) -> str:
@@ -40,9 +43,6 @@ def check_choice(name: str, value: object, choices: Any) -> str:
         name: the option, for the message.
         value: what was given.
         choices: a `Literal` type, or an iterable of names.
-
-    Raises:
-        OptionError: not one of the choices; the message suggests the nearest and lists all.
 
     >>> check_choice("coupling", "optimal", ["optimal", "paired"])
     'optimal'
@@ -88,9 +88,6 @@ def _remoteness(name: str, value: str) -> tuple[float, int, int]:
 def check_whole(name: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
     """Return a whole number within its bounds.
 
-    Raises:
-        OptionError: not a whole number, or out of bounds.
-
     >>> check_whole("epochs", 3, 1)
     3
     """
@@ -107,9 +104,6 @@ def check_number(
 ) -> float:
     """Return a finite number with `minimum <= value < below`, or `minimum < value` if strict.
 
-    Raises:
-        OptionError: not a number, or out of bounds.
-
     >>> check_number("rate", 0.1)
     0.1
     """
@@ -125,9 +119,6 @@ def check_number(
 def check_share(name: str, value: object) -> float:
     """Return a number between 0 and 1, both excluded.
 
-    Raises:
-        OptionError: anything else.
-
     >>> check_share("validation", 0.1)
     0.1
     """
@@ -136,13 +127,23 @@ def check_share(name: str, value: object) -> float:
     raise OptionError(f"{name} must be a number between 0 and 1, got {value!r:.80}.")
 
 
-def check_seed(value: object, name: str = "seed") -> int:
-    """Return a whole number from 0 to 2³² - 1.
+def check_seed(value: object, largest: int = LARGEST_SEED) -> int:
+    """Return a whole number from 0 to 2⁶³ - 1, or to `largest` where NumPy is seeded too."""
+    return check_whole("seed", value, 0, largest)
 
-    Raises:
-        OptionError: anything else.
-    """
-    return check_whole(name, value, 0, LARGEST_SEED)
+
+def with_old_names(**new_names: str) -> Callable[[Function], Function]:
+    """Return a decorator that accepts keywords of earlier versions: old name -> new name."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*values: Any, **given: Any) -> Any:
+            renamed = {new: given.pop(old) for old, new in new_names.items() if old in given}
+            return function(*values, **given, **renamed)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def check_kind(name: str, value: object, kind: type, source: str) -> None:
@@ -153,9 +154,6 @@ def check_kind(name: str, value: object, kind: type, source: str) -> None:
         value: what was given.
         kind: what it must be.
         source: the call that returns one.
-
-    Raises:
-        InputTypeError: another type.
 
     >>> check_kind("x", 3, list, "f()")
     Traceback (most recent call last):
@@ -169,11 +167,7 @@ def check_kind(name: str, value: object, kind: type, source: str) -> None:
 
 
 def check_mapping(name: str, value: object, example: str) -> None:
-    """Raise unless an argument is a mapping.
-
-    Raises:
-        InputTypeError: anything else; the message shows the example.
-    """
+    """Raise unless an argument is a mapping."""
     if not isinstance(value, Mapping):
         raise InputTypeError(
             f"{name} must be a mapping such as {example}, got {type(value).__name__}."
@@ -207,10 +201,6 @@ def options_from(
         kind: a frozen dataclass that checks its values.
         given: keywords; old names are accepted.
         base: an options object passed on as a whole.
-
-    Raises:
-        OptionError: a name that is not an option, both names of one option, or a value that the
-            dataclass rejects.
     """
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     options = renamed(given, names)

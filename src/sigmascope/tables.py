@@ -44,6 +44,13 @@ class Table:
         )
 
 
+class Preformatted:
+    """A result that a notebook shows as its text."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
 class Tabular:
     """A result that shows itself as tables; it defines `_columns`, and `_tables` for more."""
 
@@ -139,11 +146,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def as_frame(columns: Columns, index: Sequence[str] | None = None) -> pandas.DataFrame:
-    """Return a pandas DataFrame of these columns.
-
-    Raises:
-        MissingExtraError: pandas is not installed.
-    """
+    """Return a pandas DataFrame of these columns."""
     try:
         import pandas
     except ImportError as error:

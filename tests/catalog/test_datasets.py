@@ -268,3 +268,12 @@ def test_names_are_listed_as_they_are_written() -> None:
             "embedded",
         )
     ]
+
+
+def test_a_generator_is_a_seed() -> None:
+    one, two, other = (
+        next(iter(data("random:8", limit=2, seed=torch.Generator().manual_seed(n))))[0]
+        for n in (3, 3, 4)
+    )
+    assert torch.equal(one, two)
+    assert not torch.equal(one, other)

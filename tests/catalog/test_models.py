@@ -220,3 +220,11 @@ def test_weights_of_another_network(tmp_path: Path) -> None:
 def test_names_that_are_none(name: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         model(name)
+
+
+def test_a_generator_is_a_seed() -> None:
+    one, two = (
+        model("sigmascope/resnet20", weights=None, seed=torch.Generator().manual_seed(3)).weights
+        for _ in range(2)
+    )
+    assert one == two

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import sigmascope as sg
 from sigmascope.choices import Predictor, Statistic, values_of
@@ -88,3 +89,9 @@ def test_a_table_has_a_title_and_notes() -> None:
     assert table.text().splitlines() == ["Title", "", *as_lines(table.columns), "", "A & B."]
     assert table.html().endswith("</table><p>A &amp; B.</p>")
     assert aligned([["a"]], set()) == ["a"]
+
+
+def test_a_generator_is_a_seed() -> None:
+    found = sg.distances(THREE)
+    one, two = (found.embed(seed=torch.Generator().manual_seed(3)) for _ in range(2))
+    assert one.to_dict() == two.to_dict()

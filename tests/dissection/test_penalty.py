@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,3 +297,9 @@ def test_it_shows_itself_and_takes_options() -> None:
     assert line.get_ydata().tolist() == list(found.history)
     with pytest.raises(OptionError, match="Did you mean 'epochs'"):
         rotation_penalty(trained(), "0", torch.eye(8), data(), epoch=1)  # type: ignore[call-arg]
+
+
+def test_earlier_keywords_and_large_seeds() -> None:
+    given: dict[str, Any] = {"data": data(), "seed": 2**63 - 1, "epochs": 1, "batch": 64}
+    found = rotation_penalty(trained(), "0", torch.eye(8), progress=False, **given)
+    assert found.seed == 2**63 - 1

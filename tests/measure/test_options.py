@@ -147,3 +147,12 @@ def test_good_options(options: dict[str, Any]) -> None:
     chosen = options_from(Options, options)
     assert options_from(Options, {}, base=chosen) == chosen
     assert decode(Options, encode(chosen)) == chosen
+
+
+def test_a_generator_is_a_seed() -> None:
+    one, two, other = (
+        Options(seed=torch.Generator().manual_seed(n)).seed  # type: ignore[arg-type]
+        for n in (3, 3, 4)
+    )
+    assert one == two != other
+    assert type(one) is int

@@ -437,3 +437,21 @@ def test_no_wrong_type_anywhere_raises_anything_else(tmp_path: Path) -> None:
 def test_no_file() -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
         sg.load("nowhere.json")
+
+
+def test_names_are_in_a_signature() -> None:
+    assert "relu" in RESULT
+    assert RESULT.sites[0] in RESULT
+    assert "layer9" not in RESULT
+
+
+def test_a_site_with_the_name_of_a_statistic() -> None:
+    result = replace(RESULT, sites=(replace(RESULT.sites[0], path="mean", score=0.25),))
+    flat = result.to_dict("a/")
+    assert flat["a/mean"] == 0.25
+    assert flat["a/summary/mean"] == result.summary()["mean"]
+    assert flat["a/max"] == result.summary()["max"]
+
+
+def test_coverage_by_its_earlier_name() -> None:
+    assert RESULT.coverage.silent == RESULT.coverage.never_called

@@ -24,3 +24,10 @@ def test_scores_are_of_the_kind_of_the_samples() -> None:
 def test_an_array_or_a_tensor_gives_either() -> None:
     either: np.ndarray[Any, Any] | Tensor = torch.from_numpy(X)
     assert isinstance(float(sg.affinity(either, either)), float)
+
+
+def test_packages_have_types() -> None:
+    assert assert_type(sg.stitching.Settings(rate=0.5).rate, float) == 0.5
+    assert callable(sg.dissection.rotation_penalty)
+    flat = assert_type(sg.affinity(X, X).to_dict("a/"), dict[str, float])
+    assert list(flat) == ["a/score", "a/w2", "a/bound", "a/n", "a/dim"]

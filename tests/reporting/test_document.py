@@ -71,7 +71,7 @@ def test_statistics_are_not_rounded() -> None:
 def test_coverage_is_told_in_full() -> None:
     coverage = DOCUMENT["networks"][3]["coverage"]
     assert coverage["skipped"] == [["mask", 1, "dropout", "no score is defined for it"]]
-    assert (coverage["silent"], coverage["notes"]) == (
+    assert (coverage["never_called"], coverage["notes"]) == (
         ["classifier.unused"],
         ["the gates of lstm are not seen"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,16 +50,16 @@ def test_what_is_published() -> None:
 @pytest.mark.parametrize(("given", "expected"), [(None, 0.5), (0.0, 0.0), (0.02, 0.02)])
 def test_scales_may_have_their_own_rate(given: float | None, expected: float) -> None:
     settings = Settings(rate=0.5, scale_rate=given, head_start=0)
-    seam = StitchTrainer(
+    trainer = StitchTrainer(
         Stitch("relu-group", 4, "linear", settings=settings),
         nn.Linear(4, 2),
         "relu-group",
         settings,
     )
-    seam.step((torch.randn(8, 4),), torch.arange(8) % 2)
-    rates = {group["params"][0].ndim: group["lr"] for group in seam.optimizer.param_groups}
+    trainer.step((torch.randn(8, 4),), torch.arange(8) % 2)
+    rates = {group["params"][0].ndim: group["lr"] for group in trainer.optimizer.param_groups}
     assert rates == {2: 0.5, 1: expected}
-    assert torch.equal(seam.stitch.values["scales"], torch.ones(4)) == (given == 0.0)
+    assert torch.equal(trainer.stitch.values["scales"], torch.ones(4)) == (given == 0.0)
 
 
 def test_a_shorter_training_has_a_shorter_head_start() -> None:
@@ -165,3 +166,10 @@ def test_settings_as_such_are_for_all_families() -> None:
 def test_an_unknown_preset() -> None:
     with pytest.raises(sg.OptionError, match="preset='papers' is not a valid choice"):
         settings_for("papers", "full", {})
+
+
+def test_an_earlier_spelling_is_accepted() -> None:
+    old: dict[str, Any] = {"regulariser": "rms"}
+    settings = Settings(**old)
+    assert settings == Settings(regularizer="rms")
+    assert replace(settings, rate=0.5).regularizer == "rms"

@@ -60,7 +60,7 @@ def test_a_threshold_that_ignores_momentum_solves_another_problem() -> None:
     torch.testing.assert_close(found, weaker, atol=1e-12, rtol=0)
 
 
-def seam(settings: Settings) -> StitchTrainer:
+def trainer(settings: Settings) -> StitchTrainer:
     torch.manual_seed(0)
     return StitchTrainer(
         Stitch("lasso", 5, "linear", settings=settings).double(),
@@ -80,7 +80,7 @@ def test_training_ends_where_the_l1_objective_is_stationary() -> None:
     x = torch.randn(40, 5, generator=source, dtype=torch.float64)
     labels = torch.randint(3, (40,), generator=source)
     ours, theirs = (
-        seam(Settings(shrinkage=how, rate=rate, momentum=0.9, strength=0.02))
+        trainer(Settings(shrinkage=how, rate=rate, momentum=0.9, strength=0.02))
         for how, rate in (("proximal", 0.1), ("gradient", 0.01))
     )
     for _ in range(6000):

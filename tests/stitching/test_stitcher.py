@@ -116,3 +116,19 @@ def test_a_cross_validation_shows_itself() -> None:
     held_out, test = axes.get_lines()
     assert held_out.get_ydata().tolist() == [one.chosen_accuracy for one in found.results]
     assert test.get_ydata().tolist() == [one.stitched_accuracy for one in found.results]
+
+
+def test_functions_of_earlier_versions() -> None:
+    common: dict[str, Any] = {"at": "2", "data": data(), "preset": "fast", "progress": False}
+    [many] = sg.stitching.stitch_many(trained(), moved(), [Task("full", SHORT)], **common)
+    assert many.record() == stitcher().fit("full", **SHORT).record()
+    changes = {"alphas": (0.01, 1.0), "batch": 64, "epochs": 1}
+    found = sg.stitching.cross_validate(trained(), moved(), **common, **changes)
+    expected = stitcher().cross_validate((0.01, 1.0), batch=64, epochs=1)
+    assert found.to_dict() == expected.to_dict()
+
+
+def test_the_largest_seed() -> None:
+    assert stitcher(seed=2**63 - 1).fit("full", **SHORT).seed == 2**63 - 1
+    with pytest.raises(sg.OptionError, match="seed must be a whole number from 0"):
+        stitcher(seed=2**63)

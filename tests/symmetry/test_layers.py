@@ -23,6 +23,7 @@ from sigmascope.errors import (
     OptionError,
 )
 from sigmascope.symmetry.cka_similarity import cka
+from sigmascope.symmetry.equivalence import check_equivalence
 from sigmascope.symmetry.layer_similarity import LayerSimilarity
 from sigmascope.symmetry.layers import compare
 from sigmascope.symmetry.passes import Copies
@@ -450,3 +451,36 @@ def test_nan_in_one_layer_costs_the_others_nothing(measure: str) -> None:
     assert np.isfinite(found.similarity[:, :2]).all()
     assert all(lost.column == "8" and "NaN or infinite" in lost.reason for lost in found.missing)
     assert len(found.missing) == 3
+
+
+def test_names_and_seeds_of_earlier_versions() -> None:
+    expected = compare(network(0), network(1), images())
+    old: Any = {"model_a": network(0), "model_b": network(1)}
+    for seed in (2**40, 2**63 - 1):
+        assert compare(batches=images(), seed=seed, **old) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"batch_axis": "a"}, OptionError, "batch_axis must be a whole number from 0 to 7"),
+        ({"channel_axis": 3}, InputTypeError, "channel_axis must map patterns"),
+        ({"max_batches": 0}, OptionError, "max_batches must be a whole number >= 1"),
+        ({"seed": 2**63}, OptionError, "seed must be a whole number from 0"),
+    ],
+)
+def test_options_are_checked(options: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        compare(network(0), network(1), images(), **options)
+
+
+def test_html_shows_what_the_text_shows() -> None:
+    found = compare(network(0), network(1), images(), names=("<one>", "other"))
+    shown = found._repr_html_()
+    assert "&lt;one&gt; (rows) and other, 40 samples" in shown
+    assert f"<td>{found.similarity[1, 2]:.4f}</td>" in shown
+    for one in (procrustes(images(), images()), cka(images(), images())):
+        assert one._repr_html_() == f"<pre>{one!r}</pre>"
+    same = check_equivalence(f=network(0), g=network(0), x=images())  # type: ignore[call-arg]
+    assert same.holds
+    assert same._repr_html_() == f"<pre>{same}</pre>"

@@ -101,7 +101,7 @@ def test_outside_the_group() -> None:
         InputError, match=r"'0': channel 2 may not be scaled by -1: relu admits d > 0 \(1\)"
     ):
         move(model, {"0": element})
-    with pytest.raises(InputError, match=r"no scaled permutation: row 0 has 6 non-zero entries"):
+    with pytest.raises(InputError, match=r"not a scaled permutation: row 0 has 6 non-zero entries"):
         move(model, {"0": torch.linalg.qr(rows(6, 6))[0]})
     with pytest.raises(InputError, match=r"may not be scaled by 2: sigmoid admits d = 1"):
         move(perceptron(nn.Sigmoid()), {"0": Monomial(torch.arange(6), [1.0, 1, 2, 1, 1, 1])})

@@ -149,11 +149,7 @@ def known_activations() -> dict[str, list[str]]:
 
 
 def activation_names(activations: str | Collection[str]) -> tuple[str, ...]:
-    """Return the names in a choice of activations, sorted; whether they are known is not checked.
-
-    Raises:
-        OptionError: neither a name nor a collection of names.
-    """
+    """Return the names in a choice of activations, sorted, known or not."""
     names = [activations] if isinstance(activations, str) else activations
     if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
         raise OptionError(
@@ -167,9 +163,6 @@ def chosen_kinds(activations: str | Collection[str]) -> frozenset[str]:
     """Return the kinds that a choice stands for: "all", or names of families or kinds.
 
     "gated" ones are always among them, so that they are listed with the reason for a missing score.
-
-    Raises:
-        OptionError: an unknown name.
     """
     known = known_activations()
     every = set().union(*known.values())

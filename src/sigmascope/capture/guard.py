@@ -29,12 +29,7 @@ COMPILED = "_orig_mod"
 
 
 def unwrapped(model: object) -> nn.Module:
-    """Return the network to watch: the eager original of a compiled one, else the network itself.
-
-    Raises:
-        InputTypeError: not an `nn.Module`.
-        NetworkError: a network, or a part of it, whose calls cannot be watched.
-    """
+    """Return the network to watch: the eager original of a compiled one, or itself."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(
             f"model is a {type(model).__name__}, not a torch.nn.Module. Pass the network "

@@ -51,11 +51,7 @@ class Source:
 
 
 def place(request: Request, *names: str) -> Path:
-    """Return the path of the first of some files or directories that exists.
-
-    Raises:
-        InputError: none does; the message says what to put where.
-    """
+    """Return the path of the first of some files or directories that exists."""
     for name in names:
         if (request.folder / name).exists():
             return request.folder / name
@@ -66,11 +62,7 @@ def place(request: Request, *names: str) -> Path:
 
 
 def arrays(images: Rows | Tensor, labels: Rows | Tensor, *, name: object) -> Source:
-    """Return a source of images (n, 3, h, w), uint8, with labels (n,), whole numbers.
-
-    Raises:
-        FileFormatError: other shapes, types or lengths; the message starts with `name`.
-    """
+    """Return a source of images (n, 3, h, w), uint8, with labels (n,), whole numbers."""
     pixels, classes = torch.as_tensor(images), torch.as_tensor(labels)
     shaped = pixels.ndim == 4 and pixels.shape[1] == 3 and pixels.numel()
     if not shaped or pixels.dtype != torch.uint8:
@@ -101,11 +93,7 @@ def _kind(values: Tensor) -> str:
 
 
 def picture_of(image: Any, path: Path) -> Any:
-    """Return a picture read with `PIL.Image`, in RGB.
-
-    Raises:
-        FileFormatError: not a picture, or corrupt.
-    """
+    """Return a picture read with `PIL.Image`, in RGB."""
     try:
         with image.open(path) as opened:
             return opened.convert("RGB")

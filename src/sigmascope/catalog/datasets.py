@@ -17,8 +17,9 @@ from sigmascope.catalog.data_source import ROOT, Make, Request, Rows, Source, ar
 from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.published_data import cifar10, cifar100, digits
 from sigmascope.catalog.user_data import hub, imagefolder, textfile
-from sigmascope.checks import check_seed, check_whole, suggestion
+from sigmascope.checks import LARGEST_NUMPY_SEED, check_whole, suggestion
 from sigmascope.errors import InputError, InputTypeError, OptionError
+from sigmascope.maths.randomness import FixedSeed, as_number
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def data(
     batch_size: int = 512,
     limit: int | None = None,
     transform: Callable[[Any], Any] | None = None,
-    seed: int = 0,
+    seed: FixedSeed = 0,
 ) -> Data:
     """Return data by name, as batches (images, labels) or, for text, mappings of arguments.
 
@@ -69,7 +70,7 @@ def data(
         limit: use only so many samples, drawn evenly with the seed.
         transform: makes a network's inputs from samples, `Model.transform`; without one images are
             float, 0 to 255.
-        seed: of the random data and of the draw.
+        seed: of the random data and of the draw, a whole number or a torch.Generator.
 
     Raises:
         OptionError: an unknown name (the message suggests the nearest), or an invalid option.
@@ -80,7 +81,7 @@ def data(
     """
     kind, rest = _parsed(name)
     _check_choices(kind, root, split, transform)
-    seed = check_seed(seed)
+    seed = as_number(seed, LARGEST_NUMPY_SEED)
     check_whole("batch_size", batch_size, 1)
     if limit is not None:
         check_whole("limit", limit, 1)

@@ -87,11 +87,7 @@ class Model:
 
 
 def check_known(name: str, known: Iterable[str], source: str) -> None:
-    """Raise unless a library has a network.
-
-    Raises:
-        OptionError: it does not; the message suggests the nearest names.
-    """
+    """Raise unless a library has a network."""
     names = list(known)
     if name not in names:
         near = suggestion(name, names, most=3, before=f"{source}/")

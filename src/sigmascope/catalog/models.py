@@ -21,8 +21,9 @@ from sigmascope.catalog.pythonfile import of_python
 from sigmascope.catalog.vision import of_timm, of_torchvision
 from sigmascope.catalog.weights import load_weights
 from sigmascope.catalog.zoo import of_zoo, zoo_names
-from sigmascope.checks import check_seed, suggestion
+from sigmascope.checks import LARGEST_NUMPY_SEED, suggestion
 from sigmascope.errors import InputTypeError, MissingExtraError, OptionError
+from sigmascope.maths.randomness import FixedSeed, as_number
 
 SOURCES: dict[str, Callable[[str, str, bool], Model]] = {
     "torchvision/": of_torchvision,
@@ -45,7 +46,7 @@ FORMS = ("onnx:FILE", "py:FILE:FUNCTION")
 WEIGHTS = '"default" for its own weights, None for random ones, or the path of a file'
 
 
-def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -> Model:
+def model(name: str, *, weights: str | Path | None = "default", seed: FixedSeed = 0) -> Model:
     """Return a network by name.
 
     Args:
@@ -56,8 +57,8 @@ def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -
         weights: "default" for the library's own, None for random ones, or a file: safetensors, or a
             state dict of tensors. An ONNX file has no random ones, and a function in a Python file
             returns what it returns.
-        seed: of the random weights. Torch, NumPy and Python are seeded with it, and their states
-            restored.
+        seed: of the random weights, a whole number or a torch.Generator. Torch, NumPy and Python
+            are seeded with it, and their states restored.
 
     Raises:
         OptionError: an unknown name (the message suggests the nearest), invalid weights or seed.
@@ -71,7 +72,7 @@ def model(name: str, *, weights: str | Path | None = "default", seed: int = 0) -
             f"name must be a string such as 'torchvision/resnet50', got {type(name).__name__}."
         )
     prefix = _prefix(name)
-    seed = check_seed(seed)
+    seed = as_number(seed, LARGEST_NUMPY_SEED)
     _check_weights(weights, name, prefix)
     with randomness_kept():
         _seed_all(seed)

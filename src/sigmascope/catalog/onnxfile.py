@@ -51,12 +51,12 @@ def _converted(onnx2torch: Any, proto: Any, rest: str) -> Any:
         return onnx2torch.convert(proto)
     except Exception as error:  # of onnx2torch, and of onnx, which checks the file once more
         known = {one.domain for one in proto.opset_import} | {"", "ai.onnx"}
-        foreign = sorted(
+        unknown = sorted(
             {f"{one.domain}.{one.op_type}" for one in proto.graph.node if one.domain not in known}
         )
-        if not foreign and not isinstance(error, NotImplementedError):
+        if not unknown and not isinstance(error, NotImplementedError):
             raise _incomplete(rest, error) from error
-        told = f"{', '.join(foreign)} are not operators of ONNX" if foreign else str(error)
+        told = f"{', '.join(unknown)} are not operators of ONNX" if unknown else str(error)
         raise InputError(
             f"{rest}: onnx2torch cannot convert it ({told}). Export the network with another "
             "opset and operators of ONNX."

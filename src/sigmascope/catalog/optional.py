@@ -32,9 +32,6 @@ def optional(name: str) -> Any:
     A torchvision wheel for CUDA beside a torch for CPU fails to import, because two detection
     operators are not declared. The networks of the catalog do not use them, so they are declared
     here and the import is repeated.
-
-    Raises:
-        MissingExtraError: not installed, or broken; the message names the extra and the remedy.
     """
     package = name.partition(".")[0]
     if package in USERS_OF_TORCHVISION and _is_installed("torchvision"):

@@ -22,12 +22,7 @@ REFUSAL = "contains more than tensors, or is corrupt; it is not read because it 
 
 
 def read_state(path: str | Path) -> dict[str, Tensor]:
-    """Return the state dict in a safetensors file, or in a torch file that holds tensors only.
-
-    Raises:
-        InputError: no such file.
-        FileFormatError: neither, or a file that would have to run code.
-    """
+    """Return the state dict in a safetensors file, or in a torch file that holds tensors only."""
     path = Path(path)
     if not path.is_file():
         raise InputError(
@@ -54,11 +49,7 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
 
 @contextmanager
 def tensors_only(name: str) -> Iterator[None]:
-    """Turn a library's refusal to run code from a file of weights into an error of ours.
-
-    Raises:
-        FileFormatError: the file would have to run code, or is corrupt.
-    """
+    """Turn a library's refusal to run code from a file of weights into an error of ours."""
     try:
         yield
     except Exception as error:  # torch raises an error of pickle, which is not imported here
@@ -69,12 +60,7 @@ def tensors_only(name: str) -> Iterator[None]:
 
 
 def load_weights(network: nn.Module, path: str | Path) -> None:
-    """Load all weights of a file into a network, cast to the types of its parameters.
-
-    Raises:
-        InputError: no such file.
-        FileFormatError: see `read_state`, or other names or shapes than the network has.
-    """
+    """Load all weights of a file into a network, cast to the types of its parameters."""
     try:
         network.load_state_dict(read_state(path))
     except RuntimeError as error:

@@ -16,6 +16,7 @@ from sigmascope.choices import Embedded, Linkage, Normalize
 from sigmascope.compare.multidimensional_scaling import scale_to_plane
 from sigmascope.compare.networks import checked_networks
 from sigmascope.errors import InputError
+from sigmascope.maths.randomness import FixedSeed
 from sigmascope.maths.warping import Curve, dtw_matrix
 from sigmascope.tables import Columns, Table, Tabular, as_frame
 
@@ -95,14 +96,14 @@ class Distances(Tabular):
         return Clustering(self.names, merges, order, method, self.normalize)
 
     def embed(
-        self, of: Embedded = "distances", *, method: Linkage = "average", seed: int = 0
+        self, of: Embedded = "distances", *, method: Linkage = "average", seed: FixedSeed = 0
     ) -> Embedding:
         """Return points in the plane that preserve the distances as well as possible.
 
         Args:
             of: "distances", or "cophenetic": the heights at which a clustering merges two networks.
             method: linkage of that clustering; see `cluster`.
-            seed: of the random starts of the scaling.
+            seed: of the random starts of the scaling, a whole number or a torch.Generator.
 
         Raises:
             OptionError: another `of` or `method`; a seed that is not a whole number >= 0.

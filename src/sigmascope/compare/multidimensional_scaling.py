@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sigmascope.checks import check_seed
+from sigmascope.checks import LARGEST_NUMPY_SEED
 from sigmascope.errors import MissingExtraError
+from sigmascope.maths.randomness import FixedSeed, as_number
 from sigmascope.maths.warping import Curve
 
 RANDOM_STARTS = 4
@@ -13,7 +14,7 @@ MOST_STEPS = 500
 TOLERANCE = 1e-9
 
 
-def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
+def scale_to_plane(matrix: Curve, seed: FixedSeed) -> tuple[Curve, float]:
     r"""Return the best of several runs of SMACOF: one from classical scaling, four random ones.
 
     Distances do not determine position and rotation. The points are centered and rotated to their
@@ -27,10 +28,6 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
     Returns:
         The points (k, 2), and the stress $\sqrt{\sum (d_{ij} - \delta_{ij})^2 / \sum
         \delta_{ij}^2}$: the share of the distances that the plane misses.
-
-    Raises:
-        OptionError: the seed is not a whole number from 0 to 2³² - 1.
-        MissingExtraError: scikit-learn is not installed.
     """
     try:
         from sklearn.manifold import smacof
@@ -38,7 +35,7 @@ def scale_to_plane(matrix: Curve, seed: int) -> tuple[Curve, float]:
         raise MissingExtraError(
             "An embedding needs scikit-learn: pip install 'sigmascope[analysis]'."
         ) from error
-    seed = check_seed(seed)
+    seed = as_number(seed, LARGEST_NUMPY_SEED)
     largest = float(matrix.max())
     if not largest:
         return np.zeros((len(matrix), 2)), 0.0

@@ -42,12 +42,7 @@ class Networks:
 
 
 def checked_networks(signatures: object) -> Networks:
-    """Return the signatures with unique names and their scores.
-
-    Raises:
-        InputTypeError: not a list or tuple of signatures.
-        InputError: no signature, or one without any score.
-    """
+    """Return the signatures with unique names and their scores."""
     if isinstance(signatures, Signature):
         raise InputTypeError(
             "signatures is a single Signature. Pass a list: [signature], or several to compare."
@@ -69,12 +64,7 @@ def checked_networks(signatures: object) -> Networks:
 
 
 def families_of(networks: Networks, families: Mapping[str, str] | None) -> list[str]:
-    """Return the family of each network: "all" without `families`, empty where it has none.
-
-    Raises:
-        InputTypeError: `families` is not a mapping.
-        InputError: it names none of the networks.
-    """
+    """Return the family of each network: "all" without `families`, empty where it has none."""
     if families is None:
         return ["all"] * len(networks.names)
     check_mapping("families", families, "{'resnet18': 'ResNets'}")

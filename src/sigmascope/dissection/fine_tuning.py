@@ -106,7 +106,7 @@ class FineTuner:
         self._network.eval()
         for module in self._behind:
             module.training = True
-        seed = self._seed * 1_000_003 + epoch
+        seed = (self._seed * 1_000_003 + epoch) % 2**64
         for _, inputs, labels in train.shuffled(self._settings.batch, seed):
             self._step(inputs, labels)
         self._network.eval()

@@ -45,11 +45,7 @@ class Features:
 
 
 def as_features(features: object) -> Features:
-    """Return feature maps, from themselves, a tensor (n, c, h, w), or a list of such batches.
-
-    Raises:
-        InputTypeError: something that can be read only once, or that holds no tensors.
-    """
+    """Return feature maps, from themselves, a tensor (n, c, h, w), or a list of such batches."""
     if isinstance(features, Features):
         return features
     if isinstance(features, (Tensor, np.ndarray)):

@@ -9,7 +9,6 @@ something, because no later layer can undo what the activation does to mixed cha
 from __future__ import annotations
 
 import copy
-import html
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept, unwrapped
-from sigmascope.checks import options_from
+from sigmascope.checks import options_from, with_old_names
 from sigmascope.dissection.fine_tuning import FineTuner
 from sigmascope.dissection.settings import FineTuning, FineTuningOptions
 from sigmascope.errors import FileFormatError, InputError, OptionError
@@ -32,6 +31,7 @@ from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.symmetry.matrices import as_square
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.rotations import deviation
+from sigmascope.tables import Preformatted
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy, check_labels, classes_of
 from sigmascope.training.feed import feeds_of
@@ -65,7 +65,7 @@ class RotatedLayer(nn.Module):
 
 
 @dataclass(frozen=True, repr=False)
-class RotationPenalty:
+class RotationPenalty(Preformatted):
     """The accuracy that a matrix behind a layer costs.
 
     Attributes:
@@ -114,9 +114,6 @@ class RotationPenalty:
             f"{self.base_accuracy:.2f} % without the matrix; {self.trained} parameters trained, "
             f"{self.frozen} frozen, {self.samples[2]} test samples"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the numbers for a logger: `{prefix}{name}` -> number."""
@@ -173,6 +170,7 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     return network
 
 
+@with_old_names(data="batches")
 @torch.inference_mode(False)
 @torch.enable_grad()  # the rest is trained, even if the caller has switched gradients off
 def rotation_penalty(

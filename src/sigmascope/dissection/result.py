@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch import Tensor
 from sigmascope.dissection.masks import Concept
 from sigmascope.errors import FileFormatError
 from sigmascope.store import read_paired, write_paired
-from sigmascope.tables import as_lines
+from sigmascope.tables import Preformatted, as_lines
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
@@ -25,7 +24,7 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Dissection:
+class Dissection(Preformatted):
     """Units as detectors of concepts, for r rotations, p powers of each, c units and k concepts.
 
     Attributes:
@@ -136,9 +135,6 @@ class Dissection:
         )
         notes = [f"Note: {note}." for note in self.notes]
         return "\n".join([head, *as_lines(self.columns()), *notes, *self._out_of_reach()])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _out_of_reach(self) -> list[str]:
         """Return a line about the concepts out of reach, with the remedy, if there are any."""

@@ -27,12 +27,7 @@ COLUMNS = {4: 1, 10: 2, 24: 4}  # up to so many networks -> columns of panels; b
 
 
 def groups_of(signature: Signature, groups: Sequence[str] | None) -> list[str]:
-    """Return the group of each site; by default its place in the block.
-
-    Raises:
-        InputTypeError: something other than a signature.
-        InputError: not one group per site.
-    """
+    """Return the group of each site; by default its place in the block."""
     check_kind("signature", signature, Signature, "sigmascope.signature or sigmascope.load")
     labels = places_of(signature.sites) if groups is None else list(groups)
     if len(labels) != len(signature):

@@ -6,10 +6,11 @@ from typing import TypeAlias
 
 import torch
 
-from sigmascope.checks import check_seed
+from sigmascope.checks import LARGEST_SEED, check_seed
 from sigmascope.errors import InputTypeError
 
-Seed: TypeAlias = int | torch.Generator | None
+FixedSeed: TypeAlias = int | torch.Generator
+Seed: TypeAlias = FixedSeed | None
 
 
 def as_generator(seed: Seed, device: torch.device | str = "cpu") -> torch.Generator | None:
@@ -17,6 +18,7 @@ def as_generator(seed: Seed, device: torch.device | str = "cpu") -> torch.Genera
 
     Raises:
         InputTypeError: neither.
+        OptionError: a number that is not from 0 to 2⁶³ - 1.
 
     >>> as_generator(3).initial_seed()
     3
@@ -25,11 +27,11 @@ def as_generator(seed: Seed, device: torch.device | str = "cpu") -> torch.Genera
         return seed
     if not hasattr(seed, "__index__") or isinstance(seed, bool):
         raise InputTypeError(f"seed must be a whole number or a torch.Generator, got {seed!r:.80}.")
-    return torch.Generator(device).manual_seed(int(seed))
+    return torch.Generator(device).manual_seed(check_seed(seed))
 
 
-def as_number(seed: int | torch.Generator) -> int:
-    """Return a whole number from 0 to 2³² - 1: the given one, or one drawn from a generator."""
+def as_number(seed: FixedSeed, largest: int = LARGEST_SEED) -> int:
+    """Return a whole number, see `check_seed`: the given one, or one drawn from a generator."""
     if isinstance(seed, torch.Generator):
         return int(torch.randint(2**32, (), generator=seed, device=seed.device))
-    return check_seed(seed)
+    return check_seed(seed, largest)

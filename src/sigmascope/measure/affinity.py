@@ -69,6 +69,11 @@ class Affinity(Generic[Value_co]):
     def __float__(self) -> float:
         return plain(self.score)
 
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return score, w2, bound, n and dim by name, for a logger; names begin with `prefix`."""
+        names = ("score", "w2", "bound", "n", "dim")
+        return {f"{prefix}{name}": plain(getattr(self, name)) for name in names}
+
     def __repr__(self) -> str:
         score, w2, bound = (plain(value) for value in (self.score, self.w2, self.bound))
         why = f", reason={self.reason!r}" if self.reason else ""
@@ -185,7 +190,7 @@ def affinities(
     degenerate: Degenerate = "nan",
     coupling: Coupling = "optimal",
 ) -> list[Affinity[Any]]:
-    """Return the scores of many pairs, in order.
+    """Return the scores of many pairs, in order; Bouniot et al., CVPR 2025, arXiv:2310.11439.
 
     Args:
         pairs: pairs (x, y), see `affinity`. Pairs of one shape on a GPU are scored together.

@@ -48,11 +48,7 @@ def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
 
 
 def batches_of(batches: object) -> Iterable[object]:
-    """Return an iterable of batches; a tensor, a mapping or a pair (inputs, labels) is one batch.
-
-    Raises:
-        InputTypeError: not an iterable.
-    """
+    """Return an iterable of batches; a tensor, a mapping or a pair (inputs, labels) is one."""
     if isinstance(batches, (Tensor, np.ndarray, Mapping)) or _is_inputs_and_labels(batches):
         return [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
@@ -141,11 +137,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def run_forward(model: nn.Module, content: Any) -> object:
-    """Return the outputs for a batch: a tensor, a tuple (inputs, ...) or a mapping of arguments.
-
-    Raises:
-        InputError: no tensor, or a mapping without any argument of the network.
-    """
+    """Return the outputs for a batch: a tensor, a tuple (inputs, ...) or a mapping of arguments."""
     if isinstance(content, Mapping):
         return model(**_accepted(model, content))
     if next(tensors_in(content), None) is None:

@@ -134,9 +134,6 @@ def _reported(measured: dict[str, tuple[Outcome, ...]], *, compat: bool) -> Comp
 def check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names of metrics as a tuple, each once, in the order given.
 
-    Raises:
-        OptionError: not a valid choice, or not a sequence of names.
-
     >>> check_metrics("all")
     ('cka', 'norm', 'sparsity', 'entropy', 'r2')
     """

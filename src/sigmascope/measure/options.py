@@ -12,6 +12,7 @@ from sigmascope.capture.activations import activation_names
 from sigmascope.checks import check_choice, check_whole
 from sigmascope.choices import Covariance, Degenerate, Metric, MetricChoice, Mode, Pool, Samples
 from sigmascope.errors import InputError, InputTypeError
+from sigmascope.maths.randomness import FixedSeed, as_number
 from sigmascope.measure.affinity import Scoring
 from sigmascope.measure.companions import check_metrics
 
@@ -53,7 +54,8 @@ class SignatureOptions(RescoreOptions, total=False):
         max_batches: the number of batches to stop after.
         max_tokens: with samples="tokens", the largest number of rows to draw from a batch.
         mode: "eval", or "as-is" to leave training mode on where it is on.
-        seed: for the order of the loader, random networks and the tokens drawn.
+        seed: for the order of the loader, random networks and the tokens drawn; a whole number or a
+            torch.Generator.
     """
 
     pool: Pool | Callable[[Tensor], Tensor]
@@ -64,7 +66,7 @@ class SignatureOptions(RescoreOptions, total=False):
     max_batches: int | None
     max_tokens: int
     mode: Mode
-    seed: int
+    seed: FixedSeed
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ class Options:
             "metrics": check_metrics(self.metrics),
             "compat": bool(self.compat),
             "activations": activation_names(self.activations),
-            "channel_axis": _checked_axes(self.channel_axis),
+            "channel_axis": checked_axes(self.channel_axis),
             "batch_axis": check_whole("batch_axis", self.batch_axis, 0, 7),
-            "max_batches": _checked_limit(self.max_batches),
+            "max_batches": checked_limit(self.max_batches),
             "max_tokens": check_whole("max_tokens", self.max_tokens, 2),
             "mode": check_choice("mode", self.mode, Mode),
-            "seed": check_whole("seed", self.seed, 0, 2**63 - 1),
+            "seed": as_number(self.seed),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -128,11 +130,13 @@ def _checked_pool(pool: object) -> str:
     return check_choice("pool", pool, Pool)
 
 
-def _checked_limit(count: int | None) -> int | None:
+def checked_limit(count: int | None) -> int | None:
+    """Return a number of batches, at least 1, or None."""
     return None if count is None else check_whole("max_batches", count, 1)
 
 
-def _checked_axes(axes: object) -> dict[str, int]:
+def checked_axes(axes: object) -> dict[str, int]:
+    """Return the axes of the channels by pattern."""
     if axes is None:
         return {}
     if not isinstance(axes, Mapping) or not all(

@@ -30,3 +30,12 @@ def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Adva
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total)
         yield lambda: progress.advance(task)
+
+
+def steps_of(batches: object, limit: int | None) -> int | None:
+    """Return the largest possible number of batches, if it is known."""
+    try:
+        count = len(batches)  # type: ignore[arg-type]
+    except TypeError:  # a generator, or a loader that has a length in name only
+        return limit
+    return count if limit is None else min(count, limit)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sigmascope.capture.call_site import CallInput, CallSite
-from sigmascope.errors import MissingExtraError, UnknownSiteError
+from sigmascope.errors import UnknownSiteError
 from sigmascope.measure.options import Options
 from sigmascope.measure.table import as_html, as_text
 from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.tables import as_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -85,6 +86,11 @@ class Coverage:
     never_called: tuple[str, ...] = field(metadata={"formerly": "silent"})
     notes: tuple[str, ...]
 
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """`never_called`, by its earlier name."""
+        return self.never_called
+
     def __str__(self) -> str:
         parts = [f"{self.seen} activation call{'s' * (self.seen != 1)} seen, {self.scored} scored"]
         parts += [f"{self.failed} without a score"] if self.failed else []
@@ -136,6 +142,9 @@ class Signature:
     def __iter__(self) -> Iterator[Site]:
         return iter(self.sites)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.sites or name in list(self._by_name())
+
     def __getitem__(self, name: str) -> Site:
         """Return a site by its name: its path, followed by `#1` for the second call of the module.
 
@@ -175,11 +184,17 @@ class Signature:
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the score of each site and the `summary` as one flat dict, for loggers.
 
+        A statistic with the name of a site, such as "mean", becomes "summary/mean".
+
         Args:
             prefix: in front of every key, such as "val/".
         """
         scores = {name: site.score for name, site in self._by_name().items()}
-        return {f"{prefix}{name}": value for name, value in {**scores, **self.summary()}.items()}
+        for name, value in self.summary().items():
+            while name in scores:
+                name = f"summary/{name}"
+            scores[name] = value
+        return {f"{prefix}{name}": value for name, value in scores.items()}
 
     def plot(self) -> Drawn:
         """Draw the scores in order of execution; see `sigmascope.figures.draw_signature`."""
@@ -194,18 +209,12 @@ class Signature:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingExtraError(
-                "to_frame needs pandas: pip install 'sigmascope[analysis]'."
-            ) from error
         names = [column.name for column in fields(Site) if column.name != "metrics"]
-        rows = [
-            {"site": site.name} | {name: getattr(site, name) for name in names} | site.metrics
-            for site in self.sites
-        ]
-        return pandas.DataFrame(rows)
+        columns: dict[str, list[Any]] = {"site": [site.name for site in self.sites]}
+        columns |= {name: [getattr(site, name) for site in self.sites] for name in names}
+        for name in dict.fromkeys(name for site in self.sites for name in site.metrics):
+            columns[name] = [site.metrics.get(name, math.nan) for site in self.sites]
+        return as_frame(columns)
 
     def save(self, path: str | Path) -> Path:
         """Write the signature to a JSON file, atomically, and return its path; see `load`."""

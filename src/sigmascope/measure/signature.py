@@ -31,7 +31,7 @@ from sigmascope.measure.batches import (
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import FUNCTION, Options, SignatureOptions
-from sigmascope.measure.progress import progress_bar
+from sigmascope.measure.progress import progress_bar, steps_of
 from sigmascope.measure.result import Signature
 from sigmascope.measure.subject import Subject, identified, subject_of
 from sigmascope.store import Journal, decode, encode
@@ -170,7 +170,7 @@ class _Run:
     def scored(self, batches: Iterable[object], *, shown: bool) -> Iterator[BatchReadings]:
         """Yield the readings of every batch, those of an earlier run first."""
         options, count = self._options, 0
-        total, densities = _length(batches, options.max_batches), "sparsity" in options.metrics
+        total, densities = steps_of(batches, options.max_batches), "sparsity" in options.metrics
         with (
             progress_bar(self.subject.name, total, shown=shown) as advance,
             capturing(
@@ -245,15 +245,6 @@ class _Run:
             self.kept.add(self.subject, index, batch, calls)
         size = batch.size or capture.recorder.samples
         return BatchReadings(index, size, batch.fingerprint, read(calls, options))
-
-
-def _length(batches: object, limit: int | None) -> int | None:
-    """Return the largest possible number of batches, if it is known."""
-    try:
-        count = len(batches)  # type: ignore[arg-type]
-    except TypeError:  # a generator, or a loader that has a length in name only
-        return limit
-    return count if limit is None else min(count, limit)
 
 
 def _seed(seed: int, batch: int) -> int:

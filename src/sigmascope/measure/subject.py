@@ -51,11 +51,7 @@ class Subject:
 
 
 def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
-    """Return the description of a network, not yet identified by its weights.
-
-    Raises:
-        InputError: it is on the meta device.
-    """
+    """Return the description of a network, not yet identified by its weights."""
     kinds = chosen_kinds(options.activations)
     modules = [(plain_path(path), module) for path, module in network.named_modules()]
     device = place_of(network)[0]

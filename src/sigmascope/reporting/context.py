@@ -20,9 +20,6 @@ def facts_of(facts: Mapping[str, Any] | None, *names: str) -> dict[str, float]:
 
     >>> facts_of({"resnet18": {"accuracy": 69.8, "depth": 18}}, "resnet18 (2)", "resnet18")
     {'accuracy': 69.8, 'depth': 18}
-
-    Raises:
-        InputTypeError: `facts` is not a mapping, or a fact is not a number.
     """
     check_mapping("facts", facts or {}, "{'resnet18': {'accuracy': 69.8}}")
     found = next((facts[name] for name in names if name in facts), None) if facts else None
@@ -31,11 +28,7 @@ def facts_of(facts: Mapping[str, Any] | None, *names: str) -> dict[str, float]:
 
 
 def checked_data(data: str | None) -> str | None:
-    """Return the name of the data, or None.
-
-    Raises:
-        InputTypeError: it is not a text.
-    """
+    """Return the name of the data, or None."""
     if data is not None and not isinstance(data, str):
         raise InputTypeError(
             f"data must be a string such as 'cifar10, 2560 samples', got {type(data).__name__}."
@@ -48,9 +41,6 @@ def missing_of(missing: Missing) -> list[list[str]]:
 
     >>> missing_of({"vit": "out of memory"}), missing_of([("vit", "out of memory")])
     ([['vit', 'out of memory']], [['vit', 'out of memory']])
-
-    Raises:
-        InputTypeError: neither a mapping nor pairs of texts.
     """
     form = "pairs of texts such as [('resnet18', 'out of memory')]"
     if not isinstance(missing, (Mapping, Sequence)):

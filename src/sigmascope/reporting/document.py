@@ -43,11 +43,6 @@ def document_of(
         facts: of networks, by name, as in `report`.
         data: name of the data.
         missing: networks that could not be measured, with reasons.
-
-    Raises:
-        InputTypeError: not a list or tuple of signatures; facts, data or missing networks of a
-            wrong type.
-        InputError: an empty list.
     """
     listed = isinstance(signatures, Sequence) and bool(signatures)
     if not listed or not all(isinstance(one, Signature) for one in signatures):
@@ -96,7 +91,7 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "seen": coverage.seen,
         "scored": coverage.scored,
         "skipped": [[one.path, one.call, one.kind, one.reason] for one in coverage.skipped],
-        "silent": list(coverage.never_called),
+        "never_called": list(coverage.never_called),
         "notes": list(coverage.notes),
     }
 

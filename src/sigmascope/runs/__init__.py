@@ -1,7 +1,7 @@
 """Several networks measured into one directory, by one process or by many, and read back.
 
 `request` says what to measure, `folder` where everything lies, `measuring` does the work, `loading`
-reads signatures, and `opening` any file of sigmascope.
+reads signatures, and `any_file` any file of sigmascope.
 """
 
 from sigmascope.runs.loading import Run, Runs, load_runs, read_runs

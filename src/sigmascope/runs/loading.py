@@ -60,7 +60,7 @@ class Runs:
 
 
 def load_runs(paths: Sequence[Location]) -> list[Signature]:
-    """Return the signatures of `read_runs`, which see; warn about what is ignored."""
+    """Return the signatures that `read_runs` finds, and warn about what is ignored."""
     found = read_runs(paths)
     for note in found.notes:
         warnings.warn(note, UserWarning, stacklevel=2)

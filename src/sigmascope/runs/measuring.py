@@ -84,11 +84,7 @@ def _targets(
 
 
 def checked_device(device: str) -> torch.device:
-    """Return a device that works; "auto" is the first CUDA device, or else the CPU.
-
-    Raises:
-        OptionError: there is no such device, or it cannot be used.
-    """
+    """Return a device that works; "auto" is the first CUDA device, or else the CPU."""
     try:
         found = torch.device(
             ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device

@@ -17,7 +17,7 @@ from sigmascope.stitching.layer import Stitch
 from sigmascope.stitching.result import CrossValidation, StitchResult
 from sigmascope.stitching.settings import PRESETS, Settings, StitchOptions, settings_for
 from sigmascope.stitching.setup import Task
-from sigmascope.stitching.stitcher import ALPHAS, Stitcher, stitch
+from sigmascope.stitching.stitcher import ALPHAS, Stitcher, cross_validate, stitch, stitch_many
 from sigmascope.stitching.tracing import CutSite, cut_sites
 from sigmascope.training.data import StitchData, read_data
 
@@ -36,8 +36,10 @@ __all__ = [
     "Stitcher",
     "Task",
     "assemble",
+    "cross_validate",
     "cut_sites",
     "read_data",
     "settings_for",
     "stitch",
+    "stitch_many",
 ]

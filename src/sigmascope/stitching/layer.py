@@ -121,10 +121,6 @@ def act(matrix: Tensor, x: Tensor, style: str) -> Tensor:
 def style_of(shape: tuple[int, ...], style: str, axis: int | None = None) -> str:
     """Return the style of features (n, …): the given one, or for "auto" that of the channel axis.
 
-    Raises:
-        InputError: features without channels.
-        OptionError: "auto" where the channel axis is unknown (None) or in the middle.
-
     >>> style_of((2, 8, 20), "auto", 1), style_of((2, 16, 16, 96), "auto", 3)
     ('conv', 'linear')
     """

@@ -189,7 +189,8 @@ class TrainingLoop:
 
     def _random(self, purpose: int, epoch: int | None = None) -> int:
         """Return a seed that depends only on the epoch, so that a run can continue from any."""
-        return (self._seed * 1_000_003 + (self.done if epoch is None else epoch)) * 3 + purpose
+        seed = self._seed * 1_000_003 + (self.done if epoch is None else epoch)
+        return (seed * 3 + purpose) % 2**64
 
 
 def _copies(values: Sequence[Any]) -> Sequence[Any]:

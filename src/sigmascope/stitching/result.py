@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from sigmascope.stitching.settings import Settings
 from sigmascope.stitching.trainer import Epoch, set_buffers
 from sigmascope.store import read_paired, record_of, write_paired
 from sigmascope.symmetry.monomial import Monomial
+from sigmascope.tables import Preformatted
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
@@ -28,7 +28,7 @@ SMALLEST = 1e-6
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class StitchResult:
+class StitchResult(Preformatted):
     """The front of one network stitched to the back of another.
 
     Attributes:
@@ -137,9 +137,6 @@ class StitchResult:
         ]
         return "\n".join([*lines, *(f"Note: {note}." for note in self.notes)])
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
-
     def _told(self) -> list[str]:
         """Return the settings of the family to show: the first, and those that are not defaults."""
         options, usual, own = FAMILIES[self.family].options, Settings(), self.settings
@@ -221,7 +218,7 @@ def _percent(value: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class CrossValidation:
+class CrossValidation(Preformatted):
     """Relu-group stitches that differ in α; see `Stitcher.cross_validate`.
 
     `results` has one stitch per α, all trained on the same part of the training data.
@@ -257,9 +254,6 @@ class CrossValidation:
                 told += " ←" * (result is self.chosen)
             lines.append(f"α = {alpha:g}: {told}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the numbers for a logger: `{prefix}{α}/{name}` -> number."""

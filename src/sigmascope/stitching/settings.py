@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_origin, get_type_hints
 
-from sigmascope.checks import check_choice, check_number, check_whole, options_from
+from sigmascope.checks import check_choice, check_number, check_whole, options_from, with_old_names
 from sigmascope.choices import (
     Averaging,
     FrontMode,
@@ -75,19 +75,19 @@ class Settings:
             epochs with scales start from the best of them, with a new optimizer. Families without
             scales have no head start.
         alpha: the weight of the norm that pulls a relu-group stitch toward permutations.
-        regularizer: how that norm is scaled, a row of `birkhoff.REGULARIZERS`.
+        regularizer: how that norm is scaled, a row of `permutations.REGULARIZERS`.
         projection: "step" projects onto the polytope after every step; "gradient" projects the
             gradient as well; "none" only keeps entries >= 0, with a penalty on row and column sums.
         beta: the weight of that penalty.
         rounding: how a relu-group stitch is rounded to a permutation, see
-            `birkhoff.round_permutation`; the weights of "monotone" are drawn once per stitch.
+            `permutations.round_permutation`; the weights of "monotone" are drawn once per stitch.
         rank: of a low-rank stitch.
         strength: λ of a lasso stitch.
         shrinkage: "gradient" adds λ Σ|w| to the loss of a lasso stitch, as published; "proximal"
             moves entries toward 0 by rate · λ / (1 - momentum) after each step and stops there.
             Both have the same solutions, but only the second reaches zeros. It needs SGD.
         temperature: of SoftSort, times the number of channels.
-        weighing: the weights of the distances of SoftSort, see `sorting.softsort`.
+        weighing: the weights of the distances of SoftSort, see `permutations.softsort`.
         front_mode: "train" runs the front in training mode, as published, so that its batch norms
             use batch statistics; or "eval".
         batch_norm_pass: whether batch norms get new statistics from a pass over the training data
@@ -155,6 +155,10 @@ class Settings:
                 f"{self.optimizer!r}. Pass optimizer='sgd' or shrinkage='gradient'."
             )
 
+
+Settings.__init__ = with_old_names(regulariser="regularizer")(  # type: ignore[method-assign]
+    Settings.__init__
+)
 
 SHARED = ("batch", "epochs", "front_mode", "pass_batches", "averaging", "select_on", "validation")
 """Settings that stitches trained together must have in common."""

@@ -287,3 +287,38 @@ def stitch(
     held = {name: given.pop(name) for name in StitcherOptions.__annotations__ if name in given}
     stitcher = Stitcher(front, back, batches, site=site, preset=preset, seed=seed, **held)
     return stitcher.fit(family, element=element, **given)
+
+
+def stitch_many(
+    front: nn.Module,
+    back: nn.Module,
+    tasks: Sequence[Task],
+    batches: Any = None,
+    *,
+    site: str | None = None,
+    preset: Preset | Settings = "paper",
+    seed: int | torch.Generator = 0,
+    checkpoint: str | Path | None = None,
+    **options: Unpack[StitcherOptions],
+) -> list[StitchResult]:
+    """Return `Stitcher(...).fit_many(tasks, ...)`; see there and `stitch`."""
+    stitcher = Stitcher(front, back, batches, site=site, preset=preset, seed=seed, **options)
+    return stitcher.fit_many(tasks, checkpoint=checkpoint)
+
+
+def cross_validate(
+    front: nn.Module,
+    back: nn.Module,
+    batches: Any = None,
+    *,
+    site: str | None = None,
+    alphas: Iterable[float] = ALPHAS,
+    preset: Preset | Settings = "paper",
+    seed: int | torch.Generator = 0,
+    **options: Unpack[StitchKeywords],
+) -> CrossValidation:
+    """Return `Stitcher(...).cross_validate(alphas, ...)`; see there and `stitch`."""
+    given: dict[str, Any] = dict(options)
+    held = {name: given.pop(name) for name in StitcherOptions.__annotations__ if name in given}
+    stitcher = Stitcher(front, back, batches, site=site, preset=preset, seed=seed, **held)
+    return stitcher.cross_validate(alphas, **given)

@@ -132,11 +132,7 @@ class _Tracer(fx.Tracer):
 
 
 def traced(network: nn.Module) -> Traced:
-    """Return the graph of a network, whose operations must not depend on its inputs.
-
-    Raises:
-        NetworkError: they do, or they differ between training and evaluation mode.
-    """
+    """Return the graph of a network, whose operations must not depend on its inputs."""
     flags = [(module, module.training) for module in network.modules()]
     try:
         tracers = []

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import unwrapped
+from sigmascope.checks import with_old_names
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
@@ -36,12 +37,12 @@ from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.symmetry.wiring.turns import Assignment
 
 
+@with_old_names(generator="seed")
 def move(
     model: nn.Module,
     elements: Mapping[str, Monomial | Array] | Seed = None,
     *,
     seed: Seed = None,
-    generator: Seed = None,
     example_input: Any = None,
     exact_eval: bool = False,
     log_std: float = 1.0,
@@ -64,7 +65,6 @@ def move(
             an element do not move. By default every space is moved at random; a seed may be
             passed here too: `move(model, 0)`.
         seed: of the random move, a whole number or a torch.Generator; torch's own by default.
-        generator: an older name of `seed`.
         example_input: a batch that the network takes; a tensor, a tuple of arguments or a mapping.
             By default one is made up.
         exact_eval: whether to scale before batch norms, exactly in evaluation mode only.
@@ -84,7 +84,6 @@ def move(
     >>> torch.equal(model[0].weight, moved[0].weight), torch.allclose(model(x), moved(x))
     (False, True)
     """
-    seed = generator if seed is None else seed
     if elements is not None and seed is not None:
         raise InputError("elements and a seed were both given. Pass one of them.")
     source = None if isinstance(elements, Mapping) else _source(elements, seed)
@@ -198,7 +197,7 @@ class _Choice:
             return matrix
         element = factor_monomial(as_square(matrix, f"the element of {name!r}"), TOLERANCE)
         if isinstance(element, str):
-            raise InputError(f"the element of {name!r} is no scaled permutation: {element}.")
+            raise InputError(f"the element of {name!r} is not a scaled permutation: {element}.")
         return element
 
     def _permute(self, name: str, channels: Channels, element: Monomial) -> None:

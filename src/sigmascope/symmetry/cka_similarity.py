@@ -24,6 +24,8 @@ FEWEST = 4  # samples that the unbiased estimator needs
 class Kernel:
     """The kernel of features added by groups of channels; features are not kept.
 
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
+
     Args:
         kernel: "max" or "median" over the channels, or "sum", the linear kernel. A median needs all
             channels at once.

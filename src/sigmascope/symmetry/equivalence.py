@@ -11,14 +11,16 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
+from sigmascope.checks import with_old_names
 from sigmascope.errors import InputError
 from sigmascope.symmetry.wiring.trace import run
+from sigmascope.tables import Preformatted
 
 TOLERANCES, COARSEST = {torch.float64: 1e-9, torch.float32: 1e-4}, 1e-2
 
 
 @dataclass(frozen=True)
-class Equivalence:
+class Equivalence(Preformatted):
     """How much the outputs of two networks differ on some inputs.
 
     Attributes:
@@ -49,6 +51,7 @@ class Equivalence:
         return f"{verdict}: {error}, outputs up to {self.scale:.3g}"
 
 
+@with_old_names(f="a", g="b")
 def check_equivalence(a: nn.Module, b: nn.Module, x: Any) -> Equivalence:
     """Return how much the outputs of two networks differ, in evaluation mode.
 

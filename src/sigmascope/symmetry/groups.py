@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.checks import check_whole
+from sigmascope.checks import check_whole, with_old_names
 from sigmascope.errors import InputError
 from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
@@ -129,17 +129,15 @@ class Group:
         product: Element = like(first @ second.to(first.device), A)
         return product
 
-    def draw(
-        self, n: int, seed: Seed = None, *, log_std: float = 1.0, generator: Seed = None
-    ) -> Monomial:
+    @with_old_names(generator="seed")
+    def draw(self, n: int, seed: Seed = None, *, log_std: float = 1.0) -> Monomial:
         """Return a random element as a `Monomial` (of the identity, with d ≠ 0); see `sample`."""
-        source = as_generator(generator if seed is None else seed)
+        source = as_generator(seed)
         order = torch.randperm(check_whole("n", n, 1), generator=source)
         return Monomial(order, self.scalars.sample(n, source, log_std))
 
-    def sample(
-        self, n: int, seed: Seed = None, *, log_std: float = 1.0, generator: Seed = None
-    ) -> Tensor:
+    @with_old_names(generator="seed")
+    def sample(self, n: int, seed: Seed = None, *, log_std: float = 1.0) -> Tensor:
         """Return a random element (n, n), float64.
 
         The permutation is uniform; scales are exp(s z - s²/2) with mean 1, or fair signs, or both,
@@ -149,9 +147,7 @@ class Group:
             n: number of channels.
             seed: a whole number or a torch.Generator; torch's own by default.
             log_std: s, the standard deviation of the logarithm of the scales.
-            generator: an older name of `seed`.
         """
-        seed = generator if seed is None else seed
         if self.is_monomial:
             return self.draw(n, seed, log_std=log_std).matrix()
         return sample_dense(check_whole("n", n, 1), as_generator(seed), log_std)
@@ -160,9 +156,9 @@ class Group:
         found = A if isinstance(A, Monomial) else factor_monomial(as_square(A), tol)
         if isinstance(found, str):
             return found
-        foreign = (~self.scalars.admits(found.scales, tol)).nonzero()
-        if len(foreign):
-            column = int(foreign[0])
+        outside = (~self.scalars.admits(found.scales, tol)).nonzero()
+        if len(outside):
+            column = int(outside[0])
             return f"the scale of channel {column} is {float(found.scales[column]):.6g}"
         return found
 

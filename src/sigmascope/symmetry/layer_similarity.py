@@ -12,7 +12,7 @@ import numpy as np
 from sigmascope.checks import OLD_NAMES
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.store import decode, encode, read_json, write_json
-from sigmascope.tables import as_frame, as_lines
+from sigmascope.tables import Table, Tabular, as_frame
 
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
@@ -34,7 +34,7 @@ class Missing:
 
 
 @dataclass(frozen=True, repr=False)
-class LayerSimilarity:
+class LayerSimilarity(Tabular):
     """The similarity of each layer of one network with each layer of another.
 
     Attributes:
@@ -77,20 +77,19 @@ class LayerSimilarity:
         """(k, l), 1 - similarity."""
         return 1 - self.similarity
 
-    def __repr__(self) -> str:
+    def _tables(self) -> list[Table]:
         what = {"procrustes": "Procrustes", "cka": "CKA"}[self.measure]
         title = (
             f"{what} similarity, group {self.group}: {self.networks[0]} (rows) and "
             f"{self.networks[1]}, {self.samples} samples"
         )
         wide = len(self.columns) > WIDEST or self.pairs == "diagonal"
-        lines = [title, "", *as_lines(self._listed() if wide else self._numbered())]
         notes = [
             f"{' and '.join(filter(None, [one.row, one.column]))}: {one.reason}."
             for one in self.missing
         ]
         notes = [*notes[:PRINTED], *(["…"] if len(notes) > PRINTED else []), *self._dead()]
-        return "\n".join([*lines, *([""] if notes else []), *notes])
+        return [Table(self._listed() if wide else self._numbered(), title, notes)]
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame (k, l) of similarities with the sites as index and columns.

@@ -13,9 +13,9 @@ import numpy as np
 from torch import nn
 
 from sigmascope import choices
-from sigmascope.checks import check_choice
+from sigmascope.checks import check_choice, with_old_names
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.measure.progress import progress_bar
+from sigmascope.measure.progress import progress_bar, steps_of
 from sigmascope.symmetry.cross_grams import check_pairs, pairs_of
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from sigmascope.symmetry.passes import Tap, items_of, tapped
@@ -29,6 +29,7 @@ from sigmascope.symmetry.similarity_options import (
 from sigmascope.symmetry.single_pass import SinglePass
 
 
+@with_old_names(model_a="a", model_b="b")
 def compare(
     a: nn.Module,
     b: nn.Module,
@@ -145,7 +146,7 @@ def _by_procrustes(
     taps: tuple[Tap, Tap], batches: Any, options: ProcrustesOptions, group: str, pairs: str
 ) -> _Found:
     single = SinglePass(taps, options, pairs)
-    steps = _length(batches, options.max_batches)
+    steps = steps_of(batches, options.max_batches)
     with progress_bar(_title(taps), steps, shown=options.progress) as advance:
         for item in items_of(batches, options):
             single.take(item)
@@ -182,11 +183,3 @@ def _by_cka(
 
 def _title(taps: tuple[Tap, Tap]) -> str:
     return " and ".join(tap.name for tap in taps)
-
-
-def _length(batches: Any, limit: int | None) -> int | None:
-    try:
-        count = len(batches)
-    except TypeError:  # a generator, or a loader that has a length in name only
-        return limit
-    return count if limit is None else min(count, limit)

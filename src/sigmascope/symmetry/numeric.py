@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.checks import check_whole
+from sigmascope.checks import check_whole, with_old_names
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.randomness import Seed, as_generator
 from sigmascope.maths.samples import Array
@@ -65,6 +65,7 @@ def numeric_phi(A: Monomial | Array, sigma: Sigma) -> Tensor:
     return phi
 
 
+@with_old_names(generator="seed")
 def is_intertwiner(
     A: Monomial | Array,
     sigma: Sigma,
@@ -73,7 +74,6 @@ def is_intertwiner(
     scales: Sequence[float] = SCALES,
     rtol: float | None = None,
     seed: Seed = 0,
-    generator: Seed = None,
 ) -> bool:
     r"""Return whether $\sigma(Ax)=\varphi(A)\,\sigma(x)$ on random points, with invertible factors.
 
@@ -88,7 +88,6 @@ def is_intertwiner(
         scales: standard deviations of the points.
         rtol: largest error relative to the largest |σ(Ax)|; by default 1e-9, in float32 1e-4.
         seed: a whole number or a torch.Generator.
-        generator: an older name of `seed`.
 
     Raises:
         InputError: A is not a square matrix, σ(I) has no inverse, or σ is not finite at the points.
@@ -103,7 +102,7 @@ def is_intertwiner(
     if not (is_invertible(matrix, limit) and is_invertible(image, limit)):
         return False
     shape = (check_whole("n_points", n_points, 1), len(matrix))
-    source = as_generator(seed if generator is None else generator)
+    source = as_generator(seed)
     points = [scale * torch.randn(shape, generator=source, dtype=torch.float64) for scale in scales]
     x = torch.cat(points).to(matrix.device, matrix.dtype).T
     target = _call(sigma, matrix @ x)

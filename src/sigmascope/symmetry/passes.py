@@ -108,7 +108,7 @@ class Tap:
     def _observe(
         self, pooling: Pooling, route: Route, sink: Sink, call: Call, x: Tensor
     ) -> Finish | None:
-        """See `capture.record.Observer`."""
+        """See `capture.recorder.Observer`."""
         name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
         if not x.dtype.is_floating_point or x.layout != torch.strided:
             return None

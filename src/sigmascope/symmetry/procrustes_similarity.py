@@ -76,7 +76,7 @@ class CrossGram:
         """Add a batch of features (n, c1, ...) and (n, c2, ...).
 
         Raises:
-            InputError: maps whose sizes are no whole multiples, different numbers of samples, or
+            InputError: maps whose sizes are not whole multiples, different numbers of samples, or
                 other numbers of channels than before.
         """
         check_paired(x, y)
@@ -131,7 +131,8 @@ def _gram(x: Tensor, y: Tensor) -> Tensor:
 class Procrustes:
     """The Procrustes similarity of features added batch by batch; see `procrustes`.
 
-    No features are kept: memory is O(c1 · c2), whatever the number of samples.
+    No features are kept: memory is O(c1 · c2), whatever the number of samples. Godfrey et al.,
+    NeurIPS 2022, arXiv:2205.14258.
 
     >>> streamed = Procrustes()
     >>> x = torch.randn(100, 8, 4, 4, generator=torch.Generator().manual_seed(0)).relu()

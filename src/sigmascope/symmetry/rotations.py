@@ -17,7 +17,7 @@ import torch
 from scipy.linalg import schur
 from torch import Tensor
 
-from sigmascope.checks import check_choice, check_number, check_whole
+from sigmascope.checks import LARGEST_NUMPY_SEED, check_choice, check_number, check_whole
 from sigmascope.choices import Orientation
 from sigmascope.errors import InputError
 from sigmascope.maths.randomness import as_number
@@ -44,7 +44,8 @@ def random_rotation(n: int, seed: int | torch.Generator) -> Tensor:
     (True, 1.0)
     """
     shape = (check_whole("n", n, 1), n)
-    Q, R = np.linalg.qr(np.random.RandomState(as_number(seed)).normal(size=shape))
+    source = np.random.RandomState(as_number(seed, LARGEST_NUMPY_SEED))
+    Q, R = np.linalg.qr(source.normal(size=shape))
     Q = Q * np.sign(np.diag(R))
     if np.linalg.det(Q) < 0:
         Q[0] = -Q[0]

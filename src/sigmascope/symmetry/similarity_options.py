@@ -14,13 +14,15 @@ from sigmascope.checks import OLD_NAMES, check_choice, check_number, check_whole
 from sigmascope.errors import OptionError
 from sigmascope.maths.randomness import as_number
 from sigmascope.measure.batches import Forward
+from sigmascope.measure.options import checked_axes, checked_limit
 
 CHECKS: dict[str, Callable[[Any], object]] = {
+    "batch_axis": lambda value: check_whole("batch_axis", value, 0, 7),
     "centered": bool,
-    "channel_axis": lambda value: value or {},
+    "channel_axis": checked_axes,
     "dtype": lambda value: check_choice("dtype", value, choices.Precision),
     "kernel": lambda value: check_choice("kernel", value, choices.Kernel),
-    "max_batches": lambda value: value and check_whole("max_batches", value),
+    "max_batches": checked_limit,
     "memory": lambda value: check_number("memory", value, strict=True),
     "normalize": lambda value: check_choice("normalize", value, choices.ChannelNorm),
     "normalizer": lambda value: check_choice("normalizer", value, choices.Normalizer),
@@ -142,9 +144,6 @@ def compare_options(
     measure: str, given: Mapping[str, Any], base: RunOptions | None = None
 ) -> ProcrustesOptions | CkaOptions:
     """Return the options of a comparison: keywords on top of `base`, or of the defaults.
-
-    Raises:
-        OptionError: an invalid measure, name or value, or an option of the other measure.
 
     >>> compare_options("procrustes", {"seed": 3, "normalizer": "live"}).normalizer
     'live'

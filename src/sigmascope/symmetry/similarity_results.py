@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.tables import number
+from sigmascope.tables import Preformatted, number
 
 Permutation = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
-class FeatureSimilarity:
+class FeatureSimilarity(Preformatted):
     """The similarity of two sets of features.
 
     Attributes:

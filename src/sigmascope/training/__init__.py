@@ -1,6 +1,5 @@
 """What everything that trains shares.
 
 `data` reads samples into memory and `feed` splits them and yields batches; `evaluation` has the
-accuracy and the checks of settings, labels and divergence, and `replay` captures a training step on
-a GPU.
+accuracy and the checks of settings, labels and divergence; `cuda_graph` captures a training step.
 """

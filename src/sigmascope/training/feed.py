@@ -108,9 +108,6 @@ def feeds_of(data: StitchData, settings: Any, seed: int, place: Place) -> Feeds:
 def split_samples(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Return the places of the samples to train on, and of a random share to hold out.
 
-    Raises:
-        InputError: too few samples for both parts.
-
     >>> train, held_out = split_samples(10, 0.2, 0)
     >>> len(train), len(held_out), set(train.tolist()) & set(held_out.tolist())
     (8, 2, set())

@@ -11,7 +11,6 @@ import numpy as np
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.style import PAGE, look
 from sigmascope.maths.procrustes import Matrix
-from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
@@ -22,7 +21,7 @@ from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
 from sigmascope_papers.symmetry.stitching_items import OTHERS, PAPER, below_ranks
 
 LABELS = tuple(ALPHA.tasks)
-"""Of the stitches, in the order of `ALPHAS`."""
+ALPHAS: tuple[float, ...] = tuple(task.changes["alpha"] for task in ALPHA.tasks.values())
 FIXED = "α = 0.1"
 """The value that the paper uses everywhere else."""
 CHOSEN = "relu-group, α chosen"

@@ -1,4 +1,4 @@
-"""Numbers by layer: as the paper has them, and as curves."""
+"""Numbers by layer, drawn as curves and listed as rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,6 @@ from sigmascope.figures.style import Look, shown
 from sigmascope.maths.procrustes import Matrix
 
 OVER_BLOCKS = "activation, * inside a residual block"
-
-
-def by_layer(layers: Sequence[str], text: str) -> dict[str, float]:
-    """Return layer -> number; a dash is an unknown one.
-
-    >>> by_layer(("3", "6", "10"), "0.5 - 2")
-    {'3': 0.5, '10': 2.0}
-    """
-    rows = zip(layers, text.split(), strict=True)
-    return {layer: float(word) for layer, word in rows if word != "-"}
 
 
 def rows_of(**columns: Any) -> list[dict[str, Any]]:

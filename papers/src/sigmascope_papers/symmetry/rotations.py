@@ -28,6 +28,7 @@ from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import kept
 from sigmascope_papers.symmetry.curves import rows_of
+from sigmascope_papers.symmetry.data import PRINTED
 
 FOLDER = "rotations"
 NETWORK, DRAWS = "myrtle-nobn", 2
@@ -46,9 +47,9 @@ MATRICES: Mapping[str, Callable[[int, int], Tensor]] = {
     "orthogonal": random_rotation,
 }
 """Group -> draws an element for a number of channels and a seed; the identity is our control."""
-PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "relu": {"0": (0.0, 0.5), "2": (1.7, 0.7), "5": (1.3, 0.3)},
-    "orthogonal": {"0": (0.75, 0.3), "2": (4.6, 0.4), "5": (8.3, 0.9)},
+PAPER: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    group: {layer: tuple(row) for layer, row in rows.items()}
+    for group, rows in PRINTED["rotations"].items()
 }
 """Group -> convolution -> penalty and its standard deviation over ten draws, in points."""
 SHOWN = {"identity": "identity, our control", "relu": "group of ReLU", "orthogonal": "rotations"}

@@ -16,7 +16,8 @@ from sigmascope_papers.item import Check, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry import similarity_rules as rules
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer, draw_means, rows_of
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS, draw_means, rows_of
+from sigmascope_papers.symmetry.data import PRINTED
 from sigmascope_papers.symmetry.similarities import (
     GROUPS,
     MYRTLE,
@@ -27,58 +28,18 @@ from sigmascope_papers.symmetry.similarities import (
     Subject,
     pairs_of,
 )
-from sigmascope_papers.symmetry.similarity_rules import CKA_LIMITS, PROCRUSTES_LIMITS, Numbers
-
-
-def _numbers(layers: tuple[str, ...], *texts: str) -> Numbers:
-    return {group: by_layer(layers, text) for group, text in zip(GROUPS, texts, strict=True)}
-
-
-def _matrices(*texts: str) -> dict[str, Matrix]:
-    rows = (np.array(text.split(), dtype=np.float64).reshape(4, 4) for text in texts)
-    return dict(zip(GROUPS, rows, strict=True))
-
 
 MATRICES: Mapping[str, Mapping[str, Matrix]] = {
-    "sym-fig2": _matrices(
-        "0.84 0.60 0.31 0.21  0.62 0.61 0.31 0.21  0.31 0.31 0.45 0.34  0.20 0.21 0.35 0.43",
-        "0.98 0.91 0.53 0.37  0.90 0.97 0.66 0.49  0.52 0.66 0.92 0.83  0.37 0.49 0.83 0.93",
-    ),
-    "sym-fig16": _matrices(
-        "0.84 0.60 0.31 0.18  0.56 0.51 0.27 0.16  0.30 0.28 0.45 0.32  0.19 0.19 0.36 0.44",
-        "0.99 0.88 0.48 0.33  0.90 0.96 0.65 0.48  0.50 0.65 0.92 0.82  0.34 0.48 0.83 0.94",
-    ),
+    item: {group: np.array(rows) for group, rows in matrices.items()}
+    for item, matrices in PRINTED["matrices"].items()
 }
 """Item -> group -> the paper's similarities of all layers, row by row."""
-ENDS20, ENDS18, ODD = RESNET20.layers[::2], RESNET18.layers[::2], "70*"
-INSIDE18 = ("60*", ODD)
-NUMBERS: Mapping[str, Numbers] = {
-    "sym-table2": _numbers(
-        MYRTLE.layers, "0.6208 0.5106 0.4432 0.4899", "0.7724 0.5743 0.5087 0.5825"
-    ),
-    "sym-table4": _numbers(
-        WIDE.layers, "0.8176 0.7602 0.5691 0.4971", "0.8460 0.6735 0.5409 0.6050"
-    ),
-    "sym-fig5": _numbers(("3", "75"), "0.79 0.38", "0.96 0.78"),
-    "sym-fig9": _numbers(
-        ENDS20,
-        "0.62 0.60 0.60 0.61 0.55 0.54 0.54 0.49 0.49 0.55",
-        "0.72 0.66 0.66 0.64 0.67 0.64 0.61 0.60 0.58 0.62",
-    ),
-    "sym-fig10": _numbers(
-        (*ENDS18, *INSIDE18),
-        "0.62 0.56 0.54 0.51 0.49 0.52 0.50 0.69 0.69 0.83 0.98",
-        "0.75 0.67 0.62 0.63 0.58 0.53 0.51 0.71 0.71 0.57 0.73",
-    ),
-    "sym-fig11": _numbers(
-        (*ENDS18, ODD),
-        "0.84 0.62 0.55 0.56 0.48 0.42 0.39 0.48 0.46 0.36",
-        "0.98 - - - - - - - 0.85 0.35",
-    ),
-}
+NUMBERS: Mapping[str, rules.Numbers] = PRINTED["similarities"]
 """Item -> group -> layer -> the paper's similarity of layers at the same place, where known."""
-INSIDE20 = {"relu": (0.42, 0.55), "orthogonal": (0.49, 0.62)}
+INSIDE20: Mapping[str, rules.Limits] = PRINTED["inside blocks"]
 """Group -> least and largest similarity of the layers inside blocks, in Figure 9."""
+ENDS18, ODD = RESNET18.layers[::2], "70*"
+INSIDE18 = ("60*", ODD)
 # The decay at constant width as a share of that at growing width; in the paper 0.98.
 DECAY = (0.75, 0.5)
 
@@ -92,12 +53,10 @@ class Widths(NamedTuple):
 
 def _like_growing(widths: Widths, group: str) -> Check:
     constant, growing = (pairs.matrices(group).mean(axis=0) for pairs in widths)
-    gap = np.abs(constant - growing)
+    gap, limits = np.abs(constant - growing), rules.CKA_LIMITS
     claim = f"{group} group: constant width gives what growing width gives"
     obtained = f"off by {gap.max():.2f} at most, {np.median(gap):.2f} in median"
-    return conclude(
-        claim, f"each entry within {CKA_LIMITS[0]:g}", at_most(obtained, gap, CKA_LIMITS)
-    )
+    return conclude(claim, f"each entry within {limits[0]:g}", at_most(obtained, gap, limits))
 
 
 def _same_decay(widths: Widths) -> Check:
@@ -110,7 +69,7 @@ def _same_decay(widths: Widths) -> Check:
 
 
 @styled()
-def draw_layers(pairs: Pairs, paper: Numbers, *, live: bool = False) -> dict[str, Drawn]:
+def draw_layers(pairs: Pairs, paper: rules.Numbers, *, live: bool = False) -> dict[str, Drawn]:
     """Draw similarities of layers at the same place, and the paper's as crosses.
 
     If wanted, the relu group over live channels only is added, and the share of these.
@@ -210,7 +169,7 @@ def _near(name: str, words: str = "{}", layers: tuple[str, ...] = ()) -> Any:
         group: {layer: row[layer] for layer in row if not layers or layer in layers}
         for group, row in NUMBERS[name].items()
     }
-    limits = CKA_LIMITS if name in ("sym-fig5", "sym-fig11") else PROCRUSTES_LIMITS
+    limits = rules.CKA_LIMITS if name in ("sym-fig5", "sym-fig11") else rules.PROCRUSTES_LIMITS
     return partial(rules.numbers, paper=paper, limits=limits, words=words)
 
 
@@ -263,7 +222,7 @@ ITEMS: Mapping[str, Item] = {
         "sym-fig9",
         *_each_group(
             _near("sym-fig9", "at the ends of blocks"),
-            partial(rules.within_range, paper=INSIDE20, limits=PROCRUSTES_LIMITS),
+            partial(rules.within_range, paper=INSIDE20, limits=rules.PROCRUSTES_LIMITS),
             rules.inner_lower,
         ),
         *(rules.below_orthogonal, rules.orders_agree),

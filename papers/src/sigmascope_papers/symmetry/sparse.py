@@ -15,6 +15,7 @@ from sigmascope.maths.procrustes import Matrix
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_least, at_most
 from sigmascope_papers.setting import Setting
+from sigmascope_papers.symmetry.data import PRINTED
 from sigmascope_papers.symmetry.penalties import GROUP
 from sigmascope_papers.symmetry.plans import LASSO, MYRTLE
 from sigmascope_papers.symmetry.stitches import Stitches, stitches_of
@@ -22,19 +23,10 @@ from sigmascope_papers.symmetry.stitching_items import LAYERS, PAPER as FAMILIES
 
 STRENGTHS = tuple(LASSO.tasks)
 """The labels of the stitches, by growing λ."""
-_NUMBERS = {
-    "3": ((0.22, 1.4), (0.72, 1.5), (0.77, 4.0)),
-    "6": ((0.36, 1.3), (0.72, 2.1), (0.81, 5.9)),
-    "10": ((0.49, 2.0), (0.77, 4.0), (0.88, 11.4)),
-    "14": ((0.73, 3.0), (1.0, 6.8), (1.0, 66.0)),
-}
 WIDTHS = dict(zip(LAYERS, (64, 128, 256, 512), strict=True))
 """Layer -> channels of the Myrtle CNN."""
 PAPER: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    **{
-        label: {layer: _NUMBERS[layer][number] for layer in LAYERS}
-        for number, label in enumerate(STRENGTHS)
-    },
+    **PRINTED["sparsities"],
     GROUP: {layer: (1 - 1 / WIDTHS[layer], FAMILIES["sym-fig1"][GROUP][layer]) for layer in LAYERS},
 }
 """Label -> layer -> sparsity and penalty, means of 32 pairs; the group's sparsity is by width."""

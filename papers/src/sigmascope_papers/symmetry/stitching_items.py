@@ -10,7 +10,8 @@ import numpy as np
 
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.rules import at_most, below
-from sigmascope_papers.symmetry.curves import OVER_BLOCKS, by_layer
+from sigmascope_papers.symmetry.curves import OVER_BLOCKS
+from sigmascope_papers.symmetry.data import PRINTED
 from sigmascope_papers.symmetry.penalties import (
     GROUP,
     Numbers,
@@ -30,27 +31,11 @@ OUTSIDE20, INSIDE20 = LAYERS20[::2], LAYERS20[1::2]
 OTHERS = ("full", "rank 4", "rank 2", "rank 1")
 BELOW = {"rank 1": LAYERS, "rank 2": LAYERS, "rank 4": LAYERS[1:]}
 """Family -> where the group of ReLU costs less in Figure 1."""
-_FIG1 = {
-    "full": "1.3 1.7 2.5 2.5",
-    "rank 4": "8.8 13.8 26.7 16.3",
-    "rank 2": "21 28 41 32",
-    "rank 1": "42 54 57 62",
-    GROUP: "8.3 7.5 16.7 5.8",
-}
-_FIG6 = {
-    "full": "2.7 7.1 3.6 14 4.8 17 3.2 5.7 2.7 18 3.4 21 3.4 5.3 5.0 5.3 1.5 0.4 0.0",
-    GROUP: "13 25 17 39 24 49 34 38 31 62 35 64 38 43 38 43 24 15 5.3",
-}
-_FIG7 = {  # full stitches cost less than 0.7 at 55 and 63, which cannot be read off exactly
-    "full": "0.7 1.3 1.3 3.1 0.4 3.4 2.5 3.4 1.0 2.2 2.8 1.3 - 0.4 - 81 0.0",
-    GROUP: "5.2 8.8 5.8 21 11 24 29 36 12 25 46 19 3.1 10 0.4 81 0.0",
-}
-PAPER: Mapping[str, Numbers] = {
-    "sym-fig1": {label: by_layer(LAYERS, text) for label, text in _FIG1.items()},
-    "sym-fig6": {label: by_layer(LAYERS20, text) for label, text in _FIG6.items()},
-    "sym-fig7": {label: by_layer(LAYERS18, text) for label, text in _FIG7.items()},
-}
-"""Item -> label -> layer -> the paper's penalty: the mean of 32 pairs in Figure 1, else 16."""
+PAPER: Mapping[str, Numbers] = PRINTED["penalties"]
+"""Item -> label -> layer -> the paper's penalty: the mean of 32 pairs in Figure 1, else 16.
+
+In Figure 7 full stitches cost less than 0.7 at 55 and 63, which cannot be read off exactly.
+"""
 DEFECTIVE = ("27", "45", "63", "70*")
 """Layers of Figure 7 that the published code, or the authors' networks, do not show correctly."""
 FULL_MOST, LITTLE, MUCH = (3.0, 5.0), (3.0, 6.0), 10.0
@@ -198,21 +183,14 @@ def _item(
 
 
 JUDGE_TRANSFORMER = judge_by("symmetry.fig12", _find_transformer)
+RULES = [partial(one, label=label) for one in (_lower, _inside_more) for label in PAPER["sym-fig7"]]
 ITEMS: Mapping[str, Item] = {
     "sym-fig1": _item("sym-fig1", MYRTLE, _judge_myrtle, "activation"),
     "sym-fig6": _item("sym-fig6", RESNET20, _judge_resnet20),
     "sym-fig7": Item(
-        measure=lambda setting: Both(
-            stitches_of(setting, RESNET18), stitches_of(setting, RESNET20)
-        ),
-        judge=judge_by(
-            "symmetry.fig7",
-            *(partial(rule, label=label) for rule in (_lower, _inside_more) for label in _FIG7),
-            *(_guesses, _stands_out, _numbers_of_resnet18),
-        ),
-        draw=lambda both: draw_penalties(
-            both.resnet18, list(RESNET18.tasks), paper=PAPER["sym-fig7"]
-        ),
+        lambda setting: Both(*(stitches_of(setting, plan) for plan in (RESNET18, RESNET20))),
+        judge_by("symmetry.fig7", *RULES, _guesses, _stands_out, _numbers_of_resnet18),
+        lambda both: draw_penalties(both.resnet18, list(RESNET18.tasks), paper=PAPER["sym-fig7"]),
     ),
     "sym-fig12": _item("sym-fig12", TRANSFORMER, JUDGE_TRANSFORMER, "stitched after"),
 }

@@ -63,14 +63,14 @@ function siteContent(network) {
       ? [element("p", { class: "quiet" }, "Transport plans, by how their optimality was proved: ", named(listed(proofs)), ".")]
       : []),
     ...(coverage.skipped.length ? [skippedTable(network)] : []),
-    ...(coverage.silent.length ? [element("p", {}, "Activation modules that were never called:"), listOf(coverage.silent)] : []),
+    ...(coverage.never_called.length ? [element("p", {}, "Activation modules that were never called:"), listOf(coverage.never_called)] : []),
     ...(coverage.notes.length ? [element("p", {}, "Notes:"), listOf(coverage.notes)] : []),
   ];
 }
 
 function createSiteTables(networks) {
   const all = networks.map((network) => {
-    const whole = network.coverage.scored === network.coverage.seen && !network.coverage.silent.length;
+    const whole = network.coverage.scored === network.coverage.seen && !network.coverage.never_called.length;
     const summary = element(
       "summary",
       {},
