@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,9 +15,10 @@ from sigmascope.compare.networks import is_constant
 from sigmascope.compare.regression import regress
 from sigmascope.figures import Drawn, draw_accuracy, draw_correlations
 from sigmascope.measure.result import STATISTICS
-from sigmascope.runs import Run
 from sigmascope_papers.chance import Array, correlation_p
-from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, Item, conclude
+from sigmascope_papers.nonlinearity.items import Rules, item_of
+from sigmascope_papers.nonlinearity.published import NETWORKS
 from sigmascope_papers.setting import Setting, facts_of
 
 EARLY, LATE = ("pre-residual", "residual", "NAS"), ("ViTs", "post-ViT")
@@ -27,28 +28,8 @@ SIMILAR, EXPLAINS = 0.1, 0.5
 CLAIMED, LEVEL = 0.92, 0.05
 TRIED = tuple(STATISTICS)
 STRONG = [f"sigmascope/resnet20-leaky{slope}:0" for slope in ("0.5", "0.9", "1")]
-SEEDS: dict[str, dict[str, Iterable[int]]] = {
-    "pre-residual": {
-        "myrtle": range(1, 8),
-        "myrtle-nobn": (1, 2),
-        "vgg": (0,),
-        "vgg16": range(2, 10),
-        "plain20": (0, 1, 2),
-        "plain32": (0,),
-        "plain56": (0,),
-    },
-    "residual": {
-        "resnet20": (1, 2, 3),
-        **{f"resnet20-leaky{slope}": (0,) for slope in ("0.0001", "0.001", "0.01", "0.1")},
-        **{f"resnet20-{training}": (0, 1) for training in ("noaug", "noisy", "adversarial")},
-        **{f"resnet20-leaky{slope}": (0,) for slope in ("0.5", "0.9", "1")},
-    },
-}
 MORE: dict[str, str] = {
-    f"sigmascope/{network}:{seed}": family
-    for family, networks in SEEDS.items()
-    for network, seeds in networks.items()
-    for seed in seeds
+    name: family for family, names in NETWORKS["classifiers"].items() for name in names
 }
 """Classifiers of the zoo that are not in the cast -> family."""
 Points = Mapping[str, Mapping[str, float]]
@@ -167,21 +148,13 @@ def draw_families(families: Families) -> dict[str, Drawn]:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One set of n networks or recipes.
-
-    Attributes:
-        names: theirs.
-        values: statistic -> (n,).
-        accuracies: (n,), in percent.
-        r: statistic -> its correlation with the accuracy, if it is not the same for all.
-        p: of the best |r|; NaN if there is none.
-    """
+    """One set of n networks or recipes: statistics and accuracies in percent, (n,)."""
 
     names: tuple[str, ...]
     values: dict[str, Array]
     accuracies: Array
-    r: dict[str, float]
-    p: float
+    r: dict[str, float]  # of statistics that are not the same for all
+    p: float  # of the best |r|; NaN if there is none
 
     @property
     def best(self) -> str | None:
@@ -201,7 +174,11 @@ def measure_trials(setting: Setting) -> dict[str, Trial]:
     if setting.ours and not setting.networks:
         families |= MORE
     runs = setting.runs(list(families))
-    points = {run.signature.name: point for run in runs if (point := _point(run))}
+    points = {
+        run.signature.name: {"accuracy": run.facts.accuracy, **run.signature.summary()}
+        for run in runs
+        if run.facts is not None and run.facts.accuracy is not None
+    }
     usual = {name: point for name, point in points.items() if name not in STRONG}
     sets: dict[str, Points] = {"all networks": points}
     if len(usual) < len(points):
@@ -213,12 +190,6 @@ def measure_trials(setting: Setting) -> dict[str, Trial]:
     for family in dict.fromkeys(families.values()):
         sets[family] = {name: point for name, point in recipes.items() if kinds[name] == family}
     return {title: trial(points) for title, points in sets.items()}
-
-
-def _point(run: Run) -> dict[str, float] | None:
-    """Return accuracy and statistics of a network, or None if the accuracy is unknown."""
-    accuracy = run.facts.accuracy if run.facts is not None else None
-    return None if accuracy is None else {"accuracy": accuracy, **run.signature.summary()}
 
 
 def _recipe(name: str) -> str:
@@ -294,15 +265,13 @@ def _fit(title: str, one: Trial) -> AccuracyFit:
 
 WORDS: Any = {"when": "before ViTs", "best": "the spread", "all_of": ", ".join(EARLY)}
 LATER: Any = {"when": "from ViTs on", "best": "the median or the min", "all_of": ", ".join(LATE)}
-FAMILIES = Item(
-    measure_families,
-    judge_by(
-        "nonlinearity.fig6",
-        *(partial(_signature_wins, name=name) for name in ("residual", *LATE)),
-        *(_parameters_win, _spread_like_depth),
-        partial(_chosen, names=EARLY, wanted=("spread",), **WORDS),
-        partial(_chosen, names=LATE, wanted=("median", "min"), **LATER),
-    ),
-    draw_families,
+RULES: Rules = (
+    *(partial(_signature_wins, name=name) for name in ("residual", *LATE)),
+    *(_parameters_win, _spread_like_depth),
+    partial(_chosen, names=EARLY, wanted=("spread",), **WORDS),
+    partial(_chosen, names=LATE, wanted=("median", "min"), **LATER),
 )
-ITEMS = {"fig6": FAMILIES, "claim-accuracy": Item(measure_trials, judge_trials, draw_trials)}
+ITEMS = {
+    "fig6": item_of("fig6", measure_families, draw_families, *RULES),
+    "claim-accuracy": Item(measure_trials, judge_trials, draw_trials),
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,6 @@ from sigmascope.figures.style import add_legend, add_panel_legend, look
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope_papers.cast import Cast
-from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.years import draw_years
 from sigmascope_papers.item import Check, Finding, Item, conclude
 from sigmascope_papers.nonlinearity.fig5a import EARLY, corner_of
@@ -248,7 +247,10 @@ def _draw_signatures(found: Axes, names: Sequence[str]) -> Drawn:
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     table, handles = [], {}
     for panel, name in zip(panels, names, strict=False):
-        curves = dict(_different(found, name))
+        # a procedure is left out where its signature is that of one before
+        first = {id(own[name]): one for one, own in reversed(found.signatures.items())}
+        different = sorted(first.values(), key=PROCEDURES.index)
+        curves = {one: found.signatures[one][name].scores for one in different}
         calls = range(1, 1 + len(curves[CLEAN]))
         drawn = draw_curves(calls, curves, panel, over="activation call, in order")
         # one look for each, in all panels
@@ -263,15 +265,6 @@ def _draw_signatures(found: Axes, names: Sequence[str]) -> Drawn:
     shown = [procedure for procedure in PROCEDURES if procedure in handles]
     add_legend(figure, [handles[procedure] for procedure in shown], shown)
     return finished(panels[: len(names)], table)
-
-
-def _different(found: Axes, name: str) -> Iterator[tuple[str, Array]]:
-    """Yield the signatures of a network that are not those of the procedure before."""
-    before: Signature | None = None
-    for procedure, own in found.signatures.items():
-        if own[name] is not before:
-            yield procedure, own[name].scores
-        before = own[name]
 
 
 ITEM = Item(measure, judge, draw)

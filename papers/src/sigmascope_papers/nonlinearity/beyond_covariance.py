@@ -17,7 +17,8 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import look
 from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.setting import Setting
 
 SAME, COARSE = 0.9, 0.7  # Kendall's tau: one pair in twenty swaps, or one in seven
@@ -164,5 +165,4 @@ def _draw_shifts(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
 
 
 RANKINGS = [partial(_ranking, statistic=one) for one in ("median", "mean")]
-JUDGE = judge_by("nonlinearity.beyond_covariance", *RANKINGS, _swapped, _widths)
-ITEM = Item(measure, JUDGE, draw)
+ITEM = item_of("beyond_covariance", measure, draw, *RANKINGS, _swapped, _widths)

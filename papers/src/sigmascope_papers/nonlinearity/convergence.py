@@ -18,14 +18,9 @@ SMALLEST = 1e-6  # of an error
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """The scores of a network by the number of images.
+    """The scores of a network by the number of images."""
 
-    Attributes:
-        scores: n -> (r, k), of r disjoint batches of n images, at k calls; n increases.
-        calls: their k names, or none.
-    """
-
-    scores: dict[int, Array]
+    scores: dict[int, Array]  # n -> (r, k): r disjoint batches of n images, k calls; n increases
     calls: tuple[str, ...] = ()
 
     @property
@@ -112,13 +107,7 @@ class Convergence:
         return int(np.ceil((largest / WANTED) ** (1 / POWERS[self.form])))
 
     def within(self, n: int, *, batch: bool = False, form: str | None = None) -> Array:
-        """Return how far, with 95 % confidence, the mean is from the limit, (k,).
-
-        Args:
-            n: number of images.
-            batch: whether it is about a single batch, instead of the mean over all.
-            form: of the bias; by default the one that fits.
-        """
+        """Return how far, with 95 % confidence, the mean, or one batch, is from the limit, (k,)."""
         place = list(self.scores).index(n)
         noise = (self.quantiles * self.deviations if batch else self.bands)[place]
         limits = self.limits if form is None else self._fitted(form)[0]

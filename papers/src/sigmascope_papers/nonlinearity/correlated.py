@@ -12,7 +12,8 @@ import numpy as np
 from sigmascope.compare.correlation import Correlations, FamilyCorrelations, correlations
 from sigmascope.figures import Drawn, draw_correlations
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, conclude
+from sigmascope_papers.nonlinearity.items import Rules, item_of
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_1, TABLE_1_STD, TABLE_2
 from sigmascope_papers.setting import PUBLISHED, Setting
 
@@ -36,18 +37,11 @@ Rows = Mapping[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Correlated:
-    """Correlations of all networks of the cast.
-
-    Attributes:
-        kept: with the channels kept.
-        published: the same, but with the axes as published where they differ.
-        trained: whether the networks are the paper's own with their weights, so that numbers can be
-            compared.
-    """
+    """Correlations of all networks of the cast, with the channels kept, and as published."""
 
     kept: Correlations
     published: Correlations
-    trained: bool
+    trained: bool  # whether these are the paper's networks with their weights
 
 
 def measure(setting: Setting) -> Correlated:
@@ -86,20 +80,17 @@ def consistency(means: Array) -> float:
     return float(max(means.min(), -means.max()))
 
 
-def _by_group(found: FamilyCorrelations) -> dict[str, Array]:
-    """Return the mean correlations of each group, in the order of the paper's metrics."""
+def _rows(found: Correlations | FamilyCorrelations) -> dict[str, Array]:
+    """Return the (mean) correlations of each network or group, in the order of the metrics."""
     columns = [found.metrics.index(metric) for metric in METRICS]
+    if isinstance(found, Correlations):
+        return dict(zip(found.names, found.values[:, columns], strict=True))
     return dict(zip(found.families, found.mean[:, columns], strict=True))
-
-
-def _by_network(found: Correlations) -> dict[str, Array]:
-    columns = [found.metrics.index(metric) for metric in METRICS]
-    return dict(zip(found.names, found.values[:, columns], strict=True))
 
 
 def _groups(found: Correlated, axes: str = "published") -> dict[str, Array]:
     """Return the groups that the paper's table has."""
-    own = _by_group(getattr(found, axes).by_family())
+    own = _rows(getattr(found, axes).by_family())
     return {group: row for group, row in own.items() if group in TABLE_1}
 
 
@@ -169,7 +160,7 @@ def _signs(metric: str, means: Rows) -> Check:
 
 def _columns(found: Correlated, axes: str) -> tuple[dict[str, Array], str]:
     """Return the correlations of each metric, and why there are too few; empty if there are not."""
-    table = np.array(list(_by_network(getattr(found, axes)).values())).reshape(-1, len(METRICS))
+    table = np.array(list(_rows(getattr(found, axes)).values())).reshape(-1, len(METRICS))
     named = zip(TITLES.values(), table.T, strict=True)
     known = {name: column[np.isfinite(column)] for name, column in named}
     least = min(map(len, known.values()))
@@ -204,12 +195,12 @@ def _network_rows(found: Correlated) -> list[Check]:
         reason = "these are other networks, or other weights; "
         reason += "--weights default --data imagefolder:DIR compares them"
         return [conclude("the rows of the paper's networks", "within 0.1", reason)]
-    rows = {name.rpartition("/")[2]: row for name, row in _by_network(found.published).items()}
+    rows = {name.rpartition("/")[2]: row for name, row in _rows(found.published).items()}
     return [compare_row(name, TABLE_2[name], row) for name, row in rows.items() if name in TABLE_2]
 
 
-def _listed(rows: Rows) -> dict[str, list[float]]:
-    return {name: row.tolist() for name, row in rows.items()}
+def _listed(found: Correlations | FamilyCorrelations) -> dict[str, list[float]]:
+    return {name: row.tolist() for name, row in _rows(found).items()}
 
 
 def draw_groups(found: Correlated) -> dict[str, Drawn]:
@@ -217,8 +208,8 @@ def draw_groups(found: Correlated) -> dict[str, Drawn]:
     groups = dict.fromkeys(found.kept.families)
     tables = {
         "paper": {group: list(TABLE_1.get(group, UNKNOWN)) for group in groups},
-        "here, published axes": _listed(_by_group(found.published.by_family())),
-        "here, channels kept": _listed(_by_group(found.kept.by_family())),
+        "here, published axes": _listed(found.published.by_family()),
+        "here, channels kept": _listed(found.kept.by_family()),
     }
     drawn = draw_correlations(tables, list(TITLES.values()))
     table = [{**row, **_spreads(found, str(row["table"]), str(row["row"]))} for row in drawn.table]
@@ -241,10 +232,7 @@ def draw_networks(found: Correlated) -> dict[str, Drawn]:
     """Draw ours with both axes, and the paper's where it has the networks."""
     short = {name: name.rpartition("/")[2] for name in found.kept.names}
     paper = {name: list(TABLE_2[key]) for name, key in short.items() if key in TABLE_2}
-    tables = {
-        "published axes": _listed(_by_network(found.published)),
-        "channels kept": _listed(_by_network(found.kept)),
-    }
+    tables = {"published axes": _listed(found.published), "channels kept": _listed(found.kept)}
     tables = ({"paper": paper} if paper else {}) | tables
     return {"": draw_correlations(tables, list(TITLES.values()))}
 
@@ -254,9 +242,9 @@ CONSISTENT, REPLACE, DIFFER = (
     [partial(rule, axes=axes, words=words) for axes, words in BOTH.items()]
     for rule in (_no_consistent, _unreliable, _differ)
 )
-RULES_1 = judge_by("nonlinearity.table1", *CONSISTENT, _strongest, _group_rows)
-RULES_2 = (REPLACE[0], DIFFER[0], REPLACE[1], DIFFER[1], _network_rows)
+RULES_1: Rules = (*CONSISTENT, _strongest, _group_rows)
+RULES_2: Rules = (REPLACE[0], DIFFER[0], REPLACE[1], DIFFER[1], _network_rows)
 ITEMS = {
-    "table1": Item(measure, RULES_1, draw_groups),
-    "table2": Item(measure, judge_by("nonlinearity.table2", *RULES_2), draw_networks),
+    "table1": item_of("table1", measure, draw_groups, *RULES_1),
+    "table2": item_of("table2", measure, draw_networks, *RULES_2),
 }

@@ -8,9 +8,10 @@ from sigmascope.figures import Drawn
 from sigmascope.figures.style import short_names
 from sigmascope.measure.result import Signature, Site
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
 from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import LAST
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in
 
@@ -104,11 +105,6 @@ def _kind(site: Site) -> str:
     return GATE if site.kind in GATES else INSIDE
 
 
-def _batch_spread(signature: Signature) -> float:
-    """Return the mean over the sites of the std over the batches; NaN for a single batch."""
-    return float(np.mean([site.std for site in signature.sites if np.isfinite(site.score)]))
-
-
 def draw(lineup: Lineup) -> dict[str, Drawn]:
     """Draw all signatures on one scale; nothing without representatives."""
     leads, groups = lineup.leads(), lineup.cast.groups()
@@ -117,17 +113,12 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
     titles, kinds = short_names([one.name for one in leads]), []
     for number, one in enumerate(leads):
         kinds.append(kinds_of_places(one, groups[one.name]))
-        if np.isfinite(spread := _batch_spread(one)):
+        stds = [site.std for site in one.sites if np.isfinite(site.score)]  # over the batches
+        if np.isfinite(spread := float(np.mean(stds))):
             titles[number] += f", mean std {spread:.4f}"
     return {"": places.draw_panels(leads, kinds, titles, order=KINDS, columns=2)}
 
 
-ITEM = Item(
-    measure_leads,
-    judge_by(
-        "nonlinearity.fig12",
-        *(_alexnet_is_stable, _googlenet_varies, _skips_are_linear),
-        *(_densenet_is_like_resnet, _transitions_are_linear),
-    ),
-    draw,
-)
+RULES = (_alexnet_is_stable, _googlenet_varies, _skips_are_linear)
+MORE_RULES = (_densenet_is_like_resnet, _transitions_are_linear)
+ITEM = item_of("fig12", measure_leads, draw, *RULES, *MORE_RULES)

@@ -36,19 +36,12 @@ DISTANCES: dict[str, Distance] = {"DTW": dtw, "Euclidean": euclidean}
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """Distances from the signatures on the networks' own data.
-
-    Attributes:
-        names: of the m networks.
-        distances: kind of distance -> data -> (m,).
-        floor: kind of distance -> (m,), between two parts of the own data; NaN for one batch.
-        missing: data -> why there is no signature on them.
-    """
+    """Distances from the signatures on the networks' own data."""
 
     names: tuple[str, ...]
-    distances: dict[str, dict[str, Array]]
-    floor: dict[str, Array]
-    missing: dict[str, str]
+    distances: dict[str, dict[str, Array]]  # kind of distance -> data -> (m,)
+    floor: dict[str, Array]  # between two parts of the own data; NaN for one batch
+    missing: dict[str, str]  # data -> why there is no signature on them
 
 
 def measure(setting: Setting) -> Deviations:

@@ -12,7 +12,8 @@ from sigmascope.figures import Drawn
 from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope_papers.chance import Array, trend
 from sigmascope_papers.figures.years import draw_years
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level, measure_cast
 
 EARLY = ("AlexNets", "VGGs")
@@ -117,13 +118,6 @@ def draw(lineup: Lineup) -> dict[str, Drawn]:
     return {"": draw_years(statistics(lineup.of()), cast.years(), families=cast.families())}
 
 
-ITEM = Item(
-    measure_cast,
-    judge_by(
-        "nonlinearity.fig5a",
-        *(partial(_rises, statistic=key) for key in ("median", "max")),
-        *(_early_are_narrow, _inception_widens, _nas_is_skewed),
-        *(_transformers_break_it, _priors_bring_back),
-    ),
-    draw,
-)
+RISES = [partial(_rises, statistic=key) for key in ("median", "max")]
+OTHERS = (_early_are_narrow, _inception_widens, _nas_is_skewed, _transformers_break_it)
+ITEM = item_of("fig5a", measure_cast, draw, *RISES, *OTHERS, _priors_bring_back)

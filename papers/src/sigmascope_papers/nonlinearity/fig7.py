@@ -15,7 +15,8 @@ from sigmascope.figures import Drawn, draw_densities, draw_signature, new_figure
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_legend
 from sigmascope.measure.result import Signature
-from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, conclude
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.leads import DEEP, modes
 from sigmascope_papers.nonlinearity.lineup import known
 from sigmascope_papers.nonlinearity.places import (
@@ -145,13 +146,6 @@ def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
     return [{"score": score, "density": value} for score, value in points]
 
 
-ITEM = Item(
-    measure,
-    judge_by(
-        "nonlinearity.fig7",
-        *(_split, _not_split, _wider),
-        partial(_modes, kind="residual", words="two modes", wanted=2),
-        partial(_modes, kind="plain", words="one mode", wanted=1),
-    ),
-    draw,
-)
+TWO_MODES = partial(_modes, kind="residual", words="two modes", wanted=2)
+ONE_MODE = partial(_modes, kind="plain", words="one mode", wanted=1)
+ITEM = item_of("fig7", measure, draw, _split, _not_split, _wider, TWO_MODES, ONE_MODE)

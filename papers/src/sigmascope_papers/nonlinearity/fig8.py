@@ -15,7 +15,8 @@ from sigmascope.figures import Drawn
 from sigmascope.measure.affinity import AffinityOptions, affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.ranges import draw_ranges
-from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
+from sigmascope_papers.item import Check, Finding, agrees
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.setting import PUBLISHED
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -41,19 +42,12 @@ GUARD, ALL_SCORED = "the guard's scores counted", "where all three have a score"
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Scores of every function.
-
-    Attributes:
-        means: (m,), of the inputs.
-        scores: function -> (m, s), as published, by mean and deviation.
-        guarded: function -> (m, s), whether the variance of the output is too small for a score.
-        baselines: function -> score of an input that covers the whole interval.
-    """
+    """Scores of every function as published, (m, s), by mean and deviation of the input."""
 
     means: Array
     scores: dict[str, Array]
-    guarded: dict[str, np.ndarray[Any, np.dtype[np.bool_]]]
-    baselines: dict[str, float]
+    guarded: dict[str, np.ndarray[Any, np.dtype[np.bool_]]]  # too little variance for a score
+    baselines: dict[str, float]  # of an input that covers the whole interval
 
     def true_scores(self) -> dict[str, Array]:
         """Return the scores, and NaN where there is none."""
@@ -168,12 +162,6 @@ COMPARED = (
     (_lower, ("SiLU", "Hardswish", "ReLU")),
     (_lower, ("ReLU", "ReLU6", "LeakyReLU")),
 )
-ITEM = Item(
-    lambda setting: measure_ranges(MEANS),
-    judge_by(
-        "nonlinearity.fig8",
-        *(_affine_side, _symmetric, _known_median, _known_baseline, _close_to_0, _tanh_is_lower),
-        *(partial(rule, names=n, words=w) for rule, n in COMPARED for w in (GUARD, ALL_SCORED)),
-    ),
-    draw,
-)
+RULES = (_affine_side, _symmetric, _known_median, _known_baseline, _close_to_0, _tanh_is_lower)
+BOTH = [partial(rule, names=n, words=w) for rule, n in COMPARED for w in (GUARD, ALL_SCORED)]
+ITEM = item_of("fig8", lambda setting: measure_ranges(MEANS), draw, *RULES, *BOTH)

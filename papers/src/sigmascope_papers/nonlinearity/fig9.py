@@ -17,8 +17,9 @@ from sigmascope.figures.drawn import finished
 from sigmascope.measure.affinity import affinity
 from sigmascope.measure.signature import signature
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, agrees, judge_by
+from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
+from sigmascope_papers.nonlinearity.items import item_of
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5
@@ -40,17 +41,11 @@ POOLINGS: dict[str, Pool | Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, eq=False)
 class Robustness:
-    """Scores by pooling and by width.
-
-    Attributes:
-        poolings: name -> (k,), the signature.
-        widths: (m,), the numbers of channels.
-        scores: estimator -> function -> (r, m), by draw and width.
-    """
+    """Scores by pooling, (k,), and by width."""
 
     poolings: dict[str, Array]
     widths: tuple[int, ...]
-    scores: dict[str, dict[str, Array]]
+    scores: dict[str, dict[str, Array]]  # estimator -> function -> (draws, widths)
 
     def means(self, estimator: str, name: str) -> Array:
         """Return the scores of a function, averaged over the draws, by width."""
@@ -165,14 +160,12 @@ def draw(found: Robustness) -> dict[str, Drawn]:
     return {"": finished(panels, table)}
 
 
-ITEM = Item(
+ITEM = item_of(
+    "fig9",
     lambda setting: Robustness(measure_poolings(), WIDTHS, measure_widths()),
-    judge_by(
-        "nonlinearity.fig9",
-        *(_like_summing, _like_flattening, _ordered_alike),
-        *(partial(_reference, estimator=estimator) for estimator in ESTIMATORS),
-        *(partial(rule, name=name) for rule in (_rises, _stays) for name in FUNCTIONS),
-        _plateau,
-    ),
     draw,
+    *(_like_summing, _like_flattening, _ordered_alike),
+    *(partial(_reference, estimator=estimator) for estimator in ESTIMATORS),
+    *(partial(rule, name=name) for rule in (_rises, _stays) for name in FUNCTIONS),
+    _plateau,
 )

@@ -17,7 +17,8 @@ from sigmascope.figures.style import SMALL, add_legend, figure_of, look, shown
 from sigmascope.maths.affine_fit import affine_map
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Check, Finding, Item, Rule, agrees, judge_by
+from sigmascope_papers.item import Check, Finding, agrees
+from sigmascope_papers.nonlinearity.items import Rules, item_of
 from sigmascope_papers.setting import Setting
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
@@ -25,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "Tanh": np.tanh,
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-SAMPLES = 1000
+SAMPLES, SEED = 1000, 987
 MEANS = np.linspace(-4, 4, 20).tolist()
 PRINTED_A = {MEANS[5]: 0.13387674, MEANS[8]: 0.52627778, MEANS[11]: 0.79208457}
 PRINTED_A |= {MEANS[13]: 0.94012433}
@@ -60,18 +61,20 @@ def _case(x: Array, y: Array) -> Case:
     return Case(x, y, mapped.ravel(), score)
 
 
-def _by_function(generator: np.random.RandomState) -> dict[str, Case]:
+def _by_function(setting: Setting) -> dict[str, Case]:
+    generator = np.random.RandomState(SEED)
     inputs = {name: generator.normal(-1, 2, size=SAMPLES) for name in FUNCTIONS}
     return {name: _case(x, FUNCTIONS[name](x)) for name, x in inputs.items()}
 
 
-def _by_mean(generator: np.random.RandomState) -> dict[float, Case]:
-    _by_function(generator)  # the authors drew the inputs of Figure 2B first
+def _by_mean(setting: Setting) -> dict[float, Case]:
+    generator = np.random.RandomState(SEED)
+    generator.normal(size=len(FUNCTIONS) * SAMPLES)  # the authors drew those of Figure 2B first
     inputs = {mean: generator.uniform(mean - 2, mean + 2, size=SAMPLES) for mean in MEANS}
     return {mean: _case(x, FUNCTIONS["ReLU"](x)) for mean, x in inputs.items()}
 
 
-def _by_degree(generator: np.random.RandomState) -> dict[int, Case]:
+def _by_degree(setting: Setting) -> dict[int, Case]:
     x = np.linspace(-1, 1, SAMPLES)
     return {degree: _case(x, x**degree) for degree in PRINTED_C}
 
@@ -176,25 +179,10 @@ def _draw_row(cases: Mapping[Any, Case]) -> dict[str, Drawn]:
 
 
 def _printed(
-    cases: Mapping[Any, Case],
-    printed: Mapping[Any, float],
-    words: str,
-    tolerance: float = 0.005,
-    digits: int = 2,
+    cases: Mapping[Any, Case], printed: Mapping[Any, float], words: str, **within: Any
 ) -> list[Check]:
-    within = {"tolerance": tolerance, "digits": digits}
     rows = [(words.format(key), score, cases[key].score) for key, score in printed.items()]
-    return [agrees(*row, **within) for row in rows]  # type: ignore[arg-type]
-
-
-def _item(
-    name: str,
-    measure: Callable[[np.random.RandomState], Mapping[Any, Case]],
-    draw: Callable[[Any], dict[str, Drawn]],
-    *rules: Rule,
-) -> Item:
-    judge = judge_by(f"nonlinearity.{name}", *rules)
-    return Item(lambda setting: measure(np.random.RandomState(987)), judge, draw)
+    return [agrees(*row, **within) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,17 +276,15 @@ def draw_parts(parts: Parts) -> dict[str, Drawn]:
 
 
 AGREE = [partial(_agree, name=name) for name in PARTS]
-PARTS_RULES = judge_by(
-    "nonlinearity.fig3", *AGREE, _known_parts, _symmetric, _asymmetric, _score_falls
-)
+PARTS_RULES: Rules = (*AGREE, _known_parts, _symmetric, _asymmetric, _score_falls)
 # 5e-6 is the noise of the authors' float32
-EXACT = {"words": "score at mean {:.2f}", "tolerance": 5e-6, "digits": 6}
-SCORES_A = partial(_printed, printed=PRINTED_A, **EXACT)  # type: ignore[arg-type]
-SCORES_B = partial(_printed, printed=PRINTED_B, words="score of {}")
-SCORES_C = partial(_printed, printed=PRINTED_C, words="score of degree {}")
+EXACT: Any = {"words": "score at mean {:.2f}", "tolerance": 5e-6, "digits": 6}
+SCORES_A = partial(_printed, printed=PRINTED_A, **EXACT)
+SCORES_B = partial(_printed, printed=PRINTED_B, words="score of {}", tolerance=0.005)
+SCORES_C = partial(_printed, printed=PRINTED_C, words="score of degree {}", tolerance=0.005)
 ITEMS = {
-    "fig2a": _item("fig2a", _by_mean, _draw_means, SCORES_A, _affine_above_0, _rises),
-    "fig2b": _item("fig2b", _by_function, _draw_row, SCORES_B, _order),
-    "fig2c": _item("fig2c", _by_degree, _draw_row, SCORES_C, _closed_form, _falls),
-    "fig3": Item(measure_parts, PARTS_RULES, draw_parts),
+    "fig2a": item_of("fig2a", _by_mean, _draw_means, SCORES_A, _affine_above_0, _rises),
+    "fig2b": item_of("fig2b", _by_function, _draw_row, SCORES_B, _order),
+    "fig2c": item_of("fig2c", _by_degree, _draw_row, SCORES_C, _closed_form, _falls),
+    "fig3": item_of("fig3", measure_parts, draw_parts, *PARTS_RULES),
 }

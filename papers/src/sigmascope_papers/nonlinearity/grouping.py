@@ -13,7 +13,8 @@ from sigmascope.compare.distances import Distances, Embedding, distances
 from sigmascope.figures import Drawn, draw_distances, draw_embedding
 from sigmascope_papers import chance
 from sigmascope_papers.chance import Array, Labels
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.setting import Setting
 
 LEVEL = 0.05
@@ -28,13 +29,7 @@ GROUPS, FAIR, POOR = 0.25, 0.1, 0.2
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """All networks by their distances.
-
-    Attributes:
-        found: "plain" and "per_step" distances, or networks in the plane by each of `READINGS`,
-            which a single network has not.
-        groups: network -> group.
-    """
+    """All networks by their distances: plain and per step, or in the plane by `READINGS`."""
 
     found: Mapping[str, Distances | Embedding]
     groups: dict[str, str]
@@ -168,10 +163,6 @@ NEARER = [
 ]
 REMOTE = partial(_remote, of="plain", words="")
 ITEMS = {
-    "fig16": Item(
-        measure_distances,
-        judge_by("nonlinearity.fig16", *NEARER, _neighbors, REMOTE, _returned),
-        draw,
-    ),
-    "fig17": Item(measure_plane, judge_by("nonlinearity.fig17", *PLANE), draw),
+    "fig16": item_of("fig16", measure_distances, draw, *NEARER, _neighbors, REMOTE, _returned),
+    "fig17": item_of("fig17", measure_plane, draw, *PLANE),
 }

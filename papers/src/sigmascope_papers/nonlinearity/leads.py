@@ -24,8 +24,9 @@ from sigmascope.figures import (
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import SMALL, short_names
 from sigmascope_papers.chance import Array, trend
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
 from sigmascope_papers.nonlinearity.fig5a import FEWEST, LAST, RARE
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, measure_leads
 
 FIRST, UNIQUE, TURNED = "AlexNets", "ViTs", ("Swins", "ConvNeXts")
@@ -223,19 +224,11 @@ def draw_spread(found: Spread) -> dict[str, Drawn]:
     return {"": draw_densities(leads, layout="stacked")} if leads else {}
 
 
-ALIKE = [
-    partial(_alike, group=group, other=other)
-    for group, other in (("AlexNets", "Swins"), ("VGGs", "ConvNeXts"))
-]
+SWINS = partial(_alike, group="AlexNets", other="Swins")
+CONVNEXTS = partial(_alike, group="VGGs", other="ConvNeXts")
+RULES_B = (_grows, _turns, _is_unique)
+RULES_C = (_two_modes, _alone_with_them, SWINS, _heavier, CONVNEXTS)
 ITEMS = {
-    "fig5b": Item(
-        lambda setting: compared(measure_leads(setting)),
-        judge_by("nonlinearity.fig5b", _grows, _turns, _is_unique),
-        draw_between,
-    ),
-    "fig5c": Item(
-        lambda setting: spread_of(measure_leads(setting)),
-        judge_by("nonlinearity.fig5c", _two_modes, _alone_with_them, ALIKE[0], _heavier, ALIKE[1]),
-        draw_spread,
-    ),
+    "fig5b": item_of("fig5b", lambda own: compared(measure_leads(own)), draw_between, *RULES_B),
+    "fig5c": item_of("fig5c", lambda own: spread_of(measure_leads(own)), draw_spread, *RULES_C),
 }

@@ -1,12 +1,14 @@
-"""Numbers that the paper prints in its tables, and its authors' notebook for Figure 4B."""
+"""Data of this folder: numbers of the paper and its authors' notebook, and names of networks."""
 
 from __future__ import annotations
 
 import json
 from importlib.resources import files
 
-_FILE = files("sigmascope_papers") / "nonlinearity" / "published.json"
-_NUMBERS = json.loads(_FILE.read_text(encoding="utf-8"))
+_FILES = (
+    files("sigmascope_papers") / "nonlinearity" / f"{n}.json" for n in ("published", "networks")
+)
+_NUMBERS, NETWORKS = (json.loads(file.read_text(encoding="utf-8")) for file in _FILES)
 METRICS = ("cka", "norm", "sparsity", "entropy", "r2")
 """The columns of Tables 1 and 2, under our names."""
 TABLE_1: dict[str, tuple[float, ...]]

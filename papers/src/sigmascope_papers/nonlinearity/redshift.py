@@ -16,7 +16,8 @@ from sigmascope.figures import Drawn
 from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.images import draw_images
-from sigmascope_papers.item import Check, Finding, Item, agrees, conclude, judge_by
+from sigmascope_papers.item import Check, Finding, agrees, conclude
+from sigmascope_papers.nonlinearity.items import Rules, item_of
 from sigmascope_papers.nonlinearity.published import FIGURE_4B
 
 SEEDS, SCALES, SHIFT = (36482, 206083, 915395, 733004, 586160), (1, 6), -0.05
@@ -203,15 +204,14 @@ def _draw(networks: Networks) -> dict[str, Drawn]:
 
 FALL = [partial(_fall, activation=activation) for activation in ACTIVATIONS]
 MEANS = partial(_means, expected=MEANS_A, words="in float64")
+RULES_A: Rules = (MEANS, *FALL, _slightly, _above_tanh)
+RULES_B: Rules = (_numbers, *FALL, _further_than_before, _near_tanh)
 ITEMS = {
-    "fig4a": Item(
-        lambda setting: measure_networks(0.0),
-        judge_by("nonlinearity.fig4a", MEANS, *FALL, _slightly, _above_tanh),
-        _draw,
-    ),
-    "fig4b": Item(
+    "fig4a": item_of("fig4a", lambda setting: measure_networks(0.0), _draw, *RULES_A),
+    "fig4b": item_of(
+        "fig4b",
         lambda setting: {"A": measure_networks(0.0, ["ReLU"]), "B": measure_networks(SHIFT)},
-        judge_by("nonlinearity.fig4b", _numbers, *FALL, _further_than_before, _near_tanh),
         lambda panels: _draw(panels["B"]),
+        *RULES_B,
     ),
 }

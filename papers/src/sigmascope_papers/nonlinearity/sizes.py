@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,12 +15,12 @@ from sigmascope.compare.distances import distances
 from sigmascope.figures import Drawn, draw_signatures
 from sigmascope.figures.style import short_names
 from sigmascope.measure.result import Signature
-from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
 from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.fig5a import RARE
 from sigmascope_papers.nonlinearity.fig7 import CLEAR, NONE
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, line_up
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in, separation
 from sigmascope_papers.setting import Setting
@@ -43,15 +43,10 @@ def patch_of(name: str) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Sizes(Lineup):
-    """Networks of one group by their size.
-
-    Attributes:
-        group: which one; the lineup may have other groups too.
-        seeds: signatures of one of the networks, trained from several seeds (none for the paper's).
-    """
+    """Networks of one group by their size; the lineup may have other groups too."""
 
     group: str
-    seeds: Sequence[Signature] = ()
+    seeds: Sequence[Signature] = ()  # of one network; the paper's have none
 
     @property
     def deep(self) -> list[Signature]:
@@ -192,20 +187,13 @@ def _draw_panels(found: Sizes) -> dict[str, Drawn]:
     return {"": places.draw_panels(deep, kinds, names)} if deep else {}
 
 
-def _one_for_each_patch(cast: Cast) -> list[str]:
-    sizes = {patch_of(name): name for name in cast.names("ViTs")}
-    return [name for size, name in sizes.items() if size is not None]
-
-
-def _beside_others(cast: Cast) -> list[str]:
-    return list(dict.fromkeys([*cast.names("VGGs"), *cast.leads]))
-
-
-def _measure(
-    setting: Setting, group: str, names: Callable[[Cast], list[str]], seeds: Sequence[str] = ()
-) -> Sizes:
+def _measure(setting: Setting, group: str, seeds: Sequence[str] = ()) -> Sizes:
     """Read or measure the networks, and the seeds of one if it is among them."""
-    chosen = names(setting.cast)
+    chosen = setting.cast.names(group)
+    if group == "ViTs":  # one for each size of patches
+        chosen = [name for size, name in {patch_of(one): one for one in chosen}.items() if size]
+    if group == "VGGs":  # beside the other groups
+        chosen = list(dict.fromkeys([*chosen, *setting.cast.leads]))
     lineup = line_up(setting, chosen)
     trained = setting.runs(seeds) if seeds and f"sigmascope/{seeds[0]}" in chosen else []
     return Sizes(lineup.cast, lineup.signatures, group, [run.signature for run in trained])
@@ -213,24 +201,13 @@ def _measure(
 
 VGG16 = [f"vgg16:{seed}" for seed in range(1, 10)]
 RESNET20 = [f"resnet20:{seed}" for seed in range(3)]
+VITS = partial(_measure, group="ViTs")
+VGGS = partial(_measure, group="VGGs", seeds=VGG16)
+RESNETS = partial(_measure, group="ResNets", seeds=RESNET20)
+PATCHES = (_rises_gradually, _rises_at_the_end, _depends_on_size)
+DEPTHS = (_little_beside_others, _little_beside_seeds, _keeps_its_level)
 ITEMS = {
-    "fig13": Item(
-        partial(_measure, group="ViTs", names=_one_for_each_patch),
-        judge_by("nonlinearity.fig13", _rises_gradually, _rises_at_the_end, _depends_on_size),
-        _draw_overlaid,
-    ),
-    "fig14": Item(
-        partial(_measure, group="VGGs", names=_beside_others, seeds=VGG16),
-        judge_by(
-            "nonlinearity.fig14", _little_beside_others, _little_beside_seeds, _keeps_its_level
-        ),
-        _draw_overlaid,
-    ),
-    "fig15": Item(
-        partial(
-            _measure, group="ResNets", names=lambda cast: cast.names("ResNets"), seeds=RESNET20
-        ),
-        judge_by("nonlinearity.fig15", _gap_grows, _approaches_1, _stays_apart),
-        _draw_panels,
-    ),
+    "fig13": item_of("fig13", VITS, _draw_overlaid, *PATCHES),
+    "fig14": item_of("fig14", VGGS, _draw_overlaid, *DEPTHS),
+    "fig15": item_of("fig15", RESNETS, _draw_panels, _gap_grows, _approaches_1, _stays_apart),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,12 @@ from sigmascope.figures.style import PAGE, SMALL, add_legend, look
 from sigmascope.measure.result import Signature
 from sigmascope_papers import chance
 from sigmascope_papers.chance import Array, Labels
-from sigmascope_papers.item import Finding, Item, judge_by
-from sigmascope_papers.nonlinearity.published import TABLE_3
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import item_of
+from sigmascope_papers.nonlinearity.published import NETWORKS, TABLE_3
 from sigmascope_papers.setting import Setting
 
-KINDS: dict[str, str] = {
-    "resnet20": "supervised",
-    "resnet20-noaug": "supervised",
-    "resnet20-noisy": "perturbed",
-    "resnet20-adversarial": "perturbed",
-    "resnet20-rotation": "self-supervised",
-    "resnet20-simclr": "self-supervised",
-}
+KINDS: dict[str, str] = NETWORKS["trainings"]
 """Training -> its kind."""
 SEEDS = {"resnet20": (0, 1, 2, 3)}
 # By the usual words for the adjusted Rand index, 0.8 and more is good agreement.
@@ -42,12 +37,7 @@ FEWEST = 3
 
 @dataclass(frozen=True, eq=False)
 class Trainings:
-    """Signatures of one architecture under different trainings, and of other architectures.
-
-    Attributes:
-        trained: all of the one architecture; their names begin with that of the training.
-        others: one network for each other group of the cast.
-    """
+    """Signatures of one architecture under different trainings, and of other architectures."""
 
     trained: tuple[Signature, ...]
     others: tuple[Signature, ...]
@@ -162,21 +152,13 @@ def draw_architectures(found: Trainings) -> dict[str, Drawn]:
 
 @dataclass(frozen=True, eq=False)
 class Criteria:
-    """Averages over activations.
-
-    Attributes:
-        names: of the k trainings.
-        kinds: the kind of each.
-        trained: criterion -> (k,).
-        others: criterion -> (m,), of other architectures.
-        batches: (k, b), the score batch by batch.
-    """
+    """Averages over the activations of k trainings, and of m other architectures."""
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]
-    trained: dict[str, Array]
-    others: dict[str, Array]
-    batches: Array
+    trained: dict[str, Array]  # criterion -> (k,)
+    others: dict[str, Array]  # criterion -> (m,)
+    batches: Array  # (k, b), the score batch by batch
 
     def moments(self) -> tuple[dict[str, float], dict[str, float]]:
         """Return mean and standard deviation of each criterion over the trainings."""
@@ -255,12 +237,9 @@ def draw_criteria(found: Criteria) -> dict[str, Drawn]:
         panel.set(xticks=[], xlim=(-0.5, 0.5))
         panel.margins(y=0.15)
     add_legend(figure, *panels[0].get_legend_handles_labels())
-    numbers = {key: found.trained[key].tolist() for key in TABLE_3}
-    names = enumerate(zip(found.names, found.kinds, strict=True))
-    rows = [
-        {"network": name, "training": kind, **{key: numbers[key][place] for key in numbers}}
-        for place, (name, kind) in names
-    ]
+    columns: dict[str, Sequence[Any]] = {"network": found.names, "training": found.kinds}
+    columns |= {key: found.trained[key].tolist() for key in TABLE_3}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return {"": finished(panels, rows)}
 
 
@@ -269,14 +248,11 @@ NEARER = (
     partial(_nearer, words=SMALL_DISTANCES, normalize=None),
     partial(_nearer, words="the same, per step of the path", normalize="path"),
 )
+BY_KIND = (_kinds, _cut_into_kinds, _cut_into_trainings)
+LOWEST = (_lowest_std, _lowest_relative, _lowest_beside_others)
 PAPER = ", ".join(f"{TITLES[key]} {m:g} ± {s:g}" for key, (m, s) in TABLE_3.items())
-BY_KIND, BESIDE_OTHERS, LOWEST = (
-    judge_by("nonlinearity.fig19", _kinds, _cut_into_kinds, _cut_into_trainings),
-    judge_by("nonlinearity.fig20", *NEARER, _neighbors),
-    judge_by("nonlinearity.table3", _lowest_std, _lowest_relative, _lowest_beside_others),
-)
 ITEMS = {
-    "fig19": Item(measure, BY_KIND, draw_trainings),
-    "fig20": Item(measure, BESIDE_OTHERS, draw_architectures),
-    "table3": Item(measure_criteria, LOWEST, draw_criteria),
+    "fig19": item_of("fig19", measure, draw_trainings, *BY_KIND),
+    "fig20": item_of("fig20", measure, draw_architectures, *NEARER, _neighbors),
+    "table3": item_of("table3", measure_criteria, draw_criteria, *LOWEST),
 }

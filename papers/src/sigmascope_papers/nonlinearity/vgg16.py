@@ -19,7 +19,8 @@ from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope.runs import Run
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding
+from sigmascope_papers.nonlinearity.items import Rules, item_of
 from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED, Setting
 
 BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
@@ -110,19 +111,12 @@ def draw_repetitions(found: Repetitions) -> dict[str, Drawn]:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Scores (seeds, calls) of all seeds.
-
-    Attributes:
-        before: at initialization, as published.
-        after: after training.
-        scored: which calls have a score at initialization without the guard.
-        normalized: at initialization, with batch statistics.
-    """
+    """Scores (seeds, calls) at initialization, as published, and after training."""
 
     before: Array
     after: Array
-    scored: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-    normalized: Array
+    scored: np.ndarray[tuple[int, int], np.dtype[np.bool_]]  # before, without the guard
+    normalized: Array  # before, with batch statistics
 
 
 def measure_training(setting: Setting) -> Training:
@@ -235,18 +229,9 @@ READ = (_increases, _ends_linear, _gets_non_linear, _tells_training)
 BEFORE, OTHER = (
     [partial(rule, reading=reading, words=words) for rule in READ] for reading, words in READINGS
 )
+REPEATED: Rules = (_sizes_agree, SIZES, _trainings_agree, TRAININGS, _falls_with_size)
+LEARNED: Rules = (*BEFORE[:3], _turns, BEFORE[3], _end_is_alive, *OTHER)
 ITEMS = {
-    "fig10": Item(
-        measure_repetitions,
-        judge_by(
-            *("nonlinearity.fig10", _sizes_agree, SIZES),
-            *(_trainings_agree, TRAININGS, _falls_with_size),
-        ),
-        draw_repetitions,
-    ),
-    "fig11": Item(
-        measure_training,
-        judge_by("nonlinearity.fig11", *BEFORE[:3], _turns, BEFORE[3], _end_is_alive, *OTHER),
-        draw_training,
-    ),
+    "fig10": item_of("fig10", measure_repetitions, draw_repetitions, *REPEATED),
+    "fig11": item_of("fig11", measure_training, draw_training, *LEARNED),
 }
