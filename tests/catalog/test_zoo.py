@@ -138,7 +138,8 @@ def test_the_end_may_be_named_and_a_seed_must_be(zoo: Path) -> None:
     ):
         model("sigmascope/resnet20:")
     with pytest.raises(
-        sg.OptionError, match=r"seed must be a whole number from 0 to 4294967295, got 9{23}"
+        sg.OptionError,
+        match=r"seed must be a whole number from 0 to 9223372036854775807, got 9{23}",
     ):
         model(f"sigmascope/resnet20:{'9' * 23}-init")
 

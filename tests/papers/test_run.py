@@ -86,7 +86,8 @@ def test_an_outcome_is_written_and_read(tmp_path: Path) -> None:
     }
     assert "score of ReLU" in repr(outcome)
     assert repr(outcome).startswith(
-        "fig2b: ReLU, Tanh and Sigmoid differ on inputs of one distribution: holds (4 hold)\n"
+        "fig2b: ReLU, Tanh and Sigmoid differ on inputs of one distribution: "
+        "4 hold (on the whole: holds)\n"
     )
 
 

@@ -164,6 +164,11 @@ def test_a_part_of_a_cast_has_leads_of_its_own() -> None:
         PAPER.only(["torchvision/resnt18"])
 
 
+def test_a_setting_knows_its_networks() -> None:
+    with pytest.raises(sg.OptionError, match="network='nope' is not a valid choice"):
+        Setting(networks=("nope",))
+
+
 def test_a_setting_takes_part_of_its_cast() -> None:
     assert Setting(networks=("sigmascope/vit:0",)).cast.names() == ["sigmascope/vit:0"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sigmascope.errors import FileFormatError, InputError
+from sigmascope.errors import FileFormatError, InputError, ResumeError
 from sigmascope.stitching import ALPHAS
 from sigmascope_papers.item import FAILS, HOLDS, WEAKLY
 from sigmascope_papers.run import load_outcome, reproduce
@@ -646,7 +646,7 @@ def test_a_damaged_or_foreign_result_is_refused(name: str, tmp_path: Path) -> No
     last = STORED[name][-1]
     file = tmp_path / "stitches" / last.plan.file_name(last.plan.pairs[-1])
     replace(last.pairs[-1], experiment="another").save(file)
-    with pytest.raises(InputError, match=rf"{file.name} holds another experiment:"):
+    with pytest.raises(ResumeError, match=rf"{file.name} belongs to another run: experiment is"):
         reproduce(name, tmp_path / "out", setting=Setting(results=tmp_path))
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(FileFormatError, match=file.name):

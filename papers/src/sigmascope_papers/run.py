@@ -58,7 +58,7 @@ class Outcome:
         rows = [["claim", "expected", "obtained", "verdict"]]
         rows += [[one.claim, one.expected, one.obtained, one.verdict] for one in self.checks]
         facts = [f"{name}: {text}." for name, text in self.facts.items()]
-        head = f"{self.name}: {self.title}: {self.verdict} ({self.tally})"
+        head = f"{self.name}: {self.title}: {self.tally} (on the whole: {self.verdict})"
         return "\n".join([head, "", *aligned(rows, set()), "", *facts])
 
 

@@ -56,6 +56,9 @@ class Setting:
         if not self.ours and self.data is None:
             told = "the paper's own networks need data."
             raise OptionError(f"{told} Pass --data imagefolder:DIR with images of ImageNet.")
+        full = ZOO if self.ours else PAPER
+        for name in self.networks:  # also for items that take no networks from the cast
+            check_choice("network", name, full.names())
 
     @property
     def ours(self) -> bool:
