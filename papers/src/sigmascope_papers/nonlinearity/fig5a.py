@@ -40,14 +40,14 @@ def _rises(lineup: Lineup, statistic: str) -> Finding:
     if len(points) < FEWEST:
         return f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}"
     tau, chance = trend(years, [level(some, statistic) for some in points.values()])
+    obtained = f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups"
     batches = np.array(
         [np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()]
     )
-    taus, chances = zip(*(trend(years, column) for column in batches.T.tolist()), strict=True)
-    obtained = (
-        f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: "
-        f"tau {min(taus):.2f} to {max(taus):.2f}, p = {min(chances):.3f} to {max(chances):.3f}"
-    )
+    if batches.size:  # population scores have none
+        taus, chances = zip(*(trend(years, column) for column in batches.T.tolist()), strict=True)
+        obtained += f"; single batches: tau {min(taus):.2f} to {max(taus):.2f}, "
+        obtained += f"p = {min(chances):.3f} to {max(chances):.3f}"
     return obtained, tau > 0, chance <= RARE
 
 
