@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,14 +41,18 @@ SIGMOID = 0.817
 GUARD, ALL_SCORED = "the guard's scores counted", "where all three have a score"
 
 
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
 @dataclass(frozen=True, eq=False)
 class Ranges:
     """Scores of every function as published, (m, s), by mean and deviation of the input."""
 
     means: Array
     scores: dict[str, Array]
-    guarded: dict[str, np.ndarray[Any, np.dtype[np.bool_]]]  # too little variance for a score
+    guarded: dict[str, Flags]  # too little variance for a score
     baselines: dict[str, float]  # of an input that covers the whole interval
+    moving: dict[str, Flags] = field(default_factory=dict)  # where a solver had to couple the rows
 
     def true_scores(self) -> dict[str, Array]:
         """Return the scores, and NaN where there is none."""
@@ -80,24 +84,25 @@ def inputs(
     yield generator.uniform(means[0], means[-1], size=size)
 
 
-def ranges_of(means: Array, found: Sequence[Sequence[tuple[float, float]]]) -> Ranges:
-    """Return the scores of all functions, and whether they are the guard's, for all `inputs`."""
+def ranges_of(means: Array, found: Sequence[Sequence[Sequence[float]]]) -> Ranges:
+    """Return the ranges of what `_scores` returned for all `inputs`."""
     *rest, baseline = found
-    table = np.array(rest).reshape(len(means), -1, len(FUNCTIONS), 2)
+    table = np.array(rest).reshape(len(means), -1, len(FUNCTIONS), 3)
     return Ranges(
         means,
         {name: table[:, :, k, 0] for k, name in enumerate(FUNCTIONS)},
         {name: table[:, :, k, 1] > 0 for k, name in enumerate(FUNCTIONS)},
         {name: baseline[k][0] for k, name in enumerate(FUNCTIONS)},
+        {name: table[:, :, k, 2] > 0 for k, name in enumerate(FUNCTIONS)},
     )
 
 
-def _scores(x: Array) -> list[tuple[float, float]]:
-    """Return for every function the score as published, and whether it is the guard's."""
+def _scores(x: Array) -> list[tuple[float, float, float]]:
+    """Return for every function the score as published, and whether guard or solver were needed."""
     tensor = torch.from_numpy(x)
     options: AffinityOptions = {"covariance": "unbiased", "degenerate": PUBLISHED}
     found = [affinity(tensor, act(tensor), **options) for act in FUNCTIONS.values()]
-    return [(float(one), float(one.degenerate)) for one in found]
+    return [(float(one), one.degenerate, one.certified == "solver") for one in found]
 
 
 def _affine_side(ranges: Ranges) -> Finding:

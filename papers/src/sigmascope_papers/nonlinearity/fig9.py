@@ -131,7 +131,8 @@ def _rises(found: Robustness, name: str) -> Finding:
     return f"from {means[0]:.3f} to {means[-1]:.3f}", (np.diff(beyond) > 0).all(), share >= 0.5
 
 
-def _stays(found: Robustness, name: str) -> Finding:
+def stays(found: Robustness, name: str) -> Finding:
+    """Find whether the shrunk score is the same at all widths."""
     means, plain = found.means("ledoit-wolf", name), found.means("unbiased", name)
     told, flat = f"{means.min():.3f} to {means.max():.3f}", np.ptp(means) <= 0.05
     return told, flat or np.ptp(means) < np.ptp(plain), flat
@@ -176,6 +177,6 @@ ITEM = item_of(
     draw,
     *(_like_summing, _like_flattening, _ordered_alike),
     *(partial(_reference, estimator=estimator) for estimator in ESTIMATORS),
-    *(partial(rule, name=name) for rule in (_rises, _stays) for name in FUNCTIONS),
+    *(partial(rule, name=name) for rule in (_rises, stays) for name in FUNCTIONS),
     _plateau,
 )

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from sigmascope.measure.result import Signature, Site
 from sigmascope.measure.signature import signature
-from sigmascope.runs import Run
+from sigmascope.runs import Run, Selection
 from sigmascope_papers.cast import ZOO
 from sigmascope_papers.chance import Array
 from sigmascope_papers.nonlinearity.lineup import BATCHES, SEEDS, batch_statistics
@@ -78,10 +79,10 @@ class PopulationSetting(Setting):
             return Setting.runs(self, names, images=usual, **chosen, **options)
 
         what = (*names, data, images, batch, *own.items())
-        found = self._read(("population", *what), population)
+        found = self.remember(("population", *what), population)
         if not self.keeps_moved:
             return [replace(run, signature=self.drawn(run.signature)) for run in found]
-        others = self._read(("published", *what, *options), published)
+        others = self.remember(("published", *what, *options), published)
         return [
             replace(run, signature=_mixed(run.signature, other.signature))
             for run, other in zip(found, others, strict=True)
@@ -94,7 +95,7 @@ class PopulationSetting(Setting):
             work = lambda: measure(images=ALL, **CHANGES)  # noqa: E731
             return Setting.signature(self, name, f"{kind} population", work)
 
-        found = self._read((name, kind), population)
+        found = self.remember((name, kind), population)
         if not self.keeps_moved:
             return self.drawn(found)
         return _mixed(found, Setting.signature(self, name, kind, measure))
@@ -109,7 +110,14 @@ class PopulationSetting(Setting):
         ]
         return replace(found, sites=tuple(sites))
 
-    def _read(self, key: tuple[object, ...], work: Callable[[], Any]) -> Any:
+    def _folder(self, chosen: Selection, options: Mapping[str, Any]) -> Path:
+        if options.get("estimator") != "population":
+            return super()._folder(chosen, options)
+        own = {key: value for key, value in options.items() if key not in CHANGES}
+        return super()._folder(chosen, {**own, "population": ""})
+
+    def remember(self, key: tuple[object, ...], work: Callable[[], Any]) -> Any:
+        """Return what was read or measured before under this key, or do it now."""
         words = tuple(map(str, key))
         if words not in self.read:
             self.read[words] = work()
