@@ -72,7 +72,7 @@ def _draw_claim(axes: Axes, place: int, row: Mapping[str, Any]) -> None:
         color, marker = MARKS[row[key]]
         axes.plot(column, place, marker, color=color, markersize=4.2, markeredgewidth=1)
     kept, count = row["draws with this verdict"], row["draws"]
-    told = {"fontsize": SMALL, "ha": "center", "va": "center"}
+    told: dict[str, Any] = {"fontsize": SMALL, "ha": "center", "va": "center"}
     told["fontweight"] = "normal" if kept >= STEADY * count else "bold"
     axes.text(3, place, f"{kept} / {count}", **told)
 
@@ -123,7 +123,7 @@ def draw_gaps(published: Sequence[Signature], population: Sequence[Signature]) -
     """Draw the medians of networks by either score, and by how much their sites differ."""
     figure = new_figure(PAGE, 0.7 + 0.14 * len(published))
     left, right = panels = figure.subplots(1, 2, width_ratios=(1.3, 1))
-    one, other = statistics(published), statistics(population)
+    one, other = statistics(published), statistics(population, by="population")
     places = np.arange(len(published))
     half = np.array(other.half_width["median"])
     points = {

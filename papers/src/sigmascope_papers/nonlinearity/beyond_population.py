@@ -15,13 +15,15 @@ import torch
 from sigmascope.errors import InputError
 from sigmascope.figures import Drawn
 from sigmascope.maths.moments import Moments, score_all
-from sigmascope.maths.population import PopulationScore
+from sigmascope.maths.population import GROUPS, PopulationScore
 from sigmascope.measure.result import Signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.rejudged import draw_claims, draw_gaps, draw_widths
 from sigmascope_papers.item import FAILS, HOLDS, OURS, UNTESTED, WEAKLY, Check, Item, judge_by
 from sigmascope_papers.nonlinearity import fig8, fig9
+from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 from sigmascope_papers.nonlinearity.lineup import Lineup, measure_cast
+from sigmascope_papers.nonlinearity.margins import interval, margin_of
 from sigmascope_papers.nonlinearity.population import (
     CHANGES,
     CORRELATED,
@@ -41,7 +43,7 @@ SAME, WEAKER, STRONGER = "same", "weaker", "stronger"
 LOST, GAINED = "no longer testable", "now testable"
 FIGURE_9 = "fig9, correlated channels"
 PUBLISHED, POPULATION, KEYS = "published", "population", ("low", "population", "high")
-STAYS = [partial(fig9.stays, name=name) for name in fig9.FUNCTIONS]
+STAYS = [partial(fig9.stays, name=name) for name in FUNCTIONS]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Rejudged:
         published, population: the checks.
         mixed: the verdict if sites where rows move keep the published score.
         draws: the verdicts of draws from the sampling distribution of the population scores.
+        margin: by how much the claim clearly holds, with the ends of its 95 % interval; None where
+            no difference of two numbers decides.
     """
 
     item: str
@@ -69,6 +73,7 @@ class Rejudged:
     population: Check
     mixed: str
     draws: tuple[str, ...]
+    margin: tuple[float, float, float] | None = None
 
     @property
     def change(self) -> str:
@@ -96,6 +101,7 @@ class Rejudged:
             "draws with this verdict": self.kept,
             "draws": len(self.draws),
             "where rows move, published": self.mixed,
+            **dict(zip(("margin", "low", "high"), self.margin or (), strict=False)),
             "published number": self.published.obtained,
             "population number": self.population.obtained,
         }
@@ -138,15 +144,22 @@ def measure(setting: Setting) -> Outcomes:
 def _rejudged(name: str, published: Any, again: PopulationSetting) -> list[Rejudged]:
     subject = SUBJECTS[name]
 
-    def verdicts(**changed: Any) -> list[str]:
-        found = subject.judge(subject.population(replace(again, **changed)))
-        return [check.verdict for check in found]
+    def results(**changed: Any) -> Any:
+        return subject.population(replace(again, **changed))
 
+    def verdicts(**changed: Any) -> list[str]:
+        return [check.verdict for check in subject.judge(results(**changed))]
+
+    whole = results()
+    checks = subject.judge(whole)
+    margins = [margin_of(name, check) for check in checks]
+    parts = [results(without=group) for group in range(GROUPS)] if any(margins) else []
     rows = zip(
         subject.judge(published),
-        subject.judge(subject.population(again)),
+        checks,
         verdicts(keeps_moved=True),
         zip(*(verdicts(draw=draw) for draw in range(1, DRAWS + 1)), strict=True),
+        [interval(margin, whole, parts) if margin else None for margin in margins],
         strict=True,
     )
     return [Rejudged(name, *row) for row in rows]
@@ -172,6 +185,8 @@ def _check(one: Rejudged) -> Check:
     claim, after = one.published.claim, one.population
     ours, text = claim.startswith(OURS), claim.removeprefix(OURS).strip()
     obtained = f"{one.change}: {after.obtained}; in {one.kept} of {len(one.draws)} draws"
+    if one.margin:
+        obtained += "; margin {:+.4f} ({:+.4f} to {:+.4f})".format(*one.margin)
     if one.mixed != after.verdict:
         obtained += f"; {one.mixed} if sites where rows move keep the published score"
     return Check(
@@ -228,7 +243,7 @@ def robustness(setting: PopulationSetting) -> fig9.Robustness:
     }
     scores = _by_width(setting, INDEPENDENT)
     return fig9.Robustness(
-        {name: setting.drawn(one, "embedded").scores for name, one in pooled.items()},
+        {name: setting.varied(one, "embedded").scores for name, one in pooled.items()},
         WIDTHS,
         dict.fromkeys(fig9.ESTIMATORS, scores),
         reasons,
@@ -242,8 +257,8 @@ def correlated(setting: PopulationSetting) -> fig9.Robustness:
 
 
 def _by_width(setting: PopulationSetting, law: str) -> dict[str, Array]:
-    found = [setting.drawn(one, one.name) for one in _stored_widths(setting, law)]
-    return {name: np.array([[one[name].population for one in found]]) for name in fig9.FUNCTIONS}
+    found = [setting.varied(one, one.name) for one in _stored_widths(setting, law)]
+    return {name: np.array([[one[name].population for one in found]]) for name in FUNCTIONS}
 
 
 def _stored_widths(setting: PopulationSetting, law: str) -> list[Signature]:
@@ -258,7 +273,7 @@ def _intervals(setting: PopulationSetting, law: str) -> dict[str, Array]:
     found = _stored_widths(setting, law)
     return {
         name: np.array([[getattr(one[name], key) for one in found] for key in KEYS])
-        for name in fig9.FUNCTIONS
+        for name in FUNCTIONS
     }
 
 

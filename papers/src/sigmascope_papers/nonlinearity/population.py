@@ -44,12 +44,14 @@ class PopulationSetting(Setting):
 
     Attributes:
         draw: 0 for the scores; from 1 on for a draw from their sampling distribution.
+        without: the group of samples to leave out, to first order; None for none.
         keeps_moved: whether sites where the identity coupling is not optimal, on more than 5 % of
             the sampled rows, keep the published score.
         read: what was read or measured before.
     """
 
     draw: int = 0
+    without: int | None = None
     keeps_moved: bool = False
     read: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -81,7 +83,7 @@ class PopulationSetting(Setting):
         what = (*names, data, images, batch, *own.items())
         found = self.remember(("population", *what), population)
         if not self.keeps_moved:
-            return [replace(run, signature=self.drawn(run.signature)) for run in found]
+            return [replace(run, signature=self.varied(run.signature)) for run in found]
         others = self.remember(("published", *what, *options), published)
         return [
             replace(run, signature=_mixed(run.signature, other.signature))
@@ -97,18 +99,24 @@ class PopulationSetting(Setting):
 
         found = self.remember((name, kind), population)
         if not self.keeps_moved:
-            return self.drawn(found)
+            return self.varied(found)
         return _mixed(found, Setting.signature(self, name, kind, measure))
 
-    def drawn(self, found: Signature, samples: str = "images") -> Signature:
-        """Return a signature with the scores of this draw; `samples` names what it was run on."""
-        if not self.draw:
+    def varied(self, found: Signature, samples: str = "images") -> Signature:
+        """Return a signature with the scores of this draw, or without this group of samples.
+
+        `samples` names what the network was run on.
+        """
+        if self.without is not None:
+            scores = [reduced(site, self.without) for site in found.sites]
+        elif self.draw:
+            named = [(site, f"{found.name} {site.name}") for site in found.sites]
+            scores = [drawn(site, self.draw, samples, name) for site, name in named]
+        else:
             return found
-        sites = [
-            replace(site, population=drawn(site, self.draw, samples, f"{found.name} {site.name}"))
-            for site in found.sites
-        ]
-        return replace(found, sites=tuple(sites))
+        pairs = zip(found.sites, scores, strict=True)
+        sites = tuple(replace(site, population=score) for site, score in pairs)
+        return replace(found, sites=sites)
 
     def _folder(self, chosen: Selection, options: Mapping[str, Any]) -> Path:
         if options.get("estimator") != "population":
@@ -137,6 +145,13 @@ def _mixed(population: Signature, published: Signature) -> Signature:
         for site in population.sites
     ]
     return replace(population, sites=tuple(sites))
+
+
+def reduced(site: Site, group: int) -> float:
+    """Return the score without a group of samples, to first order."""
+    count = len(site.influence)
+    share = site.influence[group % count] / (count - 1) if count else 0.0
+    return site.population - share * count
 
 
 def drawn(found: Any, draw: int, samples: str, name: str) -> float:
@@ -214,7 +229,7 @@ def functions_of(setting: Setting, law: str, width: int) -> Signature:
         samples = max(FEWEST, PER_CHANNEL * width)
         rows = torch.from_numpy(normal(samples, width, law=law, seed=samples))
         chosen: Any = {**CHANGES, **options, "name": name, "progress": setting.progress}
-        return signature(Functions(), list(rows.split(ROWS)), **chosen)
+        return signature(Functions(), list(torch.split(rows, ROWS)), **chosen)
 
     return Setting.signature(setting, name, "widths population", work)
 
