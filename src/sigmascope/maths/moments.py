@@ -24,6 +24,7 @@ from sigmascope.maths.samples import Array, as_rows, check_alike, check_eps
 from sigmascope.store import read_features, write_features
 
 Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
+NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
 # Numbers of float64 that are converted at once when rows become sums.
 CHUNK = 2**23
 
@@ -174,8 +175,7 @@ class Moments:
                 f"{number}.groups": rows.groups,
             }
         if self._sums is not None:
-            names = ("count", "first", "second", "shift")
-            tensors |= {f"sums.{name}": getattr(self._sums, name) for name in names}
+            tensors |= {f"sums.{name}": getattr(self._sums, name) for name in NAMES}
         info: dict[str, object] = {
             "eps": self.eps,
             "next": self._next,
@@ -193,8 +193,8 @@ class Moments:
                 x, y, groups = (tensors[f"{number}.{name}"] for name in ("x", "y", "groups"))
                 moments.update(x, y, groups)
             if info["precision"] is not None:
-                parts = (tensors[f"sums.{name}"] for name in ("count", "first", "second", "shift"))
-                moments._take(Sums(*parts, float(info["precision"])))
+                count, first, second, shift = (tensors[f"sums.{name}"] for name in NAMES)
+                moments._take(Sums(count, first, second, shift, float(info["precision"])))
             moments._next = int(info["next"])
         except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
             raise FileFormatError(
@@ -281,8 +281,8 @@ def _with_rows(sums: Sums | None, rows: _Rows) -> Sums:
     first, second = sums.first.clone(), sums.second.clone()
     count = torch.bincount(rows.groups, minlength=GROUPS).double()
     order = rows.groups.argsort(stable=True)
-    for group, members in enumerate(order.split(count.long().tolist())):
-        for part in members.split(max(1, CHUNK // width)):
+    for group, members in enumerate(torch.split(order, count.long().tolist())):
+        for part in torch.split(members, max(1, CHUNK // width)):
             chosen = part.to(rows.x.device, non_blocking=True)
             z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1).double() - sums.shift
             first[group] += z.sum(dim=0)

@@ -17,13 +17,9 @@ from torch import Tensor
 
 GROUPS = 8
 RELATIVE_EPS = 1e-6  # of the mean variance, where no eps is given
-# Parts of the groups on which the score is computed again, to see how it changes with the number
-# of samples: those left by deleting a quarter, and the halves.
-QUARTERS = [[group for group in range(GROUPS) if group % 4 != part] for part in range(4)]
-HALVES = [[group for group in range(GROUPS) if group % 2 == part] for part in range(2)]
-# From this width on one part of each kind must do: the decompositions are dear, and the sums over
-# so many channels vary little from part to part.
-WIDE = 513
+# Up to these widths three designs of parts, and one, are computed; beyond, one part of each kind
+# must do: its decomposition is dear, and sums over so many channels vary little from part to part.
+NARROW, WIDE = 128, 512
 # A squared distance below this share of its bound is the rounding of an affine activation.
 AFFINE = 1e-12
 # Bytes of covariances decomposed at once on an accelerator.
@@ -52,6 +48,41 @@ class Sums:
     def dim(self) -> int:
         """The number of channels d."""
         return self.first.shape[1] // 2
+
+
+@dataclass(frozen=True)
+class Design:
+    """Parts of the groups on which the score is computed again, to see how it changes with n.
+
+    Attributes:
+        quarters: the groups left by deleting a quarter of them, `GROUPS` - 2 each.
+        halves: halves of the groups.
+    """
+
+    quarters: list[list[int]]
+    halves: list[list[int]]
+
+    @property
+    def parts(self) -> list[list[int]]:
+        """All parts, quarters first."""
+        return [*self.quarters, *self.halves]
+
+
+def design_of(dim: int) -> Design:
+    """Return balanced parts: each group is deleted equally often, except for wide layers.
+
+    >>> design_of(1024)
+    Design(quarters=[[1, 2, 3, 5, 6, 7]], halves=[[0, 2, 4, 6]])
+    """
+    groups, quarters, halves = range(GROUPS), [], []
+    for bit in (4, 1, 2)[: 3 if dim <= NARROW else 1]:
+        pairs = [{group, group ^ bit} for group in groups if not group & bit]
+        quarters += [[group for group in groups if group not in pair] for pair in pairs]
+    for bit in (1, 2, 4)[: 3 if dim <= NARROW else 1]:
+        halves += [
+            [group for group in groups if bool(group & bit) == side] for side in (False, True)
+        ]
+    return Design(quarters, halves) if dim <= WIDE else Design(quarters[:1], halves[:1])
 
 
 @dataclass(frozen=True)
@@ -114,8 +145,7 @@ def population_scores(sums: Sequence[Sums], eps: float | None) -> list[Populatio
         else:
             alike.setdefault((one.dim, one.first.device), []).append(number)
     for (dim, device), numbers in alike.items():
-        parts = 3 if dim >= WIDE else 1 + len(QUARTERS) + len(HALVES)
-        bytes_each = 8 * (2 * dim) ** 2 * (GROUPS + 2 * parts)
+        bytes_each = 8 * (2 * dim) ** 2 * (GROUPS + 3 * len(design_of(dim).parts))
         most = max(1, CHUNK // bytes_each) if device.type != "cpu" else 1
         for start in range(0, len(numbers), most):
             chunk = numbers[start : start + most]
@@ -150,12 +180,10 @@ def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
     first, second = (
         torch.stack([getattr(one, name) for one in sums]) for name in ("first", "second")
     )
-    wide = sums[0].dim >= WIDE
-    parts = [QUARTERS[:1], HALVES[:1]] if wide else [QUARTERS, HALVES]
-    keep = torch.zeros(1 + sum(map(len, parts)), GROUPS, dtype=torch.float64)
-    keep[0] = 1
-    for row, part in enumerate([part for kind in parts for part in kind], start=1):
-        keep[row, part] = 1
+    design = design_of(sums[0].dim)
+    keep = torch.zeros(1 + len(design.parts), GROUPS, dtype=torch.float64)
+    for row, part in enumerate([range(GROUPS), *design.parts]):
+        keep[row, list(part)] = 1
     sizes = count @ keep.T  # (s, k), on the host
     there = keep.to(first.device)
     covariances = _covariances(
@@ -163,12 +191,13 @@ def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
         torch.einsum("kg,sgi->ski", there, first),
         torch.einsum("kg,sgij->skij", there, second),
     )
-    score, gradient = _score_and_gradient(*(one[:, 0] for one in covariances), eps)
-    others = _scores(*(one[:, 1:] for one in covariances), eps)
+    x, y, cross = covariances
+    score, gradient = _score_and_gradient(x[:, 0], y[:, 0], cross[:, 0], eps)
+    others = _scores(x[:, 1:], y[:, 1:], cross[:, 1:], eps)
     linear = _linear(count.to(first.device), first, second, gradient)
     values = torch.cat([score[:, None], others], dim=1).cpu()
     return [
-        _estimated(one, value, shares, size, len(parts[0]))
+        _estimated(one, value, shares, size, design)
         for one, value, shares, size in zip(sums, values, linear.cpu(), sizes, strict=True)
     ]
 
@@ -183,15 +212,18 @@ def _covariances(n: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tens
 
 @dataclass(frozen=True)
 class _Transport:
-    """The optimal map in units of the mean variances, and the squared distance over its bound."""
+    """The optimal map in units of the mean variances, and the squared distance over its bound.
+
+    x comes before y in `floors`, which are added to the diagonals, and in `units`.
+    """
 
     whiten: Tensor
     stretch: Tensor
     map: Tensor
     source: Tensor
     cross: Tensor
-    floors: tuple[Tensor, Tensor]
-    units: tuple[Tensor, Tensor]
+    floors: tuple[Tensor, ...]
+    units: tuple[Tensor, ...]
     share: Tensor
 
 
@@ -265,30 +297,27 @@ def _linear(count: Tensor, first: Tensor, second: Tensor, gradient: Tensor) -> T
 
 
 def _estimated(
-    sums: Sums, values: Tensor, linear: Tensor, sizes: Tensor, quarters: int
+    sums: Sums, values: Tensor, linear: Tensor, sizes: Tensor, design: Design
 ) -> PopulationScore:
     """Return the debiased score with its interval.
 
-    `values` are the scores of everything, of the parts without a quarter, and of the halves, and
-    `sizes` their numbers of samples. The parts differ from everything by a linear term, which is
-    known and subtracted, and by the bias: a polynomial in 1/n, extrapolated to 0.
+    `values` are the scores of everything and of the parts of the design, and `sizes` their numbers
+    of samples. The parts differ from everything by a linear term, which is known and subtracted,
+    and by the bias: a polynomial in 1/n, extrapolated to 0. What its second order changes counts as
+    an error.
     """
-    n, count = float(sizes[0]), sums.count
+    n, count, quarters = float(sizes[0]), sums.count, len(design.quarters)
     influence = (linear - count / n * linear.sum()) / n
-    parts = [*QUARTERS[:quarters], *HALVES[: len(values) - 1 - quarters]]
-    shifts = torch.stack([linear[part].sum() / count[part].sum() for part in parts])
-    curved = values[1:] - (shifts - linear.sum() / n)
-    nodes = [
-        float((n / chosen).mean()) for chosen in (sizes[1 : 1 + quarters], sizes[1 + quarters :])
-    ]
-    averages = [float(chosen.mean()) for chosen in (curved[:quarters], curved[quarters:])]
+    shifts = torch.stack([linear[part].sum() / count[part].sum() for part in design.parts])
+    curved, ratios = values[1:] - (shifts - linear.sum() / n), n / sizes[1:]
+    kinds = slice(quarters), slice(quarters, None)
+    nodes, averages = ([float(of[kind].mean()) for kind in kinds] for of in (ratios, curved))
     plain = float(values[0])
-    once = (nodes[0] * plain - averages[0]) / (nodes[0] - 1)
+    once = _extrapolated((1.0, nodes[0]), (plain, averages[0]))
     twice = _extrapolated((1.0, *nodes), (plain, *averages))
     error = math.sqrt(GROUPS / (GROUPS - 1) * float(influence.square().sum()))
-    error *= _curvature(values[1 : 1 + quarters], influence, quarters)
-    stderr = math.hypot(error, twice - once)
-    return _with_interval(sums, plain, min(twice, 1.0), stderr, influence)
+    error *= _curvature(values[1 : 1 + quarters], influence, design.quarters)
+    return _with_interval(sums, plain, min(twice, 1.0), math.hypot(error, twice - once), influence)
 
 
 def _extrapolated(nodes: Sequence[float], values: Sequence[float]) -> float:
@@ -299,14 +328,12 @@ def _extrapolated(nodes: Sequence[float], values: Sequence[float]) -> float:
     )
 
 
-def _curvature(values: Tensor, influence: Tensor, quarters: int) -> float:
+def _curvature(values: Tensor, influence: Tensor, quarters: list[list[int]]) -> float:
     """Return by how much deleting quarters changes the score more than to first order, at least 1.
 
     Heavy tails make it so. Where only one quarter was deleted, 1.
     """
-    if quarters < len(QUARTERS):
-        return 1.0
-    shares = torch.stack([influence[part::4].sum() for part in range(4)]) * 4 / 3
+    shares = torch.stack([influence[part].sum() for part in quarters]) * 4 / 3
     spread, expected = (float((one - one.mean()).square().sum()) for one in (values, shares))
     return math.sqrt(max(1.0, spread / expected)) if expected > 0 else 1.0
 
