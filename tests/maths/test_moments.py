@@ -12,7 +12,7 @@ from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths import moments as module, population
+from sigmascope.maths import moments as module, paired_score, population
 from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.maths.moments import Moments, merged, score_all
 from sigmascope.maths.population import design_of, samples_needed
@@ -275,6 +275,7 @@ class TestReasons:
 
     def test_what_does_not_fit(self, monkeypatch):
         monkeypatch.setattr(module, "free_memory", lambda device: 2**10)
+        monkeypatch.setattr(module, "LITTLE", 0)
         reason = accumulated(*samples(200, 20)).score().reason
         assert "20 channels need about" in reason
         assert "pool to fewer channels" in reason
@@ -337,6 +338,17 @@ class TestFiles:
         write_features(path, tensors, info)
         with pytest.raises(FileFormatError, match="holds no moments"):
             Moments.load(path)
+
+
+@pytest.mark.parametrize("eps", [None, 0.1])
+def test_matrix_products_give_the_same_scores(eps):
+    """As they are computed on a GPU."""
+    x, y = (torch.from_numpy(one) for one in samples(500, 12))
+    joint = torch.stack([torch.cov(torch.cat([x[:n], y[:n]], dim=1).T) for n in (500, 100, 14)])
+    parts = joint[:, :12, :12], joint[:, 12:, 12:], joint[:, :12, 12:]
+    given = paired_score._in_units(*parts, eps)
+    expected = paired_score.scores_of(*parts, eps=eps)
+    assert 1 - paired_score._shares_by_products(given).sqrt() == pytest.approx(expected, abs=1e-9)
 
 
 def test_designs_are_balanced():

@@ -38,6 +38,8 @@ from sigmascope.store import read_features, write_features
 
 Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
+# Bytes that are there without asking.
+LITTLE = 2**28
 # Bytes of one score, or of many small ones, on an accelerator.
 CHUNK_BYTES = 2**31
 
@@ -278,7 +280,8 @@ def _obstacle(moments: Moments) -> str:
     if n < enough:
         are = "is" if n == 1 else "are"
         return f"{n} sample{'s' * (n != 1)} {are} too few for {dim} channels: {enough} would do"
-    needed, free = bytes_needed(dim), free_memory(moments._device())
+    needed = bytes_needed(dim)
+    free = free_memory(moments._device()) if needed > LITTLE else None
     if free is not None and needed > free:
         return (
             f"{dim} channels need about {needed / 2**30:.1f} GiB for their covariances, and "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from scipy.special import stdtrit
 from torch import Tensor
 
 from sigmascope.maths.grouped_sums import GROUPS, Sums
@@ -241,15 +242,13 @@ def _curvature(values: Tensor, influence: Tensor, quarters: list[list[int]]) -> 
 def _with_interval(
     sums: Sums, plain: float, score: float, stderr: float, influence: Tensor
 ) -> PopulationScore:
-    from scipy.stats import t
-
     n = int(sums.count.sum())
     if not math.isfinite(score):
         reason = "a part of the samples does not vary, or has a singular covariance"
         return replace(without_score(n, sums.dim, reason), plain=plain)
     if (1 - plain) ** 2 <= AFFINE:
         plain, score, stderr, influence = 1.0, 1.0, 0.0, torch.zeros_like(influence)
-    half = float(t.ppf(0.975, GROUPS - 1)) * stderr
+    half = float(stdtrit(GROUPS - 1, 0.975)) * stderr
     return PopulationScore(
         score=score,
         stderr=stderr,
