@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.measure.result import Signature, Site
 from sigmascope.measure.signature import signature
 from sigmascope.runs import Run, Selection
@@ -32,7 +33,6 @@ CHANGES: dict[str, Any] = {"estimator": "population", "metrics": ()}
 # Options of the published score alone.
 WITHOUT = ("degenerate", "covariance", "compat", *CHANGES)
 MOVING = 0.05  # of the sampled rows; where fewer move, the pairing hardly matters
-FINEST = 16  # groups of samples that coarser ones are made of
 WIDTHS = tuple(2**k for k in range(3, 12))
 INDEPENDENT, CORRELATED = LAWS = "independent channels", "correlated channels"
 FEWEST, PER_CHANNEL, ROWS = 4096, 8, 2048  # samples: at least, per channel, in a batch
@@ -149,9 +149,8 @@ def _mixed(population: Signature, published: Signature) -> Signature:
 
 def reduced(site: Site, group: int) -> float:
     """Return the score without a group of samples, to first order."""
-    count = len(site.influence)
-    share = site.influence[group % count] / (count - 1) if count else 0.0
-    return site.population - share * count
+    share = site.influence[group] if site.influence else 0.0
+    return site.population - share * GROUPS / (GROUPS - 1)
 
 
 def drawn(found: Any, draw: int, samples: str, name: str) -> float:
@@ -167,26 +166,22 @@ def drawn(found: Any, draw: int, samples: str, name: str) -> float:
         samples: what the samples are.
         name: of the site.
     """
-    influence = np.array(found.influence)
-    count = len(influence)
     score = float(getattr(found, "population", getattr(found, "score", math.nan)))
-    if not count:
+    if not found.influence:
         return score
-    shared, stretch = _deviations(draw, samples, count)
-    linear = math.sqrt(count / (count - 1)) * influence
+    shared, stretch = _deviations(draw, samples)
+    linear = math.sqrt(GROUPS / (GROUPS - 1)) * np.array(found.influence)
     rest = math.sqrt(max(0.0, found.stderr**2 - float(linear @ linear)))
     own = np.random.default_rng([draw, zlib.crc32(name.encode())]).standard_normal()
     return min(1.0, score + stretch * float(linear @ shared + rest * own))
 
 
 @cache
-def _deviations(draw: int, samples: str, count: int) -> tuple[Array, float]:
+def _deviations(draw: int, samples: str) -> tuple[Array, float]:
     """Return a standard normal number for each group, and the factor of Student's t."""
     generator = np.random.default_rng([draw, zlib.crc32(samples.encode())])
-    groups = generator.standard_normal(FINEST).reshape(-1, count).sum(axis=0)
-    degrees = count - 1
-    stretch = math.sqrt(degrees / generator.chisquare(degrees))
-    return groups / math.sqrt(FINEST / count), stretch
+    groups, degrees = generator.standard_normal(GROUPS), GROUPS - 1
+    return groups, math.sqrt(degrees / generator.chisquare(degrees))
 
 
 def normal(samples: int, width: int, *, law: str = INDEPENDENT, seed: int = 0) -> Array:
