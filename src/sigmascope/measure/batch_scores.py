@@ -13,7 +13,8 @@ from torch import Tensor
 from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import SigmascopeError
-from sigmascope.measure.affinity import Affinity, score_pairs
+from sigmascope.maths.samples import rounding_of
+from sigmascope.measure.affinity import Affinity, Rounding, score_pairs
 from sigmascope.measure.companions import Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
@@ -44,10 +45,12 @@ class BatchReadings:
 
 def read(calls: Sequence[PooledCall], options: Options) -> tuple[Reading, ...]:
     """Return the scores of all calls of a batch; one without a score has NaN and a reason."""
+    pooled = [call for call in calls if call.x is not None and call.y is not None]
     pairs = [(call.x, call.y) for call in calls if call.x is not None and call.y is not None]
+    rounding = [_rounding(call, x, options) for call, (x, _) in zip(pooled, pairs, strict=True)]
     kind = pairs[0][0].device.type if pairs else "cpu"
     with torch.no_grad(), torch.autocast(kind, enabled=False):
-        scores = iter(_scored(pairs, options))
+        scores = iter(_scored(pairs, rounding, options))
         return tuple(
             _reading(call, call.reason, (0, 0), Companions({}, {}))
             if call.x is None or call.y is None
@@ -58,14 +61,24 @@ def read(calls: Sequence[PooledCall], options: Options) -> tuple[Reading, ...]:
         )
 
 
-def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affinity[Any] | str]:
+def _rounding(call: PooledCall, x: Tensor, options: Options) -> Rounding:
+    """Return the rounding of pooled values, which have more digits than those they average."""
+    averaged = math.prod(call.call.shape) // x.numel() if options.samples == "batch" else 1
+    rounding = rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
+    return rounding, rounding
+
+
+def _scored(
+    pairs: list[tuple[Tensor, Tensor]], rounding: list[Rounding], options: Options
+) -> list[Affinity[Any] | str]:
     """Score all pairs at once; where one fails, one by one, with the reason in place of a score."""
     try:
-        return list(score_pairs(pairs, options.scoring()))
+        return list(score_pairs(pairs, options.scoring(), rounding))
     except (SigmascopeError, RuntimeError) as error:
         if len(pairs) == 1:
             return [str(error).removeprefix("pair 0: ")]
-        return [score for pair in pairs for score in _scored([pair], options)]
+        each = zip(pairs, rounding, strict=True)
+        return [score for pair, one in each for score in _scored([pair], [one], options)]
 
 
 def _reading(

@@ -24,15 +24,15 @@ class RescoreOptions(TypedDict, total=False):
 
     Attributes:
         covariance: the estimator of both covariances, see `affinity`.
-        eps: added to their diagonals, see `affinity`.
-        degenerate: the score of an output that hardly varies, see `affinity`.
+        eps: added to their diagonals; None for a share of the mean variance, see `affinity`.
+        degenerate: the score of a constant output, see `affinity`.
         metrics: companion metrics beside the score: "all", or some of "cka", "norm", "sparsity",
             "entropy", "r2"; see `sigmascope.measure.companions`.
         compat: whether these follow the published formulas to the letter.
     """
 
     covariance: Covariance
-    eps: float
+    eps: float | None
     degenerate: Degenerate
     metrics: MetricChoice | Sequence[Metric]
     compat: bool
@@ -78,7 +78,7 @@ class Options:
     """
 
     covariance: str = "ledoit-wolf"
-    eps: float = 1e-6
+    eps: float | None = None
     degenerate: str = "nan"
     pool: str = "channels"
     samples: str = "batch"

@@ -12,7 +12,7 @@ from torch import Tensor
 from sigmascope.maths.affine_fit import lacks_variance
 from sigmascope.maths.covariance import SMALLEST_FLOOR, Moments, weigh
 from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
-from sigmascope.maths.samples import LARGEST_VALUE, ROUNDING
+from sigmascope.maths.samples import LARGEST_VALUE
 
 Vector: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,7 +50,13 @@ class Weighed:
 
 
 def weigh_stack(
-    summary: Tensor, *, widths: list[int], columns: int, covariance: str, eps: float
+    summary: Tensor,
+    *,
+    widths: list[int],
+    columns: int,
+    covariance: str,
+    eps: float | None,
+    degenerate: str,
 ) -> Weighed:
     """Return the estimates from the summary (2, b, n + 2) of a `Stack`.
 
@@ -69,10 +75,11 @@ def weigh_stack(
         )
         weight, floor, trace = found.weight.numpy(), found.floor.numpy(), found.trace.numpy()[1]
         condition, spread = 1 + weight * norm / floor, np.sqrt(variance)
-        sane = (largest <= LARGEST_VALUE) & (spread > ROUNDING * largest)  # both are false for NaN
-        sane &= (spread > SMALLEST_SPREAD) & (spread < LARGEST_SPREAD)
+        sane = (largest <= LARGEST_VALUE) & (spread > SMALLEST_SPREAD)  # both are false for NaN
+        sane &= spread < LARGEST_SPREAD
         sane &= (distance > ISOTROPIC * size) | (width <= 1)
-        sound = sane.all(axis=0) & ~lacks_variance(trace, width, (1 + NEAR) * eps)
+        guard = eps if eps is not None and degenerate == "published" else 0.0
+        sound = sane.all(axis=0) & ~lacks_variance(trace, width, (1 + NEAR) * guard)
         sound &= (condition.prod(axis=0) < SQUARABLE) & (condition.max(axis=0) < SQUARABLE_EACH)
         frobenius = (weight * norm) ** 2 + floor * (2 * weight * total + columns * floor)
         scale = np.sqrt(np.sqrt(frobenius.prod(axis=0)))
