@@ -20,7 +20,7 @@ LARGEST_VALUE = 1e140
 SMALLEST_RANGE = 1e-100
 # The range of a column that is constant to rounding, in units of the rounding of its largest value:
 # results in half types are rounded once, after sums in float32, others at every step.
-STEPS, HALF_STEPS = 6, 4
+STEPS, HALF_STEPS = 6, 2
 SINGLE = torch.finfo(torch.float32).eps
 ROUNDING = STEPS * torch.finfo(torch.float64).eps
 
@@ -91,7 +91,7 @@ def rounding_of(dtype: torch.dtype | np.dtype[Any], averaged: int = 1) -> float:
         averaged: how many values of that type each entry is the mean of, taken in float32 at least.
 
     >>> rounding_of(torch.bfloat16), rounding_of(torch.bfloat16, averaged=16)
-    (0.03125, 0.0078125)
+    (0.015625, 0.00390625)
     """
     step = float((torch if isinstance(dtype, torch.dtype) else np).finfo(dtype).eps)
     if step > SINGLE:
