@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sigmascope.measure.result import Signature
     from sigmascope.runs import Outcome, Request
 
-OPTIONS = ("samples", "metrics", "covariance", "pool", "max_batches", "seed")
+OPTIONS = ("samples", "metrics", "covariance", "eps", "pool", "max_batches", "seed")
 STATISTICS = ("min", "median", "max", "mean", "std")
 STATES = {
     "measured": "measured in {seconds:.1f} s",
@@ -54,6 +54,9 @@ def _shard(
 @options.choice("--samples", choices.Samples, "What counts as a sample.", "batch")
 @options.choice("--metrics", choices.MetricChoice, "Further metric; repeatable.", multiple=True)
 @options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
+@options.number(
+    "--eps", "Added to the diagonals of covariances.  [default: 1e-6 of their mean variance]"
+)
 @options.choice("--pool", choices.Pool, "How feature maps become rows.", "channels")
 @options.device
 @options.seed

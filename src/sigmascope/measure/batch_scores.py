@@ -63,7 +63,7 @@ def read(calls: Sequence[PooledCall], options: Options) -> tuple[Reading, ...]:
 
 def _rounding(call: PooledCall, x: Tensor, options: Options) -> Rounding:
     """Return the rounding of pooled values, which have more digits than those they average."""
-    averaged = math.prod(call.call.shape) // x.numel() if options.samples == "batch" else 1
+    averaged = math.prod(call.call.shape) // max(x.numel(), 1) if options.samples == "batch" else 1
     rounding = rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
     return rounding, rounding
 
