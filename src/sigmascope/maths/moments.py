@@ -1,0 +1,326 @@
+"""Sums over pairs of samples that merge, and the population score they determine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.errors import FileFormatError, InputError, InputTypeError
+from sigmascope.maths.grouped_sums import (
+    GROUPS,
+    SINGLE,
+    Rows,
+    Sums,
+    added,
+    forms_of,
+    no_sums,
+    with_rows,
+)
+from sigmascope.maths.memory import free_memory
+from sigmascope.maths.population import (
+    WIDE,
+    WIDE_CELLS,
+    PopulationScore,
+    bytes_needed,
+    population_scores,
+    samples_needed,
+    without_score,
+)
+from sigmascope.maths.samples import Array, as_rows, check_alike, check_eps
+from sigmascope.store import read_features, write_features
+
+Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
+NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
+# Bytes that are there without asking.
+LITTLE = 2**28
+# Bytes of one score, or of many small ones, on an accelerator.
+CHUNK_BYTES = 2**31
+
+
+class Moments:
+    r"""Sums of the inputs and outputs of an activation, and the population score they determine.
+
+    What is accumulated are $n$, $\sum z$ and $\sum zz^\top$ of the pairs $z = (x, y)$ in float64
+    around a shift, in 8 groups of samples. Sums add up: batches of any size, in any order, on any
+    number of workers give the same score. Rows are kept as they are while they take less memory
+    than the sums. Nothing is read back from an accelerator before `score`.
+
+    The score is that of the distribution: the affinity score of Bouniot et al., CVPR 2025,
+    arXiv:2310.11439, of paired samples in the limit of many, with its bias removed and an interval.
+
+    Args:
+        eps: added to the diagonals of both covariances; None for 1e-6 of their mean variance.
+
+    >>> rng = np.random.default_rng(0)
+    >>> moments = Moments()
+    >>> for _ in range(4):
+    ...     x = rng.standard_normal((512, 16))
+    ...     moments.update(x, np.maximum(x, 0))
+    >>> found = moments.score()
+    >>> round(found.score, 2), found.low < 0.6211 < found.high
+    (0.62, True)
+    """
+
+    def __init__(self, *, eps: float | None = None) -> None:
+        self.eps = None if eps is None else check_eps(eps)
+        self._rows: list[Rows] = []
+        self._sums: Sums | None = None
+        self._count = np.zeros(GROUPS, dtype=np.int64)
+        self._dim = 0
+        self._next = 0
+
+    @property
+    def n(self) -> int:
+        """The number of samples so far."""
+        return int(self._count.sum())
+
+    @property
+    def dim(self) -> int:
+        """The number of channels; 0 before the first sample."""
+        return self._dim
+
+    def __repr__(self) -> str:
+        return f"Moments(n={self.n}, dim={self.dim})"
+
+    def update(self, x: Array, y: Array, index: Index | None = None) -> None:
+        """Add pairs of samples.
+
+        Args:
+            x: (n, d), the input of the activation, n of at least 1. NumPy array or torch tensor of
+                any floating type, on any device. Kept as it is for a while: do not overwrite it.
+            y: (n, d), its output, row by row.
+            index: the numbers of the samples in the data set, which decide their groups: (n,) whole
+                numbers; or that of the first row, which the others follow; by default a running
+                count. Rows that depend on each other, such as the positions of an image, need the
+                same number. Workers that share a data set must number their samples alike.
+
+        Raises:
+            InputError: not two matrices of one shape, or of another width than before.
+            InputTypeError: not real floating point, of different kinds or on different devices.
+        """
+        rows_x, rows_y = _pair(x, y)
+        n, d = rows_x.shape
+        if self._dim not in (0, d):
+            raise InputError(f"x has {d} columns, and the samples so far have {self._dim}.")
+        numbers = _numbers(self._next if index is None else index, n)
+        if index is None:
+            self._next += n
+        self._dim = d
+        groups = numbers % GROUPS
+        self._count += np.bincount(groups.numpy(), minlength=GROUPS)
+        self._rows.append(Rows(rows_x, rows_y, groups))
+        if self._bytes_kept() > 8 * GROUPS * (2 * d) ** 2:
+            self._fold()
+
+    def merge(self, other: Moments) -> Moments:
+        """Add all samples of another accumulator to this one, and return this one.
+
+        Raises:
+            InputTypeError: not moments.
+            InputError: of another width, or with another eps.
+        """
+        if not isinstance(other, Moments):
+            raise InputTypeError(f"other is a {type(other).__name__}, not Moments.")
+        if other.eps != self.eps or (self._dim and other._dim and other._dim != self._dim):
+            raise InputError(
+                f"moments of {self._dim} channels with eps={self.eps} cannot be merged with those "
+                f"of {other._dim} channels with eps={other.eps}."
+            )
+        self._rows += other._rows
+        if other._sums is not None:
+            self._sums = other._sums if self._sums is None else added(self._sums, other._sums)
+        self._count = self._count + other._count
+        self._dim = self._dim or other._dim
+        self._next += other._next
+        if self._rows and self._bytes_kept() > 8 * GROUPS * (2 * self._dim) ** 2:
+            self._fold()
+        return self
+
+    def __add__(self, other: Moments) -> Moments:
+        return self.copy().merge(other)
+
+    def copy(self) -> Moments:
+        """Return an accumulator with the same samples, independent of this one."""
+        return Moments(eps=self.eps).merge(self)
+
+    def score(self) -> PopulationScore:
+        """Return the population score of the samples so far, with its 95 % interval."""
+        return score_all([self])[0]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the sums to a safetensors file, atomically, and return its path; see `load`."""
+        tensors, info = self.state()
+        write_features(path, tensors, {"moments": info})
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Moments:
+        """Return the moments in a file that `save` wrote, on the CPU.
+
+        Raises:
+            FileNotFoundError: no such file.
+            FileFormatError: not a file of moments, corrupt, or newer than this version.
+        """
+        tensors, info = read_features(path)
+        return cls.from_state(tensors, info.get("moments"), str(path))
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
+        """Return tensors and plain values from which `from_state` restores the accumulator."""
+        tensors: dict[str, Tensor] = {}
+        for number, rows in enumerate(self._rows):
+            tensors |= {
+                f"{number}.x": rows.x,
+                f"{number}.y": rows.y,
+                f"{number}.groups": rows.groups,
+            }
+        if self._sums is not None:
+            tensors |= {f"sums.{name}": getattr(self._sums, name) for name in NAMES}
+        info: dict[str, object] = {
+            "eps": self.eps,
+            "next": self._next,
+            "parts": len(self._rows),
+            "precision": None if self._sums is None else self._sums.precision,
+        }
+        return tensors, info
+
+    @classmethod
+    def from_state(cls, tensors: dict[str, Tensor], info: Any, source: str) -> Moments:
+        """Return the accumulator that `state` described; `source` is named in errors."""
+        try:
+            moments = cls(eps=info["eps"])
+            for number in range(info["parts"]):
+                x, y, groups = (tensors[f"{number}.{name}"] for name in ("x", "y", "groups"))
+                moments.update(x, y, groups)
+            if info["precision"] is not None:
+                count, first, second, shift = (tensors[f"sums.{name}"] for name in NAMES)
+                moments._take(Sums(count, first, second, shift, float(info["precision"])))
+            moments._next = int(info["next"])
+        except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
+            raise FileFormatError(
+                f"{source} holds no moments: {error}. Write it again with Moments.save."
+            ) from error
+        return moments
+
+    def _take(self, sums: Sums) -> None:
+        """Add sums that were read from a file."""
+        shapes = tuple(sums.first.shape), tuple(sums.second.shape), tuple(sums.shift.shape)
+        width = 2 * sums.dim
+        if shapes != ((GROUPS, width), (GROUPS, width, width), (width,)) or not sums.dim:
+            raise ValueError(f"sums of the shapes {shapes}")
+        self._sums = sums if self._sums is None else added(self._sums, sums)
+        self._count += sums.count.numpy().astype(np.int64)
+        self._dim = self._dim or sums.dim
+
+    def _bytes_kept(self) -> int:
+        return sum(2 * rows.x.numel() * rows.x.element_size() for rows in self._rows)
+
+    def _device(self) -> torch.device:
+        first = self._sums.first if self._sums is not None else self._rows[0].x
+        return first.device
+
+    def _fold(self) -> None:
+        """Make sums of all rows."""
+        sums = self._sums or no_sums(self._rows[0], GROUPS)
+        for rows in self._rows:
+            sums = with_rows(sums, rows, torch.arange(GROUPS))
+        self._sums, self._rows = sums, []
+
+    def _folded(self) -> Sums:
+        """Return the sums of everything; rows that are kept stay.
+
+        Of a wide layer whose rows are all kept, groups share matrices of products, which would be
+        the larger part of the memory.
+        """
+        cells = WIDE_CELLS if self._sums is None and self._dim > WIDE else SINGLE
+        cell_of = torch.empty(GROUPS, dtype=torch.long)
+        for number, cell in enumerate(cells):
+            cell_of[list(cell)] = number
+        sums = self._sums or no_sums(self._rows[0], len(cells))
+        for rows in self._rows:
+            sums = with_rows(sums, rows, cell_of)
+        if cells is SINGLE:
+            return sums
+        return replace(sums, cells=cells, forms=partial(forms_of, self._rows, sums.shift))
+
+
+def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
+    """Return the scores of several accumulators, those of one width computed together."""
+    results: dict[int, PopulationScore] = {}
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for number, one in enumerate(moments):
+        reason = _obstacle(one)
+        if reason:
+            results[number] = without_score(one.n, one.dim, reason)
+        else:
+            whole = one._sums is not None or one.dim <= WIDE
+            alike.setdefault((one.dim, one.eps, one._device(), whole), []).append(number)
+    for (dim, eps, device, _), numbers in alike.items():
+        for some in _chunks(numbers, cast(int, dim), cast(torch.device, device)):
+            sums = [moments[number]._folded() for number in some]
+            results |= zip(some, population_scores(sums, cast("float | None", eps)), strict=True)
+    return [results[number] for number in range(len(moments))]
+
+
+def _chunks(numbers: list[int], dim: int, device: torch.device) -> list[list[int]]:
+    """Return the sites to be computed at once: on the CPU one, elsewhere as many as are small."""
+    most = 1 if device.type == "cpu" else max(1, CHUNK_BYTES // bytes_needed(dim))
+    return [numbers[start : start + most] for start in range(0, len(numbers), most)]
+
+
+def _obstacle(moments: Moments) -> str:
+    """Return why there is no score, seen without the sums themselves, or an empty text."""
+    n, dim, enough = moments.n, moments.dim, samples_needed(moments.dim)
+    if n < enough:
+        are = "is" if n == 1 else "are"
+        return f"{n} sample{'s' * (n != 1)} {are} too few for {dim} channels: {enough} would do"
+    needed = bytes_needed(dim)
+    free = free_memory(moments._device()) if needed > LITTLE else None
+    if free is not None and needed > free:
+        return (
+            f"{dim} channels need about {needed / 2**30:.1f} GiB for their covariances, and "
+            f"{free / 2**30:.1f} GiB are free: pool to fewer channels, or score where there is more"
+        )
+    return ""
+
+
+def _pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
+    """Return both as tensors of float32 or float64; nothing is read from a device."""
+    check_alike(x, y, rows=1)
+    if x.shape != y.shape:
+        raise InputError(
+            f"x has {x.shape[0]} rows and y {y.shape[0]}. Row i of y must be the output of the "
+            "activation for row i of x."
+        )
+    return as_rows(x), as_rows(y)
+
+
+def _numbers(index: Index, n: int) -> Tensor:
+    """Return the numbers of n samples, on the host."""
+    if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
+        return torch.arange(int(index), int(index) + n)
+    numbers = torch.as_tensor(index).cpu()
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise InputTypeError(f"index must be whole numbers, got {numbers.dtype}.")
+    if tuple(numbers.shape) != (n,):
+        raise InputError(
+            f"index must be one whole number, or one for each of the {n} rows, got shape "
+            f"{tuple(numbers.shape)}."
+        )
+    return numbers.long()
+
+
+def merged(parts: Iterable[Moments]) -> Moments:
+    """Return the moments of all samples of several accumulators."""
+    total: Moments | None = None
+    for part in parts:
+        total = part.copy() if total is None else total.merge(part)
+    if total is None:
+        raise InputError("there are no moments to merge.")
+    return total
