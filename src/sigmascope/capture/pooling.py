@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -10,6 +11,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from sigmascope.capture.positions import draw_positions
 from sigmascope.capture.recorder import Call
 from sigmascope.capture.sample_axis import Descent
 
@@ -114,13 +116,17 @@ class Pooling:
 
     Attributes:
         pool: a name in `POOLS`, or a function from a tensor to a matrix (n, d).
-        samples: "batch", or "tokens" for rows that are single positions instead of averages.
+        samples: "batch", or "tokens" or "positions" for rows that are single positions instead of
+            averages.
         channel_axis: pattern of a path -> axis, which overrides the axis that was followed.
         batch_axis: the axis of the samples in the network's inputs.
         size: the number of samples in the batch.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
         limit: the largest number of tokens to use of a batch.
         generator: draws them.
+        first: the number of the batch's first sample in the data.
+        most: the largest number of positions to use of a sample.
+        seed: draws them.
     """
 
     pool: str | Callable[[Tensor], Tensor]
@@ -131,7 +137,10 @@ class Pooling:
     masks: Mapping[str, Tensor]
     limit: int
     generator: torch.Generator
-    _drawn: dict[tuple[object, ...], Tensor] = field(default_factory=dict)
+    first: int = 0
+    most: int = 1
+    seed: int = 0
+    _drawn: dict[tuple[object, ...], Tensor | None] = field(default_factory=dict)
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
@@ -167,7 +176,7 @@ class Pooling:
             raise NotSamplesError(
                 f"a tensor of shape {list(tensor.shape)} that no longer has an axis of samples"
             )
-        if place.state == "lost" and self.samples != "tokens":
+        if place.state == "lost" and self.samples == "batch":
             raise UnreadableError(
                 f"the rows of {list(tensor.shape)} are no longer in the order of the samples and "
                 "cannot be averaged by sample; samples='tokens' scores them row by row"
@@ -208,8 +217,8 @@ class Pooling:
         Raises:
             UnreadableError: this tensor cannot be pooled.
         """
-        if self.samples == "tokens":
-            return self._tokens(tensor, axes)
+        if self.samples != "batch":
+            return self._rows(tensor, axes)
         if isinstance(self.pool, str):
             return POOLS[self.pool](tensor, axes, self._mask(axes.ordered(tensor), axes))
         try:
@@ -239,23 +248,62 @@ class Pooling:
         along = mask.reshape(len(mask), *sizes)
         return along.expand(len(mask), *positions).flatten(1).to(ordered.device)
 
-    def _tokens(self, tensor: Tensor, axes: Axes) -> Tensor:
-        ordered = axes.ordered(tensor)
-        shape = tuple(ordered.shape[:-1])
-        mask = self._mask(ordered, axes)
-        key = (*shape, mask is not None, axes.part)
-        if key not in self._drawn:
-            self._drawn[key] = self._draw(shape, mask)
-        rows = torch.unravel_index(self._drawn[key].to(tensor.device), shape)
-        return ordered[rows].to(_precise(tensor))
+    def index(self, tensor: Tensor, axes: Axes, rows: int) -> Tensor | None:
+        """Return (rows,), the sample of the batch that each row of `matrix` belongs to, from 0.
 
-    def _draw(self, shape: tuple[int, ...], mask: Tensor | None) -> Tensor:
-        """Draw positions from all, or from those that the mask keeps, in order."""
+        None where row i belongs to sample i. Rows in no known order are divided evenly.
+        """
+        place, size = torch.arange(rows, device=tensor.device), self.size or rows
+        if self.samples != "batch" and axes.samples is not None:
+            ordered = axes.ordered(tensor)
+            flat, each = self._flat(ordered, axes), math.prod(ordered.shape[1:-1])
+            return None if flat is None and each == 1 else (place if flat is None else flat) // each
+        if rows == size:
+            return None
+        if self.pool == "published" and axes.samples == 0:
+            return place // axes.inner % size
+        return place * size // rows
+
+    def _rows(self, tensor: Tensor, axes: Axes) -> Tensor:
+        """Return the positions drawn from a tensor, one a row."""
+        ordered = axes.ordered(tensor)
+        flat = self._flat(ordered, axes)
+        if flat is None:
+            return ordered.flatten(0, -2).to(_precise(tensor), copy=True)
+        places = []
+        for length in reversed(ordered.shape[1:-1]):
+            places.append(flat % length)
+            flat = flat // length
+        return ordered[(flat, *reversed(places))].to(_precise(tensor))
+
+    def _flat(self, ordered: Tensor, axes: Axes) -> Tensor | None:
+        """Return the places in the flattened (n, ...) of the positions drawn; None for all."""
+        shape, mask = tuple(ordered.shape[:-1]), self._mask(ordered, axes)
+        key = (*shape, mask is not None, axes.part, axes.samples is None)
+        if key not in self._drawn:
+            tokens = self.samples == "tokens"
+            drawn = self._draw(shape, mask) if tokens else self._draw_each(ordered, axes, mask)
+            self._drawn[key] = None if drawn is None else drawn.to(ordered.device)
+        return self._drawn[key]
+
+    def _draw(self, shape: tuple[int, ...], mask: Tensor | None) -> Tensor | None:
+        """Draw positions of the batch from all, or from those that the mask keeps, in order."""
         if mask is None:
-            allowed = torch.arange(torch.Size(shape).numel())
+            allowed = torch.arange(math.prod(shape))
         else:
             allowed = torch.nonzero(mask.reshape(-1).cpu())[:, 0]
         if len(allowed) <= self.limit:
-            return allowed
+            return None if mask is None else allowed
         chosen = torch.randperm(len(allowed), generator=self.generator)[: self.limit]
         return allowed[chosen.sort().values]
+
+    def _draw_each(self, ordered: Tensor, axes: Axes, mask: Tensor | None) -> Tensor | None:
+        """Draw positions of every sample; of rows in no known order, as many of the batch."""
+        n, each = len(ordered), math.prod(ordered.shape[1:-1])
+        if axes.samples is None:
+            step = math.ceil(n * each / (self.most * (self.size or n)))
+            return torch.arange(0, n * each, step, device=ordered.device)
+        if mask is None and each <= self.most:
+            return None
+        numbers = self.first + torch.arange(n, device=ordered.device)
+        return draw_positions(numbers, each, most=self.most, seed=self.seed, mask=mask)
