@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from sigmascope.capture.positions import draw_positions
+from sigmascope.capture.positions import Drawn, Draws, divided
 from sigmascope.capture.recorder import Call
 from sigmascope.capture.sample_axis import Descent
 
@@ -140,7 +139,17 @@ class Pooling:
     first: int = 0
     most: int = 1
     seed: int = 0
-    _drawn: dict[tuple[object, ...], Tensor | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._draws = Draws(
+            self.samples == "tokens",
+            self.size,
+            self.limit,
+            self.generator,
+            first=self.first,
+            most=self.most,
+            seed=self.seed,
+        )
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
@@ -249,61 +258,35 @@ class Pooling:
         return along.expand(len(mask), *positions).flatten(1).to(ordered.device)
 
     def index(self, tensor: Tensor, axes: Axes, rows: int) -> Tensor | None:
-        """Return (rows,), the sample of the batch that each row of `matrix` belongs to, from 0.
+        """Return (rows,), the sample of the batch that each row of `matrix` is of, on the host.
 
-        None where row i belongs to sample i. Rows in no known order are divided evenly.
+        None where row i is of sample i. Rows in no known order are divided evenly.
         """
-        place, size = torch.arange(rows, device=tensor.device), self.size or rows
-        if self.samples != "batch" and axes.samples is not None:
-            ordered = axes.ordered(tensor)
-            flat, each = self._flat(ordered, axes), math.prod(ordered.shape[1:-1])
-            return None if flat is None and each == 1 else (place if flat is None else flat) // each
-        if rows == size:
+        if self.samples != "batch":
+            return self._draw(axes.ordered(tensor), axes).index
+        if rows == self.size or self.pool in ("channels", "sum", "flatten"):
             return None
         if self.pool == "published" and axes.samples == 0:
-            return place // axes.inner % size
-        return place * size // rows
+            return torch.arange(rows) // axes.inner % max(1, rows // (axes.inner * axes.outer))
+        return divided(rows, self.size)
 
     def _rows(self, tensor: Tensor, axes: Axes) -> Tensor:
         """Return the positions drawn from a tensor, one a row."""
         ordered = axes.ordered(tensor)
-        flat = self._flat(ordered, axes)
-        if flat is None:
+        place = self._draw(ordered, axes).place
+        if place is None:
             return ordered.flatten(0, -2).to(_precise(tensor), copy=True)
-        places = []
+        inner = []
         for length in reversed(ordered.shape[1:-1]):
-            places.append(flat % length)
-            flat = flat // length
-        return ordered[(flat, *reversed(places))].to(_precise(tensor))
+            inner.append(place % length)
+            place = place // length
+        return ordered[(place, *reversed(inner))].to(_precise(tensor))
 
-    def _flat(self, ordered: Tensor, axes: Axes) -> Tensor | None:
-        """Return the places in the flattened (n, ...) of the positions drawn; None for all."""
-        shape, mask = tuple(ordered.shape[:-1]), self._mask(ordered, axes)
-        key = (*shape, mask is not None, axes.part, axes.samples is None)
-        if key not in self._drawn:
-            tokens = self.samples == "tokens"
-            drawn = self._draw(shape, mask) if tokens else self._draw_each(ordered, axes, mask)
-            self._drawn[key] = None if drawn is None else drawn.to(ordered.device)
-        return self._drawn[key]
-
-    def _draw(self, shape: tuple[int, ...], mask: Tensor | None) -> Tensor | None:
-        """Draw positions of the batch from all, or from those that the mask keeps, in order."""
-        if mask is None:
-            allowed = torch.arange(math.prod(shape))
-        else:
-            allowed = torch.nonzero(mask.reshape(-1).cpu())[:, 0]
-        if len(allowed) <= self.limit:
-            return None if mask is None else allowed
-        chosen = torch.randperm(len(allowed), generator=self.generator)[: self.limit]
-        return allowed[chosen.sort().values]
-
-    def _draw_each(self, ordered: Tensor, axes: Axes, mask: Tensor | None) -> Tensor | None:
-        """Draw positions of every sample; of rows in no known order, as many of the batch."""
-        n, each = len(ordered), math.prod(ordered.shape[1:-1])
-        if axes.samples is None:
-            step = math.ceil(n * each / (self.most * (self.size or n)))
-            return torch.arange(0, n * each, step, device=ordered.device)
-        if mask is None and each <= self.most:
-            return None
-        numbers = self.first + torch.arange(n, device=ordered.device)
-        return draw_positions(numbers, each, most=self.most, seed=self.seed, mask=mask)
+    def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
+        return self._draws.of(
+            tuple(ordered.shape[:-1]),
+            self._mask(ordered, axes),
+            part=axes.part,
+            lost=axes.samples is None,
+            device=ordered.device,
+        )

@@ -1,9 +1,9 @@
-"""Positions drawn as samples: which ones, follows from the number of the image in the data alone.
-
-So batches of any size, and any division of the data over processes, give the same rows.
-"""
+"""Which positions of tensors are rows of their own, and which sample each row is of."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -15,13 +15,124 @@ STEP, FIRST, SECOND = (
 BITS = 31  # of a random number, so that its product with a number of positions fits
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The positions to use of tensors of one shape (n, ...).
+
+    Attributes:
+        place: (r,), their places in the flattened shape; None for all.
+        index: (r,), the sample of the batch that each is of, on the host; None for row i of sample
+            i.
+    """
+
+    place: Tensor | None
+    index: Tensor | None
+
+
+@dataclass
+class Draws:
+    """Draws positions of a batch, once for all tensors of one shape.
+
+    Attributes:
+        tokens: whether a number of all positions of the batch is drawn, not of each sample.
+        size: the number of samples in the batch.
+        limit: how many to draw of the batch.
+        generator: draws them.
+        first: the number of the batch's first sample in the data.
+        most: how many to draw of each sample.
+        seed: draws them.
+    """
+
+    tokens: bool
+    size: int
+    limit: int
+    generator: torch.Generator
+    first: int
+    most: int
+    seed: int
+    _drawn: dict[tuple[object, ...], Drawn] = field(default_factory=dict)
+
+    def of(
+        self,
+        shape: tuple[int, ...],
+        mask: Tensor | None,
+        *,
+        part: str,
+        lost: bool,
+        device: torch.device,
+    ) -> Drawn:
+        """Return the positions of a tensor (n, ..., d) without its channels.
+
+        Args:
+            shape: (n, ...).
+            mask: (n, positions), those that are not padding; None for all.
+            part: the part of the network whose mask it is.
+            lost: whether the samples are in no known order.
+            device: of the tensor.
+        """
+        key = (*shape, mask is not None, part, lost)
+        if key not in self._drawn:
+            n, each = shape[0], math.prod(shape[1:])
+            if self.tokens:
+                place = self._of_batch(n * each, mask)
+            elif lost:  # as many of the batch
+                step = max(1, math.ceil(n * each / (self.most * (self.size or n))))
+                place = torch.arange(0, n * each, step)
+            else:
+                place = self._of_each(n, each, mask, device)
+            index = self._index(place, n, each, lost=lost, even=mask is None and not self.tokens)
+            self._drawn[key] = Drawn(None if place is None else place.to(device), index)
+        return self._drawn[key]
+
+    def _index(
+        self, place: Tensor | None, n: int, each: int, *, lost: bool, even: bool
+    ) -> Tensor | None:
+        """Return the sample of each row; where all have as many, no device is asked (`even`)."""
+        rows = n * each if place is None else len(place)
+        if lost:
+            return divided(rows, self.size)
+        if place is None or even:
+            return None if rows == n else torch.arange(n).repeat_interleave(rows // max(1, n))
+        return place.cpu() // each
+
+    def _of_batch(self, count: int, mask: Tensor | None) -> Tensor | None:
+        """Draw positions from all, or from those that the mask keeps, in order."""
+        if mask is None:
+            allowed = torch.arange(count)
+        else:
+            allowed = torch.nonzero(mask.reshape(-1).cpu())[:, 0]
+        if len(allowed) <= self.limit:
+            return None if mask is None else allowed
+        chosen = torch.randperm(len(allowed), generator=self.generator)[: self.limit]
+        return allowed[chosen.sort().values]
+
+    def _of_each(
+        self, n: int, each: int, mask: Tensor | None, device: torch.device
+    ) -> Tensor | None:
+        if mask is None and each <= self.most:
+            return None
+        numbers = self.first + torch.arange(n, device=device)
+        return draw_positions(numbers, each, most=self.most, seed=self.seed, mask=mask)
+
+
+def divided(rows: int, samples: int) -> Tensor:
+    """Return (rows,), rows in no known order divided evenly among samples.
+
+    >>> divided(5, 2)
+    tensor([0, 0, 0, 1, 1])
+    """
+    return torch.arange(rows) * (samples or rows) // max(1, rows)
+
+
 def draw_positions(
     numbers: Tensor, positions: int, *, most: int, seed: int, mask: Tensor | None = None
 ) -> Tensor:
     """Return (r,), places in the flattened (n, positions), of at most so many positions per image.
 
-    The positions of an image are divided into as many runs as are drawn, and one is drawn from each
-    run. Then all are shifted in a circle, so that every position is equally likely.
+    Which ones follows from the numbers of the images, so that batches of any size and any division
+    of the data over processes give the same. The positions of an image are divided into as many
+    runs as are drawn, and one is drawn from each run. Then all are shifted in a circle, so that
+    every position is equally likely.
 
     Args:
         numbers: (n,), the numbers of the images in the data.
@@ -64,4 +175,5 @@ def _shifted(key: Tensor, by: int) -> Tensor:
 
 def _below(random: Tensor, count: Tensor) -> Tensor:
     """Return whole numbers from 0 to below `count`."""
-    return (_shifted(random, 64 - BITS) * count) >> BITS
+    scaled: Tensor = _shifted(random, 64 - BITS) * count
+    return scaled >> BITS

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.capture.call_site import CallInput
+from sigmascope.capture.call_site import CallInput, CallSite
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import SigmascopeError
 from sigmascope.measure.affinity import Affinity, score_pairs
@@ -55,6 +55,11 @@ class BatchReadings:
     complete: bool = True
 
 
+def call_of(call: CallSite) -> CallSite:
+    """Return which call it is, without what is known of it."""
+    return CallSite(call.path, call.call, call.kind)
+
+
 def read(
     calls: Sequence[PooledCall], options: Options, *, complete: bool = True
 ) -> tuple[Reading, ...]:
@@ -67,7 +72,7 @@ def read(
     kind = read_pairs[0][0].device.type if read_pairs else "cpu"
     with torch.no_grad(), torch.autocast(kind, enabled=False):
         asked = complete and options.published
-        scores = iter(_scored(read_pairs, options) if asked else [""] * len(read_pairs))
+        scores = iter(scored(read_pairs, options) if asked else [""] * len(read_pairs))
         return tuple(
             _reading(call, call.reason, (0, 0), Companions({}, {}))
             if pair is None
@@ -92,14 +97,14 @@ def _pair(call: PooledCall, options: Options) -> tuple[Tensor, Tensor] | None:
     return x[rows], y[rows]
 
 
-def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affinity[Any] | str]:
+def scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affinity[Any] | str]:
     """Score all pairs at once; where one fails, one by one, with the reason in place of a score."""
     try:
         return list(score_pairs(pairs, options.scoring()))
     except (SigmascopeError, RuntimeError) as error:
         if len(pairs) == 1:
             return [str(error).removeprefix("pair 0: ")]
-        return [score for pair in pairs for score in _scored([pair], options)]
+        return [score for pair in pairs for score in scored([pair], options)]
 
 
 def _reading(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from sigmascope.capture.call_site import CallSite
-from sigmascope.measure.batch_scores import BatchReadings, Reading
+from sigmascope.measure.batch_scores import BatchReadings, Reading, call_of
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Coverage, Signature, Skipped
 from sigmascope.measure.site import NOT_MEASURED, Population, Scatter, Site
@@ -60,11 +60,11 @@ def _sites(
 ) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
     """Return the sites, and the calls without a defined score, in order of execution."""
     # Nearly always all batches make the same calls, so that there is one sequence to look at.
-    distinct = dict.fromkeys(tuple(map(_call_of, batch.readings)) for batch in batches)
+    distinct = dict.fromkeys(tuple(map(call_of, batch.readings)) for batch in batches)
     readings: dict[CallSite, list[Reading]] = {call: [] for call in _order(distinct)}
     for batch in batches:
         for reading in batch.readings:
-            call = _call_of(reading)
+            call = call_of(reading)
             # an incomplete one, the last, only tells of calls that no other batch makes
             if batch.complete or not readings[call]:
                 readings[call].append(reading)
@@ -75,10 +75,6 @@ def _sites(
         else:
             sites.append(_site(of_call, options, population.get(call)))
     return tuple(sites), tuple(skipped)
-
-
-def _call_of(reading: Reading) -> CallSite:
-    return CallSite(reading.path, reading.call, reading.kind)
 
 
 def _order(sequences: Iterable[tuple[CallSite, ...]]) -> list[CallSite]:
