@@ -95,7 +95,7 @@ def test_killed_at_random_moments_and_continued(tmp_path: Path) -> None:
     assert found["continued"] == found["whole"]
     assert found["whole"]["batches"] == 8
     assert found["whole"]["coverage"]["notes"] == [
-        "the last batch of 5 samples was left out, the first has 12"
+        "the last batch of 5 samples counts for the population score only, the first has 12"
     ]
 
 
