@@ -173,7 +173,7 @@ def rescore(
 
 
 def _is_complete(kept: _KeptBatch, first: _KeptBatch, count: int) -> bool:
-    """Return whether a batch counts for the published score, which the run may not have measured."""
+    """Return whether a batch counts for the published score, if the run did not measure it too."""
     smaller_last = kept.batch == count - 1 and kept.size < first.size
     return kept.complete and (first.options.published or not smaller_last)
 
