@@ -14,7 +14,7 @@ import numpy as np
 
 from sigmascope.capture.call_site import CallSite
 from sigmascope.checks import check_choice
-from sigmascope.choices import By, values_of
+from sigmascope.choices import ScoreKind, values_of
 from sigmascope.errors import OptionError, UnknownSiteError
 from sigmascope.measure.options import Options
 from sigmascope.measure.site import Scatter as Scatter, Site as Site
@@ -107,7 +107,7 @@ class Signature:
         """The scores of all sites, in order, NaN where there is none; see `scores_by`."""
         return self.scores_by()
 
-    def scores_by(self, by: By | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def scores_by(self, by: ScoreKind | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return the published or the population scores of all sites; NaN where there is none.
 
         Args:
@@ -116,8 +116,8 @@ class Signature:
         Raises:
             OptionError: these scores were not measured.
         """
-        measured = [name for name in values_of(By) if getattr(self.options, name)]
-        kind = measured[0] if by is None else check_choice("by", by, By)
+        measured = [name for name in values_of(ScoreKind) if getattr(self.options, name)]
+        kind = measured[0] if by is None else check_choice("by", by, ScoreKind)
         if kind not in measured:
             raise OptionError(
                 f"by={kind!r}, but {self.name} was measured with estimator="
@@ -165,7 +165,7 @@ class Signature:
     def _repr_html_(self) -> str:
         return as_html(self)
 
-    def summary(self, by: By | None = None) -> dict[str, float]:
+    def summary(self, by: ScoreKind | None = None) -> dict[str, float]:
         """Return min, median, max, mean, std, spread and iqr over the sites with a score.
 
         Args:

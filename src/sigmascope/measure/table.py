@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.tables import aligned
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _footer(signature: Signature) -> list[str]:
     coverage, lines = signature.coverage, []
     if coverage.scored:
         # without any published score, as for batches of one sample
-        by: By | None = None
+        by: ScoreKind | None = None
         if signature.options.population and all(math.isnan(site.score) for site in signature.sites):
             by = "population"
         summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary(by).items())
