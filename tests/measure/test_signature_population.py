@@ -46,7 +46,7 @@ def populations(signature: sg.Signature) -> list[float]:
 
 
 def by_hand(x: Tensor, y: Tensor, index: Any = None) -> sg.PopulationScore:
-    moments = sg.Moments(eps=sg.signature(nn.ReLU(), torch.randn(4, 2)).options.eps)
+    moments = sg.Moments()
     moments.update(x, y, index)
     return moments.score()
 
@@ -205,9 +205,9 @@ def test_nothing_is_transported_for_the_population_score(monkeypatch: pytest.Mon
         module = importlib.import_module(f"sigmascope.measure.{name}")
         original = module.scored
 
-        def looking(pairs: Sequence[Any], options: Any, original: Any = original) -> Any:
+        def looking(pairs: Sequence[Any], *more: Any, original: Any = original) -> Any:
             scored.append([len(x) for x, _ in pairs])
-            return original(pairs, options)
+            return original(pairs, *more)
 
         monkeypatch.setattr(module, "scored", looking)
     sg.signature(built(), images().split(64), estimator="population")
