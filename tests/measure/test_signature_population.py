@@ -217,6 +217,23 @@ def test_nothing_is_transported_for_the_population_score(monkeypatch: pytest.Mon
     assert scored == [[64] * 3] * 4 + [[SAMPLED] * 3]
 
 
+def test_readings_that_are_alike_are_kept_once() -> None:
+    """So that a stream of many small batches does not fill the memory."""
+    batches = importlib.import_module("sigmascope.measure.running")
+    found: list[Any] = []
+    original = batches.Run.over
+
+    def over(self: Any, items: Any, **more: Any) -> Any:
+        found.extend(original(self, items, **more))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batches.Run, "over", over)
+        sg.signature(built(), images(60).split(2), estimator="population")
+    assert len(found) == 30
+    assert len({id(one.readings) for one in found}) == 1
+
+
 def test_rows_that_another_coupling_moves() -> None:
     """In one dimension the identity is optimal if and only if the activation is monotone."""
     x = torch.randn(400, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
