@@ -47,6 +47,7 @@ class Fit:
         degenerate: whether y varies too little for a map.
         certified: how the coupling was proved optimal, see `Coupling`; "none" without coupling.
         note: where eps is too small for float64, what was added in its place.
+        moved: how many rows the coupling moves, see `Coupling`; not counted on an accelerator.
     """
 
     score: Tensor
@@ -57,6 +58,7 @@ class Fit:
     degenerate: bool
     certified: str
     note: str = ""
+    moved: int = 0
 
 
 def fit(
@@ -112,6 +114,7 @@ def fit(
         degenerate=lacking,
         certified=coupled.certified,
         note="" if lacking else _note(eps, source, target),
+        moved=coupled.moved,
     )
 
 

@@ -27,10 +27,12 @@ class Coupling:
             coupling is held fixed).
         certified: how optimality was proved, see `sigmascope.maths.assignment`; "sorting" in one
             dimension, "network simplex" for unequal sizes, "paired" where no optimum was sought.
+        moved: for equal sizes, how many rows are coupled with another point than their own row's.
     """
 
     w2_squared: Tensor
     certified: str
+    moved: int = 0
 
 
 def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,7 +61,9 @@ def couple(x: Tensor, y: Tensor) -> Coupling:
     if len(x) != len(y):
         return _couple_unequal(x, y)
     if x.shape[1] == 1:
-        return Coupling((x.sort(dim=0).values - y.sort(dim=0).values).square().mean(), "sorting")
+        order, sorted_y = x.argsort(dim=0, stable=True), y.sort(dim=0).values
+        w2_squared = (x[order[:, 0]] - sorted_y).square().mean()
+        return Coupling(w2_squared, "sorting", int((sorted_y != y[order[:, 0]]).sum()))
     with torch.no_grad():
         cost, exact = _squared_distances(x, y)
         found = assign(cost.cpu().numpy(), error=0.0 if exact else None)
@@ -68,7 +72,8 @@ def couple(x: Tensor, y: Tensor) -> Coupling:
 
 def _coupled(x: Tensor, y: Tensor, found: Assignment) -> Coupling:
     columns = torch.from_numpy(found.columns).to(x.device)
-    return Coupling(_mean_squared(x - y[columns]), found.certified)
+    moved = int((y[columns] != y).any(dim=1).sum()) if found.certified == "solver" else 0
+    return Coupling(_mean_squared(x - y[columns]), found.certified, moved)
 
 
 def pair_up(x: Tensor, y: Tensor) -> Coupling:
