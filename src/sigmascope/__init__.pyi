@@ -46,6 +46,7 @@ from .measure.affinity import Affinity as Affinity, affinities as affinities, af
 from .measure.kept_features import rescore as rescore
 from .measure.result import (
     Coverage as Coverage,
+    Scatter as Scatter,
     Signature as Signature,
     Site as Site,
     Skipped as Skipped,
@@ -80,6 +81,7 @@ __all__ = [
     "OptionError",
     "PopulationScore",
     "ResumeError",
+    "Scatter",
     "SigmascopeError",
     "Signature",
     "Site",

@@ -170,3 +170,10 @@ def test_settings_are_sorted_into_shared_and_different() -> None:
     assert found["rows"][1][2] == "–"
     assert found["mixed"] == ["pool"]
     assert document_of(FEW[:1])["settings"]["columns"] == []
+
+
+def test_settings_say_what_eps_is_relative_to() -> None:
+    relative = replace(FEW[0], name="relative", options=replace(FEW[0].options, eps=None))
+    found = document_of([FEW[0], relative])["settings"]
+    assert (found["columns"], found["mixed"]) == (["eps"], ["eps"])
+    assert found["rows"] == [["1e-06"], ["1e-06 of the mean variance"]]

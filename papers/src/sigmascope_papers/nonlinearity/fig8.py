@@ -17,7 +17,7 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.ranges import draw_ranges
 from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.items import item_of
-from sigmascope_papers.setting import PUBLISHED
+from sigmascope_papers.setting import EPS, PUBLISHED
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Sigmoid": torch.sigmoid,
@@ -100,7 +100,7 @@ def ranges_of(means: Array, found: Sequence[Sequence[Sequence[float]]]) -> Range
 def _scores(x: Array) -> list[tuple[float, float, float]]:
     """Return for every function the score as published, and whether guard or solver were needed."""
     tensor = torch.from_numpy(x)
-    options: AffinityOptions = {"covariance": "unbiased", "degenerate": PUBLISHED}
+    options: AffinityOptions = {"covariance": "unbiased", "eps": EPS, "degenerate": PUBLISHED}
     found = [affinity(tensor, act(tensor), **options) for act in FUNCTIONS.values()]
     return [(float(one), one.degenerate, one.certified == "solver") for one in found]
 

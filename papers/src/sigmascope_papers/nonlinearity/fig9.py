@@ -23,6 +23,7 @@ from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.nonlinearity.population import INDEPENDENT, WIDTHS, normal
+from sigmascope_papers.setting import EPS
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, DRAWS = 128, 5
@@ -63,7 +64,8 @@ class Robustness:
 
 def measure_poolings(images: int = IMAGES) -> dict[str, Array]:
     """Measure the scores of the embedded network with each pooling."""
-    return {name: one.scores for name, one in pooled_signatures(images).items()}
+    found = pooled_signatures(images, eps=EPS, estimator="published")
+    return {name: one.scores for name, one in found.items()}
 
 
 def pooled_signatures(images: int = IMAGES, **options: Any) -> dict[str, Signature]:
@@ -83,7 +85,10 @@ def measure_widths(
     inputs = [[normal(SAMPLES, d, law=law, seed=draw) for d in widths] for draw in range(draws)]
 
     def scores(act: Callable[[Array], Array], estimator: Covariance) -> Array:
-        rows = [[float(affinity(x, act(x), covariance=estimator)) for x in row] for row in inputs]
+        rows = [
+            [float(affinity(x, act(x), covariance=estimator, eps=EPS)) for x in row]
+            for row in inputs
+        ]
         return np.array(rows)
 
     return {

@@ -13,7 +13,7 @@ from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
-from sigmascope_papers.setting import BATCH, DATA, IMAGES, Setting
+from sigmascope_papers.setting import BATCH, DATA, EPS, IMAGES, Setting
 
 BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
 """Sizes of the batches, and seeds of VGG16, in Figures 10 and 11."""
@@ -76,11 +76,12 @@ def batch_statistics(setting: Setting, name: str) -> Signature:
     """Read or measure a network of the zoo whose batch norms use the statistics of the batch."""
     full = f"sigmascope/{name}"
 
-    def work(images: int = IMAGES, **options: Any) -> Signature:
+    def work(images: int = IMAGES, **changes: Any) -> Signature:
         entry = model(full)
         chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": images}
         batches = data(DATA, transform=entry.transform, **chosen)
-        manner: Any = {"mode": "as-is", "name": full, "progress": setting.progress, **options}
-        return signature(entry.network.train(), batches, **manner)
+        options: Any = {"mode": "as-is", "eps": EPS, "estimator": "published", **changes}
+        shown: Any = {"name": full, "progress": setting.progress}
+        return signature(entry.network.train(), batches, **shown, **options)
 
     return setting.signature(full, f"{DATA} batch statistics", work)
