@@ -22,6 +22,8 @@ Mode = Literal["eval", "as-is"]
 Split = Literal["test", "train"]
 
 # Comparing
+By = Literal["published", "population"]
+Boundary = Literal["reflect", "published"]
 Normalize = Literal["path"]
 Linkage = Literal["average", "single", "complete", "weighted", "ward"]
 Embedded = Literal["distances", "cophenetic"]

@@ -12,7 +12,7 @@ import numpy as np
 from sigmascope.capture.call_site import CallSite
 from sigmascope.measure.batch_scores import BatchReadings, Reading
 from sigmascope.measure.options import Options
-from sigmascope.measure.result import Coverage, Signature, Site, Skipped
+from sigmascope.measure.result import Coverage, Scatter, Signature, Site, Skipped
 from sigmascope.measure.subject import Subject
 
 CONFIDENCE = 0.95
@@ -91,9 +91,7 @@ def _site(readings: list[Reading]) -> Site:
     return Site(
         **first.fields(),
         score=mean,
-        std=std,
-        low=mean - half,
-        high=mean + half,
+        scatter=Scatter(std, mean - half, mean + half),
         batches=len(scored),
         scores=tuple(reading.score for reading in readings),
         n=first.n,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sigmascope.capture.call_site import CallInput, CallSite
-from sigmascope.errors import UnknownSiteError
+from sigmascope.errors import OptionError, UnknownSiteError
 from sigmascope.measure.options import Options
 from sigmascope.measure.table import as_html, as_text
 from sigmascope.store import decode, encode, read_json, write_json
@@ -28,13 +28,21 @@ KIND, VERSION = "signature", 1
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """How the published score scatters between batches."""
+
+    std: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
 class Site(CallInput):
     """One activation call of a network; see `CallInput` for path, call, kind, shape and axes.
 
     Attributes:
         score: the mean affinity score over the batches; NaN only with a `reason`.
-        std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
-        low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
+        scatter: of the score between batches.
         batches: the number of batches with a score.
         scores: the score of each batch that made the call; NaN where it has none.
         n: samples of the first batch that could be read; shape and axes are those of that batch.
@@ -46,9 +54,7 @@ class Site(CallInput):
     """
 
     score: float
-    std: float
-    low: float
-    high: float
+    scatter: Scatter
     batches: int
     scores: tuple[float, ...]
     n: int
@@ -57,6 +63,13 @@ class Site(CallInput):
     metrics: dict[str, float]
     metric_reasons: dict[str, str]
     reason: str
+    population: float = math.nan
+    stderr: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    influence: tuple[float, ...] = ()
+    population_n: int = 0
+    population_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +148,15 @@ class Signature:
     def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The scores of all sites, in order; NaN where there is none."""
         return np.array([site.score for site in self.sites], dtype=np.float64)
+
+    def scores_by(self, by: str | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the scores of all sites by one estimator; None: published if measured."""
+        population = np.array([site.population for site in self.sites], dtype=np.float64)
+        chosen = by or ("published" if np.isfinite(self.scores).any() else "population")
+        found = self.scores if chosen == "published" else population
+        if by == "population" and not any(site.influence for site in self.sites):
+            raise OptionError(f"{self.name} was measured without population scores.")
+        return found
 
     def __len__(self) -> int:
         return len(self.sites)

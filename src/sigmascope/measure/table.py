@@ -82,7 +82,7 @@ def _head(signature: Signature) -> tuple[list[str], list[str]]:
 def _row(site: Site, head: list[str], metrics: list[str]) -> list[str]:
     """Return the cells of a site, that of the bar empty."""
     values = [f"{site.metrics.get(name, math.nan):.4g}" for name in metrics]
-    std = [_number(site.std)] if "std" in head[:5] else []
+    std = [_number(site.scatter.std)] if "std" in head[:5] else []
     return [site.name, site.kind, str(site.dim or "–"), _number(site.score), *std, "", *values]
 
 

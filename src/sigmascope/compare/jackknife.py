@@ -1,0 +1,78 @@
+"""Standard errors of functions of population scores, by leaving out one group of samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sigmascope.maths.warping import Curve
+from sigmascope.measure.result import STATISTICS, Signature, Site
+
+CONFIDENCE = 0.95
+
+
+def coarsened(influence: Sequence[float], groups: int) -> Curve:
+    """Return the shares (groups,) of coarser groups: those of equal number modulo `groups` add up.
+
+    >>> coarsened((1.0, 2.0, 3.0, -6.0), 2)
+    array([ 4., -4.])
+    """
+    return np.reshape(np.asarray(influence, dtype=np.float64), (-1, groups)).sum(axis=0)
+
+
+def group_count(sites: Sequence[Site]) -> int:
+    """Return the number of groups that all sites can be brought to; 0 if one of them has none."""
+    return min((len(site.influence) for site in sites), default=0)
+
+
+def replicates(sites: Sequence[Site], groups: int) -> Curve:
+    r"""Return the scores (groups, k) that the k sites have without each group of samples.
+
+    $s - D_g \, G / (G - 1)$, with the share $D_g$ of group g in the deviation of the score s.
+    """
+    shares = [coarsened(site.influence, groups) for site in sites]
+    scores = np.array([site.population for site in sites], dtype=np.float64)
+    return scores - np.transpose(shares) * (groups / (groups - 1))
+
+
+def variance(values: Curve) -> Any:
+    r"""Return the jackknife variance of a statistic from its values (G, ...) without each group.
+
+    $\frac{G - 1}{G} \sum_g (v_g - \bar v)^2$.
+    """
+    groups = len(values)
+    return np.square(values - values.mean(axis=0)).sum(axis=0) * ((groups - 1) / groups)
+
+
+def half_width(variance: float, degrees: float) -> float:
+    """Return half the width of the 95 % interval, by Student's t; NaN without degrees of freedom.
+
+    >>> round(half_width(1.0, 7), 3)
+    2.365
+    """
+    from scipy.special import stdtrit  # deferred: SciPy takes time to import
+
+    if not degrees > 0:
+        return math.nan
+    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2) * math.sqrt(variance))
+
+
+def of_each(statistic: Callable[[Curve], Any], vectors: Curve) -> Curve:
+    """Return the statistic of each row."""
+    return np.array([statistic(row) for row in vectors], dtype=np.float64)
+
+
+def statistic_half_widths(signature: Signature) -> dict[str, float]:
+    """Return half the width of the 95 % interval of each statistic of the population scores."""
+    sites = [site for site in signature.sites if math.isfinite(site.population)]
+    groups = group_count(sites)
+    if groups < 2:
+        return dict.fromkeys(STATISTICS, math.nan)
+    without = replicates(sites, groups)
+    return {
+        name: half_width(variance(of_each(statistic, without)), groups - 1)
+        for name, statistic in STATISTICS.items()
+    }
