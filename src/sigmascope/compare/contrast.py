@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sigmascope.compare.jackknife import group_count, half_width, of_each, replicates, variance
+from sigmascope.compare.jackknife import Statistic, group_count, half_width, replicates, variance
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature, Site
-
-Statistic = Callable[[Curve], Any]
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,7 @@ def _uncertainty(
     if paired:
         counts = [min(counts)] * 2
     without = [
-        of_each(statistic, replicates(sites, count))
-        for sites, count in zip((a, b), counts, strict=True)
+        statistic(replicates(sites, count)) for sites, count in zip((a, b), counts, strict=True)
     ]
     if paired:
         return float(variance(without[0] - without[1])), counts[0] - 1
@@ -91,7 +87,7 @@ def lowest(
 
     Args:
         candidates: sites with population scores, of each.
-        statistic: of their scores.
+        statistic: of their scores, along the last axis.
         paired: whether two candidates, by number, were measured on the same samples.
     """
     values = [float(statistic(_scores(sites))) for sites in candidates]

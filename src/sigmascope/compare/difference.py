@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sigmascope.checks import check_kind
 from sigmascope.compare.contrast import Contrast, contrast, same_samples
+from sigmascope.compare.jackknife import ALONG
 from sigmascope.compare.networks import checked_networks
 from sigmascope.errors import InputError
-from sigmascope.measure.result import STATISTICS, Signature, Site
+from sigmascope.measure.result import Signature, Site
 from sigmascope.tables import Columns, Table, Tabular
 
 if TYPE_CHECKING:
@@ -141,7 +140,9 @@ def difference(a: Signature, b: Signature, *, paired: bool | None = None) -> Dif
     together = same_samples(a, b) if paired is None else paired
     one, other = _matched(a, b)
     sites = [
-        _reasoned(contrast(site.name, [site], [other[key]], np.min, together), site, other[key])
+        _reasoned(
+            contrast(site.name, [site], [other[key]], ALONG["min"], together), site, other[key]
+        )
         for key, site in one.items()
         if key in other
     ]
@@ -149,7 +150,7 @@ def difference(a: Signature, b: Signature, *, paired: bool | None = None) -> Dif
         names=(names[0], names[1]),
         sites=tuple(sites),
         summary=tuple(
-            contrast(name, _scored(a), _scored(b), STATISTICS[name], together) for name in SUMMARY
+            contrast(name, _scored(a), _scored(b), ALONG[name], together) for name in SUMMARY
         ),
         only_a=tuple(site.name for key, site in one.items() if key not in other),
         only_b=tuple(site.name for key, site in other.items() if key not in one),

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sigmascope.maths.warping import Curve
-from sigmascope.measure.result import STATISTICS, Signature, Site
+from sigmascope.measure.result import Signature, Site
 
 CONFIDENCE = 0.95
+
+Statistic = Callable[[Curve], Any]
+
+
+# The statistics of vectors (..., k) along their last axis.
+ALONG: dict[str, Statistic] = {
+    "min": partial(np.min, axis=-1),
+    "median": partial(np.median, axis=-1),
+    "max": partial(np.max, axis=-1),
+    "mean": partial(np.mean, axis=-1),
+    "std": partial(np.std, axis=-1),
+    "spread": partial(np.ptp, axis=-1),
+    "iqr": lambda scores: np.subtract(*np.percentile(scores, [75, 25], axis=-1)),
+}
 
 
 def coarsened(influence: Sequence[float], groups: int) -> Curve:
@@ -20,7 +35,8 @@ def coarsened(influence: Sequence[float], groups: int) -> Curve:
     >>> coarsened((1.0, 2.0, 3.0, -6.0), 2)
     array([ 4., -4.])
     """
-    return np.reshape(np.asarray(influence, dtype=np.float64), (-1, groups)).sum(axis=0)
+    shares = np.asarray(influence, dtype=np.float64).reshape(-1, groups)
+    return np.array(shares.sum(axis=0))
 
 
 def group_count(sites: Sequence[Site]) -> int:
@@ -60,19 +76,14 @@ def half_width(variance: float, degrees: float) -> float:
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2) * math.sqrt(variance))
 
 
-def of_each(statistic: Callable[[Curve], Any], vectors: Curve) -> Curve:
-    """Return the statistic of each row."""
-    return np.array([statistic(row) for row in vectors], dtype=np.float64)
-
-
 def statistic_half_widths(signature: Signature) -> dict[str, float]:
     """Return half the width of the 95 % interval of each statistic of the population scores."""
     sites = [site for site in signature.sites if math.isfinite(site.population)]
     groups = group_count(sites)
     if groups < 2:
-        return dict.fromkeys(STATISTICS, math.nan)
+        return dict.fromkeys(ALONG, math.nan)
     without = replicates(sites, groups)
     return {
-        name: half_width(variance(of_each(statistic, without)), groups - 1)
-        for name, statistic in STATISTICS.items()
+        name: half_width(float(variance(statistic(without))), groups - 1)
+        for name, statistic in ALONG.items()
     }

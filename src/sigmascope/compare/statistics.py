@@ -15,6 +15,8 @@ from sigmascope.tables import Columns, Table, Tabular, number
 if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
+# With intervals more than these do not fit on a line.
+PRINTED = ("min", "median", "max", "mean", "spread")
 TITLE = "Population scores, ± half the width of the 95 % interval"
 
 
@@ -49,9 +51,9 @@ class Statistics(Tabular):
     def _tables(self) -> list[Table]:
         if not self.half_width:
             return [Table(self._columns())]
-        columns: dict[str, Sequence[object]] = {"network": self.names, **self.table}
-        for name, halves in self.half_width.items():
-            pairs = zip(self.table[name], halves, strict=True)
+        columns: dict[str, Sequence[object]] = {"network": self.names, "sites": self.table["sites"]}
+        for name in PRINTED:
+            pairs = zip(self.table[name], self.half_width[name], strict=True)
             columns[name] = [f"{number(value)} ± {number(half)}" for value, half in pairs]
         return [Table(columns, TITLE)]
 

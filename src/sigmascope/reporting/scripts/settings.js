@@ -12,8 +12,15 @@ function createSettings(networks, { shared, columns, rows }) {
   byId("setting-tables").replaceChildren(...tables);
 }
 
+const ESTIMATORS = {
+  population:
+    "Shown are population scores: estimates, without the bias of a finite batch, of the score of all samples, with 95 % intervals. The tables of sites have the published scores too.",
+  published:
+    "Shown are the published scores, means over batches. Their standard deviation over batches is not an interval: all batches share a bias.",
+};
+
 function remarksOf({ networks, settings, companionsLeftOut }) {
-  const unscored = networks.filter((network) => !network.coverage.scored);
+  const unscored = networks.filter((network) => !hasScores(network));
   return [
     settings.mixed.length &&
       `The networks were measured with different settings (${listed(settings.mixed)}); compare their scores with care.`,
