@@ -23,7 +23,7 @@ Split = Literal["test", "train"]
 
 # Comparing
 By = Literal["published", "population"]
-Boundary = Literal["reflect", "published"]
+Boundary = Literal["reflect", "unbounded"]
 Normalize = Literal["path"]
 Linkage = Literal["average", "single", "complete", "weighted", "ward"]
 Embedded = Literal["distances", "cophenetic"]

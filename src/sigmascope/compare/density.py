@@ -104,7 +104,7 @@ def densities(
         signatures: one per network, at least one.
         points: size of each grid.
         by: "published" or "population" scores; by default published scores if all have them.
-        boundary: "reflect", or "published": the densities reach beyond 0 and 1.
+        boundary: "reflect", or "unbounded": the densities reach beyond 0 and 1.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
@@ -137,7 +137,7 @@ def _estimated(name: str, scores: Curve, points: int, boundary: Boundary) -> Den
     estimate = gaussian_kde(scores, bw_method="scott")
     bandwidth = float(np.sqrt(estimate.covariance[0, 0]))
     low, high = scores.min() - CUT * bandwidth, scores.max() + CUT * bandwidth
-    if boundary == "published":
+    if boundary == "unbounded":
         grid = np.linspace(low, high, points)
         return Density(name, grid, estimate(grid), bandwidth)
     grid = np.linspace(max(low, 0.0), min(high, 1.0), points)

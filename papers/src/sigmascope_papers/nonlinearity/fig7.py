@@ -94,7 +94,7 @@ def _wider(twins: Twins) -> Check:
 
 def _modes(twins: Twins, kind: str, words: str, wanted: int) -> Finding:
     curves = [
-        densities([one], boundary="published").curves[0] for one in getattr(twins, kind).values()
+        densities([one], boundary="unbounded").curves[0] for one in getattr(twins, kind).values()
     ]
     counts, peaks = ([len(modes(curve, deep)) for curve in curves] for deep in (DEEP, 0.0))
     right, of = counts.count(wanted), len(counts)
@@ -141,12 +141,12 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
 
 def _parts(one: Signature) -> Densities:
     parts = parts_of(one, places_in(one), (INSIDE, END))
-    return densities(parts, boundary="published")
+    return densities(parts, boundary="unbounded")
 
 
 def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
     """Draw the density of all scores, under the separation of the two places."""
-    (curve,) = densities([one], boundary="published").curves
+    (curve,) = densities([one], boundary="unbounded").curves
     axes.plot(curve.grid, curve.values, color="black", linewidth=1.6, zorder=3, label=ALL)
     axes.set_title(f"separation {separation(one):.2f}")
     points = zip(curve.grid.tolist(), curve.values.tolist(), strict=True)

@@ -176,7 +176,7 @@ class Spread:
 def spread_of(lineup: Lineup) -> Spread:
     """Return the densities of the representatives."""
     leads = lineup.leads()
-    found = densities(leads, boundary="published") if leads else Densities((), (), {})
+    found = densities(leads, boundary="unbounded") if leads else Densities((), (), {})
     return Spread(lineup, found)
 
 
