@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
 DATA, IMAGES, BATCH = "cifar10", 2560, 512
-OPTIONS: Mapping[str, Any] = {"metrics": "all"}
+OPTIONS: Mapping[str, Any] = {"metrics": "all", "estimator": "published"}
 TINY = "a tiny size, which shows that everything runs and says nothing about the paper"
 NOWHERE = Path(os.devnull)  # a directory without files
 

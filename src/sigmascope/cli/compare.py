@@ -28,7 +28,9 @@ NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 
 @click.command(short_help="Statistics, distances, clusters of stored signatures.")
 @options.runs
-@options.choice("--by", choices.By, "Scores to compare.  [default: published, if all have them]")
+@options.choice(
+    "--by", choices.ScoreKind, "Scores to compare.  [default: published, if all have them]"
+)
 @options.choice("--normalize", choices.Normalize, "Divide distances by path length.")
 @options.choice("--linkage", choices.Linkage, "Distance between clusters.", "average")
 @options.count("--groups", "Cut the tree into N groups.")
@@ -64,12 +66,14 @@ def compare(
     return DONE if len(scored) == len(found.runs) and not found.missing else PARTIAL
 
 
-def _is_scored(run: Run, by: choices.By | None) -> bool:
+def _is_scored(run: Run, by: choices.ScoreKind | None) -> bool:
     from sigmascope.compare.networks import has_scores
 
     if by:
         run.signature.scores_by(by)  # raises where it was not measured
-    return any(has_scores(run.signature, name) for name in ([by] if by else get_args(choices.By)))
+    return any(
+        has_scores(run.signature, name) for name in ([by] if by else get_args(choices.ScoreKind))
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def _compared(
     *,
     normalize: choices.Normalize | None,
     linkage: choices.Linkage,
-    by: choices.By | None,
+    by: choices.ScoreKind | None,
 ) -> Comparison:
     from sigmascope.compare.difference import difference
     from sigmascope.compare.distances import distances

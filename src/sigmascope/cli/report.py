@@ -23,9 +23,11 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 @click.command(short_help="Write a page about stored signatures.")
 @options.runs
 @options.out("FILE", "The page to write.", "report.html")
-@options.choice("--by", choices.By, "Scores to show.  [default: population, if all have them]")
+@options.choice(
+    "--by", choices.ScoreKind, "Scores to show.  [default: population, if all have them]"
+)
 @json_option
-def report(runs: tuple[str, ...], out: str, by: choices.By | None, as_json: bool) -> int:
+def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_json: bool) -> int:
     """Write a self-contained page about stored signatures: files, or directories of runs.
 
     An older page is replaced, any other file is not. Exits with 3 if a directory lacks a network;
@@ -68,7 +70,7 @@ def _is_page(path: Path) -> bool:
     return head.startswith(OPENING) and TITLE in head
 
 
-def _facts(runs: Sequence[Run], by: choices.By | None = None) -> dict[str, Facts | None]:
+def _facts(runs: Sequence[Run], by: choices.ScoreKind | None = None) -> dict[str, Facts | None]:
     """Return the facts by the names on the page, where equal names are numbered."""
     from sigmascope.compare.networks import checked_networks, has_scores
     from sigmascope.reporting.ranking import shown_estimator

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from sigmascope.checks import check_choice, check_mapping, check_whole
-from sigmascope.choices import By, Predictor
+from sigmascope.choices import Predictor, ScoreKind
 from sigmascope.compare.jackknife import statistic_half_widths
 from sigmascope.compare.networks import Networks, checked_networks, families_of
 from sigmascope.compare.regression import regress
@@ -133,7 +133,7 @@ def fit_accuracy(
     on: Predictor = "best",
     degree: int = 1,
     families: Mapping[str, str] | None = None,
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> AccuracyFits:
     """Return least-squares fits of accuracy on one number per network, one fit per family.
 

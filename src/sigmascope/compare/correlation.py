@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.compare.networks import checked_networks, families_of, is_constant
 from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve
@@ -133,7 +133,7 @@ def correlations(
     signatures: Sequence[Signature],
     *,
     families: Mapping[str, str] | None = None,
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> Correlations:
     """Return the Pearson correlation of the score with each companion metric over the sites.
 
@@ -176,7 +176,7 @@ def _first_reason(signature: Signature, metric: str) -> str:
     return next(filter(None, reasons), "")
 
 
-def _pairs(signature: Signature, metric: str, by: By) -> tuple[Curve, Curve]:
+def _pairs(signature: Signature, metric: str, by: ScoreKind) -> tuple[Curve, Curve]:
     """Return the scores and the values of a metric at the sites that have both."""
     metrics = [site.metrics.get(metric, np.nan) for site in signature.sites]
     both = np.stack([signature.scores_by(by), metrics])

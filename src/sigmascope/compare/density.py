@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sigmascope.checks import check_choice, check_whole
-from sigmascope.choices import Boundary, By, Layout
+from sigmascope.choices import Boundary, Layout, ScoreKind
 from sigmascope.compare.networks import checked_networks, is_constant
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature
@@ -89,7 +89,7 @@ def densities(
     signatures: Sequence[Signature],
     *,
     points: int = 200,
-    by: By | None = None,
+    by: ScoreKind | None = None,
     boundary: Boundary = "reflect",
 ) -> Densities:
     r"""Return a kernel density estimate of each network's scores.

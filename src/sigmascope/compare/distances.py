@@ -12,7 +12,7 @@ from scipy.cluster.hierarchy import cophenet, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from sigmascope.checks import check_choice, check_whole
-from sigmascope.choices import By, Embedded, Linkage, Normalize
+from sigmascope.choices import Embedded, Linkage, Normalize, ScoreKind
 from sigmascope.compare.multidimensional_scaling import scale_to_plane
 from sigmascope.compare.networks import checked_networks
 from sigmascope.errors import InputError
@@ -255,7 +255,10 @@ class Embedding(Tabular):
 
 
 def distances(
-    signatures: Sequence[Signature], *, normalize: Normalize | None = None, by: By | None = None
+    signatures: Sequence[Signature],
+    *,
+    normalize: Normalize | None = None,
+    by: ScoreKind | None = None,
 ) -> Distances:
     """Return the distance between every two signatures by dynamic time warping.
 

@@ -9,7 +9,7 @@ from typing import TypeVar, cast, get_args
 import numpy as np
 
 from sigmascope.checks import check_choice, check_mapping
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature
@@ -34,7 +34,7 @@ class Networks:
     names: tuple[str, ...]
     signatures: tuple[Signature, ...]
     curves: tuple[Curve, ...]
-    by: By
+    by: ScoreKind
 
     def look_up(self, table: Mapping[str, T]) -> list[T | None]:
         """Return the entry of each network, by its unique name or else by its signature's name."""
@@ -44,7 +44,7 @@ class Networks:
         ]
 
 
-def checked_networks(signatures: object, by: By | None = None) -> Networks:
+def checked_networks(signatures: object, by: ScoreKind | None = None) -> Networks:
     """Return the signatures with unique names and their scores by one estimator."""
     if isinstance(signatures, Signature):
         raise InputTypeError(
@@ -68,7 +68,7 @@ def checked_networks(signatures: object, by: By | None = None) -> Networks:
     return Networks(names, tuple(signatures), curves, chosen)
 
 
-def estimator_of(signatures: Sequence[Signature], by: By | None = None) -> By:
+def estimator_of(signatures: Sequence[Signature], by: ScoreKind | None = None) -> ScoreKind:
     """Return the estimator to compare by: the given one, or else one that all signatures have.
 
     Raises:
@@ -76,15 +76,14 @@ def estimator_of(signatures: Sequence[Signature], by: By | None = None) -> By:
         InputError: some have published scores only, and others population scores only.
     """
     if by is not None:
-        check_choice("by", by, By)
         for signature in signatures:
             signature.scores_by(by)  # raises where it was not measured
-        return by
-    having = [[has_scores(one, name) for name in get_args(By)] for one in signatures]
+        return cast(ScoreKind, check_choice("by", by, ScoreKind))
+    having = [[has_scores(one, name) for name in get_args(ScoreKind)] for one in signatures]
     scored = [pair for pair in having if any(pair)]
-    for name, of_all in zip(get_args(By), zip(*scored, strict=True), strict=False):
+    for name, of_all in zip(get_args(ScoreKind), zip(*scored, strict=True), strict=False):
         if all(of_all):
-            return cast(By, name)
+            return cast(ScoreKind, name)
     if not scored:
         return "published"
     lacking = [signatures[having.index(pair)].name for pair in ([True, False], [False, True])]
@@ -94,12 +93,12 @@ def estimator_of(signatures: Sequence[Signature], by: By | None = None) -> By:
     )
 
 
-def has_scores(signature: Signature, by: By) -> bool:
+def has_scores(signature: Signature, by: ScoreKind) -> bool:
     """Return whether any site has a score by this estimator."""
     return bool(np.isfinite(site_scores(signature, by)).any())
 
 
-def site_scores(signature: Signature, by: By) -> Curve:
+def site_scores(signature: Signature, by: ScoreKind) -> Curve:
     """Return the scores of all sites by an estimator; NaN where there is none."""
     field = "score" if by == "published" else "population"
     return np.array([getattr(site, field) for site in signature.sites], dtype=np.float64)
@@ -126,7 +125,7 @@ def is_constant(values: Curve) -> bool:
     return bool(np.ptp(values) <= SAME * np.abs(values).max())
 
 
-def _curve(name: str, signature: Signature, by: By) -> Curve:
+def _curve(name: str, signature: Signature, by: ScoreKind) -> Curve:
     scores = site_scores(signature, by)
     curve: Curve = scores[np.isfinite(scores)]
     if not len(curve):

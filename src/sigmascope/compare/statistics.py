@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.compare.jackknife import statistic_half_widths
 from sigmascope.compare.networks import checked_networks
 from sigmascope.measure.result import STATISTICS, Signature
@@ -35,7 +35,7 @@ class Statistics(Tabular):
 
     names: tuple[str, ...]
     table: dict[str, tuple[float, ...]]
-    by: By = "published"
+    by: ScoreKind = "published"
     half_width: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def plot(self) -> Drawn:
@@ -58,7 +58,7 @@ class Statistics(Tabular):
         return [Table(columns, TITLE)]
 
 
-def statistics(signatures: Sequence[Signature], *, by: By | None = None) -> Statistics:
+def statistics(signatures: Sequence[Signature], *, by: ScoreKind | None = None) -> Statistics:
     """Return statistics of each network over the sites that have a score.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from sigmascope.checks import check_choice
-from sigmascope.choices import By, Layout
+from sigmascope.choices import Layout, ScoreKind
 from sigmascope.compare.density import Densities, densities
 from sigmascope.compare.networks import estimator_of, has_scores
 from sigmascope.figures import style
@@ -27,7 +27,7 @@ def parts_of(
     groups: Sequence[str] | None = None,
     order: Sequence[str] = (),
     *,
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> list[Signature]:
     """Return a signature for each group of sites that has a score, named after the group.
 
@@ -61,7 +61,7 @@ def draw_densities(
     axes: Axes | None = None,
     *,
     layout: Layout | None = None,
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> Drawn:
     """Draw the kernel density of each network's scores, with the scores themselves as ticks.
 

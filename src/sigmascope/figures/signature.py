@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from sigmascope.checks import check_choice, check_kind
-from sigmascope.choices import By, Layout
+from sigmascope.choices import Layout, ScoreKind
 from sigmascope.compare.block_places import OTHER, places_of
 from sigmascope.compare.networks import Networks, checked_networks, estimator_of, has_scores
 from sigmascope.errors import InputError
@@ -46,7 +46,7 @@ def draw_signature(
     *,
     groups: Sequence[str] | None = None,
     order: Sequence[str] = (),
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> Drawn:
     """Draw the scores in order of execution.
 
@@ -79,7 +79,7 @@ def draw_signature(
 
 @style.styled()
 def draw_signatures(
-    signatures: Sequence[Signature], *, layout: Layout = "stacked", by: By | None = None
+    signatures: Sequence[Signature], *, layout: Layout = "stacked", by: ScoreKind | None = None
 ) -> Drawn:
     """Draw several signatures on one scale.
 
@@ -158,7 +158,7 @@ class Shown(NamedTuple):
     other: Shown | None = None
 
 
-def _shown(signature: Signature, by: By) -> Shown:
+def _shown(signature: Signature, by: ScoreKind) -> Shown:
     calls, scores = np.arange(1, len(signature) + 1), signature.scores_by(by)
     if by == "population":
         ends = np.array([(site.low, site.high) for site in signature.sites]).reshape(-1, 2).T
@@ -208,7 +208,7 @@ def _limit(axes: Axes, count: int) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _score_label(signatures: Sequence[Signature], by: By) -> str:
+def _score_label(signatures: Sequence[Signature], by: ScoreKind) -> str:
     if by == "population":
         return POPULATION
     spread = any(site.scatter.std > 0 for signature in signatures for site in signature.sites)

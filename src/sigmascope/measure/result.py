@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sigmascope.capture.call_site import CallInput, CallSite
+from sigmascope.capture.call_site import CallSite
+from sigmascope.checks import check_choice
+from sigmascope.choices import ScoreKind, values_of
 from sigmascope.errors import OptionError, UnknownSiteError
 from sigmascope.measure.options import Options
+from sigmascope.measure.site import Scatter as Scatter, Site as Site
 from sigmascope.measure.table import as_html, as_text
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import as_frame
@@ -24,52 +27,7 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-KIND, VERSION = "signature", 1
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """How the published score scatters between batches."""
-
-    std: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-
-
-@dataclass(frozen=True)
-class Site(CallInput):
-    """One activation call of a network; see `CallInput` for path, call, kind, shape and axes.
-
-    Attributes:
-        score: the mean affinity score over the batches; NaN only with a `reason`.
-        scatter: of the score between batches.
-        batches: the number of batches with a score.
-        scores: the score of each batch that made the call; NaN where it has none.
-        n: samples of the first batch that could be read; shape and axes are those of that batch.
-        dim: channels.
-        certified: how the optimal transports were proved, with the number of batches.
-        metrics: the means of the companion metrics; NaN only with a reason.
-        metric_reasons: by their names, why there is no mean, or why some batches do not count.
-        reason: why there is no score, or why some batches have none.
-    """
-
-    score: float
-    scatter: Scatter
-    batches: int
-    scores: tuple[float, ...]
-    n: int
-    dim: int
-    certified: dict[str, int]
-    metrics: dict[str, float]
-    metric_reasons: dict[str, str]
-    reason: str
-    population: float = math.nan
-    stderr: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    influence: tuple[float, ...] = ()
-    population_n: int = 0
-    population_reason: str = ""
+KIND, VERSION, OLDEST = "signature", 2, 1
 
 
 @dataclass(frozen=True)
@@ -146,17 +104,28 @@ class Signature:
 
     @property
     def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The scores of all sites, in order; NaN where there is none."""
-        return np.array([site.score for site in self.sites], dtype=np.float64)
+        """The scores of all sites, in order, NaN where there is none; see `scores_by`."""
+        return self.scores_by()
 
-    def scores_by(self, by: str | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return the scores of all sites by one estimator; None: published if measured."""
-        population = np.array([site.population for site in self.sites], dtype=np.float64)
-        chosen = by or ("published" if np.isfinite(self.scores).any() else "population")
-        found = self.scores if chosen == "published" else population
-        if by == "population" and not any(site.influence for site in self.sites):
-            raise OptionError(f"{self.name} was measured without population scores.")
-        return found
+    def scores_by(self, by: ScoreKind | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the published or the population scores of all sites; NaN where there is none.
+
+        Args:
+            by: "published" or "population"; by default published scores where they were measured.
+
+        Raises:
+            OptionError: these scores were not measured.
+        """
+        measured = [name for name in values_of(ScoreKind) if getattr(self.options, name)]
+        kind = measured[0] if by is None else check_choice("by", by, ScoreKind)
+        if kind not in measured:
+            raise OptionError(
+                f"by={kind!r}, but {self.name} was measured with estimator="
+                f"{self.options.estimator!r}. Measure it again with estimator='both', or leave by "
+                "out."
+            )
+        name = "population" if kind == "population" else "score"
+        return np.array([getattr(site, name) for site in self.sites], dtype=np.float64)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -196,9 +165,14 @@ class Signature:
     def _repr_html_(self) -> str:
         return as_html(self)
 
-    def summary(self) -> dict[str, float]:
-        """Return min, median, max, mean, std, spread and iqr over the sites with a score."""
-        scores = self.scores[np.isfinite(self.scores)]
+    def summary(self, by: ScoreKind | None = None) -> dict[str, float]:
+        """Return min, median, max, mean, std, spread and iqr over the sites with a score.
+
+        Args:
+            by: "published" or "population", see `scores_by`.
+        """
+        scores = self.scores_by(by)
+        scores = scores[np.isfinite(scores)]
         if not len(scores):
             return dict.fromkeys(STATISTICS, math.nan)
         return {name: float(statistic(scores)) for name, statistic in STATISTICS.items()}
@@ -206,12 +180,16 @@ class Signature:
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the score of each site and the `summary` as one flat dict, for loggers.
 
-        A statistic with the name of a site, such as "mean", becomes "summary/mean".
+        Where both scores were measured, the population score of a site is "SITE/population". A
+        statistic with the name of a site, such as "mean", becomes "summary/mean".
 
         Args:
             prefix: in front of every key, such as "val/".
         """
-        scores = {name: site.score for name, site in self._by_name().items()}
+        sites = self._by_name()
+        scores = dict(zip(sites, self.scores.tolist(), strict=True))
+        if self.options.estimator == "both":
+            scores |= {f"{name}/population": site.population for name, site in sites.items()}
         for name, value in self.summary().items():
             while name in scores:
                 name = f"summary/{name}"
@@ -226,14 +204,18 @@ class Signature:
         return draw_signature(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per site; metrics are columns.
+        """Return a pandas DataFrame with one row per site; metrics and scatter are columns.
 
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        names = [column.name for column in fields(Site) if column.name != "metrics"]
+        names = [
+            column.name for column in fields(Site) if column.name not in ("metrics", "scatter")
+        ]
         columns: dict[str, list[Any]] = {"site": [site.name for site in self.sites]}
-        columns |= {name: [getattr(site, name) for site in self.sites] for name in names}
+        columns |= {name: [getattr(site, name) for site in self.sites] for name in (*names, "bias")}
+        for name in ("std", "low", "high"):
+            columns[f"scatter_{name}"] = [getattr(site.scatter, name) for site in self.sites]
         for name in dict.fromkeys(name for site in self.sites for name in site.metrics):
             columns[name] = [site.metrics.get(name, math.nan) for site in self.sites]
         return as_frame(columns)
@@ -262,5 +244,5 @@ def load(path: str | Path) -> Signature:
         FileNotFoundError: no such file.
         FileFormatError: not a signature file, corrupt, or newer than this version.
     """
-    signature: Signature = decode(Signature, read_json(path, KIND, VERSION), f"{path}: content")
-    return signature
+    content = read_json(path, KIND, VERSION, oldest=OLDEST)
+    return decode(Signature, content, f"{path}: content")

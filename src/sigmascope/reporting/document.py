@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from sigmascope import __version__
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.compare.block_places import places_of
 from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
@@ -33,7 +33,7 @@ def document_of(
     facts: Mapping[str, Any] | None = None,
     data: str | None = None,
     missing: Missing = (),
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> dict[str, Any]:
     """Return what the page shows: dicts, lists, texts and numbers, None for NaN.
 
@@ -181,7 +181,9 @@ def _named(values: Iterable[str]) -> dict[str, Any]:
     return {"names": names, "of": _column(names.index(value) for value in found)}
 
 
-def _distances(signatures: Sequence[Signature], numbers: Sequence[int], by: By) -> dict[str, Any]:
+def _distances(
+    signatures: Sequence[Signature], numbers: Sequence[int], by: ScoreKind
+) -> dict[str, Any]:
     """Return the rows of the lower triangle, and the clustering."""
     found = distances(signatures, by=by)
     clusters = found.cluster()
@@ -195,7 +197,9 @@ def _distances(signatures: Sequence[Signature], numbers: Sequence[int], by: By) 
     }
 
 
-def _densities(signatures: Sequence[Signature], numbers: Sequence[int], by: By) -> dict[str, Any]:
+def _densities(
+    signatures: Sequence[Signature], numbers: Sequence[int], by: ScoreKind
+) -> dict[str, Any]:
     """Return densities as values at equal steps, and why the other networks have none."""
     found = densities(signatures, points=DENSITY_POINTS, by=by)
     number_of = dict(zip(found.names, numbers, strict=True))

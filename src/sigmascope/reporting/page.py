@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.measure.result import Signature
 from sigmascope.reporting.context import Missing
 from sigmascope.reporting.document import KIND, VERSION, document_of
@@ -39,7 +39,7 @@ def report(
     facts: Mapping[str, Any] | None = None,
     data: str | None = None,
     missing: Missing = (),
-    by: By | None = None,
+    by: ScoreKind | None = None,
 ) -> Path:
     """Write signatures side by side as one HTML page: charts, tables, distances, settings.
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sigmascope.choices import By
+from sigmascope.choices import ScoreKind
 from sigmascope.compare.contrast import lowest, same_samples
 from sigmascope.compare.jackknife import ALONG
 from sigmascope.compare.networks import estimator_of, has_scores, site_scores
 from sigmascope.measure.result import Signature, Site
 
 
-def shown_estimator(signatures: Sequence[Signature], by: By | None) -> By:
+def shown_estimator(signatures: Sequence[Signature], by: ScoreKind | None) -> ScoreKind:
     """Return the estimator that a page shows: population scores, if all networks have them."""
     fallback = estimator_of(signatures, by)
     scored = [one for one in signatures if has_scores(one, fallback)]
@@ -22,7 +22,7 @@ def shown_estimator(signatures: Sequence[Signature], by: By | None) -> By:
     return "population" if by is None and having and all(having) else fallback
 
 
-def lowest_sites(signature: Signature, by: By) -> list[int]:
+def lowest_sites(signature: Signature, by: ScoreKind) -> list[int]:
     """Return the number of the site with the lowest score, then of those tied with it.
 
     Published scores have no interval, so that nothing is said to be tied.
@@ -37,7 +37,7 @@ def lowest_sites(signature: Signature, by: By) -> list[int]:
     return [known[number] for number in found]
 
 
-def extremes(signatures: Sequence[Signature], by: By) -> list[list[int]]:
+def extremes(signatures: Sequence[Signature], by: ScoreKind) -> list[list[int]]:
     """Return the networks with the lowest and the highest median, each with those tied with it."""
     medians = [float(np.nanmedian(site_scores(one, by))) for one in signatures]
     if by == "published":
