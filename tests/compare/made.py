@@ -27,6 +27,7 @@ OPTIONS = Options(
     max_tokens=2048,
     mode="eval",
     seed=0,
+    estimator="published",
 )
 
 
@@ -113,6 +114,7 @@ def populated(
     shares *= error / np.sqrt(groups / (groups - 1) * np.square(shares).sum(axis=1, keepdims=True))
     return replace(
         signature,
+        options=replace(signature.options, estimator="both"),
         sites=tuple(
             populated_site(site, site.score - bias, own)
             for site, own in zip(signature.sites, shares, strict=True)

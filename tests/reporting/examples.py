@@ -120,7 +120,7 @@ def gapped() -> Signature:
     lost = replace(
         found.sites[4],
         score=math.nan,
-        scatter=Scatter(),
+        scatter=Scatter(math.nan, math.nan, math.nan),
         reason="the output does not vary (3 of 3 batches)",
     )
     skipped = (Skipped("mask", 1, "dropout", "no score is defined for it"),)

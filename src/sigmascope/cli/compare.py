@@ -71,9 +71,8 @@ def _is_scored(run: Run, by: choices.ScoreKind | None) -> bool:
 
     if by:
         run.signature.scores_by(by)  # raises where it was not measured
-    return any(
-        has_scores(run.signature, name) for name in ([by] if by else get_args(choices.ScoreKind))
-    )
+    kinds = [by] if by else get_args(choices.ScoreKind)
+    return any(has_scores(run.signature, kind) for kind in kinds)
 
 
 @dataclass(frozen=True)

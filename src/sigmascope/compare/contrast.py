@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sigmascope.compare.jackknife import Statistic, group_count, half_width, replicates, variance
+from sigmascope.compare.jackknife import (
+    Statistic,
+    group_count,
+    half_width,
+    remainder,
+    replicates,
+    variance,
+)
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature, Site
 
@@ -68,9 +75,10 @@ def _uncertainty(
     without = [
         statistic(replicates(sites, count)) for sites, count in zip((a, b), counts, strict=True)
     ]
-    if paired:
-        return float(variance(without[0] - without[1])), counts[0] - 1
-    parts = [float(variance(values)) for values in without]
+    rest = [remainder(sites, statistic) for sites in (a, b)]
+    if paired:  # the remainders have the same sign: both are of the bias of the same samples
+        return float(variance(without[0] - without[1])) + (rest[0] - rest[1]) ** 2, counts[0] - 1
+    parts = [float(variance(values)) + left**2 for values, left in zip(without, rest, strict=True)]
     weights = [part**2 / (count - 1) for part, count in zip(parts, counts, strict=True)]
     # Welch and Satterthwaite
     return sum(parts), sum(parts) ** 2 / sum(weights) if any(weights) else min(counts) - 1

@@ -108,7 +108,8 @@ def difference(a: Signature, b: Signature, *, paired: bool | None = None) -> Dif
     network. On the same samples most of the sampling error cancels: the variance is the jackknife
     of the *difference* over the same groups of samples, $\frac{G - 1}{G} \sum_g (\Delta_g - \bar
     \Delta)^2$, with $\Delta_g$ the difference without group g, and Student's t with G - 1 degrees
-    of freedom. Otherwise the variances of both add up (Welch).
+    of freedom, plus the square of the difference of what the removal of the bias leaves open.
+    Otherwise the variances of both add up (Welch).
 
     Args:
         a: measured with estimator "both" or "population".

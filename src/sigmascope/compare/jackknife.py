@@ -63,6 +63,21 @@ def variance(values: Curve) -> Any:
     return np.square(values - values.mean(axis=0)).sum(axis=0) * ((groups - 1) / groups)
 
 
+def remainder(sites: Sequence[Site], statistic: Statistic) -> float:
+    """Return what the standard errors of sites have beyond the influence of groups, in a statistic.
+
+    It is what the removal of the bias leaves open, which all sites share: the statistic if every
+    score were that much higher, minus the statistic.
+    """
+    scores = np.array([site.population for site in sites], dtype=np.float64)
+    linear = [
+        np.square(site.influence).sum() * (len(site.influence) / (len(site.influence) - 1))
+        for site in sites
+    ]
+    squared = np.square([site.stderr for site in sites]) - linear
+    return float(statistic(scores + np.sqrt(squared.clip(0))) - statistic(scores))
+
+
 def half_width(variance: float, degrees: float) -> float:
     """Return half the width of the 95 % interval, by Student's t; NaN without degrees of freedom.
 
@@ -84,6 +99,8 @@ def statistic_half_widths(signature: Signature) -> dict[str, float]:
         return dict.fromkeys(ALONG, math.nan)
     without = replicates(sites, groups)
     return {
-        name: half_width(float(variance(statistic(without))), groups - 1)
+        name: half_width(
+            float(variance(statistic(without))) + remainder(sites, statistic) ** 2, groups - 1
+        )
         for name, statistic in ALONG.items()
     }

@@ -84,5 +84,5 @@ def _label(axes: Axes, difference: Difference, step: int) -> None:
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.set_ylim(count + len(difference.summary) - 0.5, -0.5)
-    one, other = style.short_names(difference.names, 18)
-    axes.set_xlabel(f"population score, {one} minus {other}, 95 % intervals")
+    axes.set_title(" minus ".join(style.short_names(difference.names, 18)))
+    axes.set_xlabel("difference of population scores, 95 % intervals")

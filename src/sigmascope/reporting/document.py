@@ -94,7 +94,7 @@ def _network(signature: Signature, name: str, companions: bool) -> dict[str, Any
         "batches": signature.batches,
         "coverage": _coverage(signature.coverage),
         "certified": dict(certified.most_common()),
-        "sites": _sites(signature.sites),
+        "sites": _sites(signature.sites) | {"reasons": _reasons(signature)},
         "metrics": _metrics(signature.sites) if companions else {},
     }
 
@@ -132,16 +132,21 @@ def _sites(sites: Sequence[Site]) -> dict[str, Any]:
         "score": [_rounded(site.score) for site in sites],
         "std": _column(_rounded(site.scatter.std) for site in sites),
         "population": _column(_rounded(site.population) for site in sites),
-        "half": _column(_rounded((site.high - site.low) / 2) for site in sites),
+        "half": _column(_rounded(site.population - site.low) for site in sites),
         "batches": _column(site.batches for site in sites),
         "n": _column(site.n for site in sites),
         "dim": _column(site.dim for site in sites),
-        "reasons": {
-            str(number): "; ".join(dict.fromkeys(filter(None, reasons)))
-            for number, site in enumerate(sites)
-            if any(reasons := (site.reason, site.population_reason))
-        },
     }
+
+
+def _reasons(signature: Signature) -> dict[str, str]:
+    """Return by the numbers of sites why a score that was asked for is missing."""
+    found = {}
+    for number, site in enumerate(signature.sites):
+        reasons = [site.reason] * signature.options.published
+        reasons += [site.population_reason] * signature.options.population
+        found[str(number)] = "; ".join(dict.fromkeys(filter(None, reasons)))
+    return {number: reason for number, reason in found.items() if reason}
 
 
 def _metrics(sites: Sequence[Site]) -> dict[str, Any]:

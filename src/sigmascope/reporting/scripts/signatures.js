@@ -28,7 +28,7 @@ const spreadMark = (points, color) =>
     {
       x: "depth",
       y1: ({ site }) => site.shown - site.bar,
-      y2: ({ site }) => site.shown + site.bar,
+      y2: ({ site }) => Math.min(1, site.shown + site.bar),
       stroke: color,
       strokeOpacity: 0.55,
       strokeWidth: points[0]?.network.by === "population" ? 2.4 : 1,
