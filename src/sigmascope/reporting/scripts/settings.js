@@ -13,10 +13,8 @@ function createSettings(networks, { shared, columns, rows }) {
 }
 
 const ESTIMATORS = {
-  population:
-    "Shown are population scores: estimates, without the bias of a finite batch, of the score of all samples, with 95 % intervals. The tables of sites have the published scores too.",
-  published:
-    "Shown are the published scores, means over batches. Their standard deviation over batches is not an interval: all batches share a bias.",
+  population: "Shown are population scores, without the bias of a batch, with 95 % intervals.",
+  published: "Shown are published scores, means over batches.",
 };
 
 function remarksOf({ networks, settings, companionsLeftOut }) {
