@@ -47,6 +47,7 @@ from .measure.affinity import Affinity as Affinity, affinities as affinities, af
 from .measure.kept_features import rescore as rescore
 from .measure.result import (
     Coverage as Coverage,
+    Scatter as Scatter,
     Signature as Signature,
     Site as Site,
     Skipped as Skipped,
@@ -82,6 +83,7 @@ __all__ = [
     "OptionError",
     "PopulationScore",
     "ResumeError",
+    "Scatter",
     "SigmascopeError",
     "Signature",
     "Site",

@@ -116,6 +116,21 @@ BAD: dict[str, tuple[type[Exception], dict[str, Any], str]] = {
         {"channel_axis": {"*": True}},
         "must map patterns of paths",
     ),
+    "positions of what": (
+        sg.InputError,
+        {"samples": "positions", "pool": "flatten"},
+        r"samples='positions'.*pool='flatten'.*Leave pool out",
+    ),
+    "estimator": (
+        sg.OptionError,
+        {"estimator": "populaton"},
+        r"estimator='populaton' is not a valid choice\. Did you mean 'population'",
+    ),
+    "no positions": (
+        sg.OptionError,
+        {"max_positions": 0},
+        "max_positions must be a whole .* 1, got 0",
+    ),
     "no limit": (sg.OptionError, {"max_tokens": 1}, "max_tokens must be a whole .* 2, got 1"),
     "a limit of another type": (sg.OptionError, {"max_tokens": 10.0}, r"max_tokens.*got 10\.0"),
     "a limit that is a flag": (sg.OptionError, {"max_tokens": True}, "max_tokens.*got True"),
@@ -136,6 +151,9 @@ def test_bad_options(error: type[Exception], options: dict[str, Any], message: s
         {},
         {"pool": torch.flatten},
         {"samples": "tokens"},
+        {"samples": "positions"},
+        {"samples": "positions", "estimator": "both", "max_positions": 1},
+        {"estimator": None},
         {"channel_axis": {}},
         {"channel_axis": {"a.*": -1}},
         {"channel_axis": None},
@@ -147,6 +165,31 @@ def test_good_options(options: dict[str, Any]) -> None:
     chosen = options_from(Options, options)
     assert options_from(Options, {}, base=chosen) == chosen
     assert decode(Options, encode(chosen)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "estimator"),
+    [
+        ({}, "both"),
+        ({"samples": "tokens"}, "both"),
+        ({"samples": "positions"}, "population"),
+        ({"samples": "positions", "estimator": "published"}, "published"),
+        ({"estimator": "population"}, "population"),
+    ],
+    ids=str,
+)
+def test_the_estimator_suits_the_samples(given: dict[str, Any], estimator: str) -> None:
+    options = Options(**given)
+    assert options.estimator == estimator
+    assert options.published == (estimator in ("both", "published"))
+    assert options.population == (estimator in ("both", "population"))
+
+
+def test_options_of_earlier_versions_are_those_of_the_published_score() -> None:
+    stored = encode(Options(seed=3))
+    for name in ("estimator", "max_positions"):
+        del stored[name]
+    assert decode(Options, stored) == Options(seed=3, estimator="published")
 
 
 def test_a_generator_is_a_seed() -> None:

@@ -170,10 +170,10 @@ def _mixed(key: Tensor) -> Tensor:
 
 def _shifted(key: Tensor, by: int) -> Tensor:
     """Return a shift to the right that fills up with zeros, whatever the sign."""
-    return (key >> by) & (2 ** (64 - by) - 1)
+    shifted: Tensor = (key >> by) & (2 ** (64 - by) - 1)
+    return shifted
 
 
 def _below(random: Tensor, count: Tensor) -> Tensor:
     """Return whole numbers from 0 to below `count`."""
-    scaled: Tensor = _shifted(random, 64 - BITS) * count
-    return scaled >> BITS
+    return _shifted(random, 64 - BITS) * count >> BITS

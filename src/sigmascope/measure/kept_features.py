@@ -159,7 +159,7 @@ def rescore(
                     f"{str(folder)!r} does not hold the batches of one run from the first on: see "
                     f"{paths[number].name}."
                 )
-            complete = kept.complete or not options.published
+            complete = not options.published or _is_complete(kept, first, len(paths))
             readings = read(calls, options, complete=complete)
             if complete or options.population:
                 about = kept.batch, kept.size, kept.fingerprint
@@ -170,6 +170,12 @@ def rescore(
             advance()
     notes = ["scored again from kept features"]
     return assembled(first.subject, options, scored, sums.scores(), notes)
+
+
+def _is_complete(kept: _KeptBatch, first: _KeptBatch, count: int) -> bool:
+    """Return whether a batch counts for the published score, if the run did not measure it too."""
+    smaller_last = kept.batch == count - 1 and kept.size < first.size
+    return kept.complete and (first.options.published or not smaller_last)
 
 
 def _batches(paths: list[Path]) -> Iterator[tuple[_KeptBatch, list[PooledCall]]]:

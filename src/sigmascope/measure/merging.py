@@ -13,7 +13,7 @@ from sigmascope.capture.call_site import CallSite
 from sigmascope.measure.batch_scores import BatchReadings, Reading, call_of
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Coverage, Signature, Skipped
-from sigmascope.measure.site import NOT_MEASURED, Population, Scatter, Site
+from sigmascope.measure.site import NOT_MEASURED, ONLY_LAST, Population, Scatter, Site
 from sigmascope.measure.subject import Subject
 
 CONFIDENCE = 0.95
@@ -96,6 +96,8 @@ def _site(readings: list[Reading], options: Options, population: Population | No
         population = Population(population_reason=absent or reason)
     if not options.published:
         reason = reason or NOT_MEASURED.format("published", "population")
+    elif not any(reading.reason or math.isfinite(reading.score) for reading in readings):
+        reason = ONLY_LAST
     first = min(readings, key=lambda reading: (reading.skipped, not reading.dim))
     scored = [reading for reading in readings if math.isfinite(reading.score)]
     mean, std, half = _statistics([reading.score for reading in scored])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sigmascope.capture.call_site import CallInput
 
 NOT_MEASURED = "the {} score was not measured (estimator={!r})"
+ONLY_LAST = "only a last batch that is smaller than the first makes this call"
 BEFORE = "measured before version 0.2, which had no population score. Measure again"
 
 
