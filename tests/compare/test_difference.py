@@ -225,6 +225,14 @@ def test_different_settings_are_noted(pair: tuple[sg.Signature, ...]) -> None:
     assert "different settings (pool), so compare with care" in repr(sg.difference(pair[0], other))
 
 
+def test_lower_bounds_are_noted() -> None:
+    one = populated(made("a", [0.5, 0.6]))
+    narrow = replace(one, sites=(replace(one.sites[0], moved=3, tested=9), one.sites[1]))
+    told = repr(sg.difference(one, narrow))
+    assert "Note: at 1 of 4 sites the population score is a lower bound" in told
+    assert "lower bound" not in repr(sg.difference(one, one))
+
+
 def test_what_has_no_population_scores_is_refused() -> None:
     one = populated(made("a", [0.5]))
     with pytest.raises(OptionError, match="was measured with estimator='published'"):

@@ -41,7 +41,7 @@ def made(
         told = {
             "score": float(score),
             "scores": tuple(score + NOISE),
-            "std": float(NOISE.std(ddof=1)),
+            "scatter": replace(BASE.sites[0].scatter, std=float(NOISE.std(ddof=1))),
         }
         return replace(BASE.sites[0], path=path, call=call, **told)
 

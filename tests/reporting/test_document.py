@@ -213,3 +213,11 @@ def test_the_most_nonlinear_are_tied_where_they_are() -> None:
     medians = [FEW[number].summary()["median"] for number in (0, 1, 3)]
     order = np.array([0, 1, 3])[np.argsort(medians)]
     assert DOCUMENT["extremes"] == [[order[0]], [order[-1]]]
+
+
+def test_a_lower_bound_is_told() -> None:
+    network = populated(made("narrow", [0.7, 0.4]))
+    moved = replace(network, sites=(network.sites[0], replace(network.sites[1], moved=3, tested=9)))
+    [shown] = document_of([moved])["networks"]
+    assert list(shown["sites"]["reasons"]) == ["1"]
+    assert shown["sites"]["reasons"]["1"].endswith("not optimal on 3 of 9 sampled rows")

@@ -96,15 +96,14 @@ def densities(
 
     $\frac{1}{k} \sum_i \mathcal{N}(s; s_i, h^2)$ over the k scores, with Scott's bandwidth $h =
     k^{-1/5}$ times their standard deviation (divisor k - 1), from 3 h below the least score to 3 h
-    above the largest. Scores lie between 0 and 1, and so do the densities: what lies beyond is
-    reflected at the boundary. As in Bouniot et al., CVPR 2025, arXiv:2310.11439, where nothing is
-    reflected.
+    above the largest. No score exceeds 1, and no density reaches beyond: what would is reflected
+    there. As in Bouniot et al., CVPR 2025, arXiv:2310.11439, where nothing is reflected.
 
     Args:
         signatures: one per network, at least one.
         points: size of each grid.
         by: "published" or "population" scores; by default published scores if all have them.
-        boundary: "reflect", or "unbounded": the densities reach beyond 0 and 1.
+        boundary: "reflect", or "unbounded": the densities reach beyond 1.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
@@ -140,8 +139,8 @@ def _estimated(name: str, scores: Curve, points: int, boundary: Boundary) -> Den
     if boundary == "unbounded":
         grid = np.linspace(low, high, points)
         return Density(name, grid, estimate(grid), bandwidth)
-    grid = np.linspace(max(low, 0.0), min(high, 1.0), points)
-    return Density(name, grid, estimate(grid) + estimate(-grid) + estimate(2 - grid), bandwidth)
+    grid = np.linspace(low, min(high, 1.0), points)
+    return Density(name, grid, estimate(grid) + estimate(2 - grid), bandwidth)
 
 
 def _described(curve: Density) -> list[float]:

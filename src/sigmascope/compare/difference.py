@@ -186,6 +186,12 @@ def _reasoned(found: Contrast, *sites: Site) -> Contrast:
 def _notes(a: Signature, b: Signature, *, asked: bool | None) -> Iterator[str]:
     if not same_samples(a, b) and asked is not False:
         yield f"the digests of the data or the numbers of samples differ, {PAIRINGS[bool(asked)]}"
+    bounds = sum(site.moved > 0 for one in (a, b) for site in one.sites)
+    if bounds:
+        yield (
+            f"at {bounds} of {len(a) + len(b)} sites the population score is a lower bound, "
+            "because the identity coupling is not optimal"
+        )
     options = [name for name in MEANING if getattr(a.options, name) != getattr(b.options, name)]
     if options:
         yield f"measured with different settings ({', '.join(options)}), so compare with care"

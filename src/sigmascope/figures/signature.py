@@ -177,11 +177,6 @@ def _draw_sites(
     size = scale * _size(len(scores))
     _limit(axes, len(scores))
     axes.plot(calls, scores, color="0.75", linewidth=0.8 * scale, zorder=1)
-    if other:
-        how: dict[str, Any] = {"color": "0.55", "linewidth": 0.2 * size, "zorder": 1.5}
-        axes.vlines(calls, other.low, other.high, **how)
-        how |= {"marker": "_", "markersize": size, "linestyle": "none", "label": POPULATION}
-        axes.plot(calls, other.scores, markeredgewidth=0.2 * size, **how)
     for label, number in looks.items():
         chosen = np.array([one == label for one in labels], dtype=bool)
         if not (chosen & np.isfinite(scores)).any():
@@ -194,6 +189,11 @@ def _draw_sites(
             axes.plot([calls[bars]] * 2, [low[bars], high[bars]], **cap)
         points = look.points(0.6 * size if capped else size)
         axes.plot(calls[chosen], scores[chosen], label=style.shown(label), **points)
+    if other:
+        how: dict[str, Any] = {"color": "0.55", "linewidth": 0.2 * size, "zorder": 1.5}
+        axes.vlines(calls, other.low, other.high, **how)
+        how |= {"marker": "_", "markersize": size, "linestyle": "none", "label": POPULATION}
+        axes.plot(calls, other.scores, markeredgewidth=0.2 * size, **how)
     style.mark_missing(axes, calls[~np.isfinite(scores)].tolist())
 
 

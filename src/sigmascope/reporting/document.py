@@ -140,11 +140,16 @@ def _sites(sites: Sequence[Site]) -> dict[str, Any]:
 
 
 def _reasons(signature: Signature) -> dict[str, str]:
-    """Return by the numbers of sites why a score that was asked for is missing."""
+    """Return by the numbers of sites why a score that was asked for is missing, or too low."""
     found = {}
     for number, site in enumerate(signature.sites):
         reasons = [site.reason] * signature.options.published
         reasons += [site.population_reason] * signature.options.population
+        if site.moved:
+            reasons.append(
+                "the population score is a lower bound: the identity coupling is not optimal on "
+                f"{site.moved} of {site.tested} sampled rows"
+            )
         found[str(number)] = "; ".join(dict.fromkeys(filter(None, reasons)))
     return {number: reason for number, reason in found.items() if reason}
 

@@ -118,7 +118,7 @@ function rangeBar({ min, median, max }) {
     element("span", { class: "extent" }),
     element("span", { class: "middle" }),
   );
-  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, value);
+  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, Math.max(0, value));
   return bar;
 }
 

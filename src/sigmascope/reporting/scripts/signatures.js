@@ -67,8 +67,9 @@ const radiusOf = (chosen, width) =>
   Math.max(1.4, Math.min(chosen[0]?.by === "population" ? 2.2 : 3, (0.45 * width) / (d3.max(chosen, (network) => network.count) ?? 1)));
 
 function domainOf(points) {
-  const low = d3.min(points, ({ site }) => site.shown - (site.bar ?? 0)) ?? 0;
-  return [Math.max(0, Math.floor(low * 10 - 0.2) / 10), 1];
+  const low = Math.floor((d3.min(points, ({ site }) => site.shown - (site.bar ?? 0)) ?? 0) * 10 - 0.2) / 10;
+  // A population score may be negative, a published one not.
+  return [points.some(({ score }) => score < 0) ? low : Math.max(0, low), 1];
 }
 
 const scoreName = (network) => (network?.by === "population" ? "population score, 95 % interval" : "affinity score");
