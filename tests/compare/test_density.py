@@ -58,7 +58,8 @@ def test_it_integrates_to_one_and_reaches_beyond_it_only_if_unbounded(
     scores: list[float], boundary: Boundary
 ) -> None:
     (curve,) = densities([made("a", scores)], points=2000, boundary=boundary).curves
-    assert np.trapezoid(curve.values, curve.grid) == pytest.approx(1, abs=4e-3)
+    area = (curve.values[1:] + curve.values[:-1]).mean() / 2 * (curve.grid[-1] - curve.grid[0])
+    assert area == pytest.approx(1, abs=4e-3)
     assert (curve.grid[-1] <= 1) == (boundary == "reflect" or max(scores) < 0.9)
 
 
