@@ -346,7 +346,11 @@ def test_matrices_that_fit_no_longer_are_a_reason(tmp_path: Path) -> None:
             r"metrics='ckka' is not a valid choice\. Did you mean 'cka'",
         ),
         ({"degenerate": "x"}, sg.OptionError, r"degenerate='x' is not a valid choice"),
-        ({"eps": math.nan}, sg.InputError, r"eps must be a number >= 0 such as 1e-6, got nan"),
+        (
+            {"eps": math.nan},
+            sg.InputError,
+            r"eps must be None or a number >= 0 such as 1e-6, got nan",
+        ),
     ],
 )
 def test_a_bad_option(

@@ -46,7 +46,7 @@ def populations(signature: sg.Signature) -> list[float]:
 
 
 def by_hand(x: Tensor, y: Tensor, index: Any = None) -> sg.PopulationScore:
-    moments = sg.Moments(eps=sg.signature(nn.ReLU(), torch.randn(4, 2)).options.eps)
+    moments = sg.Moments()
     moments.update(x, y, index)
     return moments.score()
 
@@ -205,9 +205,9 @@ def test_nothing_is_transported_for_the_population_score(monkeypatch: pytest.Mon
         module = importlib.import_module(f"sigmascope.measure.{name}")
         original = module.scored
 
-        def looking(pairs: Sequence[Any], options: Any, original: Any = original) -> Any:
+        def looking(pairs: Sequence[Any], *more: Any, original: Any = original) -> Any:
             scored.append([len(x) for x, _ in pairs])
-            return original(pairs, options)
+            return original(pairs, *more)
 
         monkeypatch.setattr(module, "scored", looking)
     sg.signature(built(), images().split(64), estimator="population")
@@ -215,6 +215,23 @@ def test_nothing_is_transported_for_the_population_score(monkeypatch: pytest.Mon
     scored.clear()
     sg.signature(built(), images().split(64), estimator="both")
     assert scored == [[64] * 3] * 4 + [[SAMPLED] * 3]
+
+
+def test_readings_that_are_alike_are_kept_once() -> None:
+    """So that a stream of many small batches does not fill the memory."""
+    batches = importlib.import_module("sigmascope.measure.running")
+    found: list[Any] = []
+    original = batches.Run.over
+
+    def over(self: Any, items: Any, **more: Any) -> Any:
+        found.extend(original(self, items, **more))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batches.Run, "over", over)
+        sg.signature(built(), images(60).split(2), estimator="population")
+    assert len(found) == 30
+    assert len({id(one.readings) for one in found}) == 1
 
 
 def test_rows_that_another_coupling_moves() -> None:

@@ -221,3 +221,10 @@ def test_a_lower_bound_is_told() -> None:
     [shown] = document_of([moved])["networks"]
     assert list(shown["sites"]["reasons"]) == ["1"]
     assert shown["sites"]["reasons"]["1"].endswith("not optimal on 3 of 9 sampled rows")
+
+
+def test_settings_say_what_eps_is_relative_to() -> None:
+    relative = replace(FEW[0], name="relative", options=replace(FEW[0].options, eps=None))
+    found = document_of([FEW[0], relative])["settings"]
+    assert (found["columns"], found["mixed"]) == (["eps"], ["eps"])
+    assert found["rows"] == [["1e-06"], ["1e-06 of the mean variance"]]

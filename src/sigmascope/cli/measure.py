@@ -24,6 +24,7 @@ OPTIONS = (
     "max_positions",
     "metrics",
     "covariance",
+    "eps",
     "pool",
     "max_batches",
     "seed",
@@ -66,6 +67,9 @@ def _shard(
 @options.count("--max-positions", "Positions per image with --samples positions.", 64)
 @options.choice("--metrics", choices.MetricChoice, "Further metric; repeatable.", multiple=True)
 @options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
+@options.number(
+    "--eps", "Added to the diagonals of covariances.  [default: 1e-6 of their mean variance]"
+)
 @options.choice("--pool", choices.Pool, "How feature maps become rows.", "channels")
 @options.device
 @options.seed

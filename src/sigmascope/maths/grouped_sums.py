@@ -70,7 +70,8 @@ def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
     for group, members in enumerate(torch.split(order, counts)):
         for part in torch.split(members, max(1, CHUNK // len(shift))):
             chosen = part.to(rows.x.device, non_blocking=True)
-            yield group, torch.cat([rows.x[chosen], rows.y[chosen]], dim=1).double() - shift
+            z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1)
+            yield group, z.to(shift).sub_(shift)
 
 
 def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:

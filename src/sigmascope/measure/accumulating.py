@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from torch import Tensor
 from sigmascope.capture.call_site import CallSite
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import FileFormatError, SigmascopeError
-from sigmascope.maths.affine_fit import affine_map
-from sigmascope.maths.assignment import assign
+from sigmascope.maths.affine_fit import fit
 from sigmascope.maths.moments import Moments, score_all
 from sigmascope.maths.population import PopulationScore, without_score
 from sigmascope.measure.batch_scores import call_of, scored
@@ -23,7 +22,7 @@ from sigmascope.measure.options import Options
 from sigmascope.measure.site import Population
 from sigmascope.store import decode, encode, read_features, write_features
 
-SAMPLED = 256  # the first samples, of which a row each tests the identity coupling
+SAMPLED = 128  # the first samples, of which a row each tests the identity coupling
 # Certificates that leave open whether the identity is optimal.
 OPEN = ("solver", "sorting")
 # Sums are written after this many seconds, and after this many times what writing them takes.
@@ -207,11 +206,8 @@ def _first_rows(index: Tensor | None, samples: int) -> slice | Tensor:
 
 def _moved_rows(x: Tensor, y: Tensor, options: Options) -> int:
     """Return how many rows the optimal coupling of the mapped x with y moves to another point."""
-    x, y = x.double().cpu(), y.double().cpu()
-    mapped = affine_map(x, y, covariance=options.covariance, eps=options.eps)(x)
-    cost = torch.cdist(torch.as_tensor(mapped), y).square()
-    columns = torch.from_numpy(assign(cost.numpy()).columns)
-    return int((y[columns] != y).any(dim=1).sum())
+    scoring = asdict(options.scoring())
+    return fit(x.double().cpu(), y.double().cpu(), **scoring).moved
 
 
 def _scores(moments: list[Moments]) -> list[PopulationScore]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from torch import Tensor
 from sigmascope.capture.call_site import CallInput, CallSite
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import SigmascopeError
-from sigmascope.measure.affinity import Affinity, score_pairs
+from sigmascope.maths.samples import rounding_of
+from sigmascope.measure.affinity import Affinity, Rounding, score_pairs
 from sigmascope.measure.companions import Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
@@ -68,11 +69,13 @@ def read(
     A batch that is not complete has neither published scores nor companions.
     """
     pairs = [_pair(call, options) for call in calls]
-    read_pairs = [pair for pair in pairs if pair is not None]
-    kind = read_pairs[0][0].device.type if read_pairs else "cpu"
+    pooled = [(call, pair) for call, pair in zip(calls, pairs, strict=True) if pair is not None]
+    kind = pooled[0][1][0].device.type if pooled else "cpu"
     with torch.no_grad(), torch.autocast(kind, enabled=False):
-        asked = complete and options.published
-        scores = iter(scored(read_pairs, options) if asked else [""] * len(read_pairs))
+        scores: Iterator[Affinity[Any] | str] = iter([""] * len(pooled))
+        if complete and options.published:
+            rounding = [_rounding(call, x, options) for call, (x, _) in pooled]
+            scores = iter(scored([pair for _, pair in pooled], options, rounding))
         return tuple(
             _reading(call, call.reason, (0, 0), Companions({}, {}))
             if pair is None
@@ -93,18 +96,33 @@ def _pair(call: PooledCall, options: Options) -> tuple[Tensor, Tensor] | None:
         return None
     if options.samples != "positions" or len(x) <= most:
         return x, y
+    if not options.published and not options.metrics:
+        return x[:most], y[:most]  # views, for nothing looks at them
     rows = torch.arange(most, device=x.device) * len(x) // most
     return x[rows], y[rows]
 
 
-def scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affinity[Any] | str]:
+def _rounding(call: PooledCall, x: Tensor, options: Options) -> Rounding:
+    """Return the rounding of pooled values, which have more digits than those they average."""
+    averaged = math.prod(call.call.shape) // max(x.numel(), 1) if options.samples == "batch" else 1
+    rounding = rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
+    return rounding, rounding
+
+
+def scored(
+    pairs: list[tuple[Tensor, Tensor]], options: Options, rounding: list[Rounding] | None = None
+) -> list[Affinity[Any] | str]:
     """Score all pairs at once; where one fails, one by one, with the reason in place of a score."""
     try:
-        return list(score_pairs(pairs, options.scoring()))
+        return list(score_pairs(pairs, options.scoring(), rounding))
     except (SigmascopeError, RuntimeError) as error:
         if len(pairs) == 1:
             return [str(error).removeprefix("pair 0: ")]
-        return [score for pair in pairs for score in scored([pair], options)]
+        return [
+            score
+            for number, pair in enumerate(pairs)
+            for score in scored([pair], options, rounding and [rounding[number]])
+        ]
 
 
 def _reading(

@@ -148,7 +148,8 @@ def rescore(
     for name in changes:
         check_choice("option", name, RescoreOptions.__annotations__)
     first = _read(paths[0])[0]
-    given = {name: value for name, value in changes.items() if value is not None}
+    # None says "as it was" of every option but eps, of which it is a value
+    given = {name: value for name, value in changes.items() if value is not None or name == "eps"}
     options = options_from(Options, given, base=first.options)
     scored, sums, samples = [], PopulationSums(options), 0
     with progress_bar(first.subject.name, len(paths), shown=progress) as advance:

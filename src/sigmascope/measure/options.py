@@ -36,8 +36,8 @@ class RescoreOptions(TypedDict, total=False):
             transport; "population", one score of all samples with an interval, see `Moments`; or
             "both", the default unless samples="positions", where it is "population".
         covariance: the estimator of both covariances of the published score, see `affinity`.
-        eps: added to their diagonals, see `affinity`.
-        degenerate: the score of an output that hardly varies, see `affinity`.
+        eps: added to their diagonals; None for a share of the mean variance, see `affinity`.
+        degenerate: the published score of a constant output, see `affinity`.
         metrics: companion metrics beside the score: "all", or some of "cka", "norm", "sparsity",
             "entropy", "r2"; see `sigmascope.measure.companions`.
         compat: whether these follow the published formulas to the letter.
@@ -45,7 +45,7 @@ class RescoreOptions(TypedDict, total=False):
 
     estimator: Estimator | None
     covariance: Covariance
-    eps: float
+    eps: float | None
     degenerate: Degenerate
     metrics: MetricChoice | Sequence[Metric]
     compat: bool
@@ -96,7 +96,7 @@ class Options:
     """
 
     covariance: str = "ledoit-wolf"
-    eps: float = 1e-6
+    eps: float | None = None
     degenerate: str = "nan"
     pool: str = "channels"
     samples: str = "batch"

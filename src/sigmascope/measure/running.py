@@ -17,7 +17,7 @@ from sigmascope.capture.pooled import Capture, PooledCall, capturing
 from sigmascope.capture.pooling import Pooling
 from sigmascope.errors import InputError, NoActivationError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
-from sigmascope.measure.batch_scores import BatchReadings, read
+from sigmascope.measure.batch_scores import BatchReadings, Reading, read
 from sigmascope.measure.batches import (
     Batch,
     Forward,
@@ -34,6 +34,7 @@ from sigmascope.measure.subject import Subject, identified
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
+WAITING = 64  # batches on an accelerator whose fingerprints are fetched together
 
 
 class Run:
@@ -68,8 +69,10 @@ class Run:
         self._options = options
         self._pool = pool
         self._forward = forward
-        self._sketches: dict[int, Sketch] = {}
         self._samples = 0  # in the batches so far
+        self._sketches: dict[int, Sketch] = {}
+        self._digests: dict[int, str] = {}
+        self._last: tuple[Reading, ...] = ()
 
     def continue_sums(self, file: SumsFile) -> None:
         """Begin with the sums of a file that belong to the batches known; write them there."""
@@ -101,12 +104,9 @@ class Run:
                 f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
                 f"{SAME_DATA}"
             )
-        # only now, where they have to be fetched from an accelerator
+        self._fetch_digests()
         return [
-            replace(one, fingerprint=self._sketches[one.batch].digest())
-            if one.batch in self._sketches
-            else one
-            for one in found
+            replace(one, fingerprint=self._digests.get(one.batch, one.fingerprint)) for one in found
         ]
 
     def _items(self, items: Iterator[object]) -> Iterator[tuple[object, bool]]:
@@ -161,18 +161,26 @@ class Run:
         self, index: int, batch: Batch, calls: list[PooledCall], *, complete: bool
     ) -> BatchReadings:
         """Score the calls of a batch; note and keep them."""
-        fingerprint = ""
-        if batch.sketch.waits and not self.journal and self.kept is None:
+        later = batch.sketch.waits and not self.journal and self.kept is None
+        if later:
             self._sketches[index] = batch.sketch
-        else:
-            fingerprint = batch.sketch.digest()
+            if len(self._sketches) == WAITING:
+                self._fetch_digests()
+        fingerprint = "" if later else batch.sketch.digest()
         if self.kept is not None:
             self.kept.add(self.subject, index, batch, calls, complete=complete)
         scores = read(calls, self._options, complete=complete)
-        readings = BatchReadings(index, batch.size, fingerprint, scores, complete)
+        # without published scores all batches are alike: kept once, however many there are
+        self._last = self._last if scores == self._last else scores
+        readings = BatchReadings(index, batch.size, fingerprint, self._last, complete)
         if self.journal and complete:
             self.journal.append(cast(dict[str, object], encode(readings)))
         return readings
+
+    def _fetch_digests(self) -> None:
+        """Fetch fingerprints from an accelerator, rarely, for that waits for all it has to do."""
+        self._digests |= {index: sketch.digest() for index, sketch in self._sketches.items()}
+        self._sketches.clear()
 
     def _write_sums(self, *, at_once: bool = True) -> None:
         if self._sums_file is not None:

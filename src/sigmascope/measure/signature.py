@@ -56,7 +56,7 @@ def signature(
         progress: whether to show a progress bar, on a terminal.
         options: those of an earlier measurement, `earlier.options`, to repeat it.
         **changes: single options, on top of `options` or the defaults; see `SignatureOptions`:
-            estimator="both", covariance="ledoit-wolf", eps=1e-6, degenerate="nan", metrics=(),
+            estimator="both", covariance="ledoit-wolf", eps=None, degenerate="nan", metrics=(),
             compat=False, pool="channels", samples="batch", activations="pointwise",
             channel_axis=None, batch_axis=0, max_batches=None, max_tokens=2048, max_positions=64,
             mode="eval", seed=0.
