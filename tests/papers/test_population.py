@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import sigmascope as sg
 from sigmascope.errors import InputError
 from sigmascope.maths.moments import Moments
 from sigmascope.measure.result import Signature
@@ -23,6 +24,7 @@ from sigmascope_papers.nonlinearity import beyond_population, fig8, fig9
 from sigmascope_papers.nonlinearity.beyond_population import Outcomes, Rejudged
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 from sigmascope_papers.nonlinearity.lineup import Lineup
+from sigmascope_papers.nonlinearity.margins import MARGINS, interval, margin_of
 from sigmascope_papers.nonlinearity.population import (
     ALL,
     CORRELATED,
@@ -345,3 +347,59 @@ def test_sites_where_rows_move_are_drawn_apart() -> None:
 def test_the_papers_own_networks_are_refused() -> None:
     with pytest.raises(InputError, match="networks of the zoo only"):
         beyond_population.ITEM.measure(Setting(weights="none", data="imagefolder:x"))
+
+
+# Margins
+
+
+def test_every_margin_belongs_to_one_claim() -> None:
+    for name, own in MARGINS.items():
+        subject = beyond_population.SUBJECTS[name]
+        if name.startswith("fig9"):
+            claims = [f"bottom: {function} stays constant" for function in FUNCTIONS]
+        else:
+            claims = [check.claim for check in subject.judge(subject.published(Setting()))]
+        for start in own:
+            assert sum(claim.startswith(start) for claim in claims) == 1, start
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_margin_is_positive_where_the_claim_clearly_holds(name: str) -> None:
+    subject = beyond_population.SUBJECTS[name]
+    results = subject.published(Setting())
+    for check in subject.judge(results):
+        margin = margin_of(name, check)
+        if margin is not None:
+            assert (margin(results) > 0) == (check.verdict == HOLDS), check.claim
+
+
+def test_the_interval_of_a_margin_is_that_of_the_difference() -> None:
+    """The same as `sigmascope.difference` of two networks on the same samples."""
+    one, other = population("a", [0.5, 0.7, 0.6]), population("b", [0.4, 0.6, 0.9], seed=1)
+    (expected,) = (row for row in sg.difference(one, other).summary if row.name == "median")
+    parts = [
+        [PopulationSetting(without=group).varied(found) for found in (one, other)]
+        for group in range(8)
+    ]
+
+    def margin(pair: Sequence[Signature]) -> float:
+        medians = [found.summary()["median"] for found in pair]
+        return medians[0] - medians[1]
+
+    found = interval(margin, [one, other], parts)
+    assert found == pytest.approx((expected.difference, expected.low, expected.high), abs=1e-12)
+
+
+def test_claims_that_cannot_be_judged_have_no_margin() -> None:
+    check = Check("ViTs are more non-linear than all before", "", "", UNTESTED)
+    assert margin_of("fig5a", check) is None
+    assert margin_of("fig5a", replace(check, verdict=HOLDS)) is not None
+    assert margin_of("fig5a", Check("until 2019", "", "", HOLDS)) is None
+
+
+def test_margins_are_told() -> None:
+    one = replace(rejudged(HOLDS, HOLDS), margin=(0.1, -0.02, 0.22))
+    assert beyond_population.judge(outcomes(one))[1].obtained.endswith(
+        "margin +0.1000 (-0.0200 to +0.2200)"
+    )
+    assert one.row()["low"] == -0.02
