@@ -128,7 +128,8 @@ class Outcomes:
 def measure(setting: Setting) -> Outcomes:
     """Judge every claim by the published scores, by population scores, and by draws of them."""
     if not setting.ours:
-        raise InputError("this item is about networks of the zoo only. Leave out --weights.")
+        told = "this item is about networks of the zoo only."
+        raise InputError(f"{told} Leave out --weights and --data.")
     again = PopulationSetting.of(setting)
     published = {
         name: again.remember((PUBLISHED, name), partial(subject.published, setting))
