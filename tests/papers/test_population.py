@@ -302,7 +302,7 @@ def test_verdicts_are_those_of_the_population_scores() -> None:
     found = outcomes(rejudged(HOLDS, FAILS, mixed=HOLDS), rejudged(WEAKLY, WEAKLY, draws=17))
     first, changed, same = beyond_population.judge(found)
     assert (first.verdict, first.obtained) == (FAILS, "1 of 2 change: 1 weaker")
-    assert (changed.claim, changed.expected) == ("fig0: a claim", "published: holds")
+    assert (changed.claim, changed.expected) == ("fig0: a claim", "published: holds, 1")
     assert changed.verdict == FAILS
     told = "weaker: 2; in 20 of 20 draws; holds if sites where rows move keep the published score"
     assert changed.obtained == told
