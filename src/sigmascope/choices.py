@@ -24,6 +24,7 @@ Mode = Literal["eval", "as-is"]
 Split = Literal["test", "train"]
 
 # Comparing
+Boundary = Literal["reflect", "unbounded"]
 Normalize = Literal["path"]
 Linkage = Literal["average", "single", "complete", "weighted", "ward"]
 Embedded = Literal["distances", "cophenetic"]

@@ -55,6 +55,8 @@ def test_options_reach_the_library(tmp_path: Path) -> None:
         "norm",
         "--covariance",
         "biased",
+        "--eps",
+        "1e-6",
         "--pool",
         "sum",
         "--seed",
@@ -71,7 +73,7 @@ def test_options_reach_the_library(tmp_path: Path) -> None:
         "biased",
         "sum",
     )
-    assert (options["seed"], options["max_batches"]) == (7, 2)
+    assert (options["seed"], options["max_batches"], options["eps"]) == (7, 2, 1e-6)
     [network] = content["networks"]
     assert network["signature"] == encode(sg.load(network["path"]))
     assert network["signature"]["batches"] == 2
@@ -107,6 +109,7 @@ def test_all_metrics(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
     _, content = document(run("measure", name, *DATA, "--metrics", "all", "--json"))
     assert content["request"]["options"]["metrics"] == ["cka", "norm", "sparsity", "entropy", "r2"]
+    assert content["request"]["options"]["eps"] is None
     assert (content["out"], content["networks"][0]["path"]) == (None, None)
 
 

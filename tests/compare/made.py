@@ -137,6 +137,7 @@ def populated_site(site: Site, population: float, influence: Sequence[float] | n
         high=population + half,
         influence=tuple(float(share) for share in influence),
         population_n=192,
+        population_reason="",
     )
 
 

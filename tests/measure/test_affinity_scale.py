@@ -147,8 +147,8 @@ def test_an_eps_that_float64_cannot_resolve_is_noted(which: str) -> None:
     pair = [1e12 * x if name in which else x for name in ("x", "y")]
     result = sg.affinity(*pair, covariance="unbiased", eps=1e-6)
     assert result.note == (
-        f"eps 1e-06 is less than float64 resolves beside the variance of {which}: 1e-24 of the "
-        "mean variance was added instead"
+        f"eps 1e-06 is less than float64 resolves beside the variance of {which}: about "
+        "1e-24 of it was added instead"
     )
     assert result.note in repr(result)
     assert result.reason == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,29 @@ def test_options_repeat_a_measurement() -> None:
     assert np.array_equal(again.scores, first.scores)
     changed = sg.signature(network(), X, options=first.options, eps=1e-5)
     assert changed.options == replace(first.options, eps=1e-5)
+
+
+def test_eps_is_stored_as_none_or_as_a_number(tmp_path: Path) -> None:
+    relative = sg.signature(network(), X, resume=tmp_path / "run.jsonl")
+    relative.save(tmp_path / "relative.json")
+    assert json.loads((tmp_path / "relative.json").read_text())["content"]["options"]["eps"] is None
+    assert sg.load(tmp_path / "relative.json").options == relative.options == Options(eps=None)
+    again = sg.signature(network(), X, resume=tmp_path / "run.jsonl")
+    assert np.array_equal(again.scores, relative.scores)
+    with pytest.raises(sg.ResumeError, match=r"options\.eps is None there and 1e-06 here"):
+        sg.signature(network(), X, resume=tmp_path / "run.jsonl", eps=1e-6)
+    # what files of 0.1.0 hold, which measured with it
+    earlier = decode(Options, {**encode(Options()), "eps": 1e-6})
+    assert earlier == Options(eps=1e-6) != Options()
+
+
+def test_eps_is_scored_again_as_a_share(tmp_path: Path) -> None:
+    absolute = sg.signature(network(), 1e-3 * X, keep=tmp_path, eps=1e-6)
+    assert sg.rescore(tmp_path).options.eps == 1e-6
+    relative = sg.rescore(tmp_path, eps=None)
+    assert relative.options.eps is None
+    assert np.array_equal(relative.scores, sg.signature(network(), 1e-3 * X).scores)
+    assert np.abs(relative.scores - absolute.scores).max() > 1e-3
 
 
 def test_a_function_is_kept_by_name_and_must_be_given_again() -> None:

@@ -113,7 +113,7 @@ def fit(
         shrinkage_y=plain(target.shrinkage),
         degenerate=lacking,
         certified=coupled.certified,
-        note=_note(eps, source, target),
+        note="" if lacking else _note(eps, source, target),
         moved=coupled.moved,
     )
 
@@ -134,7 +134,7 @@ def _note(eps: float | None, source: Covariance, target: Covariance) -> str:
         return ""
     return (
         f"eps {eps:.3g} is less than float64 resolves beside the variance of "
-        f"{' and '.join(raised)}: {SMALLEST_FLOOR:g} of the mean variance was added instead"
+        f"{' and '.join(raised)}: about {SMALLEST_FLOOR:g} of it was added instead"
     )
 
 
@@ -218,8 +218,8 @@ def affine_map(
     (points_x, unit_x), (points_y, unit_y) = map(standardize, (rows_x, rows_y), rounding)
     if eps is None and not points_x.any():
         raise InputError(
-            "x is constant to rounding, so that no map gives it a covariance. Pass an x that "
-            "varies, or a number for eps."
+            "x is constant to rounding, and no affine map gives a constant the covariance of y. "
+            "Pass an x that varies, or a number for eps."
         )
     width = rows_x.shape[1]
     source = estimate(points_x, width=width, method=covariance, eps=_in_units(eps, unit_x))
