@@ -83,7 +83,8 @@ class Signature:
         sites: one per activation call.
         coverage: how many calls were seen, scored and skipped.
         options: how it was measured; `signature(..., options=…)` repeats the measurement.
-        batches, samples: how many were scored.
+        batches, samples: how many have a published score, or all where only the population score was
+            measured.
         model, data: fingerprints of the weights and of the batches.
         parameters: the number of parameters.
         device: where the network ran.
