@@ -83,8 +83,7 @@ class Signature:
         sites: one per activation call.
         coverage: how many calls were seen, scored and skipped.
         options: how it was measured; `signature(..., options=…)` repeats the measurement.
-        batches, samples: how many have a published score, or all where only the population score was
-            measured.
+        batches, samples: how many the published score rests on; all of them if it was not measured.
         model, data: fingerprints of the weights and of the batches.
         parameters: the number of parameters.
         device: where the network ran.
