@@ -321,7 +321,7 @@ class Windows(nn.Module):
         ({"pool": "published"}, 4),
         ({"pool": lambda t: t}, 4),
     ],
-    ids=str,
+    ids=["pooled", "tokens", "positions", "published", "function"],
 )
 def test_rows_follow_their_sample(options: dict[str, Any], each: int) -> None:
     network = built(Windows)

@@ -221,6 +221,8 @@ def test_a_lower_bound_is_told() -> None:
     [shown] = document_of([moved])["networks"]
     assert list(shown["sites"]["reasons"]) == ["1"]
     assert shown["sites"]["reasons"]["1"].endswith("not optimal on 3 of 9 sampled rows")
+    assert shown["lowest"] == [0]  # a bound does not rank
+    assert document_of([network])["networks"][0]["lowest"] == [1]
 
 
 def test_settings_say_what_eps_is_relative_to() -> None:

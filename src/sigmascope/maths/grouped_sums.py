@@ -12,6 +12,8 @@ GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
 # Numbers of float64 that are converted at once when rows become sums.
 CHUNK = 2**23
+# Rows that are kept together at least, so that batches of one sample are not kept one by one.
+TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,17 @@ class Rows:
     x: Tensor
     y: Tensor
     groups: Tensor
+
+
+def append(kept: list[Rows], rows: Rows) -> None:
+    """Append rows to those kept, joined with the last ones where these are few and alike."""
+    last = kept[-1] if kept else None
+    alike = last is not None and (last.x.device, last.x.dtype) == (rows.x.device, rows.x.dtype)
+    if last is not None and alike and len(last.x) < TOGETHER:
+        both = zip((last.x, last.y, last.groups), (rows.x, rows.y, rows.groups), strict=True)
+        kept[-1] = Rows(*(torch.cat(pair) for pair in both))
+    else:
+        kept.append(rows)
 
 
 @dataclass(frozen=True)

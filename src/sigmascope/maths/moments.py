@@ -19,6 +19,7 @@ from sigmascope.maths.grouped_sums import (
     Rows,
     Sums,
     added,
+    append,
     forms_of,
     no_sums,
     with_rows,
@@ -115,7 +116,7 @@ class Moments:
         self._dim = d
         groups = numbers % GROUPS
         self._count += np.bincount(groups.numpy(), minlength=GROUPS)
-        self._rows.append(Rows(rows_x, rows_y, groups))
+        append(self._rows, Rows(rows_x, rows_y, groups))
         if self._bytes_kept() > 8 * GROUPS * (2 * d) ** 2:
             self._fold()
 

@@ -83,7 +83,7 @@ class Signature:
         sites: one per activation call.
         coverage: how many calls were seen, scored and skipped.
         options: how it was measured; `signature(..., options=…)` repeats the measurement.
-        batches, samples: how many were scored.
+        batches, samples: how many the published score rests on; all of them if it was not measured.
         model, data: fingerprints of the weights and of the batches.
         parameters: the number of parameters.
         device: where the network ran.

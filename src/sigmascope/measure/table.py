@@ -106,8 +106,8 @@ def _drawn(site: Site) -> float:
 
 
 def half_width(site: Site) -> float:
-    """Return half the width of the interval of a population score."""
-    return (site.high - site.low) / 2
+    """Return half the width of the interval of a population score, which may end at 1."""
+    return max(site.high - site.population, site.population - site.low)
 
 
 def _with_error(site: Site) -> str:

@@ -25,7 +25,8 @@ def shown_estimator(signatures: Sequence[Signature], by: ScoreKind | None) -> Sc
 def lowest_sites(signature: Signature, by: ScoreKind) -> list[int]:
     """Return the number of the site with the lowest score, then of those tied with it.
 
-    Published scores have no interval, so that nothing is said to be tied.
+    Published scores have no interval, so that nothing is said to be tied. A population score that
+    is only a lower bound does not rank, unless all are.
     """
     scores = site_scores(signature, by)
     known = np.flatnonzero(np.isfinite(scores)).tolist()
@@ -33,6 +34,7 @@ def lowest_sites(signature: Signature, by: ScoreKind) -> list[int]:
         return []
     if by == "published":
         return [int(np.nanargmin(scores))]
+    known = [number for number in known if not signature.sites[number].moved] or known
     found = lowest([[signature.sites[number]] for number in known], ALONG["min"])
     return [known[number] for number in found]
 
