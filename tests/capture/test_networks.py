@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.capture.recorder import Call, recording
-from sigmascope.capture.sample_axis import Descent
+from sigmascope.capture.marks import Descent
 from tests.networks import TIMM, TORCHVISION, TRANSFORMERS, Network
 
 pytestmark = pytest.mark.slow

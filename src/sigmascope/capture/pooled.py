@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -76,13 +76,13 @@ class Capture:
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
         dtype = str(x.dtype).removeprefix("torch.")
-        seen = CallInput(call.path, call.call, call.kind, tuple(x.shape), dtype, None, "")
-        pooled = PooledCall(seen)
+        site = (call.path, call.call, call.kind, tuple(x.shape), dtype)
+        pooled = PooledCall(CallInput(*site, None, ""))
         self._calls.append(pooled)
         try:
             axes = self._axes(call, x)
-            pooled.call = replace(seen, channel_axis=axes.channels, axis_reason=axes.reason)
-            pooled.x = self._matrix(x, axes)
+            pooled.call = CallInput(*site, axes.channels, axes.reason)
+            pooled.x, y_ahead = self._both(x, axes, call.bounds) or (self._matrix(x, axes), None)
         except UnreadableError as error:
             pooled.reason, pooled.skipped = str(error), isinstance(error, NotSamplesError)
             return None
@@ -91,27 +91,36 @@ class Capture:
             pooled.density.append(_density(x))
 
         def finish(y: Tensor) -> None:
-            if y.shape != seen.shape:
+            if y.shape != pooled.call.shape:
                 pooled.reason = (
-                    f"input {list(seen.shape)} and output {list(y.shape)} differ in shape, so no "
+                    f"input {list(pooled.call.shape)} and output {list(y.shape)} differ in shape, so no "
                     "affine map compares them"
                 )
                 pooled.x, pooled.skipped = None, True
                 return
             try:
-                pooled.y, pooled.reason = self._matrix(y, axes), ""
+                pooled.y = self._matrix(y, axes) if y_ahead is None else y_ahead
             except UnreadableError as error:
                 pooled.x, pooled.reason = None, str(error)
                 return
+            pooled.reason = ""
             if self._densities:
                 pooled.density.append(_density(y))
 
         return finish
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
-        # The gradients and types that the network asks for do not apply to averages.
-        with torch.no_grad(), torch.autocast(tensor.device.type, enabled=False):
+        kind = tensor.device.type
+        if not torch.is_grad_enabled() and not torch.is_autocast_enabled(kind):
             return self._pooling.matrix(tensor.detach(), axes)
+        # The gradients and types that the network asks for do not apply to averages.
+        with torch.no_grad(), torch.autocast(kind, enabled=False):
+            return self._pooling.matrix(tensor.detach(), axes)
+
+    def _both(
+        self, x: Tensor, axes: Axes, bounds: tuple[float, float] | None
+    ) -> tuple[Tensor, Tensor] | None:
+        return None if bounds is None else self._pooling.both(x.detach(), axes, bounds)
 
     def _axes(self, call: Call, x: Tensor) -> Axes:
         if torch._C._functorch.is_functorch_wrapped_tensor(x):

@@ -10,8 +10,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from sigmascope.capture.gpu.means import means
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.recorder import Call
-from sigmascope.capture.sample_axis import Descent
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ class Axes:
         parted: Tensor = torch.unflatten(first, 0, (self.outer, -1, self.inner))
         return parted.movedim(1, 0)
 
+    @property
+    def pair(self) -> tuple[int, int] | None:
+        """The axes of samples and channels, where all others are positions; None elsewhere."""
+        if self.samples is None or self.channels is None or self.outer * self.inner != 1:
+            return None
+        return self.samples, self.channels
+
 
 class UnreadableError(Exception):
     """A tensor that cannot be read as samples × channels; the message says why."""
@@ -65,6 +73,12 @@ def _precise(tensor: Tensor) -> torch.dtype:
 
 
 def _mean(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
+    pair = axes.pair
+    if mask is None and pair is not None and tensor.ndim > 2:
+        # Without views, which take longer than a small average.
+        others = tuple(axis for axis in range(tensor.ndim) if axis not in pair)
+        mean = tensor.mean(dim=others, dtype=_precise(tensor))
+        return mean if pair[0] < pair[1] else mean.mT
     ordered = axes.ordered(tensor)
     if mask is not None:
         return _masked_mean(ordered, mask)
@@ -150,8 +164,10 @@ class Pooling:
             )
         if place.state == "lost":
             return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
-        decoding = any(name.startswith(DECODER) for name in call.path.split("."))
-        part = DECODER if DECODER in self.masks and decoding else ""
+        decoding = DECODER in self.masks and any(
+            name.startswith(DECODER) for name in call.path.split(".")
+        )
+        part = DECODER if decoding else ""
         return Axes(place.axis, channels, place.outer, place.inner, reason, part)
 
     def _place(self, call: Call, tensor: Tensor) -> Descent:
@@ -211,7 +227,8 @@ class Pooling:
         if self.samples == "tokens":
             return self._tokens(tensor, axes)
         if isinstance(self.pool, str):
-            return POOLS[self.pool](tensor, axes, self._mask(axes.ordered(tensor), axes))
+            mask = self._mask(axes.ordered(tensor), axes) if self.masks else None
+            return POOLS[self.pool](tensor, axes, mask)
         try:
             pooled = self.pool(tensor)
         except Exception as error:
@@ -225,6 +242,18 @@ class Pooling:
                 f"the function given as pool returned {found}, not a matrix (n, d)"
             )
         return pooled.to(_precise(pooled), copy=True)
+
+    def both(
+        self, tensor: Tensor, axes: Axes, bounds: tuple[float, float]
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return the matrices of a tensor and of it clamped to bounds, from one reading.
+
+        None where it takes two.
+        """
+        pair = axes.pair if self.pool == "channels" and self.samples == "batch" else None
+        if pair is None or self.masks or tensor.device.type != "cuda" or type(tensor) is not Tensor:
+            return None
+        return means(tensor, samples=pair[0], channels=pair[1], bounds=bounds)
 
     def _mask(self, ordered: Tensor, axes: Axes) -> Tensor | None:
         """Return the mask of all positions of a tensor, if one of its axes has the same length."""
