@@ -39,6 +39,8 @@ from .errors import (
 from .maths.affine_fit import AffineMap as AffineMap, affine_map as affine_map
 from .maths.covariance import ledoit_wolf as ledoit_wolf
 from .maths.gaussians import w2_gaussian as w2_gaussian
+from .maths.moments import Moments as Moments
+from .maths.population import PopulationScore as PopulationScore
 from .maths.transport import w2_exact as w2_exact
 from .measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
 from .measure.kept_features import rescore as rescore
@@ -72,9 +74,11 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "MissingExtraError",
+    "Moments",
     "NetworkError",
     "NoActivationError",
     "OptionError",
+    "PopulationScore",
     "ResumeError",
     "SigmascopeError",
     "Signature",

@@ -48,7 +48,13 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
     return as_matrix(x, "x"), as_matrix(y, "y")
 
 
-def check_alike(x: Array, y: Array) -> None:
+def as_rows(values: Array) -> Tensor:
+    """Return checked samples as a detached tensor of float32, or of float64 where they are."""
+    tensor = _as_tensor(values, "values").detach()
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+def check_alike(x: Array, y: Array, *, rows: int = 2) -> None:
     """Raise unless kind, dtype, device and shape of a pair fit; nothing is read from a device."""
     arrays = all(isinstance(one, (Tensor, np.ndarray)) for one in (x, y))
     if arrays and isinstance(x, Tensor) != isinstance(y, Tensor):
@@ -58,7 +64,7 @@ def check_alike(x: Array, y: Array) -> None:
         )
     for values, name in ((x, "x"), (y, "y")):
         _check_kind(values, name)
-        _check_shape(values, name, 2)
+        _check_shape(values, name, rows)
     if isinstance(x, Tensor) and x.device != y.device:
         raise InputTypeError(f"x is on {x.device} and y on {y.device}. Move one with .to(...).")
     if x.shape[1] != y.shape[1]:
