@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths.population import (
+from sigmascope.maths.grouped_sums import (
     GROUPS,
-    PopulationScore,
+    SINGLE,
+    Rows,
     Sums,
+    added,
+    forms_of,
+    no_sums,
+    with_rows,
+)
+from sigmascope.maths.memory import free_memory
+from sigmascope.maths.population import (
+    WIDE,
+    WIDE_CELLS,
+    PopulationScore,
+    bytes_needed,
     population_scores,
     samples_needed,
     without_score,
@@ -24,17 +37,9 @@ from sigmascope.maths.samples import Array, as_rows, check_alike, check_eps
 from sigmascope.store import read_features, write_features
 
 Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
-# Numbers of float64 that are converted at once when rows become sums.
-CHUNK = 2**23
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Pairs that are not yet sums: x, y (n, d) and the group of each row, on the host."""
-
-    x: Tensor
-    y: Tensor
-    groups: Tensor
+NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
+# Bytes of one score, or of many small ones, on an accelerator.
+CHUNK_BYTES = 2**31
 
 
 class Moments:
@@ -63,7 +68,7 @@ class Moments:
 
     def __init__(self, *, eps: float | None = None) -> None:
         self.eps = None if eps is None else check_eps(eps)
-        self._rows: list[_Rows] = []
+        self._rows: list[Rows] = []
         self._sums: Sums | None = None
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
@@ -108,7 +113,7 @@ class Moments:
         self._dim = d
         groups = numbers % GROUPS
         self._count += np.bincount(groups.numpy(), minlength=GROUPS)
-        self._rows.append(_Rows(rows_x, rows_y, groups))
+        self._rows.append(Rows(rows_x, rows_y, groups))
         if self._bytes_kept() > 8 * GROUPS * (2 * d) ** 2:
             self._fold()
 
@@ -128,7 +133,7 @@ class Moments:
             )
         self._rows += other._rows
         if other._sums is not None:
-            self._sums = other._sums if self._sums is None else _added(self._sums, other._sums)
+            self._sums = other._sums if self._sums is None else added(self._sums, other._sums)
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
@@ -174,8 +179,7 @@ class Moments:
                 f"{number}.groups": rows.groups,
             }
         if self._sums is not None:
-            names = ("count", "first", "second", "shift")
-            tensors |= {f"sums.{name}": getattr(self._sums, name) for name in names}
+            tensors |= {f"sums.{name}": getattr(self._sums, name) for name in NAMES}
         info: dict[str, object] = {
             "eps": self.eps,
             "next": self._next,
@@ -193,8 +197,8 @@ class Moments:
                 x, y, groups = (tensors[f"{number}.{name}"] for name in ("x", "y", "groups"))
                 moments.update(x, y, groups)
             if info["precision"] is not None:
-                parts = (tensors[f"sums.{name}"] for name in ("count", "first", "second", "shift"))
-                moments._take(Sums(*parts, float(info["precision"])))
+                count, first, second, shift = (tensors[f"sums.{name}"] for name in NAMES)
+                moments._take(Sums(count, first, second, shift, float(info["precision"])))
             moments._next = int(info["next"])
         except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
             raise FileFormatError(
@@ -208,43 +212,79 @@ class Moments:
         width = 2 * sums.dim
         if shapes != ((GROUPS, width), (GROUPS, width, width), (width,)) or not sums.dim:
             raise ValueError(f"sums of the shapes {shapes}")
-        self._sums = sums if self._sums is None else _added(self._sums, sums)
+        self._sums = sums if self._sums is None else added(self._sums, sums)
         self._count += sums.count.numpy().astype(np.int64)
         self._dim = self._dim or sums.dim
 
     def _bytes_kept(self) -> int:
         return sum(2 * rows.x.numel() * rows.x.element_size() for rows in self._rows)
 
+    def _device(self) -> torch.device:
+        first = self._sums.first if self._sums is not None else self._rows[0].x
+        return first.device
+
     def _fold(self) -> None:
         """Make sums of all rows."""
-        self._sums, self._rows = self._folded(), []
+        sums = self._sums or no_sums(self._rows[0], GROUPS)
+        for rows in self._rows:
+            sums = with_rows(sums, rows, torch.arange(GROUPS))
+        self._sums, self._rows = sums, []
 
     def _folded(self) -> Sums:
-        sums = self._sums
+        """Return the sums of everything; rows that are kept stay.
+
+        Of a wide layer whose rows are all kept, groups share matrices of products, which would be
+        the larger part of the memory.
+        """
+        cells = WIDE_CELLS if self._sums is None and self._dim > WIDE else SINGLE
+        cell_of = torch.empty(GROUPS, dtype=torch.long)
+        for number, cell in enumerate(cells):
+            cell_of[list(cell)] = number
+        sums = self._sums or no_sums(self._rows[0], len(cells))
         for rows in self._rows:
-            sums = _with_rows(sums, rows)
-        if sums is None:
-            raise InputError("no samples yet. Call update(x, y) first.")
-        return sums
+            sums = with_rows(sums, rows, cell_of)
+        if cells is SINGLE:
+            return sums
+        return replace(sums, cells=cells, forms=partial(forms_of, self._rows, sums.shift))
 
 
 def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
     """Return the scores of several accumulators, those of one width computed together."""
     results: dict[int, PopulationScore] = {}
-    ready: dict[int, Moments] = {}
+    alike: dict[tuple[object, ...], list[int]] = {}
     for number, one in enumerate(moments):
-        if one.n < samples_needed(one.dim):
-            reason = (
-                f"{one.n} sample{'s' * (one.n != 1)} {'is' if one.n == 1 else 'are'} too few for "
-                f"{one.dim} channels: {samples_needed(one.dim)} would do"
-            )
+        reason = _obstacle(one)
+        if reason:
             results[number] = without_score(one.n, one.dim, reason)
         else:
-            ready[number] = one
-    for eps in dict.fromkeys(one.eps for one in ready.values()):
-        chosen = {number: one._folded() for number, one in ready.items() if one.eps == eps}
-        results |= zip(chosen, population_scores(list(chosen.values()), eps), strict=True)
+            whole = one._sums is not None or one.dim <= WIDE
+            alike.setdefault((one.dim, one.eps, one._device(), whole), []).append(number)
+    for (dim, eps, device, _), numbers in alike.items():
+        for some in _chunks(numbers, cast(int, dim), cast(torch.device, device)):
+            sums = [moments[number]._folded() for number in some]
+            results |= zip(some, population_scores(sums, cast("float | None", eps)), strict=True)
     return [results[number] for number in range(len(moments))]
+
+
+def _chunks(numbers: list[int], dim: int, device: torch.device) -> list[list[int]]:
+    """Return the sites to be computed at once: on the CPU one, elsewhere as many as are small."""
+    most = 1 if device.type == "cpu" else max(1, CHUNK_BYTES // bytes_needed(dim))
+    return [numbers[start : start + most] for start in range(0, len(numbers), most)]
+
+
+def _obstacle(moments: Moments) -> str:
+    """Return why there is no score, seen without the sums themselves, or an empty text."""
+    n, dim, enough = moments.n, moments.dim, samples_needed(moments.dim)
+    if n < enough:
+        are = "is" if n == 1 else "are"
+        return f"{n} sample{'s' * (n != 1)} {are} too few for {dim} channels: {enough} would do"
+    needed, free = bytes_needed(dim), free_memory(moments._device())
+    if free is not None and needed > free:
+        return (
+            f"{dim} channels need about {needed / 2**30:.1f} GiB for their covariances, and "
+            f"{free / 2**30:.1f} GiB are free: pool to fewer channels, or score where there is more"
+        )
+    return ""
 
 
 def _pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
@@ -271,48 +311,6 @@ def _numbers(index: Index, n: int) -> Tensor:
             f"{tuple(numbers.shape)}."
         )
     return numbers.long()
-
-
-def _with_rows(sums: Sums | None, rows: _Rows) -> Sums:
-    """Return sums with rows added, converted to float64 a part at a time."""
-    width = 2 * rows.x.shape[1]
-    if sums is None:
-        sums = _no_sums(rows)
-    first, second = sums.first.clone(), sums.second.clone()
-    count = torch.bincount(rows.groups, minlength=GROUPS).double()
-    order = rows.groups.argsort(stable=True)
-    for group, members in enumerate(order.split(count.long().tolist())):
-        for part in members.split(max(1, CHUNK // width)):
-            chosen = part.to(rows.x.device, non_blocking=True)
-            z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1).double() - sums.shift
-            first[group] += z.sum(dim=0)
-            second[group].addmm_(z.mT, z)
-    precision = max(sums.precision, torch.finfo(rows.x.dtype).eps)
-    return Sums(sums.count + count, first, second, sums.shift, precision)
-
-
-def _no_sums(rows: _Rows) -> Sums:
-    """Return empty sums around the mean of some rows, exact for a column that is constant."""
-    z = torch.cat([rows.x, rows.y], dim=1).double()
-    shift = z[0] + (z - z[0]).mean(dim=0)
-    first = torch.zeros(GROUPS, len(shift), dtype=torch.float64, device=z.device)
-    second = first.new_zeros(GROUPS, len(shift), len(shift))
-    return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift, 0.0)
-
-
-def _added(one: Sums, other: Sums) -> Sums:
-    """Return the sum of two sums, around the shift of the first."""
-    first, second, shift = (
-        getattr(other, name).to(one.first.device) for name in ("first", "second", "shift")
-    )
-    moved, count = shift - one.shift, other.count.to(one.first.device)
-    cross = first[:, :, None] * moved
-    second = second + cross + cross.mT + count[:, None, None] * torch.outer(moved, moved)
-    first = first + count[:, None] * moved
-    precision = max(one.precision, other.precision)
-    return Sums(
-        one.count + other.count, one.first + first, one.second + second, one.shift, precision
-    )
 
 
 def merged(parts: Iterable[Moments]) -> Moments:

@@ -1,57 +1,57 @@
-r"""The population score from sums over groups of samples: its value, its bias and its error.
-
-With the optimal map A between the Gaussians of x and y the score of paired samples is $\rho = 1 -
-\sqrt{(\mathrm{tr}\,A\Sigma_XA + \mathrm{tr}\,\Sigma_Y - 2\,\mathrm{tr}\,A\Sigma_{XY}) \,/\,
-2\,\mathrm{tr}\,\Sigma_Y}$, a smooth function of second moments. In the coordinates W of
-`sigmascope.maths.gaussians`, $A = WHW^\top$ with a diagonal H, and everything below is diagonal.
-"""
+"""The population score from sums over groups of samples: its value, its bias and its error."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-GROUPS = 8
-RELATIVE_EPS = 1e-6  # of the mean variance, where no eps is given
-# Parts of the groups on which the score is computed again, to see how it changes with the number
-# of samples: those left by deleting a quarter, and the halves.
-QUARTERS = [[group for group in range(GROUPS) if group % 4 != part] for part in range(4)]
-HALVES = [[group for group in range(GROUPS) if group % 2 == part] for part in range(2)]
-# From this width on one part of each kind must do: the decompositions are dear, and the sums over
-# so many channels vary little from part to part.
-WIDE = 513
-# A squared distance below this share of its bound is the rounding of an affine activation.
-AFFINE = 1e-12
-# Bytes of covariances decomposed at once on an accelerator.
-CHUNK = 2**30
+from sigmascope.maths.grouped_sums import GROUPS, Sums
+from sigmascope.maths.paired_score import AFFINE, covariances_of, score_and_gradient, scores_of
+
+# Up to these widths three designs of parts, and one, are computed; beyond, one part of each kind
+# must do: its decomposition is dear, and sums over so many channels vary little from part to part.
+NARROW, WIDE = 128, 512
+# The cells of wide layers: of these every part of their design is made.
+WIDE_CELLS = ((0, 4), (2, 6), (1, 3, 5, 7))
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Sums of pairs z = (x, y) of width 2d around a shift, by group of samples.
+class Design:
+    """Parts of the groups on which the score is computed again, to see how it changes with n.
 
     Attributes:
-        count: (g,), float64, on the host.
-        first: (g, 2d), the sum of z - shift.
-        second: (g, 2d, 2d), the sum of its products.
-        shift: (2d,).
-        precision: of the input's type, to tell a constant from a channel that varies.
+        quarters: the groups left by deleting a quarter of them, `GROUPS` - 2 each.
+        halves: halves of the groups.
     """
 
-    count: Tensor
-    first: Tensor
-    second: Tensor
-    shift: Tensor
-    precision: float
+    quarters: list[list[int]]
+    halves: list[list[int]]
 
     @property
-    def dim(self) -> int:
-        """The number of channels d."""
-        return self.first.shape[1] // 2
+    def parts(self) -> list[list[int]]:
+        """All parts, quarters first."""
+        return [*self.quarters, *self.halves]
+
+
+def design_of(dim: int) -> Design:
+    """Return balanced parts: each group is deleted equally often, except for wide layers.
+
+    >>> design_of(1024)
+    Design(quarters=[[1, 2, 3, 5, 6, 7]], halves=[[0, 2, 4, 6]])
+    """
+    groups, quarters, halves = range(GROUPS), [], []
+    for bit in (4, 1, 2)[: 3 if dim <= NARROW else 1]:
+        pairs = [{group, group ^ bit} for group in groups if not group & bit]
+        quarters += [[group for group in groups if group not in pair] for pair in pairs]
+    for bit in (1, 2, 4)[: 3 if dim <= NARROW else 1]:
+        halves += [
+            [group for group in groups if bool(group & bit) == side] for side in (False, True)
+        ]
+    return Design(quarters, halves) if dim <= WIDE else Design(quarters[:1], halves[:1])
 
 
 @dataclass(frozen=True)
@@ -104,39 +104,33 @@ def samples_needed(dim: int) -> int:
 
 
 def population_scores(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
-    """Return the scores of several sites; those of one width on one device are computed at once."""
-    results: dict[int, PopulationScore] = {}
-    alike: dict[tuple[int, torch.device], list[int]] = {}
-    for number, one in enumerate(sums):
-        reason = _obstacle(one)
-        if reason:
-            results[number] = without_score(int(one.count.sum()), one.dim, reason)
-        else:
-            alike.setdefault((one.dim, one.first.device), []).append(number)
-    for (dim, device), numbers in alike.items():
-        parts = 3 if dim >= WIDE else 1 + len(QUARTERS) + len(HALVES)
-        bytes_each = 8 * (2 * dim) ** 2 * (GROUPS + 2 * parts)
-        most = max(1, CHUNK // bytes_each) if device.type != "cpu" else 1
-        for start in range(0, len(numbers), most):
-            chunk = numbers[start : start + most]
-            results |= zip(chunk, _scored([sums[number] for number in chunk], eps), strict=True)
-    return [results[number] for number in range(len(sums))]
+    """Return the scores of sites of one width on one device, with samples enough, together."""
+    reasons = [_obstacle(one) for one in sums]
+    able = [one for one, reason in zip(sums, reasons, strict=True) if not reason]
+    scores = iter(_scored(able, eps) if able else [])
+    return [
+        without_score(int(one.count.sum()), one.dim, reason) if reason else next(scores)
+        for one, reason in zip(sums, reasons, strict=True)
+    ]
+
+
+def bytes_needed(dim: int) -> int:
+    """Return the memory that the score of one site takes, about: sums, parts, decompositions."""
+    matrices = (
+        4 * (len(WIDE_CELLS) + 6) if dim > WIDE else 4 * GROUPS + 12 * len(design_of(dim).parts)
+    )
+    return 8 * dim**2 * matrices
 
 
 def _obstacle(sums: Sums) -> str:
     """Return why these sums have no score, or an empty text."""
     n, dim = int(sums.count.sum()), sums.dim
-    if n < samples_needed(dim):
-        return (
-            f"{n} sample{'s' * (n != 1)} are too few for {dim} channels: "
-            f"{samples_needed(dim)} would do"
-        )
     if bool((sums.count < 2).any()):
         return f"fewer than two samples in one of the {GROUPS} groups that their numbers form"
-    if not bool(torch.isfinite(sums.second.sum())):
-        return "the input or the output contains NaN, infinite or huge values"
     mean = sums.first.sum(dim=0) / n
     variance = sums.second.sum(dim=0).diagonal() / n - mean.square()
+    if not bool(torch.isfinite(variance).all()):
+        return "the input or the output contains NaN, infinite or huge values"
     varies = variance > (4 * sums.precision * (sums.shift + mean)).square()
     for name, part in (("input", varies[:dim]), ("output", varies[dim:])):
         if not bool(part.any()):
@@ -145,150 +139,85 @@ def _obstacle(sums: Sums) -> str:
 
 
 def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
-    """Return the scores of sites of one width on one device."""
     count = torch.stack([one.count for one in sums])
     first, second = (
         torch.stack([getattr(one, name) for one in sums]) for name in ("first", "second")
     )
-    wide = sums[0].dim >= WIDE
-    parts = [QUARTERS[:1], HALVES[:1]] if wide else [QUARTERS, HALVES]
-    keep = torch.zeros(1 + sum(map(len, parts)), GROUPS, dtype=torch.float64)
-    keep[0] = 1
-    for row, part in enumerate([part for kind in parts for part in kind], start=1):
-        keep[row, part] = 1
-    sizes = count @ keep.T  # (s, k), on the host
-    there = keep.to(first.device)
-    covariances = _covariances(
-        sizes.to(first.device),
-        torch.einsum("kg,sgi->ski", there, first),
-        torch.einsum("kg,sgij->skij", there, second),
-    )
-    score, gradient = _score_and_gradient(*(one[:, 0] for one in covariances), eps)
-    others = _scores(*(one[:, 1:] for one in covariances), eps)
-    linear = _linear(count.to(first.device), first, second, gradient)
-    values = torch.cat([score[:, None], others], dim=1).cpu()
+    design = design_of(sums[0].dim)
+    chosen = [list(range(GROUPS)), *design.parts]
+    groups = _membership(chosen, [[group] for group in range(GROUPS)])
+    cells = _membership(chosen, sums[0].cells).to(first.device)
+    sizes = count @ groups.T  # (s, k), on the host
+    totals = torch.einsum("kg,sgi->ski", groups.to(first.device), first)
+
+    def covariances(some: slice) -> tuple[Tensor, Tensor, Tensor]:
+        products = torch.einsum("kc,scij->skij", cells[some], second)
+        return covariances_of(sizes[:, some].to(first.device), totals[:, some], products)
+
+    score, gradient = score_and_gradient(*(one[:, 0] for one in covariances(slice(1))), eps=eps)
+    linear = _linear(sums, first, second, gradient)
+    # all at once where they are many and small
+    step = 1 if sums[0].dim > WIDE else len(chosen)
+    starts = range(1, len(chosen), step)
+    others = [scores_of(*covariances(slice(start, start + step)), eps=eps) for start in starts]
+    values = torch.cat([score[:, None], *others], dim=1).cpu()
     return [
-        _estimated(one, value, shares, size, len(parts[0]))
+        _estimated(one, value, shares, size, design)
         for one, value, shares, size in zip(sums, values, linear.cpu(), sizes, strict=True)
     ]
 
 
-def _covariances(n: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the unbiased covariances of x, of y, and between them, each (..., d, d)."""
-    n = n[..., None, None]
-    joint = (second - first[..., :, None] * first[..., None, :] / n) / (n - 1)
-    d = first.shape[-1] // 2
-    return joint[..., :d, :d], joint[..., d:, d:], joint[..., :d, d:]
+def _membership(parts: Sequence[Sequence[int]], cells: Sequence[Sequence[int]]) -> Tensor:
+    """Return 1 where a part (rows) contains a cell (columns), otherwise 0."""
+    inside = [[float({*cell} <= {*part}) for cell in cells] for part in parts]
+    return torch.tensor(inside, dtype=torch.float64)
 
 
-@dataclass(frozen=True)
-class _Transport:
-    """The optimal map in units of the mean variances, and the squared distance over its bound."""
-
-    whiten: Tensor
-    stretch: Tensor
-    map: Tensor
-    source: Tensor
-    cross: Tensor
-    floors: tuple[Tensor, Tensor]
-    units: tuple[Tensor, Tensor]
-    share: Tensor
-
-
-def _transport(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> _Transport:
-    d = x.shape[-1]
-    units = tuple(one.diagonal(dim1=-2, dim2=-1).mean(dim=-1) for one in (x, y))
-    floors = tuple(
-        torch.full_like(unit, RELATIVE_EPS) if eps is None else eps / unit for unit in units
-    )
-    source, target = (one / unit[..., None, None] for one, unit in zip((x, y), units, strict=True))
-    cross = cross / (units[0] * units[1]).sqrt()[..., None, None]
-    for one, floor in ((source, floors[0]), (target, floors[1])):
-        one.diagonal(dim1=-2, dim2=-1).add_(floor[..., None])
-    lower = torch.linalg.cholesky(source)
-    squared, vectors = torch.linalg.eigh(lower.mT @ (target @ lower))
-    smallest = torch.finfo(squared.dtype).eps * squared[..., -1:]
-    stretch = squared.clamp_min(smallest).sqrt()
-    whiten = torch.linalg.solve_triangular(lower.mT, vectors, upper=True)
-    mapped = (whiten * stretch[..., None, :]) @ whiten.mT
-    moved = floors[0] * mapped.square().sum(dim=(-2, -1)) + 2 * (mapped * cross).sum(dim=(-2, -1))
-    share = (d * (2 + floors[1]) - moved) / (2 * d * (1 + floors[1]))
-    return _Transport(whiten, stretch, mapped, source, cross, floors, units, share.clamp_min(0))
-
-
-def _scores(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> Tensor:
-    return 1 - _transport(x, y, cross, eps).share.sqrt()
-
-
-def _score_and_gradient(
-    x: Tensor, y: Tensor, cross: Tensor, eps: float | None
-) -> tuple[Tensor, Tensor]:
-    r"""Return the scores (s,) and their gradients (s, 2d, 2d) with respect to the joint covariance.
-
-    From $A\Sigma_XA = \Sigma_Y$ follows $A\Sigma_X\,dA + dA\,\Sigma_XA = d\Sigma_Y -
-    A\,d\Sigma_X\,A$, so that $\langle M, dA\rangle = \langle W^{-\top}\Lambda W^{-1},
-    d\Sigma_Y\rangle - \langle WH\Lambda HW^\top, d\Sigma_X\rangle$ with $\Lambda_{ij} =
-    (W^\top MW)_{ij} / (h_i+h_j)$.
-    """
-    at, d = _transport(x, y, cross, eps), x.shape[-1]
-    relative = RELATIVE_EPS if eps is None else 0.0
-    w, h, floors = at.whiten, at.stretch, [floor[:, None, None] for floor in at.floors]
-    inner = w.mT @ (floors[0] * at.map + (at.cross + at.cross.mT) / 2) @ w
-    inner = inner / (h[:, :, None] + h[:, None, :])
-    outer, back = w * h[:, None, :], at.source @ w
-    to_x, to_y = 2 * outer @ inner @ outer.mT, -2 * back @ inner @ back.mT
-    # what the diagonal terms of eps, which follow the variances, add
-    trace_x, trace_y = (one.diagonal(dim1=1, dim2=2).sum(dim=1) for one in (to_x, to_y))
-    more_x = relative / d * (trace_x - at.map.square().sum(dim=(1, 2)))
-    more_y = 2 + relative * (1 + trace_y / d) - 2 * at.share * (1 + relative)
-    to_x.diagonal(dim1=1, dim2=2).add_(more_x[:, None])
-    to_y.diagonal(dim1=1, dim2=2).add_(more_y[:, None])
-    unit_x, unit_y = (unit[:, None, None] for unit in at.units)
-    between = -at.map / (unit_x * unit_y).sqrt()  # half, for it stands on both sides
-    joint = torch.cat(
-        [torch.cat([to_x / unit_x, between], dim=2), torch.cat([between.mT, to_y / unit_y], dim=2)],
-        dim=1,
-    )
-    root = at.share.sqrt()
-    bound = 2 * d * (1 + floors[1])
-    slope = torch.where(at.share > AFFINE, -0.5 / root.clamp_min(AFFINE), 0)
-    return 1 - root, joint / bound * slope[:, None, None]
-
-
-def _linear(count: Tensor, first: Tensor, second: Tensor, gradient: Tensor) -> Tensor:
-    """Return the first-order change of the score by the sum of each group's products, (s, g)."""
+def _linear(sums: Sequence[Sums], first: Tensor, second: Tensor, gradient: Tensor) -> Tensor:
+    """Return the first-order change of the score by the centered products of each group, (s, g)."""
+    count = torch.stack([one.count for one in sums]).to(first.device)
     mean = first.sum(dim=1) / count.sum(dim=1, keepdim=True)
     along = (gradient @ mean[:, :, None])[:, :, 0]
-    products = torch.einsum("sgij,sij->sg", second, gradient)
+    products = torch.stack(
+        [
+            torch.einsum("gij,ij->g", second[number], gradient[number])
+            if one.forms is None
+            else one.forms(gradient[number])
+            for number, one in enumerate(sums)
+        ]
+    )
     centered = products - 2 * torch.einsum("sgi,si->sg", first, along)
     return centered + count * (mean * along).sum(dim=1, keepdim=True)
 
 
 def _estimated(
-    sums: Sums, values: Tensor, linear: Tensor, sizes: Tensor, quarters: int
+    sums: Sums, values: Tensor, linear: Tensor, sizes: Tensor, design: Design
 ) -> PopulationScore:
     """Return the debiased score with its interval.
 
-    `values` are the scores of everything, of the parts without a quarter, and of the halves, and
-    `sizes` their numbers of samples. The parts differ from everything by a linear term, which is
-    known and subtracted, and by the bias: a polynomial in 1/n, extrapolated to 0.
+    `values` are the scores of everything and of the parts of the design, and `sizes` their numbers
+    of samples. The parts differ from everything by a linear term, which is known and subtracted,
+    and by the bias: a polynomial in 1/n, extrapolated to 0. What its second order changes counts as
+    an error.
     """
-    n, count = float(sizes[0]), sums.count
+    n, count, quarters = float(sizes[0]), sums.count, len(design.quarters)
     influence = (linear - count / n * linear.sum()) / n
-    parts = [*QUARTERS[:quarters], *HALVES[: len(values) - 1 - quarters]]
-    shifts = torch.stack([linear[part].sum() / count[part].sum() for part in parts])
-    curved = values[1:] - (shifts - linear.sum() / n)
-    nodes = [
-        float((n / chosen).mean()) for chosen in (sizes[1 : 1 + quarters], sizes[1 + quarters :])
-    ]
-    averages = [float(chosen.mean()) for chosen in (curved[:quarters], curved[quarters:])]
+    shifts = torch.stack([linear[part].sum() / count[part].sum() for part in design.parts])
+    curved, ratios = values[1:] - (shifts - linear.sum() / n), n / sizes[1:]
+    kinds = slice(quarters), slice(quarters, None)
+    nodes, averages = ([float(of[kind].mean()) for kind in kinds] for of in (ratios, curved))
     plain = float(values[0])
-    once = (nodes[0] * plain - averages[0]) / (nodes[0] - 1)
+    once = _extrapolated((1.0, nodes[0]), (plain, averages[0]))
     twice = _extrapolated((1.0, *nodes), (plain, *averages))
     error = math.sqrt(GROUPS / (GROUPS - 1) * float(influence.square().sum()))
-    error *= _curvature(values[1 : 1 + quarters], influence, quarters)
-    stderr = math.hypot(error, twice - once)
-    return _with_interval(sums, plain, min(twice, 1.0), stderr, influence)
+    error *= _curvature(values[1 : 1 + quarters], influence, design.quarters)
+    return _with_interval(
+        sums,
+        plain,
+        min(twice, 1.0) if math.isfinite(twice) else math.nan,
+        math.hypot(error, twice - once),
+        influence,
+    )
 
 
 def _extrapolated(nodes: Sequence[float], values: Sequence[float]) -> float:
@@ -299,14 +228,12 @@ def _extrapolated(nodes: Sequence[float], values: Sequence[float]) -> float:
     )
 
 
-def _curvature(values: Tensor, influence: Tensor, quarters: int) -> float:
+def _curvature(values: Tensor, influence: Tensor, quarters: list[list[int]]) -> float:
     """Return by how much deleting quarters changes the score more than to first order, at least 1.
 
     Heavy tails make it so. Where only one quarter was deleted, 1.
     """
-    if quarters < len(QUARTERS):
-        return 1.0
-    shares = torch.stack([influence[part::4].sum() for part in range(4)]) * 4 / 3
+    shares = torch.stack([influence[part].sum() for part in quarters]) * 4 / 3
     spread, expected = (float((one - one.mean()).square().sum()) for one in (values, shares))
     return math.sqrt(max(1.0, spread / expected)) if expected > 0 else 1.0
 
@@ -316,15 +243,19 @@ def _with_interval(
 ) -> PopulationScore:
     from scipy.stats import t
 
+    n = int(sums.count.sum())
+    if not math.isfinite(score):
+        reason = "a part of the samples does not vary, or has a singular covariance"
+        return replace(without_score(n, sums.dim, reason), plain=plain)
     if (1 - plain) ** 2 <= AFFINE:
-        plain, score, stderr = 1.0, 1.0, 0.0
+        plain, score, stderr, influence = 1.0, 1.0, 0.0, torch.zeros_like(influence)
     half = float(t.ppf(0.975, GROUPS - 1)) * stderr
     return PopulationScore(
         score=score,
         stderr=stderr,
         low=score - half,
         high=min(score + half, 1.0),
-        n=int(sums.count.sum()),
+        n=n,
         dim=sums.dim,
         plain=plain,
         influence=tuple(influence.tolist()),

@@ -1,0 +1,106 @@
+"""Pairs of samples, as rows or as sums over groups of them, that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+GROUPS = 8
+SINGLE = tuple((group,) for group in range(GROUPS))
+# Numbers of float64 that are converted at once when rows become sums.
+CHUNK = 2**23
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Pairs that are not yet sums: x, y (n, d) and the group of each row, on the host."""
+
+    x: Tensor
+    y: Tensor
+    groups: Tensor
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of pairs z = (x, y) of width 2d around a shift, by group of samples.
+
+    Attributes:
+        count: (g,), float64, on the host.
+        first: (g, 2d), the sum of z - shift.
+        second: (c, 2d, 2d), the sum of its products, by cell.
+        shift: (2d,).
+        precision: of the input's type, to tell a constant from a channel that varies.
+        cells: the groups that share a matrix of products, each alone by default.
+        forms: where groups share one, the function from a matrix B (2d, 2d) to the sum of
+            (z - shift)ᵀ B (z - shift) in each group, (g,).
+    """
+
+    count: Tensor
+    first: Tensor
+    second: Tensor
+    shift: Tensor
+    precision: float
+    cells: tuple[tuple[int, ...], ...] = SINGLE
+    forms: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def dim(self) -> int:
+        """The number of channels d."""
+        return self.first.shape[1] // 2
+
+
+def with_rows(sums: Sums, rows: Rows, cell_of: Tensor) -> Sums:
+    """Return sums with rows added, converted to float64 a part at a time."""
+    first, second = sums.first.clone(), sums.second.clone()
+    for group, z in _by_group(rows, sums.shift):
+        first[group] += z.sum(dim=0)
+        second[cell_of[group]].addmm_(z.mT, z)
+    count = sums.count + torch.bincount(rows.groups, minlength=GROUPS).double()
+    precision = max(sums.precision, torch.finfo(rows.x.dtype).eps)
+    return Sums(count, first, second, sums.shift, precision)
+
+
+def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Yield groups and some of their rows (k, 2d), float64, around a shift."""
+    counts = torch.bincount(rows.groups, minlength=GROUPS).tolist()
+    order = rows.groups.argsort(stable=True)
+    for group, members in enumerate(torch.split(order, counts)):
+        for part in torch.split(members, max(1, CHUNK // len(shift))):
+            chosen = part.to(rows.x.device, non_blocking=True)
+            yield group, torch.cat([rows.x[chosen], rows.y[chosen]], dim=1).double() - shift
+
+
+def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:
+    """Return the sum of zᵀ B z over the rows of each group, (g,)."""
+    total = torch.zeros(GROUPS, dtype=torch.float64, device=matrix.device)
+    for rows in kept:
+        for group, z in _by_group(rows, shift):
+            total[group] += ((z @ matrix) * z).sum()
+    return total
+
+
+def no_sums(rows: Rows, cells: int) -> Sums:
+    """Return empty sums around the mean of some rows, exact for a column that is constant."""
+    z = torch.cat([rows.x, rows.y], dim=1).double()
+    shift = z[0] + (z - z[0]).mean(dim=0)
+    first = torch.zeros(GROUPS, len(shift), dtype=torch.float64, device=z.device)
+    second = first.new_zeros(cells, len(shift), len(shift))
+    return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift, 0.0)
+
+
+def added(one: Sums, other: Sums) -> Sums:
+    """Return the sum of two sums, around the shift of the first."""
+    first, second, shift = (
+        getattr(other, name).to(one.first.device) for name in ("first", "second", "shift")
+    )
+    moved, count = shift - one.shift, other.count.to(one.first.device)
+    cross = first[:, :, None] * moved
+    second = second + cross + cross.mT + count[:, None, None] * torch.outer(moved, moved)
+    first = first + count[:, None] * moved
+    precision = max(one.precision, other.precision)
+    return Sums(
+        one.count + other.count, one.first + first, one.second + second, one.shift, precision
+    )
