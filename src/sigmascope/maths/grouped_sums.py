@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -50,6 +51,28 @@ class Sums:
     def dim(self) -> int:
         """The number of channels d."""
         return self.first.shape[1] // 2
+
+
+def joined(parts: Sequence[Rows]) -> Iterator[Rows]:
+    """Yield the same rows in fewer parts, of `CHUNK` numbers at most where they are small."""
+    for _, alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
+        some: list[Rows] = []
+        numbers = 0
+        for rows in alike:
+            numbers += 2 * rows.x.numel()
+            if some and numbers > CHUNK:
+                yield _together(some)
+                some, numbers = [], 2 * rows.x.numel()
+            some.append(rows)
+        yield _together(some)
+
+
+def _together(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    return Rows(
+        *(torch.cat([getattr(one, name) for one in parts]) for name in ("x", "y", "groups"))
+    )
 
 
 def with_rows(sums: Sums, rows: Rows, cell_of: Tensor) -> Sums:

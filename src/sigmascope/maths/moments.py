@@ -20,6 +20,7 @@ from sigmascope.maths.grouped_sums import (
     Sums,
     added,
     forms_of,
+    joined,
     no_sums,
     with_rows,
 )
@@ -40,6 +41,8 @@ Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
 # Bytes of one score, or of many small ones, on an accelerator.
 CHUNK_BYTES = 2**31
+# Bytes of rows that are always kept: sums of a few rows at a time would take longer than a network.
+KEPT = 2**20
 
 
 class Moments:
@@ -69,6 +72,7 @@ class Moments:
     def __init__(self, *, eps: float | None = None) -> None:
         self.eps = None if eps is None else check_eps(eps)
         self._rows: list[Rows] = []
+        self._kept = 0  # bytes of these rows
         self._sums: Sums | None = None
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
@@ -114,8 +118,8 @@ class Moments:
         groups = numbers % GROUPS
         self._count += np.bincount(groups.numpy(), minlength=GROUPS)
         self._rows.append(Rows(rows_x, rows_y, groups))
-        if self._bytes_kept() > 8 * GROUPS * (2 * d) ** 2:
-            self._fold()
+        self._kept += 2 * rows_x.numel() * rows_x.element_size()
+        self._fold_if_large()
 
     def merge(self, other: Moments) -> Moments:
         """Add all samples of another accumulator to this one, and return this one.
@@ -132,13 +136,13 @@ class Moments:
                 f"of {other._dim} channels with eps={other.eps}."
             )
         self._rows += other._rows
+        self._kept += other._kept
         if other._sums is not None:
             self._sums = other._sums if self._sums is None else added(self._sums, other._sums)
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
-        if self._rows and self._bytes_kept() > 8 * GROUPS * (2 * self._dim) ** 2:
-            self._fold()
+        self._fold_if_large()
         return self
 
     def __add__(self, other: Moments) -> Moments:
@@ -172,7 +176,8 @@ class Moments:
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return tensors and plain values from which `from_state` restores the accumulator."""
         tensors: dict[str, Tensor] = {}
-        for number, rows in enumerate(self._rows):
+        kept = list(joined(self._rows))
+        for number, rows in enumerate(kept):
             tensors |= {
                 f"{number}.x": rows.x,
                 f"{number}.y": rows.y,
@@ -183,7 +188,7 @@ class Moments:
         info: dict[str, object] = {
             "eps": self.eps,
             "next": self._next,
-            "parts": len(self._rows),
+            "parts": len(kept),
             "precision": None if self._sums is None else self._sums.precision,
         }
         return tensors, info
@@ -216,19 +221,21 @@ class Moments:
         self._count += sums.count.numpy().astype(np.int64)
         self._dim = self._dim or sums.dim
 
-    def _bytes_kept(self) -> int:
-        return sum(2 * rows.x.numel() * rows.x.element_size() for rows in self._rows)
-
     def _device(self) -> torch.device:
         first = self._sums.first if self._sums is not None else self._rows[0].x
         return first.device
 
+    def _fold_if_large(self) -> None:
+        """Make sums of all rows where these take more memory."""
+        if self._kept > max(8 * GROUPS * (2 * self._dim) ** 2, KEPT):
+            self._fold()
+
     def _fold(self) -> None:
         """Make sums of all rows."""
         sums = self._sums or no_sums(self._rows[0], GROUPS)
-        for rows in self._rows:
+        for rows in joined(self._rows):
             sums = with_rows(sums, rows, torch.arange(GROUPS))
-        self._sums, self._rows = sums, []
+        self._sums, self._rows, self._kept = sums, [], 0
 
     def _folded(self) -> Sums:
         """Return the sums of everything; rows that are kept stay.
@@ -240,12 +247,13 @@ class Moments:
         cell_of = torch.empty(GROUPS, dtype=torch.long)
         for number, cell in enumerate(cells):
             cell_of[list(cell)] = number
-        sums = self._sums or no_sums(self._rows[0], len(cells))
-        for rows in self._rows:
+        kept = list(joined(self._rows))
+        sums = self._sums or no_sums(kept[0], len(cells))
+        for rows in kept:
             sums = with_rows(sums, rows, cell_of)
         if cells is SINGLE:
             return sums
-        return replace(sums, cells=cells, forms=partial(forms_of, self._rows, sums.shift))
+        return replace(sums, cells=cells, forms=partial(forms_of, kept, sums.shift))
 
 
 def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
