@@ -7,6 +7,7 @@ that keeps it recognizable.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,19 +20,25 @@ from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 
 # They put the channels on axis 1, and on the last axis.
-FIRST = words("""
+FIRST = frozenset(
+    words("""
     batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
     group_norm instance_norm local_response_norm
 """)
-LAST = words("""
+)
+LAST = frozenset(
+    words("""
     addmm baddbmm bilinear bmm embedding layer_norm linear lstm gru matmul mm
     multi_head_attention_forward rms_norm rnn_tanh rnn_relu scaled_dot_product_attention __matmul__
 """)
+)
 # They may change how many channels there are, but not which axis holds them.
-CUTTING = words("""
+CUTTING = frozenset(
+    words("""
     cat chunk concat concatenate expand index_select narrow pad pixel_shuffle pixel_unshuffle
     repeat split tensor_split unsafe_chunk unsafe_split
 """)
+)
 PRODUCTS = ("matmul", "__matmul__", "bmm", "mm")
 
 
@@ -58,7 +65,7 @@ class Layouts:
             return Layout(1 if tensor.ndim == 2 else None, "the only axis beside the samples")
         trace = self._trace(tensor)
         if trace is not None and trace.shape == tensor.shape:
-            return Layout(trace.axis, f"follows {trace.producer}")
+            return _following(trace.axis, trace.producer)
         return self._likely(tensor)
 
     def _likely(self, tensor: Tensor) -> Layout:
@@ -134,6 +141,11 @@ class Layouts:
                 if axis is not None:
                     return Trace(axis, trace.producer, shape)
         return None
+
+
+@functools.cache
+def _following(axis: int, producer: str) -> Layout:
+    return Layout(axis, f"follows {producer}")
 
 
 def _produced(call: Applied, output: Tensor) -> Trace | None:

@@ -13,12 +13,12 @@ from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sigmascope.capture.axis_moves import Applied, Shape
 from sigmascope.capture.channel_axis import Layouts
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.sample_axis import CONSTANT, Lineage
 
 LIMIT = 10_000  # steps of a pass that are remembered
@@ -115,12 +115,13 @@ class Following:
         shapes = [output.shape for output in outputs]
         marks: list[Mark] = []
         produced: list[Trace] = []
-        if next(tensors_in((call.args, list(call.kwargs.values()))), None) is not None:
-            descents = self.lineage.descents(call, outputs)
+        tensors = list(tensors_in((call.args, [*call.kwargs.values()])))
+        if tensors:
+            descents = self.lineage.descents(call, tensors, outputs)
             traces, produced = self.layouts.traces(call, outputs)
             marks = [self._mark(*known) for known in zip(descents, shapes, traces, strict=True)]
-        tensors = len(given) if len({*given}) == len(given) else -1
-        return _Step(call.name, self.lineage.size, args, kwargs, tensors, shapes, marks, produced)
+        count = len(given) if len({*given}) == len(given) else -1
+        return _Step(call.name, self.lineage.size, args, kwargs, count, shapes, marks, produced)
 
     def _mark(self, descent: Descent, shape: Shape, trace: Trace | None) -> Mark:
         """Return the one mark that says this."""
@@ -144,9 +145,10 @@ class Following:
         What cannot be compared becomes an object that is the same as nothing.
         """
         if isinstance(value, Tensor):
-            if isinstance(value, nn.Parameter) and self._marks.get(value) is None:
-                self.add_constants([value])
             mark = self._marks.get(value)
+            if mark is None and is_parameter(value):
+                self.add_constants([value])
+                return value
             if mark is not None and mark is self._constants.get(value):
                 return value
             given.append(id(value))
@@ -188,7 +190,7 @@ class Following:
                 and self._marks.get(value) is was.mark
                 and value.shape == was.shape
                 and (value.dtype is torch.bool) == was.is_mask
-                and not (was.mark is None and isinstance(value, nn.Parameter))
+                and not (was.mark is None and is_parameter(value))
             )
         if kind is not type(value):  # 1, 1.0 and True are equal, and mean different things
             return False

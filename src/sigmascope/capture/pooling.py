@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -76,13 +77,17 @@ def _mean(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
     pair = axes.pair
     if mask is None and pair is not None and tensor.ndim > 2:
         # Without views, which take longer than a small average.
-        others = tuple(axis for axis in range(tensor.ndim) if axis not in pair)
-        mean = tensor.mean(dim=others, dtype=_precise(tensor))
+        mean = tensor.mean(dim=_others(pair, tensor.ndim), dtype=_precise(tensor))
         return mean if pair[0] < pair[1] else mean.mT
     ordered = axes.ordered(tensor)
     if mask is not None:
         return _masked_mean(ordered, mask)
     return ordered.mean(dim=tuple(range(1, ordered.ndim - 1)), dtype=_precise(tensor))
+
+
+@functools.cache
+def _others(pair: tuple[int, int], ndim: int) -> tuple[int, ...]:
+    return tuple(axis for axis in range(ndim) if axis not in pair)
 
 
 def _sum(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
@@ -146,6 +151,12 @@ class Pooling:
     limit: int
     generator: torch.Generator
     _drawn: dict[tuple[object, ...], Tensor] = field(default_factory=dict)
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """All that `axes` depends on beside the call and the shape of the tensor."""
+        axes = tuple(self.channel_axis.items())
+        return self.samples, axes, self.batch_axis, self.size, tuple(self.masks)
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.

@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sigmascope.capture import axis_moves
 from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape
 from sigmascope.capture.marks import Descent, Mark, Marks
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.words import words
-
 
 LOST, MERGED, CONSTANT, UNKNOWN = (
     Descent(state) for state in ("lost", "merged", "constant", "unknown")
@@ -31,9 +30,11 @@ MIXING = {
     **dict.fromkeys(words("roll rot90 take_along_dim topk"), 2),
 }
 # Along their axis these add rows to those of the first argument, in an order of their own.
-ADDING = words("index_add index_copy index_reduce scatter_add scatter_reduce")
+ADDING = frozenset(words("index_add index_copy index_reduce scatter_add scatter_reduce"))
 # Their results have no known order, even where they are as long.
-PICKING = words("argwhere bincount masked_select msort nonzero unique unique_consecutive")
+PICKING = frozenset(
+    words("argwhere bincount masked_select msort nonzero unique unique_consecutive")
+)
 # They add axes behind those of their input; the others in front.
 APPENDING = ("embedding", "embedding_bag", "one_hot")
 PREPENDING = ("broadcast_to", "expand", "expand_as")
@@ -64,19 +65,18 @@ class Lineage:
 
     def of(self, tensor: Tensor) -> Descent:
         """Return what is known of the samples in a tensor."""
-        if isinstance(tensor, nn.Parameter):
+        if is_parameter(tensor):
             return CONSTANT
         mark = self._marks.get(tensor)
         if mark is None:
             return UNKNOWN
         return mark.descent if mark.shape == tensor.shape else LOST
 
-    def descents(self, call: Applied, outputs: Sequence[Tensor]) -> list[Descent]:
+    def descents(
+        self, call: Applied, tensors: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> list[Descent]:
         """Return where the samples are in the outputs of a function of tensors."""
-        sources = [
-            (source, self.of(source))
-            for source in tensors_in((call.args, list(call.kwargs.values())))
-        ]
+        sources = [(source, self.of(source)) for source in tensors]
         place = next((descent for _, descent in sources if descent.state == "known"), None)
         found = []
         for number, output in enumerate(outputs):

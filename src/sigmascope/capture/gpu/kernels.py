@@ -5,6 +5,9 @@ over the positions, and those of the values clamped to [low, high], which must c
 that is not `BOUNDED` is infinity. NaN stays NaN.
 """
 
+# mypy: ignore-errors
+# Triton compiles these functions; their arguments have no types of Python.
+
 from __future__ import annotations
 
 try:
@@ -13,10 +16,12 @@ try:
 except ImportError:  # as on Windows and with torch for the CPU; averages are then taken by torch
     triton = None
 
-if triton is not None:
+has_triton = triton is not None
+
+if has_triton:
 
     @triton.jit
-    def _clamped(values, low, high, BOUNDED: tl.constexpr):  # noqa: N803
+    def _clamped(values, low, high, BOUNDED: tl.constexpr):
         raised = tl.maximum(values, low, propagate_nan=tl.PropagateNan.ALL)
         if BOUNDED:
             raised = tl.minimum(raised, high, propagate_nan=tl.PropagateNan.ALL)
@@ -26,7 +31,7 @@ if triton is not None:
     def average_rows(
         x, out, rows, channels, positions, sample_step, channel_step, low, high,
         BOUNDED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    ):  # fmt: skip  # noqa: N803
+    ):  # fmt: skip
         """Average where the positions of a channel lie side by side; a row is such a channel."""
         row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
         known = row < rows
@@ -47,7 +52,7 @@ if triton is not None:
     def average_columns(
         x, out, samples, channels, positions, sample_step, position_step, low, high,
         BOUNDED: tl.constexpr, BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
-    ):  # fmt: skip  # noqa: N803
+    ):  # fmt: skip
         """Average where the channels of a position lie side by side."""
         sample = tl.program_id(0)
         channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)

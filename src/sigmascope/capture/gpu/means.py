@@ -14,8 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Below this many bytes the two readings of torch take no longer than one of ours.
+# Up to this many bytes the two readings of torch take no longer than one of ours.
 LARGE = 2**24
+FEW = 64
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -44,33 +45,34 @@ def means(
         channels: the axis that becomes the columns.
         bounds: (low, high), with 0 between them.
     """
-    if tensor.dtype not in TYPES or tensor.numel() * tensor.itemsize < LARGE:
+    if tensor.dtype not in TYPES or tensor.numel() * tensor.itemsize <= LARGE:
         return None
-    plan = _plan(tensor, samples, channels)
+    plan = _plan(tensor.shape, tensor.stride(), samples, channels)
     if plan is None or not _works(tensor.device):
         return None
     with torch.cuda.device(tensor.device):
         return _launched(tensor, plan, bounds)
 
 
-def _plan(tensor: Tensor, samples: int, channels: int) -> _Plan | None:
+@functools.lru_cache(maxsize=1024)
+def _plan(
+    shape: tuple[int, ...], strides: tuple[int, ...], samples: int, channels: int
+) -> _Plan | None:
     """Return how a kernel may read a tensor; None where positions are not at even distances."""
-    pooled = [axis for axis in range(tensor.ndim) if axis not in (samples, channels)]
-    pairs = sorted((tensor.stride(axis), tensor.shape[axis]) for axis in pooled)
-    pairs = [(step, size) for step, size in pairs if size != 1]
-    even = all(
-        outer == step * size for (step, size), (outer, _) in itertools.pairwise(pairs)
-    )
+    pooled = [axis for axis in range(len(shape)) if axis not in (samples, channels)]
+    pairs = sorted((strides[axis], shape[axis]) for axis in pooled if shape[axis] != 1)
+    even = all(outer == step * size for (step, size), (outer, _) in itertools.pairwise(pairs))
     positions, position_step = math.prod(size for _, size in pairs), pairs[0][0] if pairs else 1
     plan = _Plan(
-        tensor.shape[samples],
-        tensor.shape[channels],
+        shape[samples],
+        shape[channels],
         positions,
-        tensor.stride(samples),
-        tensor.stride(channels),
+        strides[samples],
+        strides[channels],
         position_step,
     )
-    adjacent = 1 in (plan.channel_step, plan.position_step)
+    # Of few positions with channels side by side, torch takes the averages faster.
+    adjacent = position_step == 1 or (plan.channel_step == 1 and positions >= FEW)
     # Inside a sample a kernel counts in 32 bits.
     span = plan.channels * plan.channel_step + plan.positions * plan.position_step
     short = max(span, plan.samples * plan.channels) < 2**31
@@ -84,17 +86,20 @@ def _launched(tensor: Tensor, plan: _Plan, bounds: tuple[float, float]) -> tuple
     out = torch.empty(2, n, d, dtype=torch.float32, device=tensor.device)
     low, high = bounds
     bounded = math.isfinite(high)
+    many = positions >= 1024
+    # The tiles are those that were fastest on an H200.
     if channel_step == 1:
-        width = 64 if d <= 64 or d % 128 > 64 else 128
+        numbers, warps = (4096, 8) if many else (2048, 4)
+        width = 32 if d <= 32 else 128 if many and (d - 1) % 128 >= 64 else 64
         average_columns[(n, -(-d // width))](
             tensor, out, n, d, positions, sample_step, position_step, low, high,
-            BOUNDED=bounded, BLOCK=4096 // width, CHANNELS=width, num_warps=8,
+            BOUNDED=bounded, BLOCK=numbers // width, CHANNELS=width, num_warps=warps,
         )  # fmt: skip
     else:
-        rows, block = (4, 256) if positions >= 1024 else (16, 64)
+        rows, block, warps = (4, 256, 4) if many else (8, 64, 2)
         average_rows[(-(-n * d // rows),)](
             tensor, out, n * d, d, positions, sample_step, channel_step, low, high,
-            BOUNDED=bounded, ROWS=rows, BLOCK=block, num_warps=4,
+            BOUNDED=bounded, ROWS=rows, BLOCK=block, num_warps=warps,
         )  # fmt: skip
     return out[0], out[1]
 
@@ -102,9 +107,9 @@ def _launched(tensor: Tensor, plan: _Plan, bounds: tuple[float, float]) -> tuple
 @functools.cache
 def _works(device: torch.device) -> bool:
     """Return whether Triton is there and computes on a device what torch computes."""
-    from sigmascope.capture.gpu.kernels import triton
+    from sigmascope.capture.gpu.kernels import has_triton
 
-    if triton is None or torch.version.cuda is None:
+    if not has_triton or torch.version.cuda is None:
         return False
     if torch.cuda.get_device_capability(device) < (8, 0):
         return False
