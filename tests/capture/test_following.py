@@ -85,8 +85,11 @@ CHANGES: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
     ),
     "more functions": (lambda m, x: x + 1, lambda m, x: (x + 1).transpose(1, 2).neg()),
     "fewer functions": (lambda m, x: (x + 1).transpose(1, 2).neg(), lambda m, x: x + 1),
-    "a weight": (lambda m, x: F.conv2d(x, m.conv.weight), lambda m, x: F.linear(x, m.conv.bias[None])),
-}  # fmt: skip
+    "a weight": (
+        lambda m, x: F.conv2d(x, m.conv.weight),
+        lambda m, x: F.linear(x, m.conv.bias[None]),
+    ),
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)

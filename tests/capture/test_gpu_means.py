@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -19,22 +20,27 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 RELU = (0.0, math.inf)
 
 
+def plan(x: Tensor, samples: int = 0, channels: int = 1) -> tuple[int, ...] | None:
+    return _plan(x.shape, x.stride(), samples, channels)
+
+
 class TestPlan:
     def test_positions_side_by_side(self) -> None:
-        assert _plan(torch.empty(2, 3, 5, 7), 0, 1) == (2, 3, 35, 105, 35, 1)
+        assert plan(torch.empty(2, 3, 5, 7)) == (2, 3, 35, 105, 35, 1)
 
     def test_channels_side_by_side(self) -> None:
-        x = torch.empty(2, 3, 5, 7).to(memory_format=torch.channels_last)
-        assert _plan(x, 0, 1) == (2, 3, 35, 105, 1, 3)
+        x = torch.empty(2, 3, 8, 9).to(memory_format=torch.channels_last)
+        assert plan(x) == (2, 3, 72, 216, 1, 3)
+        assert plan(x[:, :, :4].contiguous(memory_format=torch.channels_last)) is None  # too few
 
     def test_tokens(self) -> None:
-        assert _plan(torch.empty(2, 5, 3), 0, 2) == (2, 3, 5, 15, 1, 3)
+        assert plan(torch.empty(2, 70, 3), 0, 2) == (2, 3, 70, 210, 1, 3)
 
     def test_samples_second(self) -> None:
-        assert _plan(torch.empty(5, 2, 3), 1, 2) == (2, 3, 5, 3, 1, 6)
+        assert plan(torch.empty(70, 2, 3), 1, 2) == (2, 3, 70, 3, 1, 6)
 
     def test_no_positions(self) -> None:
-        assert _plan(torch.empty(2, 3, 1, 1), 0, 1) == (2, 3, 1, 3, 1, 1)
+        assert plan(torch.empty(2, 3, 1, 1)) == (2, 3, 1, 3, 1, 1)
 
     @pytest.mark.parametrize(
         "x",
@@ -46,10 +52,10 @@ class TestPlan:
         ],
     )
     def test_uneven_memory_is_left_to_torch(self, x: Tensor) -> None:
-        assert _plan(x, 0, 1) is None
+        assert plan(x) is None
 
     def test_large_samples_are_left_to_torch(self) -> None:
-        assert _plan(torch.empty(2, 2**11, 2**10, 2**10, device="meta"), 0, 1) is None
+        assert plan(torch.empty(2, 2**11, 2**10, 2**10, device="meta")) is None
 
 
 def tensor(*shape: int) -> Tensor:
@@ -78,6 +84,8 @@ class TestNumbers:
     def any_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("triton")
         monkeypatch.setattr(module, "LARGE", 0)
+        monkeypatch.setattr(module, "FEW", 0)
+        _plan.cache_clear()
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
     @pytest.mark.parametrize("layout", LAYOUTS)
@@ -205,7 +213,9 @@ class TestCapture:
         monkeypatch.setattr(module, "LARGE", 0)
         model, x = network(), tensor(6, 3, 32, 32)
         captured(model, [x])  # compiles and checks the kernels
-        torch.cuda.set_sync_debug_mode("error")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is a prototype
+            torch.cuda.set_sync_debug_mode("error")
         try:
             captured(model, [x, x])
         finally:
