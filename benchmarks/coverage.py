@@ -215,7 +215,6 @@ def rows(short: bool, real: dict[str, tuple[Tensor, Tensor]]) -> Iterator[Row]:
 
 def measure(row: Row, device: str, real: tuple[Tensor, Tensor] | None) -> Outcome:
     """Run a row; every run draws its own samples."""
-    torch.set_num_threads(1)
     truth = true_score(row, device, real)
     found, published = [], []
     for start in range(0, row.runs, 20):
@@ -355,7 +354,9 @@ def main(short: bool = False, data: Path | None = None) -> str:
     outcomes: dict[Row, Outcome] = {}
     workers = max(1, (os.cpu_count() or 1) - bool(here))
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+        workers, context, torch.set_num_threads, (1,)
+    ) as pool:
         started = {pool.submit(measure, row, "cpu", real.get(row.name)): row for row in elsewhere}
         for row in here:
             outcomes[row] = measure(row, device, real.get(row.name))

@@ -85,7 +85,7 @@ def on_cpu() -> str:
         progress=lambda done: progress(f"forward pass {done}/{IMAGES}"),
     )
     ours = seconds(lambda: sg.affinities(pairs), "cpu")
-    results = sg.affinities(pairs)
+    results = sg.affinities(pairs, eps=1e-6)
     theirs, slow, widths = [], 0.0, Counter[int]()
     for index, (x, y) in enumerate(pairs):
         progress(f"textbook {index}/{len(pairs)}")

@@ -49,6 +49,7 @@ DRAW_THEMSELVES = (
     "compare.accuracy",
     "compare.correlation",
     "compare.density",
+    "compare.difference",
     "compare.distances",
     "compare.statistics",
     "measure.result",

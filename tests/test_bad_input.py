@@ -225,7 +225,7 @@ def score(x: Any = GOOD, y: Any = GOOD, **options: Any) -> Callable[[], object]:
     return lambda: sg.affinity(x, y, **options)
 
 
-EPS = "eps must be a number >= 0 such as 1e-6"
+EPS = "eps must be None or a number >= 0 such as 1e-6"
 NOT_A_PAIR = r"^pair 0 is not a pair \(x, y\) of samples\. Pass a list of such pairs"
 CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "numpy and torch": (
@@ -319,10 +319,14 @@ CALLS: dict[str, tuple[Callable[[], object], type[SigmascopeError], str]] = {
     "eps beyond floats": (score(eps=10**400), InputError, EPS),
     "eps word": (score(eps="1e-6"), InputTypeError, EPS + ", got '1e-6'"),
     "eps true": (score(eps=True), InputTypeError, EPS + ", got True"),
-    "eps none": (score(eps=None), InputTypeError, EPS + ", got None"),
     "eps complex": (score(eps=1e-6j), InputTypeError, EPS),
     "eps fraction": (score(eps=Fraction(1, 7)), InputTypeError, EPS),
     "eps tensor": (score(eps=torch.tensor(1e-6)), InputTypeError, EPS),
+    "constant x of a map": (
+        lambda: sg.affine_map(np.ones((8, 3)), GOOD),
+        InputError,
+        "^x is constant to rounding.*Pass an x that varies, or a number for eps",
+    ),
     "eps of a map": (lambda: sg.affine_map(GOOD, GOOD, eps=-1), InputError, EPS + ", got -1"),
     "eps of many": (lambda: sg.affinities([], eps="0"), InputTypeError, EPS + ", got '0'"),
     "a triple": (lambda: sg.affinities([(GOOD, GOOD, GOOD)]), InputTypeError, NOT_A_PAIR),
@@ -433,32 +437,54 @@ def test_unequal_sizes_without_the_extra(
         call()
 
 
-# Outputs without variance have no score; the result says so instead of raising.
-DEGENERATE: dict[str, tuple[np.ndarray, float]] = {
-    "constant": (np.full((8, 3), 7.0), 1e-6),
-    "zero": (np.zeros((8, 3)), 1e-6),
-    "zero, no eps": (np.zeros((8, 3)), 0.0),
-    "constant with rounding": (np.full((8, 3), 0.1) + 1e-17 * GOOD, 0.0),
-    "variance below eps": (1e-4 * GOOD, 1e-6),
-    "eps above the variance": (GOOD, 10.0),
+# Outputs without variance have no score; the result says so instead of raising. How they are stored
+# says how much of their variation is rounding.
+NOISE = np.sign(GOOD)
+CONSTANT: dict[str, Any] = {
+    "constant": np.full((8, 3), 7.0),
+    "zero": np.zeros((8, 3)),
+    "one ulp": np.full((8, 3), 0.1) + 1e-17 * GOOD,
+    "three ulp far away": (1e8 + 24 * NOISE).astype(np.float32),
+    "different constants": np.tile([-1e30, 1.0, 1e-30], (8, 1)),
+    "float16": (7 + 0.004 * NOISE).astype(np.float16),
+    "bfloat16": torch.from_numpy(0.1 + 2e-4 * NOISE).bfloat16(),
 }
 
 
-@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
-@pytest.mark.parametrize("case", DEGENERATE)
-def test_output_without_variance(case: str, kind: Callable[[np.ndarray], Any]) -> None:
-    y, eps = DEGENERATE[case]
+@pytest.mark.parametrize("eps", [None, 0.0, 1e-6])
+@pytest.mark.parametrize("case", CONSTANT)
+def test_output_that_is_constant_to_rounding(case: str, eps: float | None) -> None:
+    y = CONSTANT[case]
+    x = torch.from_numpy(GOOD) if isinstance(y, torch.Tensor) else GOOD
     for estimator in ("ledoit-wolf", "unbiased", "biased"):
-        result = sg.affinity(kind(GOOD), kind(y), eps=eps, covariance=estimator)
+        result = sg.affinity(x, y, eps=eps, covariance=estimator)
         assert math.isnan(result)
         assert math.isnan(result.w2)
         assert (result.degenerate, result.certified) == (True, "none")
-        assert re.fullmatch(
-            r"the output hardly varies: its mean variance \S+ is not above eps \S+", result.reason
-        )
+        assert result.reason == "the output is constant up to rounding"
         assert result.reason in repr(result)
-        published = sg.affinity(
-            kind(GOOD), kind(y), eps=eps, covariance=estimator, degenerate="published"
-        )
-        assert (published.degenerate, published.reason) == (True, "")
-        assert float(published) == 1 if np.ptp(y) < 1e-9 else 0.5 <= float(published) < 1
+        published = sg.affinity(x, y, covariance=estimator, degenerate="published")
+        assert (published.degenerate, published.reason, float(published)) == (True, "", 1)
+
+
+# What varies by little has a score, and a variance up to eps is too little only as published.
+LITTLE: dict[str, Any] = {
+    "1e-4": 1e-4 * GOOD,
+    "1e-30": 1e-30 * GOOD,
+    "beside a constant": np.hstack([1e-9 * GOOD[:, :2], np.full((8, 1), -1e30)]),
+    "float32": (1 + 1e-5 * GOOD).astype(np.float32),
+    "bfloat16": torch.from_numpy(1 + 0.05 * NOISE).bfloat16(),
+}
+
+
+@pytest.mark.parametrize("case", LITTLE)
+def test_output_that_varies_by_little(case: str) -> None:
+    y = LITTLE[case]
+    x = torch.from_numpy(GOOD) if isinstance(y, torch.Tensor) else GOOD
+    for options in ({}, {"eps": 10.0}, {"eps": 0.0}, {"degenerate": "published"}):
+        result = sg.affinity(x, y, **options)
+        assert (result.degenerate, result.reason) == (False, "")
+        assert 0 <= float(result) < 1
+    published = sg.affinity(x, y, eps=10.0, degenerate="published")
+    assert (published.degenerate, published.reason) == (True, "")
+    assert 0.5 <= float(published) <= 1

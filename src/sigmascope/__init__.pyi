@@ -14,6 +14,7 @@ from .capture.recorder import recording as recording
 from .compare.accuracy import AccuracyFits as AccuracyFits, fit_accuracy as fit_accuracy
 from .compare.correlation import Correlations as Correlations, correlations as correlations
 from .compare.density import Densities as Densities, densities as densities
+from .compare.difference import Difference as Difference, difference as difference
 from .compare.distances import (
     Clustering as Clustering,
     Distances as Distances,
@@ -46,6 +47,7 @@ from .measure.affinity import Affinity as Affinity, affinities as affinities, af
 from .measure.kept_features import rescore as rescore
 from .measure.result import (
     Coverage as Coverage,
+    Scatter as Scatter,
     Signature as Signature,
     Site as Site,
     Skipped as Skipped,
@@ -66,6 +68,7 @@ __all__ = [
     "Correlations",
     "Coverage",
     "Densities",
+    "Difference",
     "Dissection",
     "Distances",
     "Embedding",
@@ -80,6 +83,7 @@ __all__ = [
     "OptionError",
     "PopulationScore",
     "ResumeError",
+    "Scatter",
     "SigmascopeError",
     "Signature",
     "Site",
@@ -94,6 +98,7 @@ __all__ = [
     "catalog",
     "correlations",
     "densities",
+    "difference",
     "dissect",
     "dissection",
     "distances",

@@ -15,13 +15,16 @@ Covariance = Literal["ledoit-wolf", "unbiased", "biased"]
 Coupling = Literal["optimal", "paired"]
 Degenerate = Literal["nan", "published"]
 Pool = Literal["channels", "published", "sum", "flatten"]
-Samples = Literal["batch", "tokens"]
+Samples = Literal["batch", "tokens", "positions"]
+Estimator = Literal["both", "published", "population"]
+ScoreKind = Literal["published", "population"]
 Metric = Literal["cka", "norm", "sparsity", "entropy", "r2"]
 MetricChoice = Literal["all", "cka", "norm", "sparsity", "entropy", "r2"]
 Mode = Literal["eval", "as-is"]
 Split = Literal["test", "train"]
 
 # Comparing
+Boundary = Literal["reflect", "unbounded"]
 Normalize = Literal["path"]
 Linkage = Literal["average", "single", "complete", "weighted", "ward"]
 Embedded = Literal["distances", "cophenetic"]
@@ -78,6 +81,6 @@ def values_of(choice: Any) -> tuple[str, ...]:
     """Return the values of a `Literal` type, in order.
 
     >>> values_of(Samples)
-    ('batch', 'tokens')
+    ('batch', 'tokens', 'positions')
     """
     return tuple(get_args(choice))

@@ -89,7 +89,7 @@ def draw_demo(signatures: Sequence[Signature], folder: str | Path) -> list[Path]
                 for name, drawn in panels.items()
                 for row in drawn.table
             ]
-        figure.legend(*rows[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        figure.legend(*rows[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     target = Path(folder)
     paths = [figures.save(figure, target / f"demo.{kind}", table) for kind in ("png", "svg")]
     paths.append(target / "demo.csv")

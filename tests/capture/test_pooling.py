@@ -386,7 +386,7 @@ def test_draws_are_uniform() -> None:
     counts = torch.zeros(40)
     way = pooling(samples="tokens", size=4, limit=10)
     for _ in range(400):
-        way._drawn.clear()
+        way._draws._drawn.clear()
         counts[way.matrix(x, Axes(0, 2, 1, 1, ""))[:, 0].long()] += 1
     assert counts.sum() == 4000
     assert (counts - 100).abs().max() < 45  # five standard deviations

@@ -15,7 +15,7 @@ from sigmascope.runs import read_runs
 from sigmascope.runs.outcome import Facts, write_record
 from sigmascope.store import encode
 from tests.cli.running import document, run
-from tests.compare.made import made
+from tests.compare.made import made, populated
 from tests.runs.tiny import names_in
 
 SCORES = {"alpha": [0.9, 0.8, 0.7], "beta": [0.9, 0.8, 0.6], "gamma": [0.2, 0.1]}
@@ -299,3 +299,48 @@ def test_the_figures(folder: Path, tmp_path: Path) -> None:
     alone = run("compare", folder / "alpha.json", "--figures", tmp_path / "alone")
     assert alone.exit_code == 0
     assert not (tmp_path / "alone" / "distances.svg").exists()
+
+
+@pytest.fixture
+def certain(tmp_path: Path, signatures: list[Signature]) -> Path:
+    for number, one in enumerate(signatures):
+        populated(one, seed=number).save(tmp_path / "certain" / f"{one.name}.json")
+    return tmp_path / "certain"
+
+
+def test_intervals_are_printed(certain: Path) -> None:
+    found = sg.statistics([sg.load(certain / f"{name}.json") for name in SCORES], by="population")
+    text = run("compare", certain).stdout
+    assert text.startswith("\n".join(TEXT.splitlines()[:4]) + f"\n\n{found!r}\n")
+    assert "Population scores, a = " not in text
+    alone = run("compare", certain, "--by", "population").stdout
+    assert alone.startswith(f"{found!r}\n\nDistances")
+    kind, content = document(run("compare", certain, "--by", "population", "--json"))
+    assert (kind, content["by"], content["population"]) == ("comparison", "population", None)
+    assert content["half_width"]["mean"] == list(found.half_width["mean"])
+    assert content["distances"]["matrix"][0][2] == pytest.approx(1.1, abs=1e-9)
+    kind, content = document(run("compare", certain, "--json"))
+    assert (content["by"], content["half_width"]) == ("published", {})
+    assert content["population"]["statistics"]["mean"] == list(found.table["mean"])
+
+
+def test_the_difference_of_two_networks(certain: Path, tmp_path: Path) -> None:
+    paths = [certain / "alpha.json", certain / "beta.json"]
+    found = sg.difference(*map(sg.load, paths))
+    result = run("compare", *paths, "--figures", tmp_path / "drawn")
+    assert f"\n\n{found!r}\n\n" in result.stdout
+    assert (tmp_path / "drawn" / "difference.svg").is_file()
+    _, content = document(run("compare", *paths, "--json"))
+    assert content["difference"]["sites"][2]["difference"] == pytest.approx(0.1)
+    assert content["difference"]["paired"]
+
+
+def test_what_was_not_measured_cannot_be_compared(folder: Path, certain: Path) -> None:
+    result = run("compare", folder / "alpha.json", "--by", "population")
+    assert result.exit_code == 1
+    assert "alpha was measured with estimator='published'" in result.stderr
+    assert run("report", folder, "--by", "population", "-o", folder / "x.html").exit_code == 1
+    assert run("report", certain, "--by", "published", "-o", certain / "x.html").exit_code == 0
+    assert '"by":"published"' in (certain / "x.html").read_text()
+    assert run("report", certain, "-o", certain / "x.html").exit_code == 0
+    assert '"by":"population"' in (certain / "x.html").read_text()

@@ -55,6 +55,8 @@ def test_options_reach_the_library(tmp_path: Path) -> None:
         "norm",
         "--covariance",
         "biased",
+        "--eps",
+        "1e-6",
         "--pool",
         "sum",
         "--seed",
@@ -71,17 +73,43 @@ def test_options_reach_the_library(tmp_path: Path) -> None:
         "biased",
         "sum",
     )
-    assert (options["seed"], options["max_batches"]) == (7, 2)
+    assert (options["seed"], options["max_batches"], options["eps"]) == (7, 2, 1e-6)
     [network] = content["networks"]
     assert network["signature"] == encode(sg.load(network["path"]))
     assert network["signature"]["batches"] == 2
     assert network["signature"]["options"] == options
 
 
+@pytest.mark.parametrize(
+    ("more", "estimator", "columns"),
+    [
+        ([], "both", ["score", "population"]),
+        (["--estimator", "population"], "population", ["population"]),
+        (["--estimator", "published"], "published", ["score", "std"]),
+        (["--samples", "positions"], "population", ["population"]),
+        (["--samples", "positions", "--estimator", "both"], "both", ["score", "population"]),
+    ],
+    ids=str,
+)
+def test_estimators(more: list[str], estimator: str, columns: list[str], tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    out = tmp_path / "conv.json"
+    result = run("measure", name, *DATA, *more, "--max-positions", "3", "-o", out)
+    assert result.exit_code == 0, result.stderr
+    found = sg.load(out)
+    assert (found.options.estimator, found.options.max_positions) == (estimator, 3)
+    head = next(line for line in result.stdout.splitlines() if line.startswith("site"))
+    assert head.split()[3:] == columns
+    rows = 64 * (3 if "positions" in more else 1)
+    assert found.sites[0].population_n == (0 if estimator == "published" else rows)
+    assert {path.name for path in tmp_path.iterdir() if "conv.json" in path.name} == {out.name}
+
+
 def test_all_metrics(tmp_path: Path) -> None:
     [name] = names_in(tmp_path, "conv")
     _, content = document(run("measure", name, *DATA, "--metrics", "all", "--json"))
     assert content["request"]["options"]["metrics"] == ["cka", "norm", "sparsity", "entropy", "r2"]
+    assert content["request"]["options"]["eps"] is None
     assert (content["out"], content["networks"][0]["path"]) == (None, None)
 
 
@@ -208,7 +236,7 @@ def test_a_table_of_several_batches_and_all_companions(tmp_path: Path) -> None:
         "activation",
         "dim",
         "score",
-        "std",
+        "population",
         "cka",
         "norm",
         "sparsity",

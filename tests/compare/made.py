@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from scipy.stats import t as student
 
 from sigmascope.measure.options import Options
-from sigmascope.measure.result import Coverage, Signature, Site
+from sigmascope.measure.result import Coverage, Scatter, Signature, Site
 
 OPTIONS = Options(
     covariance="ledoit-wolf",
@@ -25,6 +27,7 @@ OPTIONS = Options(
     max_tokens=2048,
     mode="eval",
     seed=0,
+    estimator="published",
 )
 
 
@@ -77,9 +80,7 @@ def made_site(
         call=call,
         kind="relu",
         score=score,
-        std=spread if known else math.nan,
-        low=score - 2 * spread,
-        high=score + 2 * spread,
+        scatter=Scatter(spread if known else math.nan, score - 2 * spread, score + 2 * spread),
         batches=3 if known else 0,
         scores=(score - spread, score, score + spread),
         n=64,
@@ -96,6 +97,47 @@ def made_site(
             if not math.isfinite(value)
         },
         reason="" if known else "the output does not vary",
+    )
+
+
+def populated(
+    signature: Signature, *, groups: int = 8, error: float = 0.01, bias: float = 0.02, seed: int = 0
+) -> Signature:
+    """Return the signature with population scores: the published ones minus a bias.
+
+    Their standard error is `error`; all sites share a fifth of the variance.
+    """
+    generator = np.random.default_rng(seed)
+    shares = generator.standard_normal((len(signature) + 1, groups))
+    shares = 0.8**0.5 * shares[1:] + 0.2**0.5 * shares[0]
+    shares -= shares.mean(axis=1, keepdims=True)
+    shares *= error / np.sqrt(groups / (groups - 1) * np.square(shares).sum(axis=1, keepdims=True))
+    return replace(
+        signature,
+        options=replace(signature.options, estimator="both"),
+        sites=tuple(
+            populated_site(site, site.score - bias, own)
+            for site, own in zip(signature.sites, shares, strict=True)
+        ),
+    )
+
+
+def populated_site(site: Site, population: float, influence: Sequence[float] | np.ndarray) -> Site:
+    """Return the site with a population score and the interval that follows from its influence."""
+    groups = len(influence)
+    if not math.isfinite(population):
+        return replace(site, population_reason="3 samples are too few for 16 channels: 64 would do")
+    stderr = math.sqrt(groups / (groups - 1) * np.square(influence).sum())
+    half = float(student.ppf(0.975, groups - 1)) * stderr
+    return replace(
+        site,
+        population=population,
+        stderr=stderr,
+        low=population - half,
+        high=population + half,
+        influence=tuple(float(share) for share in influence),
+        population_n=192,
+        population_reason="",
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sigmascope.choices import Boundary
 from sigmascope.compare.density import densities
 from sigmascope.errors import OptionError
 from tests.compare.made import made
@@ -29,7 +30,7 @@ def summed(scores: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def test_it_is_the_mean_of_one_gaussian_per_score() -> None:
-    (curve,) = densities([made("a", SCORES)]).curves
+    (curve,) = densities([made("a", SCORES)], boundary="unbounded").curves
     expected, width = summed(SCORES, curve.grid)
     assert curve.name == "a"
     assert curve.values == pytest.approx(expected)
@@ -43,7 +44,7 @@ def test_golden_values() -> None:
     scores, grid = np.array(GOLDEN["dtw"]["curves"][3]), np.array(GOLDEN["density"]["grid"])
     golden = np.array(GOLDEN["density"]["values"])
     assert summed(scores, grid)[0] == pytest.approx(golden, abs=1e-12)
-    (curve,) = densities([made("a", scores)], points=4001).curves
+    (curve,) = densities([made("a", scores)], points=4001, boundary="unbounded").curves
     inside = (grid > curve.grid[0]) & (grid < curve.grid[-1])
     assert inside.sum() > 20
     assert np.interp(grid[inside], curve.grid, curve.values) == pytest.approx(
@@ -51,10 +52,26 @@ def test_golden_values() -> None:
     )
 
 
-def test_it_integrates_to_one_and_is_not_clipped() -> None:
-    (curve,) = densities([made("a", [0.98, 0.99, 1.0, 0.9])], points=2000).curves
-    assert curve.values.sum() * (curve.grid[1] - curve.grid[0]) == pytest.approx(1, abs=3e-3)
-    assert curve.grid[-1] > 1
+@pytest.mark.parametrize("scores", [[0.98, 0.99, 1.0, 0.9], [0.0, 0.05, 0.1], [0.45, 0.5, 0.52]])
+@pytest.mark.parametrize("boundary", ["reflect", "unbounded"])
+def test_it_integrates_to_one_and_reaches_beyond_it_only_if_unbounded(
+    scores: list[float], boundary: Boundary
+) -> None:
+    (curve,) = densities([made("a", scores)], points=2000, boundary=boundary).curves
+    area = (curve.values[1:] + curve.values[:-1]).mean() / 2 * (curve.grid[-1] - curve.grid[0])
+    assert area == pytest.approx(1, abs=4e-3)
+    assert (curve.grid[-1] <= 1) == (boundary == "reflect" or max(scores) < 0.9)
+
+
+def test_what_lies_beyond_one_is_reflected() -> None:
+    scores = np.array([0.7, 0.8, 0.95, 1.0])
+    (curve,) = densities([made("a", scores)]).curves
+    expected = summed(scores, curve.grid)[0] + summed(scores, 2 - curve.grid)[0]
+    assert curve.grid[-1] == 1
+    assert curve.values == pytest.approx(expected)
+    assert curve.values[-1] == pytest.approx(2 * summed(scores, np.ones(1))[0][0])
+    with pytest.raises(OptionError, match="boundary='cut' is not a valid choice"):
+        densities([made("a", scores)], boundary="cut")  # type: ignore[arg-type]
 
 
 def test_the_order_of_sites_does_not_matter() -> None:

@@ -19,9 +19,9 @@ from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
 from sigmascope.compare.networks import checked_networks, families_of
 from sigmascope.compare.statistics import statistics
-from sigmascope.errors import InputError, InputTypeError, MissingExtraError
+from sigmascope.errors import InputError, InputTypeError, MissingExtraError, OptionError
 from sigmascope.measure.options import Options
-from tests.compare.made import OPTIONS, made, many
+from tests.compare.made import OPTIONS, made, many, populated
 
 METRICS = {"cka": [0.1, 0.5, 0.4, 0.9]}
 ONE = made("one", [0.2, 0.4, 0.9, 0.7], METRICS)
@@ -31,7 +31,9 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
     "distances": distances,
     "densities": densities,
     "correlations": correlations,
-    "fit_accuracy": lambda signatures: fit_accuracy(signatures, {"one": 70.0, "two": 75.0}),
+    "fit_accuracy": lambda signatures, **how: fit_accuracy(
+        signatures, {"one": 70.0, "two": 75.0}, **how
+    ),
 }
 each_comparison = pytest.mark.parametrize("compare", COMPARISONS.values(), ids=COMPARISONS)
 
@@ -168,3 +170,54 @@ def test_many_are_many() -> None:
     assert len(networks.names) == 60
     assert (min(lengths) >= 50, max(lengths) <= 260, len(set(lengths)) > 30) == (True, True, True)
     assert all(np.ptp(curve) > 0.05 for curve in networks.curves)
+
+
+@each_comparison
+def test_by_population_is_the_comparison_of_population_scores(compare: Callable[..., Any]) -> None:
+    """Published scores that equal the population scores of other signatures compare alike."""
+    generator = np.random.default_rng(0)
+    metrics = {"cka": generator.random(6)}
+    two = [made(name, generator.random(6), metrics) for name in ("one", "two")]
+    shifted = [made(one.name, one.scores - 0.05 * one.scores**2, metrics) for one in two]
+    both = [
+        dataclasses.replace(
+            populated(one),
+            sites=tuple(
+                dataclasses.replace(site, population=score)
+                for site, score in zip(populated(one).sites, other.scores.tolist(), strict=True)
+            ),
+        )
+        for one, other in zip(two, shifted, strict=True)
+    ]
+    wanted = compare(shifted).to_dict()
+    found = compare(both, by="population").to_dict()
+    assert {key: found[key] for key in wanted} == pytest.approx(wanted, nan_ok=True)
+    assert compare(both).to_dict() == pytest.approx(compare(two).to_dict(), nan_ok=True)
+    with pytest.raises(OptionError, match=r"by='population', but one was measured with estimator="):
+        compare(two, by="population")
+    with pytest.raises(OptionError, match="by='best' is not a valid choice"):
+        compare(two, by="best")
+
+
+def population_only(name: str) -> sg.Signature:
+    found = populated(made(name, [0.5, 0.6]))
+    return dataclasses.replace(
+        found,
+        options=dataclasses.replace(found.options, estimator="population"),
+        sites=tuple(dataclasses.replace(site, score=math.nan) for site in found.sites),
+    )
+
+
+def test_with_one_estimator_alone_it_is_used() -> None:
+    networks = checked_networks([population_only("a"), populated(made("b", [0.3, 0.4]))])
+    assert networks.by == "population"
+    assert [curve.tolist() for curve in networks.curves] == [
+        pytest.approx([0.48, 0.58]),
+        pytest.approx([0.28, 0.38]),
+    ]
+    assert checked_networks([ONE, populated(ONE)]).by == "published"
+
+
+def test_published_and_population_scores_are_not_mixed() -> None:
+    with pytest.raises(InputError, match="one has published scores only and b population scores"):
+        checked_networks([populated(ONE), population_only("b"), ONE])

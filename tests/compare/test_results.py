@@ -17,7 +17,7 @@ from sigmascope.compare.accuracy import SEARCHED, SIZES
 from sigmascope.figures import Drawn
 from sigmascope.measure.result import STATISTICS
 from sigmascope.tables import Table, aligned, as_lines
-from tests.compare.made import made
+from tests.compare.made import made, populated
 
 METRICS = {"cka": [0.1, 0.5, 0.4, 0.9]}
 THREE = [
@@ -25,13 +25,16 @@ THREE = [
     made("<two>", [0.3, 0.1, 0.8, 0.5], METRICS),
     made("three", [0.3, 0.2, 0.9, 0.9], METRICS),
 ]
+POPULATED = [populated(one) for one in THREE]
 ACCURACIES = {"one": 70.0, "<two>": 75.0, "three": 76.0}
 RESULTS: dict[str, Callable[[], Any]] = {
     "statistics": lambda: sg.statistics(THREE),
     "distances": lambda: sg.distances(THREE),
     "clustering": lambda: sg.distances(THREE).cluster(),
     "embedding": lambda: sg.distances(THREE).embed(),
+    "population statistics": lambda: sg.statistics(POPULATED, by="population"),
     "densities": lambda: sg.densities(THREE),
+    "difference": lambda: sg.difference(*POPULATED[:2]),
     "correlations": lambda: sg.correlations(THREE),
     "family correlations": lambda: sg.correlations(THREE).by_family(),
     "fits": lambda: sg.fit_accuracy(THREE, ACCURACIES, on="mean"),

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from sigmascope.compare.statistics import statistics
-from tests.compare.made import made
+from tests.compare.made import made, populated
 
 SCORES = [0.1, 0.4, 0.8, 0.5]
 
@@ -65,3 +66,20 @@ def test_the_frame_holds_the_numbers() -> None:
     assert frame["network"].tolist() == ["a", "b"]
     assert frame["sites"].tolist() == [4, 1]
     assert frame.loc[0, "max"] == np.max(SCORES)
+
+
+def test_population_scores_have_intervals() -> None:
+    network = populated(made("a", SCORES), bias=0.05)
+    found = statistics([network], by="population")
+    assert found.by == "population"
+    assert found.table["mean"] == pytest.approx((0.4,))
+    shares = np.mean([site.influence for site in network.sites], axis=0)
+    stderr = math.sqrt(8 / 7 * np.square(shares).sum())
+    assert found.half_width["mean"] == pytest.approx((student.ppf(0.975, 7) * stderr,))
+    assert found.half_width["min"] == pytest.approx((student.ppf(0.975, 7) * 0.01,))
+    lines = repr(found).splitlines()
+    assert lines[0] == "Population scores, ± half the width of the 95 % interval"
+    assert lines[2].split() == ["network", "sites", "min", "median", "max", "mean", "spread"]
+    assert lines[3].startswith("a            4  0.0500 ± 0.0236  0.4000 ± ")
+    assert found.to_frame().loc[0, "min_half_width"] == pytest.approx(0.0236, abs=1e-4)
+    assert statistics([network]).half_width == {}

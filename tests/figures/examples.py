@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sigmascope.compare.accuracy import fit_accuracy
+from sigmascope.compare.difference import difference
 from sigmascope.compare.distances import distances
 from sigmascope.compare.statistics import statistics
 from sigmascope.figures import (
@@ -16,6 +17,7 @@ from sigmascope.figures import (
     draw_correlations,
     draw_curves,
     draw_densities,
+    draw_difference,
     draw_distances,
     draw_embedding,
     draw_signature,
@@ -26,7 +28,7 @@ from sigmascope.figures import (
 )
 from sigmascope.measure.result import Signature
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
-from tests.compare.made import made
+from tests.compare.made import made, populated
 
 # Formulas of spreadsheets and of matplotlib, broken ones too, markup, controls, letters that no
 # font has, emptiness.
@@ -67,6 +69,15 @@ def of_correlations(names: Sequence[str]) -> Drawn:
     )
 
 
+def of_difference(names: Sequence[str]) -> Drawn:
+    """The names are those of the sites."""
+    one, other = (
+        populated(made(name, np.linspace(0.3, 0.9, len(names)), paths=names), bias=bias, seed=place)
+        for place, (name, bias) in enumerate(((names[0], 0.01), (names[1], 0.03)))
+    )
+    return draw_difference(difference(one, other))
+
+
 def of_tree(names: Sequence[str]) -> Drawn:
     return draw_tree(
         distances(networks(names)).cluster(), families={name: name or "(none)" for name in names}
@@ -104,6 +115,7 @@ EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
         [1, 2], {name: [[0.1, 0.2], [0.3, 0.5]] for name in names}, over="batch size"
     ),
     "densities": lambda names: draw_densities(networks(names)),
+    "difference": of_difference,
     "distances": lambda names: draw_distances(distances(networks(names))),
     "embedding": lambda names: draw_embedding(
         distances(networks(names)).embed(), families={name: name for name in names}

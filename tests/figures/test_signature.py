@@ -15,7 +15,7 @@ import sigmascope as sg
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.figures import draw_signature, draw_signatures, new_figure
 from sigmascope.figures.style import COLORS
-from tests.compare.made import made, many
+from tests.compare.made import made, many, populated
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,8 @@ def signature() -> sg.Signature:
     network = nn.Sequential(
         nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU()
     )
-    return sg.signature(network, [torch.randn(40, 6) for _ in range(3)], name="toy")
+    batches = [torch.randn(40, 6) for _ in range(3)]
+    return sg.signature(network, batches, name="toy", estimator="published")
 
 
 def labeled(axes: Axes) -> dict[str, np.ndarray]:
@@ -59,6 +60,30 @@ def test_the_spread_over_batches_is_drawn(signature: sg.Signature) -> None:
         np.array([(site.score - site.std, site.score + site.std) for site in signature.sites])
     )
     assert drawn.axes[0].get_ylabel() == "affinity score ± std"
+
+
+def test_population_scores_have_their_intervals() -> None:
+    network = populated(made("residual", [0.5, 0.9, 0.6, math.nan]))
+    drawn = draw_signature(network, groups=["all"] * 4, by="population")
+    (bars,) = drawn.axes[0].collections
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    assert ends == pytest.approx(np.array([(one.low, one.high) for one in network.sites[:3]]))
+    assert labeled(drawn.axes[0])["all"][:3, 1] == pytest.approx([0.48, 0.88, 0.58])
+    assert drawn.axes[0].get_ylabel() == "population score ± 95 %"
+    assert [row["population"] for row in drawn.table[:3]] == pytest.approx([0.48, 0.88, 0.58])
+    assert drawn.table[0]["low"] == network.sites[0].low
+    overlaid = draw_signatures([network], layout="overlaid", by="population")
+    heights = overlaid.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert heights.max() == pytest.approx(network.sites[1].high)
+
+
+def test_published_scores_have_the_population_beside_them() -> None:
+    network = populated(made("a", [0.5, 0.9]))
+    points = labeled(draw_signature(network, groups=["all"] * 2).axes[0])
+    assert points["all"][:, 1].tolist() == [0.5, 0.9]
+    assert points["population score ± 95 %"][:, 1] == pytest.approx([0.48, 0.88])
+    with pytest.raises(OptionError, match="was measured with estimator='published'"):
+        draw_signature(made("a", [0.5]), by="population")
 
 
 def test_a_single_batch_has_no_spread() -> None:

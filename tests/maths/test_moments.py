@@ -12,7 +12,7 @@ from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths import moments as module, population
+from sigmascope.maths import moments as module, paired_score, population
 from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.maths.moments import Moments, merged, score_all
 from sigmascope.maths.population import design_of, samples_needed
@@ -57,19 +57,11 @@ class TestSums:
 
     def test_rows_become_sums_when_they_take_more_memory(self, monkeypatch):
         x, y = samples(2000, 4)
-        assert accumulated(x, y, 100)._sums is None  # small enough to wait
+        assert accumulated(x, y, 100)._sums is None  # little enough to wait
         monkeypatch.setattr(module, "KEPT", 0)
         moments = accumulated(x, y, 100)
         assert moments._sums is not None
-        assert moments._kept <= 8 * GROUPS * 8**2
-
-    def test_many_small_batches_are_joined(self):
-        x, y = samples(300, 4)
-        moments = accumulated(x, y, 1)
-        assert len(moments._rows) == 300
-        tensors, info = moments.state()
-        assert info["parts"] == 1
-        assert torch.equal(tensors["0.x"], torch.from_numpy(x))
+        assert sum(rows.x.nbytes + rows.y.nbytes for rows in moments._rows) <= 8 * GROUPS * 8**2
 
     def test_any_order_and_tree_of_merges(self):
         x, y = samples(640, 6, seed=1)
@@ -285,6 +277,7 @@ class TestReasons:
 
     def test_what_does_not_fit(self, monkeypatch):
         monkeypatch.setattr(module, "free_memory", lambda device: 2**10)
+        monkeypatch.setattr(module, "LITTLE", 0)
         reason = accumulated(*samples(200, 20)).score().reason
         assert "20 channels need about" in reason
         assert "pool to fewer channels" in reason
@@ -347,6 +340,17 @@ class TestFiles:
         write_features(path, tensors, info)
         with pytest.raises(FileFormatError, match="holds no moments"):
             Moments.load(path)
+
+
+@pytest.mark.parametrize("eps", [None, 0.1])
+def test_matrix_products_give_the_same_scores(eps):
+    """As they are computed on a GPU."""
+    x, y = (torch.from_numpy(one) for one in samples(500, 12))
+    joint = torch.stack([torch.cov(torch.cat([x[:n], y[:n]], dim=1).T) for n in (500, 100, 14)])
+    parts = joint[:, :12, :12], joint[:, 12:, 12:], joint[:, :12, 12:]
+    given = paired_score._in_units(*parts, eps)
+    expected = paired_score.scores_of(*parts, eps=eps)
+    assert 1 - paired_score._shares_by_products(given).sqrt() == pytest.approx(expected, abs=1e-9)
 
 
 def test_designs_are_balanced():

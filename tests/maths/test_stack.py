@@ -13,7 +13,9 @@ from sigmascope.maths.affine_fit import fit
 from sigmascope.maths.covariance import ESTIMATORS
 from sigmascope.maths.gpu import padding, potentials
 from sigmascope.maths.gpu.stack import fit_stack
+from sigmascope.maths.samples import rounding_of
 
+ZERO = torch.tensor([0])
 SHAPES = [
     (40, 3),
     (40, 16),
@@ -40,11 +42,13 @@ def pair(n: int, d: int, seed: int = 0, rank: int | None = None) -> tuple[Tensor
     return x, torch.relu(x - 3)
 
 
-@pytest.mark.parametrize("covariance", ESTIMATORS)
-def test_a_mixed_stack_equals_one_by_one(covariance: str) -> None:
+@pytest.mark.parametrize(
+    ("covariance", "eps"), [*((name, 1e-3) for name in ESTIMATORS), ("ledoit-wolf", None)]
+)
+def test_a_mixed_stack_equals_one_by_one(covariance: str, eps: float | None) -> None:
     pairs = [pair(n, d, seed) for seed, (n, d) in enumerate(SHAPES)]
-    for found, (x, y) in zip(fit_stack(pairs, covariance=covariance, eps=1e-3), pairs, strict=True):
-        single = fit(x, y, covariance=covariance, eps=1e-3, coupling="optimal")
+    for found, (x, y) in zip(fit_stack(pairs, covariance=covariance, eps=eps), pairs, strict=True):
+        single = fit(x, y, covariance=covariance, eps=eps, coupling="optimal")
         if x.shape[1] > 2 * len(x) and float(single.score) > 0.99:
             assert found is None  # too near to 1 for the reduced coordinates
             continue
@@ -54,7 +58,6 @@ def test_a_mixed_stack_equals_one_by_one(covariance: str) -> None:
         assert float(found.bound) == pytest.approx(float(single.bound), rel=1e-12)
         assert found.shrinkage_x == pytest.approx(single.shrinkage_x, abs=1e-12)
         assert found.shrinkage_y == pytest.approx(single.shrinkage_y, abs=1e-12)
-        assert found.variance == pytest.approx(single.variance, rel=1e-12)
 
 
 def test_padding_does_not_change_a_score() -> None:
@@ -106,9 +109,11 @@ def test_bad_values_are_handed_back_and_spare_the_others(bad: float) -> None:
 def test_what_needs_care_is_handed_back() -> None:
     x, y = pair(30, 6)
     thin = x @ torch.from_numpy(np.diag([1e9, 1, 1, 1, 1, 1.0]))
-    assert fit_stack(
-        [(x, 0 * y), (thin, y), (1e-5 * x, 1e-5 * y)], covariance="unbiased", eps=1e-6
-    ) == [None, None, None]
+    far = x * torch.where(torch.arange(30)[:, None] == 0, 1e8, 1)
+    noise = (1e8 + 8 * torch.sign(x - 3)).float()
+    pairs = [(x, 0 * y), (0 * x, y), (x, noise), (far, far.flip(0))]
+    assert fit_stack([(thin, y), *pairs], covariance="unbiased", eps=1e-6) == [None] * 5
+    assert fit_stack(pairs, covariance="ledoit-wolf", eps=None) == [None] * 4
 
 
 def test_half_types_and_no_pairs() -> None:
@@ -123,6 +128,38 @@ def test_half_types_and_no_pairs() -> None:
     assert fit_stack([], covariance="biased", eps=1e-6) == []
 
 
+def test_neither_scales_nor_constant_columns_change_a_score() -> None:
+    pairs = [pair(n, d, seed) for seed, (n, d) in enumerate(SHAPES) if d > 5]
+    for scale_x, scale_y in ((1e-30, 1e-30), (1e30, 1e30), (1e-30, 1e30), (3.0, 1e-9)):
+        scaled = [(scale_x * x, scale_y * y) for x, y in pairs]
+        masked = [(x.index_fill(1, ZERO, -1e30), y.index_fill(1, ZERO, 1e30)) for x, y in scaled]
+        plain = [(x.index_fill(1, ZERO, 0), y.index_fill(1, ZERO, 0)) for x, y in pairs]
+        for some, others in ((scaled, pairs), (masked, plain)):
+            found = fit_stack(some, covariance="ledoit-wolf", eps=None)
+            expected = fit_stack(others, covariance="ledoit-wolf", eps=None)
+            assert sum(one is not None for one in found) > 6
+            for one, other in zip(found, expected, strict=True):
+                assert (one is None) == (other is None)
+                if one is not None and other is not None:
+                    assert float(one.score) == pytest.approx(float(other.score), abs=1e-9)
+
+
+def test_precision_of_the_data_decides_what_is_noise() -> None:
+    x, y = pair(30, 6)
+    noisy, still = y.clone(), y.index_fill(1, ZERO, 0)
+    noisy[:, 0] = 1e8 + 16 * torch.sign(x[:, 0] - 3)  # two steps of float32
+    options = {"covariance": "ledoit-wolf", "eps": None}
+    single, double, expected = (
+        float(fit_stack([(x, sample)], **options)[0].score)
+        for sample in (noisy.float(), noisy, still.float())
+    )
+    assert single == pytest.approx(expected, abs=1e-9)
+    assert abs(double - expected) > 0.01  # there it is a huge signal
+    said = [(rounding_of(torch.float32),) * 2]
+    told = fit_stack([(x, noisy.float().double())], rounding=said, **options)[0]
+    assert float(told.score) == pytest.approx(expected, abs=1e-9)
+
+
 def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [pair(n, d, seed) for seed, (n, d) in enumerate(SHAPES)]
     whole = fit_stack(pairs, covariance="unbiased", eps=1e-3)
@@ -133,8 +170,10 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             assert float(one.score) == pytest.approx(float(other.score), abs=1e-12)
 
 
-def test_a_variance_that_equals_eps_is_handed_back() -> None:
+def test_a_variance_that_equals_eps_is_handed_back_if_that_counts() -> None:
     x, y = pair(30, 6)
     eps = float((y - y.mean(dim=0)).square().mean())
-    assert fit_stack([(x, y)], covariance="biased", eps=eps) == [None]
-    assert fit_stack([(x, y)], covariance="biased", eps=0.99 * eps) != [None]
+    published = {"covariance": "biased", "degenerate": "published"}
+    assert fit_stack([(x, y)], eps=eps, **published) == [None]
+    assert fit_stack([(x, y)], eps=0.99 * eps, **published) != [None]
+    assert fit_stack([(x, y)], eps=eps, covariance="biased") != [None]

@@ -197,6 +197,18 @@ def test_couplings_say_how_they_were_proved() -> None:
     assert float(couple(x, y).w2_squared) < float(paired.w2_squared)
 
 
+def test_couplings_count_the_rows_that_move() -> None:
+    """To another point: rows that are equal may be exchanged."""
+    x = torch.tensor([[0.0, 0.0], [5.0, 0.0], [9.0, 0.0], [2.0, 7.0]], dtype=torch.float64)
+    for coordinates in (x, x[:, :1]):
+        assert couple(coordinates, coordinates).moved == 0
+        assert couple(coordinates, coordinates[[1, 0, 2, 3]]).moved == 2
+        twins = coordinates[[0, 0, 2, 3]]
+        assert couple(twins, twins[[1, 0, 2, 3]]).moved == 0
+        assert couple(twins, twins[[2, 0, 1, 3]]).moved == 2
+    assert pair_up(x, x[[1, 0, 2, 3]]).moved == 0
+
+
 def test_a_far_point_does_not_blur_the_others() -> None:
     x, y = sample(60, 2), sample(60, 2, seed=1)
     x[-1] = y[-1] = (1e8, 0.0)

@@ -23,6 +23,7 @@ VALUES = json.loads((GOLDEN / "affinity_values.json").read_text())
 PAIRS = np.load(GOLDEN / "affinity_pairs.npz")
 ESTIMATORS = ("unbiased", "ledoit-wolf")
 TOLERANCE = 5e-6
+EPS = 1e-6  # of all golden values
 
 
 def draw(case: dict) -> np.ndarray:
@@ -59,7 +60,7 @@ def test_grid(case: dict) -> None:
     pairs = [(before, function(before)) for function in ACTIVATIONS.values()]
     off = {}
     for estimator in ESTIMATORS:
-        results = sg.affinities(pairs, covariance=estimator, degenerate="published")
+        results = sg.affinities(pairs, covariance=estimator, eps=EPS, degenerate="published")
         for activation, result, expected in zip(ACTIVATIONS, results, case[estimator], strict=True):
             if not abs(float(result) - expected) <= TOLERANCE:
                 off[estimator, activation] = (float(result), expected)
@@ -69,7 +70,7 @@ def test_grid(case: dict) -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", VALUES["edge"])
 def test_edge(name: str, estimator: str) -> None:
-    result = sg.affinity(*pair(name), covariance=estimator, degenerate="published")
+    result = sg.affinity(*pair(name), covariance=estimator, eps=EPS, degenerate="published")
     assert result.score == pytest.approx(VALUES["edge"][name][estimator], abs=TOLERANCE)
     assert result.reason == ""
 
@@ -83,8 +84,18 @@ def test_edge_cases_without_variance_are_flagged() -> None:
         "all_dead_relu",
         "all_rows_equal",
     }
-    assert {name for name in VALUES["edge"] if sg.affinity(*pair(name)).degenerate} == dead
-    assert all(math.isnan(float(sg.affinity(*pair(name)))) for name in dead)
+    results = {
+        name: sg.affinity(*pair(name), eps=EPS, degenerate="published") for name in VALUES["edge"]
+    }
+    assert {name for name, result in results.items() if result.degenerate} == dead
+
+
+@pytest.mark.parametrize("eps", [None, EPS])
+def test_only_edge_cases_that_are_constant_have_no_score(eps: float | None) -> None:
+    constant = {"tiny_n2_d1_relu", "const_output", "all_dead_relu", "all_rows_equal"}
+    results = {name: sg.affinity(*pair(name), eps=eps) for name in VALUES["edge"]}
+    assert {name for name, result in results.items() if result.degenerate} == constant
+    assert {name for name, result in results.items() if math.isnan(float(result))} == constant
 
 
 def test_edge_case_of_unequal_size_goes_through_the_network_simplex() -> None:
@@ -97,11 +108,11 @@ def test_edge_case_of_unequal_size_goes_through_the_network_simplex() -> None:
 def test_steps(estimator: str) -> None:
     x, y = pair("steps")
     expected = VALUES["steps"][estimator]
-    result = sg.affinity(x, y, covariance=estimator)
+    result = sg.affinity(x, y, covariance=estimator, eps=EPS)
     assert result.w2**2 == pytest.approx(expected["w2_squared"], abs=1e-6)
     assert result.bound**2 / 2 == pytest.approx(expected["trace"], abs=1e-6)
     assert result.score == pytest.approx(expected["score"], abs=1e-6)
-    best = sg.affine_map(x, y, covariance=estimator)
+    best = sg.affine_map(x, y, covariance=estimator, eps=EPS)
     np.testing.assert_allclose(best.matrix, expected["matrix"], atol=1e-6)
     np.testing.assert_allclose(best(x.astype(float)).mean(0), y.mean(0, dtype=float), atol=1e-9)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 import sigmascope as sg
+from sigmascope.maths import covariance
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,53 @@ def test_gradient_is_that_of_finite_differences(
         return sg.affinity(x, y, covariance=estimator, coupling=coupling, eps=1e-3).score
 
     assert gradcheck(score, leaves(*sample(*SHAPES[shape]), which), eps=1e-6, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradient_follows_the_share_of_the_variance(
+    shape: str, estimator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(covariance, "RELATIVE_EPS", 0.1)  # large enough to be seen
+
+    def score(x: Tensor, y: Tensor) -> Tensor:
+        return sg.affinity(x, y, covariance=estimator).score
+
+    assert gradcheck(score, leaves(*sample(*SHAPES[shape]), "xy"), eps=1e-6, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_gradient_at_constant_columns(estimator: str, eps: float | None) -> None:
+    x, y = sample(9, 3)
+    x[:, 1], y[:, 2] = 5, -7
+    x, y = leaves(x, y, "xy")
+    assert gradcheck(
+        lambda a, b: sg.affinity(a, b, covariance=estimator, eps=eps).score,
+        (x, y),
+        eps=1e-7,
+        atol=2e-4,
+        rtol=1e-4,
+    )
+    sg.affinity(x, y, covariance=estimator, eps=eps).score.backward()
+    assert x.grad[:, 1].abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("coupling", ["optimal", "paired"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradient_at_a_constant_x_is_refused(shape: str, coupling: str, eps: float | None) -> None:
+    _, y = sample(*SHAPES[shape])
+    x, y = leaves(torch.full_like(y, 0.3), y, "xy")
+    options = {"coupling": coupling, "eps": eps}
+    result = sg.affinity(x, y, **options)
+    assert not result.degenerate
+    with pytest.raises(sg.GradientError, match=r"with respect to a constant x\. Detach x,"):
+        result.score.backward()
+    # negative control: the gradient with respect to y exists
+    assert gradcheck(
+        lambda b: sg.affinity(x.detach(), b, **options).score, (y,), atol=1e-6, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("attribute", ["w2", "bound"])

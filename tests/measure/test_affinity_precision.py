@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -16,13 +17,13 @@ import sigmascope as sg
 Array = np.ndarray
 
 
-def exact(x: Array, y: Array, estimator: str, eps: str = "1e-6") -> float:
+def exact(x: Array, y: Array, estimator: str, eps: str | None = None) -> float:
     """The score by its definition in 60 digits. Only the permutation is found in float64; its cost
     is exact.
     """
     with mp.workdps(60):
         first, second = (_centered(sample) for sample in (x, y))
-        source, target = (_covariance(sample, estimator, mp.mpf(eps)) for sample in (first, second))
+        source, target = (_covariance(sample, estimator, eps) for sample in (first, second))
         inverse = _of_eigenvalues(source, lambda value: 1 / mp.sqrt(value))
         root = _of_eigenvalues(source, mp.sqrt)
         mapped = first * inverse * _of_eigenvalues(root * target * root, mp.sqrt) * inverse
@@ -51,18 +52,24 @@ def _centered(sample: Array) -> mp.matrix:
     )
 
 
-def _covariance(centered: mp.matrix, estimator: str, eps: mp.mpf) -> mp.matrix:
+def _covariance(centered: mp.matrix, estimator: str, eps: str | None) -> mp.matrix:
+    estimate = _estimate(centered, estimator)
+    mean = _trace(estimate) / centered.cols
+    return estimate + (mean / 10**6 if eps is None else mp.mpf(eps)) * mp.eye(centered.cols)
+
+
+def _estimate(centered: mp.matrix, estimator: str) -> mp.matrix:
     n, d = centered.rows, centered.cols
     scatter = centered.T * centered
     if estimator == "unbiased":
-        return scatter / (n - 1) + eps * mp.eye(d)
+        return scatter / (n - 1)
     biased = scatter / n
     target = _trace(biased) / d * mp.eye(d)
     norms = [mp.fsum(centered[i, k] ** 2 for k in range(d)) ** 2 for i in range(n)]
     noise = (mp.fsum(norms) / n - _squares(biased)) / n
     distance = _squares(biased - target)
     shrinkage = min(noise, distance) / distance if distance > 0 and d > 1 else mp.mpf(0)
-    return (1 - shrinkage) * biased + shrinkage * target + eps * mp.eye(d)
+    return (1 - shrinkage) * biased + shrinkage * target
 
 
 def _trace(matrix: mp.matrix) -> mp.mpf:
@@ -98,9 +105,9 @@ def test_nearly_rank_deficient(
         + noise * rng.standard_normal((n, d))
     )
     y = list(FUNCTIONS.values())[round(math.log10(scale)) % 3](x)
-    assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(
-        exact(x, y, estimator), abs=1e-7
-    )
+    for eps in (None, 1e-6):
+        score = sg.affinity(x, y, covariance=estimator, eps=eps).score
+        assert score == pytest.approx(exact(x, y, estimator, eps and str(eps)), abs=1e-7)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -108,10 +115,9 @@ def test_nearly_rank_deficient(
 def test_in_general_position(shape: tuple[int, int], function: str) -> None:
     x = np.random.default_rng(1).standard_normal(shape)
     y = FUNCTIONS[function](x)
-    for estimator in ("unbiased", "ledoit-wolf"):
-        assert sg.affinity(x, y, covariance=estimator).score == pytest.approx(
-            exact(x, y, estimator), abs=1e-12
-        )
+    for estimator, eps in itertools.product(("unbiased", "ledoit-wolf"), (None, 1e-6)):
+        score = sg.affinity(x, y, covariance=estimator, eps=eps).score
+        assert score == pytest.approx(exact(x, y, estimator, eps and str(eps)), abs=1e-12)
 
 
 def deficient() -> dict[str, Array]:
@@ -176,9 +182,14 @@ def test_any_scale_without_eps(scale: float, estimator: str) -> None:
         assert score == pytest.approx(expected, abs=1e-9)
 
 
-def test_outputs_too_small_for_float64_say_so() -> None:
+@pytest.mark.parametrize("scale", [1e-150, 1e-200, 1e-300])
+def test_outputs_whose_squares_underflow(scale: float) -> None:
     x = np.random.default_rng(4).standard_normal((12, 3))
-    for scale in (1e-150, 1e-200, 1e-300):
-        result = sg.affinity(x, scale * x, eps=0)
-        assert math.isnan(result.score)
-        assert "hardly varies" in result.reason
+    y = np.maximum(x, 0)
+    for eps in (None, 0):
+        expected = sg.affinity(x, y, eps=eps).score
+        assert sg.affinity(x, scale * y, eps=eps).score == pytest.approx(expected, abs=1e-9)
+        assert sg.affinity(scale * x, y, eps=eps).score == pytest.approx(expected, abs=1e-9)
+    # the covariance of y is eps alone, the map has slope sqrt(eps) and nothing reaches the bound
+    tiny = sg.affinity(x, scale * y, covariance="biased", eps=1e-6)
+    assert tiny.score == pytest.approx(1 - math.sqrt(1 / 2), abs=1e-5)

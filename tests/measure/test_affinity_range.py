@@ -130,13 +130,16 @@ def test_tiny_linear_outputs(slope: float) -> None:
     x = gaussian(64, 8)
     # exactly white
     x = (x - x.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T, bias=True))).T
-    result = sg.affinity(x, slope * x, covariance="biased", degenerate="published")
+    options = {"covariance": "biased", "eps": 1e-6}
+    result = sg.affinity(x, slope * x, degenerate="published", **options)
     assert result.score == pytest.approx(TINY[slope], abs=0.02)
     assert result.degenerate == (slope < 1e-3)
     expected = score_of_white(slope, 1e-6, degenerate=result.degenerate)
     assert result.score == pytest.approx(expected, abs=1e-9)
-    refused = sg.affinity(x, slope * x, covariance="biased")
-    assert math.isnan(refused.score) == result.degenerate
+    # without the published guard, and without an absolute eps
+    mapped = sg.affinity(x, slope * x, **options)
+    assert mapped.score == pytest.approx(score_of_white(slope, 1e-6, degenerate=False), abs=1e-9)
+    assert sg.affinity(x, slope * x).score == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +153,9 @@ def test_variance_at_the_threshold(ratio: float, degenerate: bool) -> None:
     assert result.degenerate == degenerate
     expected = score_of_white(slope, eps, degenerate=degenerate)
     assert result.score == pytest.approx(expected, abs=1e-12)
-    refused = sg.affinity(x, slope * x, covariance="biased", eps=eps)
-    assert math.isnan(refused.score) == degenerate
+    mapped = sg.affinity(x, slope * x, covariance="biased", eps=eps)
+    assert not mapped.degenerate
+    assert mapped.score == pytest.approx(score_of_white(slope, eps, degenerate=False), abs=1e-12)
 
 
 def test_dead_output_is_one_only_where_that_is_asked_for() -> None:
@@ -178,9 +182,7 @@ def test_result_prints_what_is_needed_to_trust_it() -> None:
     assert shown.endswith("n=64, dim=200, covariance='ledoit-wolf', certified='diagonal')")
     dead = repr(sg.affinity(x, 0 * x))
     assert "score=nan" in dead
-    assert dead.endswith(
-        "reason='the output hardly varies: its mean variance 0 is not above eps 1e-06')"
-    )
+    assert dead.endswith("reason='the output is constant up to rounding')")
 
 
 def test_options_are_keywords_and_results_are_frozen() -> None:

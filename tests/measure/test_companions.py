@@ -304,7 +304,7 @@ def test_a_nan_never_comes_without_its_reason(scale: float, compat: bool) -> Non
     x = scale * normal(50, 4)
     found = companions(x, x.relu(), compat=compat)
     assert {key for key, value in found.values.items() if math.isnan(value)} == set(found.reasons)
-    assert (found.reasons == {}) == (scale > 1e-140)
+    assert found.reasons == {}
 
 
 @pytest.mark.parametrize("compat", [False, True])

@@ -10,6 +10,7 @@ import sigmascope as sg
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
+ZERO = torch.tensor([0])
 
 
 def pair(d: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,3 +71,27 @@ def test_together_and_one_by_one() -> None:
     on_gpu = [(x.cuda(), y.cuda()) for x, y in pairs]
     for result, (x, y) in zip(sg.affinities(on_gpu), on_gpu, strict=True):
         assert float(result) == pytest.approx(float(sg.affinity(x, y)), abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [2.0**-99, 2.0**-30, 2.0**30, 2.0**99])
+def test_neither_scales_nor_constant_columns_change_a_score(scale: float) -> None:
+    pairs = [(x.cuda(), y.cuda()) for x, y in (pair(d) for d in (3, *WIDTHS))]
+    still = [float(result) for result in sg.affinities(pairs)]
+    scaled = sg.affinities([(scale * x, scale * y) for x, y in pairs])
+    assert [float(result) for result in scaled] == pytest.approx(still, abs=1e-9)
+    flat = [(x.index_fill(1, ZERO.cuda(), 0), y) for x, y in pairs]
+    masked = [(x.index_fill(1, ZERO.cuda(), -1e30), y) for x, y in pairs]
+    expected = [float(result) for result in sg.affinities(flat)]
+    found = [float(result) for result in sg.affinities(masked)]
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_far_rows_and_constants_in_half_precision() -> None:
+    x, _ = pair(64)
+    x[0] *= 1e4
+    order = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.arange(511).flip(0)])
+    far = sg.affinity(x.double().cuda(), x[order].double().cuda())
+    assert far.certified == "solver"
+    assert float(far) == pytest.approx(1, abs=1e-9)
+    noise = (0.1 + 2e-4 * torch.sign(x)).bfloat16().cuda()
+    assert sg.affinity(x.cuda(), noise).reason == "the output is constant up to rounding"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,29 @@ def test_options_repeat_a_measurement() -> None:
     assert changed.options == replace(first.options, eps=1e-5)
 
 
+def test_eps_is_stored_as_none_or_as_a_number(tmp_path: Path) -> None:
+    relative = sg.signature(network(), X, resume=tmp_path / "run.jsonl")
+    relative.save(tmp_path / "relative.json")
+    assert json.loads((tmp_path / "relative.json").read_text())["content"]["options"]["eps"] is None
+    assert sg.load(tmp_path / "relative.json").options == relative.options == Options(eps=None)
+    again = sg.signature(network(), X, resume=tmp_path / "run.jsonl")
+    assert np.array_equal(again.scores, relative.scores)
+    with pytest.raises(sg.ResumeError, match=r"options\.eps is None there and 1e-06 here"):
+        sg.signature(network(), X, resume=tmp_path / "run.jsonl", eps=1e-6)
+    # what files of 0.1.0 hold, which measured with it
+    earlier = decode(Options, {**encode(Options()), "eps": 1e-6})
+    assert earlier == Options(eps=1e-6) != Options()
+
+
+def test_eps_is_scored_again_as_a_share(tmp_path: Path) -> None:
+    absolute = sg.signature(network(), 1e-3 * X, keep=tmp_path, eps=1e-6)
+    assert sg.rescore(tmp_path).options.eps == 1e-6
+    relative = sg.rescore(tmp_path, eps=None)
+    assert relative.options.eps is None
+    assert np.array_equal(relative.scores, sg.signature(network(), 1e-3 * X).scores)
+    assert np.abs(relative.scores - absolute.scores).max() > 1e-3
+
+
 def test_a_function_is_kept_by_name_and_must_be_given_again() -> None:
     def halves(x: Tensor) -> Tensor:
         return x[:, :2]
@@ -116,6 +140,21 @@ BAD: dict[str, tuple[type[Exception], dict[str, Any], str]] = {
         {"channel_axis": {"*": True}},
         "must map patterns of paths",
     ),
+    "positions of what": (
+        sg.InputError,
+        {"samples": "positions", "pool": "flatten"},
+        r"samples='positions'.*pool='flatten'.*Leave pool out",
+    ),
+    "estimator": (
+        sg.OptionError,
+        {"estimator": "populaton"},
+        r"estimator='populaton' is not a valid choice\. Did you mean 'population'",
+    ),
+    "no positions": (
+        sg.OptionError,
+        {"max_positions": 0},
+        "max_positions must be a whole .* 1, got 0",
+    ),
     "no limit": (sg.OptionError, {"max_tokens": 1}, "max_tokens must be a whole .* 2, got 1"),
     "a limit of another type": (sg.OptionError, {"max_tokens": 10.0}, r"max_tokens.*got 10\.0"),
     "a limit that is a flag": (sg.OptionError, {"max_tokens": True}, "max_tokens.*got True"),
@@ -136,6 +175,9 @@ def test_bad_options(error: type[Exception], options: dict[str, Any], message: s
         {},
         {"pool": torch.flatten},
         {"samples": "tokens"},
+        {"samples": "positions"},
+        {"samples": "positions", "estimator": "both", "max_positions": 1},
+        {"estimator": None},
         {"channel_axis": {}},
         {"channel_axis": {"a.*": -1}},
         {"channel_axis": None},
@@ -147,6 +189,31 @@ def test_good_options(options: dict[str, Any]) -> None:
     chosen = options_from(Options, options)
     assert options_from(Options, {}, base=chosen) == chosen
     assert decode(Options, encode(chosen)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "estimator"),
+    [
+        ({}, "both"),
+        ({"samples": "tokens"}, "both"),
+        ({"samples": "positions"}, "population"),
+        ({"samples": "positions", "estimator": "published"}, "published"),
+        ({"estimator": "population"}, "population"),
+    ],
+    ids=str,
+)
+def test_the_estimator_suits_the_samples(given: dict[str, Any], estimator: str) -> None:
+    options = Options(**given)
+    assert options.estimator == estimator
+    assert options.published == (estimator in ("both", "published"))
+    assert options.population == (estimator in ("both", "population"))
+
+
+def test_options_of_earlier_versions_are_those_of_the_published_score() -> None:
+    stored = encode(Options(seed=3))
+    for name in ("estimator", "max_positions"):
+        del stored[name]
+    assert decode(Options, stored) == Options(seed=3, estimator="published")
 
 
 def test_a_generator_is_a_seed() -> None:

@@ -66,6 +66,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sum": {"pool": "sum", "metrics": "cka"},
     "flatten": {"pool": "flatten"},
     "tokens": {"samples": "tokens", "max_tokens": 50},
+    "positions": {"samples": "positions", "max_positions": 5},
+    "positions, both": {"samples": "positions", "max_positions": 5, "estimator": "both"},
+    "population": {"estimator": "population"},
+    "published alone": {"estimator": "published"},
     "function": {"pool": lambda t: t.flatten(1)},
     "softmax": {"activations": "all"},
 }
@@ -95,6 +99,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "compat": {"metrics": ("entropy", "norm"), "compat": True},
     "eps": {"eps": 1e-3},
     "degenerate": {"degenerate": "published"},
+    "published alone": {"estimator": "published"},
+    "population alone": {"estimator": "population"},
 }
 
 
@@ -340,7 +346,11 @@ def test_matrices_that_fit_no_longer_are_a_reason(tmp_path: Path) -> None:
             r"metrics='ckka' is not a valid choice\. Did you mean 'cka'",
         ),
         ({"degenerate": "x"}, sg.OptionError, r"degenerate='x' is not a valid choice"),
-        ({"eps": math.nan}, sg.InputError, r"eps must be a number >= 0 such as 1e-6, got nan"),
+        (
+            {"eps": math.nan},
+            sg.InputError,
+            r"eps must be None or a number >= 0 such as 1e-6, got nan",
+        ),
     ],
 )
 def test_a_bad_option(
@@ -357,3 +367,42 @@ def test_the_files_hold_no_more_than_the_matrices(tmp_path: Path) -> None:
     assert {tuple(tensor.shape) for tensor in tensors.values()} == {(20, 6), (20, 5)}
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
     assert np.isfinite(sg.rescore(tmp_path).scores).sum() == 2
+
+
+@pytest.mark.parametrize("estimator", ["both", "published", "population"])
+@pytest.mark.parametrize("kept", ["both", "population"])
+def test_a_last_batch_that_is_smaller(kept: Any, estimator: Any, tmp_path: Path) -> None:
+    """The published score leaves it out, whatever it was kept for."""
+    items = [*images(2), images(1, first=7)[0][:9]]
+    sg.signature(network(), items, keep=tmp_path, estimator=kept)
+    again = sg.rescore(tmp_path, estimator=estimator)
+    direct = sg.signature(network(), items, estimator=estimator)
+    assert sites(again) == sites(direct)
+    assert (again.batches, again.samples, again.data) == (
+        direct.batches,
+        direct.samples,
+        direct.data,
+    )
+
+
+def test_a_folder_of_an_earlier_version(tmp_path: Path) -> None:
+    """It says neither which batches are complete nor whose rows are whose."""
+    options: dict[str, Any] = {"samples": "tokens", "max_tokens": 100}
+    direct = sg.signature(network(), images(), keep=tmp_path, estimator="published", **options)
+    for path in tmp_path.iterdir():
+        spoil(
+            path,
+            lambda tensors, info: (
+                [tensors.pop(name) for name in [*tensors] if name.endswith("index")],
+                [info["kept"]["options"].pop(name) for name in ("estimator", "max_positions")],
+                info["kept"].pop("complete"),
+            ),
+        )
+    again = sg.rescore(tmp_path)
+    assert sites(again) == sites(direct)
+    assert again.options == direct.options
+    both = sg.rescore(tmp_path, estimator="both").sites[0]
+    assert both.score == direct.sites[0].score
+    assert both.population == pytest.approx(
+        sg.signature(network(), images(), **options).sites[0].population, abs=0.02
+    )

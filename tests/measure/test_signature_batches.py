@@ -224,39 +224,49 @@ def test_a_score_per_batch_their_mean_and_interval() -> None:
         assert site.scores == pytest.approx(alone, abs=1e-12)
         assert site.batches == 7
         assert site.score == pytest.approx(np.mean(alone))
-        assert site.std == pytest.approx(np.std(alone, ddof=1))
+        assert site.std == site.scatter.std == pytest.approx(np.std(alone, ddof=1))
         interval = stats.t.interval(0.95, 6, loc=np.mean(alone), scale=stats.sem(alone))
-        assert (site.low, site.high) == pytest.approx(interval)
-        assert site.low < site.score < site.high
+        assert (site.scatter.low, site.scatter.high) == pytest.approx(interval)
+        assert site.scatter.low < site.score < site.scatter.high
 
 
 def test_a_single_batch_has_no_spread() -> None:
     for site in sg.signature(perceptron(), X).sites:
         assert math.isfinite(site.score)
-        assert [math.isnan(value) for value in (site.std, site.low, site.high)] == [True] * 3
+        assert [math.isnan(value) for value in vars(site.scatter).values()] == [True] * 3
 
 
 LEFT_OUT = "the last batch of {} samples was left out, the first has {}"
-SIZES: dict[str, tuple[list[int], list[int], str]] = {
-    "an incomplete last one": ([8, 8, 5], [8, 8], LEFT_OUT.format(5, 8)),
-    "two incomplete ones at the end": ([8, 8, 5, 4], [8, 8, 5], LEFT_OUT.format(4, 8)),
-    "a smaller one in the middle": ([8, 5, 8], [8, 5, 8], ""),
-    "two smaller ones in the middle": ([8, 5, 4, 8], [8, 5, 4, 8], ""),
-    "a single small one": ([3], [3], ""),
-    "a larger last one": ([5, 8], [5, 8], ""),
-    "smaller ones around a larger": ([5, 8, 5], [5, 8, 5], ""),
+COUNTED = "the last batch of {} samples counts for the population score only, the first has {}"
+# the sizes of all batches, and of the last one that the published score leaves out
+SIZES: dict[str, tuple[list[int], int]] = {
+    "an incomplete last one": ([8, 8, 5], 5),
+    "two incomplete ones at the end": ([8, 8, 5, 4], 4),
+    "a smaller one in the middle": ([8, 5, 8], 0),
+    "two smaller ones in the middle": ([8, 5, 4, 8], 0),
+    "a single small one": ([3], 0),
+    "a larger last one": ([5, 8], 0),
+    "smaller ones around a larger": ([5, 8, 5], 0),
 }
 
 
+@pytest.mark.parametrize("estimator", ["published", "both", "population"])
 @pytest.mark.parametrize("case", SIZES)
-def test_which_batches_count(case: str) -> None:
-    sizes, used, note = SIZES[case]
+def test_which_batches_count(case: str, estimator: Any) -> None:
+    sizes, left = SIZES[case]
     batches = [normal(size, seed) for seed, size in enumerate(sizes)]
+    used = sizes[:-1] if left and estimator != "population" else sizes
+    note = ""
+    if used != sizes:
+        note = (COUNTED if estimator == "both" else LEFT_OUT).format(left, sizes[0])
     for form in (batches, iter(batches)):
-        result = sg.signature(perceptron(), form)
+        result = sg.signature(perceptron(), form, estimator=estimator)
         assert (result.batches, result.samples) == (len(used), sum(used))
         assert result.coverage.notes == ((note,) if note else ())
-        assert [site.batches for site in result.sites] == [len(used)] * 2
+        published = 0 if estimator == "population" else len(used)
+        assert [site.batches for site in result.sites] == [published] * 2
+        every = 0 if estimator == "published" else sum(sizes)
+        assert [site.population_n for site in result.sites] == [every] * 2
     assert (f"Note: {note}." in repr(result)) == bool(note)
 
 

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
+from sigmascope.measure.options import Options
+from sigmascope.measure.result import Scatter
 from sigmascope.store import encode
 
 
@@ -45,21 +47,56 @@ def batches(count: int = 2) -> list[Tensor]:
     ]
 
 
-RESULT = sg.signature(network(), [*batches(), batches()[0][:3]], metrics=["r2", "cka"], name="toy")
+def measured(estimator: Any = None, **options: Any) -> sg.Signature:
+    given = {"metrics": ["r2", "cka"], "name": "toy", **options}
+    return sg.signature(network(), [*batches(), batches()[0][:3]], estimator=estimator, **given)
+
+
+RESULT = measured()
 
 
 def rounded(signature: sg.Signature) -> sg.Signature:
     """The same with numbers and a reason that are short, to compare texts."""
-    chosen = iter([0.5, 0.9375])
+    published, population = signature.options.published, signature.options.population
+    chosen = iter([(0.5, 0.25, 0.0), (0.9375, 0.9125, 0.0005)])
     sites = []
     for site in signature.sites:
-        good = math.isfinite(site.score)
-        numbers = {"score": next(chosen), "std": 0.0123} if good else {"reason": "it is spoilt"}
-        sites.append(replace(site, metrics={"r2": 0.25, "cka": math.nan}, **numbers))
+        numbers: dict[str, Any] = {"metrics": {"r2": 0.25, "cka": math.nan}}
+        good = math.isfinite(site.score) or math.isfinite(site.population)
+        value, other, half = next(chosen) if good else (math.nan,) * 3
+        if published:
+            numbers |= {"score": value, "scatter": Scatter(0.0123 * value / value, 0.0, 1.0)}
+            numbers |= {"reason": "" if good else "it is spoilt"}
+        if population:
+            numbers |= {"population": other, "low": other - half, "high": other + half}
+            numbers |= {"population_reason": "" if good else "it is spoilt"}
+        sites.append(replace(site, moved=0, **numbers))
     return replace(signature, sites=tuple(sites))
 
 
-TABLE = """\
+FOOT = """\
+4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation module never ran.
+No score at 1 site: it is spoilt.
+{}Skipped: (network) (glu): input [24, 6] and output [24, 3] differ in shape, so no affine map compares them.
+Never ran: unused."""
+
+TABLES = {
+    "both": """\
+Signature of toy: 3 activation calls, 48 samples in 2 batches, ledoit-wolf
+
+site         activation  dim   score       population                         r2  cka
+relu         relu          6  0.5000  0.2500 ± 0.0000  ██████████           0.25  nan
+(network)#1  silu          6       –                –  no score             0.25  nan
+(network)#2  tanh          5  0.9375  0.9125 ± 0.0005  ██████████████████▊  0.25  nan
+
+Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
+"""
+    + FOOT.format(
+        "Note: the published score, which depends on the size of the batches, is further from the "
+        "population score than its half-width at 2 of 3 sites (most at relu: +0.2500).\n"
+    )
+    + "\nNote: the last batch of 3 samples counts for the population score only, the first has 24.",
+    "published": """\
 Signature of toy: 3 activation calls, 48 samples in 2 batches, ledoit-wolf
 
 site         activation  dim   score     std                         r2  cka
@@ -68,19 +105,32 @@ relu         relu          6  0.5000  0.0123  ██████████    
 (network)#2  tanh          5  0.9375  0.0123  ██████████████████▊  0.25  nan
 
 Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
-4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation module never ran.
-No score at 1 site: it is spoilt.
-Skipped: (network) (glu): input [24, 6] and output [24, 3] differ in shape, so no affine map compares them.
-Never ran: unused.
-Note: the last batch of 3 samples was left out, the first has 24."""
+"""
+    + FOOT.format("")
+    + "\nNote: the last batch of 3 samples was left out, the first has 24.",
+    "population": """\
+Signature of toy: 3 activation calls, 51 samples in 3 batches, population
+
+site         activation  dim       population                         r2  cka
+relu         relu          6  0.2500 ± 0.0000  █████                0.25  nan
+(network)#1  silu          6                –  no score             0.25  nan
+(network)#2  tanh          5  0.9125 ± 0.0005  ██████████████████▎  0.25  nan
+
+Score 1 is affine, lower is more non-linear: min 0.250, median 0.581, max 0.912, mean 0.581, std 0.331, spread 0.662, iqr 0.331.
+"""
+    + FOOT.format(""),
+}
+TABLE = TABLES["both"]
 
 
-def test_the_table() -> None:
-    assert repr(rounded(RESULT)) == TABLE
+@pytest.mark.parametrize("estimator", TABLES)
+def test_the_table(estimator: Any) -> None:
+    assert repr(rounded(measured(estimator))) == TABLES[estimator]
 
 
 def test_the_table_of_one_batch() -> None:
-    result = rounded(sg.signature(network(), batches(1), activations=["relu"], name="toy"))
+    options = {"activations": ["relu"], "name": "toy", "estimator": "published"}
+    result = rounded(sg.signature(network(), batches(1), **options))
     sites = (replace(result.sites[0], metrics={}),)
     assert repr(replace(result, sites=sites)).splitlines()[:4] == [
         "Signature of toy: 1 activation call, 24 samples in 1 batch, ledoit-wolf",
@@ -90,9 +140,43 @@ def test_the_table_of_one_batch() -> None:
     ]
 
 
+def test_scores_that_are_missing_for_different_reasons() -> None:
+    """Batches of one row have no published score, and few samples no population score."""
+    single = sg.signature(network(), torch.cat(batches()).split(1), activations=["relu", "tanh"])
+    text = repr(single)
+    assert "3 activation calls seen, 2 scored, 1 skipped" in text
+    assert "No published score at 2 sites: x has 1 row" in text
+    assert "nan" not in text
+    few = repr(sg.signature(network(), batches(1), activations=["relu", "tanh"]))
+    assert few.count("No population score at ") == 2
+    assert "at 1 site: 24 samples are too few for 6 channels: 32 would do." in few
+
+
+def test_rows_that_move_are_noted() -> None:
+    sites = (
+        replace(RESULT.sites[0], moved=5, tested=48),
+        replace(RESULT.sites[1], moved=9, tested=48),
+        RESULT.sites[2],
+    )
+    assert (
+        "Note: the population score couples each input with its own output, which is not optimal "
+        "at 2 of 3 sites (most at (network)#1: 9 of 48 sampled rows move); it is a lower bound "
+        "there." in repr(replace(RESULT, sites=sites))
+    )
+    only = repr(replace(RESULT, sites=(sites[0], *RESULT.sites[2:])))
+    assert "not optimal at 1 of 2 sites (relu: 5 of 48 sampled rows move)" in only
+    assert "sampled rows" not in repr(replace(RESULT, sites=RESULT.sites[2:]))
+
+
+REASONS = ("reason", "population_reason")
+
+
 def test_reasons_stand_below_the_table_once_and_in_full() -> None:
     reasons = ["x has 1 row; " + "so much is needed " * 9, "it is spoilt"]
-    failed = [replace(RESULT.sites[1], call=call, reason=reasons[call > 18]) for call in range(20)]
+    failed = [
+        replace(RESULT.sites[1], call=call, **dict.fromkeys(REASONS, reasons[call > 18]))
+        for call in range(20)
+    ]
     text = repr(replace(RESULT, sites=tuple(failed)))
     assert text.count("it is spoilt") == text.count("x has 1 row") == 1
     assert f"\nNo score at 19 sites: {reasons[0]}.\nNo score at 1 site: it is spoilt.\n" in text
@@ -127,7 +211,7 @@ class Tags(HTMLParser):
 def test_html_escapes_hostile_names() -> None:
     hostile = "<script>alert('x')</script><img src=x onerror=\"y\">&amp;"
     site = replace(RESULT.sites[0], path=hostile, kind=hostile, metrics={hostile: 0.5})
-    failed = replace(RESULT.sites[1], reason=hostile)
+    failed = replace(RESULT.sites[1], **dict.fromkeys(REASONS, hostile))
     coverage = replace(RESULT.coverage, notes=(hostile,))
     page = Tags()
     page.feed(replace(RESULT, name=hostile, sites=(site, failed), coverage=coverage)._repr_html_())
@@ -187,13 +271,19 @@ def test_calls_of_several_kinds_have_names_of_their_own() -> None:
     )
     assert twins["relu (elu)"].score == 0.25
     assert twins["relu (relu)"] is RESULT.sites[0]
-    assert len(twins.to_dict()) == 2 + len(twins.summary())
+    assert len(twins.to_dict()) == 2 * 2 + len(twins.summary())
 
 
 def test_a_flat_dict_for_loggers() -> None:
     flat = RESULT.to_dict("val/")
-    assert list(flat)[:3] == ["val/relu", "val/(network)#1", "val/(network)#2"]
+    assert list(flat)[:4] == [
+        "val/relu",
+        "val/(network)#1",
+        "val/(network)#2",
+        "val/relu/population",
+    ]
     assert flat["val/relu"] == RESULT.scores[0]
+    assert flat["val/relu/population"] == RESULT.sites[0].population
     assert {name: flat[f"val/{name}"] for name in RESULT.summary()} == RESULT.summary()
     assert all(type(value) is float for value in RESULT.to_dict().values())
 
@@ -226,6 +316,9 @@ def test_the_summary_is_that_of_numpy() -> None:
     assert all(math.isnan(value) for value in replace(RESULT, sites=()).summary().values())
 
 
+POPULATION = ("population", "stderr", "low", "high", "bias", "population_n")
+
+
 def test_the_frame() -> None:
     frame = RESULT.to_frame()
     assert len(frame) == 3
@@ -236,10 +329,17 @@ def test_the_frame() -> None:
         [site.metrics["r2"] for site in RESULT.sites], nan_ok=True
     )
     assert frame["batches"].tolist() == [2, 0, 2]
-    assert {"path", "call", "kind", "std", "low", "high", "n", "dim", "reason", "channel_axis"} <= {
-        *frame.columns
+    assert {"path", "call", "kind", "n", "dim", "reason", "channel_axis"} <= {*frame.columns}
+    numbers = {
+        **{name: [getattr(site, name) for site in RESULT.sites] for name in POPULATION},
+        **{
+            f"scatter_{name}": [getattr(site.scatter, name) for site in RESULT.sites]
+            for name in ("std", "low", "high")
+        },
     }
-    assert "metrics" not in frame.columns
+    for name, values in numbers.items():
+        assert frame[name].tolist() == pytest.approx(values, nan_ok=True)
+    assert not {"metrics", "scatter"} & {*frame.columns}
 
 
 def test_the_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,6 +372,60 @@ def test_the_old_name_of_what_was_never_called_is_read(tmp_path: Path) -> None:
     assert sg.load(path).coverage.never_called == ("unused",)
 
 
+def test_scores_by_estimator() -> None:
+    both, published, population = (measured(one) for one in ("both", "published", "population"))
+    for one in (both, published):
+        assert np.array_equal(one.scores, one.scores_by("published"), equal_nan=True)
+    assert np.array_equal(published.scores, both.scores, equal_nan=True)
+    assert np.array_equal(population.scores, both.scores_by("population"), equal_nan=True)
+    assert np.array_equal(population.scores, population.scores_by("population"), equal_nan=True)
+    assert both.summary("population") == population.summary() != both.summary()
+    assert [site.bias for site in both.sites] == pytest.approx(
+        both.scores - population.scores, nan_ok=True
+    )
+    assert population.sites[0].reason == (
+        "the published score was not measured (estimator='population')"
+    )
+    assert published.sites[0].population_reason == (
+        "the population score was not measured (estimator='published')"
+    )
+    for one, by in ((published, "population"), (population, "published")):
+        with pytest.raises(
+            sg.OptionError,
+            match=rf"by='{by}', but toy was measured with estimator='{one.options.estimator}'\. "
+            r"Measure it again with estimator='both', or leave by out",
+        ):
+            one.scores_by(by)  # type: ignore[arg-type]
+    with pytest.raises(sg.OptionError, match=r"by='mean' is not a valid choice"):
+        both.scores_by("mean")  # type: ignore[arg-type]
+
+
+STORED = Path(__file__).parents[2] / "papers/src/sigmascope_papers/results/signatures/cifar10"
+
+
+def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
+    """What it calls std, low and high of a site is the scatter between batches."""
+    path = next(path for path in sorted(STORED.glob("*-0-*.json")) if ".facts" not in path.name)
+    content = json.loads(path.read_text("utf-8"))
+    assert content["version"] == 1
+    old = sg.load(path)
+    assert old.options.estimator == "published"
+    assert old.options == replace(
+        Options(estimator="published"),
+        **{name: getattr(old.options, name) for name in ("metrics", "eps")},
+    )
+    for site, stored in zip(old.sites, content["content"]["sites"], strict=True):
+        assert vars(site.scatter) == {name: stored[name] for name in ("std", "low", "high")}
+        assert math.isnan(site.population)
+        assert math.isnan(site.low)
+        assert site.population_reason.startswith("measured before version 0.2")
+    with pytest.raises(sg.OptionError, match=r"was measured with estimator='published'"):
+        old.scores_by("population")
+    again = sg.load(old.save(tmp_path / "again.json"))
+    assert encode(again) == encode(old)
+    assert json.loads((tmp_path / "again.json").read_text("utf-8"))["version"] == 2
+
+
 def test_every_option_survives(tmp_path: Path) -> None:
     result = sg.signature(
         network(),
@@ -297,7 +451,7 @@ def test_the_file_is_strict_json(tmp_path: Path) -> None:
     assert (document["format"], document["kind"], document["version"]) == (
         "sigmascope",
         "signature",
-        1,
+        2,
     )
     assert document["content"]["sites"][1]["score"] is None
     assert document["content"]["sites"][0]["score"] == RESULT.scores[0]
@@ -334,10 +488,11 @@ HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
     "another kind": (("kind",), "atlas", r"is of kind 'atlas', which cannot be loaded"),
     "newer": (
         ("version",),
-        2,
-        r"was written by a newer sigmascope: signature version 2, this one reads 1\. Upgrade",
+        3,
+        r"was written by a newer sigmascope: signature version 3, this one reads 2\. Upgrade",
     ),
-    "no version": (("version",), "1", r"has signature version '1', this sigmascope reads 1"),
+    "no version": (("version",), "2", r"has signature version '2', this sigmascope reads 2"),
+    "too old": (("version",), 0, r"has signature version 0, this sigmascope reads 2"),
     "no content": (("content",), None, r"content: expected the fields of Signature, found None"),
     "a word as score": (
         ("content", "sites", 2, "score"),

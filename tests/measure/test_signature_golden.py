@@ -148,7 +148,7 @@ def expected(name: str, covariance: str, pool: str) -> list[float]:
 @pytest.mark.parametrize("name", BUILD)
 def test_scores_of_both_poolings_and_estimators(name: str, pool: str, tmp_path: Path) -> None:
     network, x = built(name)
-    run = sg.signature(network, x, pool=pool, metrics="sparsity", keep=tmp_path)
+    run = sg.signature(network, x, pool=pool, eps=1e-6, metrics="sparsity", keep=tmp_path)
     sites = golden_sites(run, name)
     assert [site.score for site in sites] == pytest.approx(
         expected(name, "ledoit-wolf", pool), abs=TOLERANCE
@@ -168,7 +168,9 @@ def test_scores_of_both_poolings_and_estimators(name: str, pool: str, tmp_path: 
 def test_scores_without_the_way_through_a_file(name: str) -> None:
     network, x = built(name)
     for pool in ("channels", "released"):
-        sites = golden_sites(sg.signature(network, x, pool=pool, covariance="unbiased"), name)
+        sites = golden_sites(
+            sg.signature(network, x, pool=pool, eps=1e-6, covariance="unbiased"), name
+        )
         assert [site.score for site in sites] == pytest.approx(
             expected(name, "unbiased", pool), abs=TOLERANCE
         )

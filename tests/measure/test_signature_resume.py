@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import sigmascope as sg
-from sigmascope.store import encode
+from sigmascope.store import encode, read_features, write_features
 
 # Noise in evaluation mode and a loader that shuffles: everything that a run draws must be drawn
 # again in the same way. Each attempt is a process of its own, forked to be spared the import of
@@ -28,7 +29,11 @@ from pathlib import Path
 from torch import nn
 from torch.utils.data import DataLoader
 import sigmascope as sg
+from sigmascope.measure import accumulating
 from sigmascope.store import encode
+
+if sys.argv[2] == "often":  # sums are written after every batch, otherwise never before the end
+    accumulating.PAUSE = accumulating.PATIENCE = 0
 
 class Noisy(nn.Module):
     def forward(self, x):
@@ -75,11 +80,12 @@ print(json.dumps({**found, "continued": run(journal, 4), "whole": whole}))
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
-def test_killed_at_random_moments_and_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sums", ["often", "never"])
+def test_killed_at_random_moments_and_continued(sums: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [sys.executable, str(script), str(tmp_path / "run.jsonl")]
+    command = [sys.executable, str(script), str(tmp_path / "run.jsonl"), sums]
     done = subprocess.run(
         command,
         env={**os.environ, **threads},
@@ -92,10 +98,20 @@ def test_killed_at_random_moments_and_continued(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["killed"] == [True, True, True]
     assert 3 <= found["noted"] <= 9
+    numbers = []
+    for one in ("continued", "whole"):
+        taken = [
+            [*site.pop("influence"), *map(site.pop, ("population", "stderr", "low", "high"))]
+            for site in found[one]["sites"]
+        ]
+        numbers.append(np.array(taken, dtype=float))
+    assert numbers[0].shape == (2, 12)
+    assert numbers[0] == pytest.approx(numbers[1], abs=1e-12)
     assert found["continued"] == found["whole"]
     assert found["whole"]["batches"] == 8
+    assert [site["population_n"] for site in found["whole"]["sites"]] == [101, 101]
     assert found["whole"]["coverage"]["notes"] == [
-        "the last batch of 5 samples was left out, the first has 12"
+        "the last batch of 5 samples counts for the population score only, the first has 12"
     ]
 
 
@@ -239,6 +255,10 @@ OTHER: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: sg.signature(network(), batches(), resume=path, seed=1),
         r"options\.seed is 0 there and 1 here",
     ),
+    "estimator": (
+        lambda path: sg.signature(network(), batches(), resume=path, estimator="published"),
+        r"options\.estimator is 'both' there and 'published' here",
+    ),
     "max_batches": (
         lambda path: sg.signature(network(), batches(), resume=path, max_batches=4),
         r"options\.max_batches is None",
@@ -312,3 +332,119 @@ def test_failed_scores_survive(tmp_path: Path) -> None:
     again = sg.signature(network(), spoilt, resume=tmp_path / "run.jsonl", metrics="all")
     assert encode(again) == encode(first)
     assert math.isnan(again.sites[0].scores[1])
+
+
+def sums_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.moments.safetensors")
+
+
+def counted(runs: list[int]) -> Callable[[nn.Module, Tensor], Tensor]:
+    def forward(model: nn.Module, batch: Tensor) -> Tensor:
+        runs.append(len(batch))
+        return model(batch)
+
+    return forward
+
+
+SPOILT: dict[str, Callable[[Path, Path], object]] = {
+    "none": lambda sums, other: sums.unlink(),
+    "torn": lambda sums, other: sums.write_bytes(sums.read_bytes()[:-9]),
+    "of nothing": lambda sums, other: sums.write_bytes(b""),
+    "of other data": lambda sums, other: sums.write_bytes(other.read_bytes()),
+    "of other tensors": lambda sums, other: write_features(sums, {"a": torch.ones(1)}, {}),
+    "without a call": lambda sums, other: write_features(
+        sums,
+        {
+            name: tensor
+            for name, tensor in read_features(sums)[0].items()
+            if not name.startswith("1/")
+        },
+        read_features(sums)[1],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_sums_that_are_lost_are_added_up_again(case: str, tmp_path: Path) -> None:
+    """The readings of the journal are kept; the batches are run for their sums alone."""
+    path = tmp_path / "run.jsonl"
+    sg.signature(network(), batches(3, first=50), resume=tmp_path / "other.jsonl")
+    cut_off(path)
+    lines = path.read_text("utf-8").splitlines()
+    record = json.loads(lines[1])
+    record["readings"][0]["score"] = 0.125  # to be recognized
+    path.write_text("\n".join([lines[0], json.dumps(record), *lines[2:], ""]), "utf-8")
+    SPOILT[case](sums_of(path), sums_of(tmp_path / "other.jsonl"))
+    runs: list[int] = []
+    found = sg.signature(network(), batches(), resume=path, forward=counted(runs))
+    assert len(runs) == 5
+    assert found.sites[0].scores[0] == 0.125
+    whole = sg.signature(network(), batches())
+    assert [site.population for site in found.sites] == [site.population for site in whole.sites]
+    assert len(path.read_text("utf-8").splitlines()) == 6
+    again = sg.signature(network(), batches(), resume=path, forward=lambda model, batch: 1 / 0)
+    assert encode(again) == encode(found)
+
+
+def test_sums_that_are_behind_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    cut_off(path, after=2)
+    early = sums_of(path).read_bytes()
+    sg.signature(network(), batches(), resume=path)
+    sums_of(path).write_bytes(early)
+    runs: list[int] = []
+    found = sg.signature(network(), batches(), resume=path, forward=counted(runs))
+    assert len(runs) == 3
+    assert encode(found) == encode(sg.signature(network(), batches()))
+
+
+@pytest.mark.parametrize("call", range(1, 11))
+def test_interrupted_while_sums_are_added(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums to which a batch was added in part are not written."""
+    path, calls, original = tmp_path / "run.jsonl", [], sg.Moments.update
+
+    def update(self: sg.Moments, *args: Any) -> None:
+        calls.append(self)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        original(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sg.Moments, "update", update)
+        with pytest.raises(KeyboardInterrupt, match=r"^$"):
+            sg.signature(network(), batches(), resume=path)
+    found = sg.signature(network(), batches(), resume=path)
+    assert encode(found) == encode(sg.signature(network(), batches()))
+
+
+@pytest.mark.parametrize("after", [1, 3, 4])
+@pytest.mark.parametrize("sizes", [(10, 10, 10, 10, 4), (1,) * 44], ids=["short", "ones"])
+def test_positions_continue(sizes: tuple[int, ...], after: int, tmp_path: Path) -> None:
+    images = torch.randn(44, 3, 5, 5, generator=torch.Generator().manual_seed(0)).split(list(sizes))
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).double()
+    options: dict[str, Any] = {"samples": "positions", "max_positions": 4}
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        sg.signature(model, stopping(list(images), after), resume=path, **options)
+    runs: list[int] = []
+    found = sg.signature(model, images, resume=path, forward=counted(runs), **options)
+    assert encode(found) == encode(sg.signature(model, images, **options))
+    assert len(runs) == len(sizes) - after
+    assert found.sites[0].population_n == 44 * 4
+
+
+def test_more_data_after_a_last_batch_that_was_smaller(tmp_path: Path) -> None:
+    """It counted for the population only, and counts for both when others follow it."""
+    items = [*batches(2), batches(1, first=7)[0][:4], *batches(2, first=8)]
+    first = sg.signature(network(), items[:3], resume=tmp_path / "run.jsonl")
+    assert (first.batches, first.sites[0].population_n) == (2, 24)
+    longer = sg.signature(network(), items, resume=tmp_path / "run.jsonl")
+    assert encode(longer) == encode(sg.signature(network(), items))
+    assert (longer.batches, longer.sites[0].population_n) == (5, 44)
+
+
+def test_without_a_population_score_there_are_no_sums(tmp_path: Path) -> None:
+    sg.signature(network(), batches(), resume=tmp_path / "run.jsonl", estimator="published")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]

@@ -208,11 +208,11 @@ class Remembering(nn.Module):
 
 def test_nothing_of_a_graph_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bool] = []
-    module = importlib.import_module("sigmascope.measure.signature")
+    module = importlib.import_module("sigmascope.measure.running")
 
-    def looking(observed: list[Any], options: Any) -> Any:
+    def looking(observed: list[Any], options: Any, **more: Any) -> Any:
         kept.extend(one.x.requires_grad or one.y.requires_grad for one in observed)
-        return original(observed, options)
+        return original(observed, options, **more)
 
     original = module.read
     monkeypatch.setattr(module, "read", looking)

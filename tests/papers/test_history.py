@@ -41,7 +41,7 @@ def made(
         told = {
             "score": float(score),
             "scores": tuple(score + NOISE),
-            "std": float(NOISE.std(ddof=1)),
+            "scatter": replace(BASE.sites[0].scatter, std=float(NOISE.std(ddof=1))),
         }
         return replace(BASE.sites[0], path=path, call=call, **told)
 
@@ -356,9 +356,8 @@ def test_figure_5c_tells_all_peaks_of_all_networks() -> None:
 
 
 def test_modes_and_overlaps_of_known_densities() -> None:
-    one, two, none = sg.densities(
-        [two_humps("a", 0.0), two_humps("b", 0.3), made("c", [0.1, 0.11, 0.12])]
-    ).curves
+    made_up = [two_humps("a", 0.0), two_humps("b", 0.3), made("c", [0.1, 0.11, 0.12])]
+    one, two, none = sg.densities(made_up, boundary="unbounded").curves
     assert len(leads.modes(one)) == 1
     assert leads.modes(two) == pytest.approx([0.7, 1.0], abs=0.02)
     assert leads.overlap(one, one) == pytest.approx(1, abs=1e-9)

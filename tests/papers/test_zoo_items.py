@@ -97,7 +97,7 @@ def test_figure_7_draws_the_pairs(twins: fig7.Twins) -> None:
         assert [row["score"] for row in rows["signature"]] == twins.residual[
             network
         ].scores.tolist()
-        (curve,) = densities([twins.residual[network]]).curves
+        (curve,) = densities([twins.residual[network]], boundary="unbounded").curves
         assert [row["density"] for row in rows["all calls"]] == curve.values.tolist()
         assert {row["network"] for row in rows["densities"]} == {places.INSIDE, places.END}
     titles = {part: [axes.get_title() for axes in one.axes[1::2]] for part, one in drawn.items()}

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sigmascope.measure.result import Coverage, Signature, Skipped
+from sigmascope.measure.result import Coverage, Scatter, Signature, Skipped
 from tests.compare.made import made
 
 METRICS = (
@@ -105,7 +105,7 @@ def example(
             site,
             call=call,
             kind=kind,
-            std=0.002 + 0.01 * float(generator.random()),
+            scatter=replace(site.scatter, std=0.002 + 0.01 * float(generator.random())),
             dim=64 * 2 ** (4 * place // len(calls)),
             n=64,
         )
@@ -120,7 +120,7 @@ def gapped() -> Signature:
     lost = replace(
         found.sites[4],
         score=math.nan,
-        std=math.nan,
+        scatter=Scatter(math.nan, math.nan, math.nan),
         reason="the output does not vary (3 of 3 batches)",
     )
     skipped = (Skipped("mask", 1, "dropout", "no score is defined for it"),)

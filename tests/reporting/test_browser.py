@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from sigmascope.compare.distances import distances
+from sigmascope.compare.statistics import statistics
 from sigmascope.measure.result import Signature
+from tests.compare.made import made, populated
 from tests.reporting.conftest import Open
 from tests.reporting.examples import (
     example,
@@ -24,7 +26,9 @@ PAIR = [
 ]
 FEW = [*PAIR, example("resnet9", residual_paths(4), seed=3), gapped(), without_scores()]
 NINE = [example(f"net{number}", residual_paths(5), seed=number) for number in range(9)]
+CERTAIN = [populated(one, seed=seed) for seed, one in enumerate(FEW)]
 SETS = {"one": PAIR[:1], "pair": PAIR, "few": FEW, "nine": NINE, "no scores": [without_scores()]}
+SETS |= {"certain": CERTAIN, "one certain": CERTAIN[:1]}
 # Where on the screen the middle of a line lies.
 MIDDLE = """(line) => {
   const at = line.getPointAtLength(line.getTotalLength() / 2).matrixTransform(line.getScreenCTM());
@@ -104,6 +108,53 @@ def test_hover_tells_site_kind_score_spread_and_width(open_report: Open) -> None
     ]
     page.mouse.move(5, 5)
     assert page.locator(".tip.shown").count() == 0
+
+
+def test_population_scores_are_drawn_and_told_with_their_intervals(open_report: Open) -> None:
+    page = open_report(CERTAIN)
+    page.locator("#walk-site").fill("7")
+    site = CERTAIN[0].sites[7]
+    half = site.population - site.low
+    assert tip_of(page, "#signature-chart").splitlines()[3:] == [
+        f"population score {site.population:.4f} ± {half:.4f}",
+        "95 % interval",
+        f"published {site.score:.4f} ± {site.std:.4f}",
+        "std over 3 batches",
+    ]
+    chart = page.locator("#signature-chart svg.plot")
+    bars = chart.locator("[data-mark=rule] line").evaluate_all(
+        "all => all.map((one) => Math.abs(one.getAttribute('y1') - one.getAttribute('y2')))"
+    )
+    scored = [site for one in CERTAIN for site in one.sites if site.population == site.population]
+    assert sum(height > 1 for height in bars) == len(scored)
+    assert "population score, 95 % interval" in chart.text_content()
+    assert "population scores" in page.locator("#estimator").inner_text()
+    row = page.locator("#network-table tbody tr").first.locator("td:not(.ranged)")
+    told = statistics(CERTAIN[:1], by="population")
+    median, half = told.table["median"][0], told.half_width["median"][0]
+    assert row.nth(2).inner_text() == f"{median:.3f} ± {half:.3f}"
+    details = unfold(page, "#sites-0")
+    assert "population, 95 %" in details.locator("thead th").all_inner_texts()
+    site = CERTAIN[0].sites[0]
+    assert f"{site.population:.4f} ± {site.population - site.low:.4f}" in details.inner_text()
+
+
+def test_what_cannot_be_told_apart_is_tied(open_report: Open) -> None:
+    near = populated(made("near", [0.7, 0.4, 0.402, 0.9], paths=list("abcd")))
+    page = open_report([near])
+    card = page.locator(".card", has_text="Most non-linear layer, tied")
+    half = near.sites[1].population - near.sites[1].low
+    assert card.inner_text().splitlines()[1:] == ["b", f"0.3800 ± {half:.4f}; tied with c"]
+    text = unfold(page, "#sites-0").locator(".lowest").inner_text()
+    assert text == (
+        f"Most non-linear layer, tied: b (0.3800 ± {half:.4f}) with c; the intervals of the "
+        "differences include 0."
+    )
+    apart = populated(made("other", [0.7, 0.4, 0.41, 0.99], paths=list("abcd")))
+    page = open_report([near, apart, populated(made("high", [0.9, 0.95]))])
+    cards = page.locator(".card").all_inner_texts()
+    assert any(card.startswith("Most non-linear, tied\nnear\nmedian") for card in cards)
+    assert any(card.startswith("Least non-linear\nhigh\nmedian") for card in cards)
 
 
 def test_hover_works_in_shares_of_the_network(open_report: Open) -> None:

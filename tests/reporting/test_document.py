@@ -10,9 +10,10 @@ import pytest
 
 from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.compare.statistics import statistics
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.reporting.document import document_of
-from tests.compare.made import made
+from tests.compare.made import made, populated
 from tests.reporting.examples import (
     example,
     gapped,
@@ -170,3 +171,62 @@ def test_settings_are_sorted_into_shared_and_different() -> None:
     assert found["rows"][1][2] == "–"
     assert found["mixed"] == ["pool"]
     assert document_of(FEW[:1])["settings"]["columns"] == []
+
+
+POPULATED = [populated(one, seed=seed) for seed, one in enumerate(FEW)]
+
+
+def test_population_scores_are_shown_if_all_networks_have_them() -> None:
+    found, scored = document_of(POPULATED), [POPULATED[0], POPULATED[1], POPULATED[3]]
+    assert (found["by"], DOCUMENT["by"]) == ("population", "published")
+    sites, first = found["networks"][0]["sites"], POPULATED[0].sites[0]
+    assert sites["population"][0] == pytest.approx(first.population, abs=1e-4)
+    assert column(sites["half"], 1)[0] == pytest.approx(first.population - first.low, abs=1e-4)
+    told = statistics(scored, by="population")
+    assert found["networks"][1]["summary"]["median"] == told.table["median"][1]
+    assert found["networks"][1]["halves"]["median"] == told.half_width["median"][1]
+    assert found["networks"][2]["halves"] == {}
+    assert "3 samples are too few" in found["networks"][3]["sites"]["reasons"]["4"]
+    expected = distances(scored, by="population").matrix
+    assert found["distances"]["rows"][2] == expected[2, :2].tolist()
+    assert document_of([POPULATED[0], FEW[1]])["by"] == "published"
+    published = document_of(POPULATED, by="published")
+    assert published["networks"][0]["summary"] == DOCUMENT["networks"][0]["summary"]
+    with pytest.raises(OptionError, match="was measured with estimator='published'"):
+        document_of([POPULATED[0], FEW[1]], by="population")
+
+
+def test_the_most_nonlinear_are_tied_where_they_are() -> None:
+    near = populated(made("near", [0.7, 0.4, 0.402, 0.9]), error=0.01)
+    assert document_of([near])["networks"][0]["lowest"] == [1, 2]
+    assert document_of([near])["extremes"] is None
+    apart = populated(made("apart", [0.7, 0.4, 0.6, 0.9]), error=0.01)
+    assert document_of([apart])["networks"][0]["lowest"] == [1]
+    assert DOCUMENT["networks"][0]["lowest"] == [int(np.argmin(FEW[0].scores))]
+    assert DOCUMENT["networks"][2]["lowest"] == []
+    higher = populated(made("higher", [0.95, 0.9, 0.92]), error=0.01)
+    lost = without_scores()
+    alike = populated(made("alike", [0.7, 0.4, 0.41, 0.9]), seed=1, error=0.01)
+    [low, high] = document_of([near, lost, alike, higher])["extremes"]
+    assert sorted(low) == [0, 2]
+    assert high == [3]
+    medians = [FEW[number].summary()["median"] for number in (0, 1, 3)]
+    order = np.array([0, 1, 3])[np.argsort(medians)]
+    assert DOCUMENT["extremes"] == [[order[0]], [order[-1]]]
+
+
+def test_a_lower_bound_is_told() -> None:
+    network = populated(made("narrow", [0.7, 0.4]))
+    moved = replace(network, sites=(network.sites[0], replace(network.sites[1], moved=3, tested=9)))
+    [shown] = document_of([moved])["networks"]
+    assert list(shown["sites"]["reasons"]) == ["1"]
+    assert shown["sites"]["reasons"]["1"].endswith("not optimal on 3 of 9 sampled rows")
+    assert shown["lowest"] == [0]  # a bound does not rank
+    assert document_of([network])["networks"][0]["lowest"] == [1]
+
+
+def test_settings_say_what_eps_is_relative_to() -> None:
+    relative = replace(FEW[0], name="relative", options=replace(FEW[0].options, eps=None))
+    found = document_of([FEW[0], relative])["settings"]
+    assert (found["columns"], found["mixed"]) == (["eps"], ["eps"])
+    assert found["rows"] == [["1e-06"], ["1e-06 of the mean variance"]]

@@ -116,7 +116,7 @@ def test_files_of_others_are_ignored_with_a_note(tmp_path: Path) -> None:
     ("damage", "message"),
     [
         (lambda text: text[:-20], "truncated"),
-        (lambda text: text.replace('"version": 1', '"version": 2', 1), "newer"),
+        (lambda text: text.replace('"version": 2', '"version": 3', 1), "newer"),
         (lambda text: text.replace('"samples": 192', '"samples": "many"'), "samples"),
         (lambda text: text.replace('"score"', '"scare"'), "missing 'score'"),
     ],

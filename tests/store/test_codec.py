@@ -292,3 +292,32 @@ def test_old_names_of_fields() -> None:
     ):
         with pytest.raises(FileFormatError, match=told):
             decode(Renamed, data)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    std: float
+    low: float
+
+
+@dataclass(frozen=True)
+class Later:
+    name: str
+    scatter: Scatter = field(metadata={"formerly": ("std", "low")})
+    low: float = field(default=math.nan, metadata={"later": True})
+    how: str = field(default="new", metadata={"later": "old"})
+    count: int = field(default=3, metadata={"later": True})
+
+
+def test_fields_that_became_a_record_and_fields_added_since() -> None:
+    found = decode(Later, {"name": "a", "std": 0.5, "low": 0.25})
+    assert found.scatter == Scatter(0.5, 0.25)
+    assert math.isnan(found.low)
+    assert (found.how, found.count) == ("old", 3)
+    new = Later("a", Scatter(0.5, 0.25), low=0.125)
+    assert new.how == "new"
+    assert decode(Later, encode(new)) == new
+    with pytest.raises(FileFormatError, match=r"content: missing 'scatter'"):
+        decode(Later, {"name": "a", "low": 0.25})
+    with pytest.raises(FileFormatError, match=r"content: unknown 'std'"):
+        decode(Later, {**encode(new), "std": 0.5})  # type: ignore[dict-item]

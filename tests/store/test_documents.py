@@ -204,3 +204,12 @@ def test_too_much_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match=r"it has 1.. bytes, the limit is 100"):
         write_json(tmp_path / "a.json", KIND, VERSION, "x" * 100)
     write_json(tmp_path / "a.json", KIND, VERSION, "x")
+
+
+def test_earlier_versions_are_read_where_they_are_understood(tmp_path: Path) -> None:
+    for version in (2, 3):
+        path = written(tmp_path, document("[]", version=version))
+        assert read_json(path, KIND, VERSION, oldest=2) == []
+    for version, match in ((1, r"has scores version 1, this sigmascope reads 3"), (4, "newer")):
+        with pytest.raises(FileFormatError, match=match):
+            read_json(written(tmp_path, document("[]", version=version)), KIND, VERSION, oldest=2)

@@ -25,7 +25,8 @@ RESULTS = Path(__file__).parent / "results"
 WEIGHTS = ("zoo", "default", "none")
 # How the stored signatures were measured; measurements from scratch are made like this too.
 DATA, IMAGES, BATCH = "cifar10", 2560, 512
-OPTIONS: Mapping[str, Any] = {"metrics": "all"}
+EPS = 1e-6  # as published
+OPTIONS: Mapping[str, Any] = {"eps": EPS, "metrics": "all", "estimator": "published"}
 TINY = "a tiny size, which shows that everything runs and says nothing about the paper"
 NOWHERE = Path(os.devnull)  # a directory without files
 
@@ -99,7 +100,7 @@ class Setting:
         """Return the signatures of networks, with facts, in this order.
 
         Names of the zoo may leave out `sigmascope/`: `vit:0-init`. `data` and `images` are by
-        default those of the setting, and the options of `sigmascope.signature` all metrics.
+        default those of the setting, and the options of `sigmascope.signature` are `OPTIONS`.
 
         Raises:
             InputError: they are not stored, or cannot be measured; the message says what to do.

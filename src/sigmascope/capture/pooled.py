@@ -29,6 +29,7 @@ class PooledCall:
         density: the shares of nonzero entries before pooling, in input and output, if asked for.
         reason: why there are no matrices.
         skipped: whether the call is not an activation of the samples at all.
+        index: (n,), the sample of the batch that each row belongs to; None where row i is sample i.
     """
 
     call: CallInput
@@ -37,6 +38,7 @@ class PooledCall:
     density: list[Tensor] = field(default_factory=list)
     reason: str = ""
     skipped: bool = False
+    index: Tensor | None = None
 
 
 @contextmanager
@@ -99,6 +101,7 @@ class Capture:
         try:
             ahead = self._both(x, axes, call.bounds)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]
+            pooled.index = self._pooling.index(x, axes, len(pooled.x))
         except UnreadableError as error:
             pooled.reason, pooled.skipped = str(error), isinstance(error, NotSamplesError)
             return None

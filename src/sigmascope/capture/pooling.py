@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sigmascope.capture.gpu.means import means
 from sigmascope.capture.marks import Descent
+from sigmascope.capture.positions import Drawn, Draws, divided
 from sigmascope.capture.recorder import Call
 
 
@@ -133,13 +134,17 @@ class Pooling:
 
     Attributes:
         pool: a name in `POOLS`, or a function from a tensor to a matrix (n, d).
-        samples: "batch", or "tokens" for rows that are single positions instead of averages.
+        samples: "batch", or "tokens" or "positions" for rows that are single positions instead of
+            averages.
         channel_axis: pattern of a path -> axis, which overrides the axis that was followed.
         batch_axis: the axis of the samples in the network's inputs.
         size: the number of samples in the batch.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
         limit: the largest number of tokens to use of a batch.
         generator: draws them.
+        first: the number of the batch's first sample in the data.
+        most: the largest number of positions to use of a sample.
+        seed: draws them.
     """
 
     pool: str | Callable[[Tensor], Tensor]
@@ -150,7 +155,20 @@ class Pooling:
     masks: Mapping[str, Tensor]
     limit: int
     generator: torch.Generator
-    _drawn: dict[tuple[object, ...], Tensor] = field(default_factory=dict)
+    first: int = 0
+    most: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._draws = Draws(
+            self.samples == "tokens",
+            self.size,
+            self.limit,
+            self.generator,
+            first=self.first,
+            most=self.most,
+            seed=self.seed,
+        )
 
     @property
     def reading(self) -> tuple[object, ...]:
@@ -175,10 +193,8 @@ class Pooling:
             )
         if place.state == "lost":
             return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
-        decoding = DECODER in self.masks and any(
-            name.startswith(DECODER) for name in call.path.split(".")
-        )
-        part = DECODER if decoding else ""
+        decoding = any(name.startswith(DECODER) for name in call.path.split("."))
+        part = DECODER if DECODER in self.masks and decoding else ""
         return Axes(place.axis, channels, place.outer, place.inner, reason, part)
 
     def _place(self, call: Call, tensor: Tensor) -> Descent:
@@ -194,7 +210,7 @@ class Pooling:
             raise NotSamplesError(
                 f"a tensor of shape {list(tensor.shape)} that no longer has an axis of samples"
             )
-        if place.state == "lost" and self.samples != "tokens":
+        if place.state == "lost" and self.samples == "batch":
             raise UnreadableError(
                 f"the rows of {list(tensor.shape)} are no longer in the order of the samples and "
                 "cannot be averaged by sample; samples='tokens' scores them row by row"
@@ -235,8 +251,8 @@ class Pooling:
         Raises:
             UnreadableError: this tensor cannot be pooled.
         """
-        if self.samples == "tokens":
-            return self._tokens(tensor, axes)
+        if self.samples != "batch":
+            return self._rows(tensor, axes)
         if isinstance(self.pool, str):
             mask = self._mask(axes.ordered(tensor), axes) if self.masks else None
             return POOLS[self.pool](tensor, axes, mask)
@@ -279,23 +295,36 @@ class Pooling:
         along = mask.reshape(len(mask), *sizes)
         return along.expand(len(mask), *positions).flatten(1).to(ordered.device)
 
-    def _tokens(self, tensor: Tensor, axes: Axes) -> Tensor:
-        ordered = axes.ordered(tensor)
-        shape = tuple(ordered.shape[:-1])
-        mask = self._mask(ordered, axes)
-        key = (*shape, mask is not None, axes.part)
-        if key not in self._drawn:
-            self._drawn[key] = self._draw(shape, mask)
-        rows = torch.unravel_index(self._drawn[key].to(tensor.device), shape)
-        return ordered[rows].to(_precise(tensor))
+    def index(self, tensor: Tensor, axes: Axes, rows: int) -> Tensor | None:
+        """Return (rows,), the sample of the batch that each row of `matrix` is of, on the host.
 
-    def _draw(self, shape: tuple[int, ...], mask: Tensor | None) -> Tensor:
-        """Draw positions from all, or from those that the mask keeps, in order."""
-        if mask is None:
-            allowed = torch.arange(torch.Size(shape).numel())
-        else:
-            allowed = torch.nonzero(mask.reshape(-1).cpu())[:, 0]
-        if len(allowed) <= self.limit:
-            return allowed
-        chosen = torch.randperm(len(allowed), generator=self.generator)[: self.limit]
-        return allowed[chosen.sort().values]
+        None where row i is of sample i. Rows in no known order are divided evenly.
+        """
+        if self.samples != "batch":
+            return self._draw(axes.ordered(tensor), axes).index
+        if rows == self.size or self.pool in ("channels", "sum", "flatten"):
+            return None
+        if self.pool == "published" and axes.samples == 0:
+            return torch.arange(rows) // axes.inner % max(1, rows // (axes.inner * axes.outer))
+        return divided(rows, self.size)
+
+    def _rows(self, tensor: Tensor, axes: Axes) -> Tensor:
+        """Return the positions drawn from a tensor, one a row."""
+        ordered = axes.ordered(tensor)
+        place = self._draw(ordered, axes).place
+        if place is None:
+            return ordered.flatten(0, -2).to(_precise(tensor), copy=True)
+        inner = []
+        for length in reversed(ordered.shape[1:-1]):
+            inner.append(place % length)
+            place = place // length
+        return ordered[(place, *reversed(inner))].to(_precise(tensor))
+
+    def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
+        return self._draws.of(
+            tuple(ordered.shape[:-1]),
+            self._mask(ordered, axes),
+            part=axes.part,
+            lost=axes.samples is None,
+            device=ordered.device,
+        )

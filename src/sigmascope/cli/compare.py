@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -16,6 +16,7 @@ from sigmascope.cli.output import counted, emit, inform, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
+    from sigmascope.compare.difference import Difference
     from sigmascope.compare.distances import Clustering, Distances
     from sigmascope.compare.statistics import Statistics
     from sigmascope.figures import Drawn
@@ -27,6 +28,9 @@ NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 
 @click.command(short_help="Statistics, distances, clusters of stored signatures.")
 @options.runs
+@options.choice(
+    "--by", choices.ScoreKind, "Scores to compare.  [default: published, if all have them]"
+)
 @options.choice("--normalize", choices.Normalize, "Divide distances by path length.")
 @options.choice("--linkage", choices.Linkage, "Distance between clusters.", "average")
 @options.count("--groups", "Cut the tree into N groups.")
@@ -37,15 +41,16 @@ def compare(
 ) -> int:
     """Compare stored signatures: files, or directories of runs.
 
-    Prints statistics, the distances by dynamic time warping, the clusters they form, and the
-    nearest neighbors. Exits with 3 if a network is left out: a directory lacks it, or it has no
-    score.
+    Prints statistics, with 95 % intervals where population scores were measured, the distances by
+    dynamic time warping, the clusters they form, and the nearest neighbors; of two networks with
+    population scores also their differences. Exits with 3 if a network is left out: a directory
+    lacks it, or it has no score.
     """
     from sigmascope.store.files import writable_directory
 
     folder = writable_directory(figures) if figures else None
     found = read(runs)
-    scored = [run for run in found.runs if run.signature.coverage.scored]
+    scored = [run for run in found.runs if _is_scored(run, given["by"])]
     for run in found.runs:
         if run not in scored:
             inform(f"Note: {run.signature.name} ({run.path}) has no score at all and is left out.")
@@ -61,12 +66,27 @@ def compare(
     return DONE if len(scored) == len(found.runs) and not found.missing else PARTIAL
 
 
+def _is_scored(run: Run, by: choices.ScoreKind | None) -> bool:
+    from sigmascope.compare.networks import has_scores
+
+    if by:
+        run.signature.scores_by(by)  # raises where it was not measured
+    kinds = [by] if by else get_args(choices.ScoreKind)
+    return any(has_scores(run.signature, kind) for kind in kinds)
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """What is printed; no tree for a single network."""
+    """What is printed; no tree for a single network.
+
+    Intervals are the statistics of population scores, where the others are published; the
+    difference is that of two networks.
+    """
 
     runs: list[Run]
     statistics: Statistics
+    intervals: Statistics | None
+    difference: Difference | None
     distances: Distances
     tree: Clustering | None
     groups: list[list[str]] | None
@@ -78,15 +98,22 @@ def _compared(
     *,
     normalize: choices.Normalize | None,
     linkage: choices.Linkage,
+    by: choices.ScoreKind | None,
 ) -> Comparison:
+    from sigmascope.compare.difference import difference
     from sigmascope.compare.distances import distances
+    from sigmascope.compare.networks import has_scores
     from sigmascope.compare.statistics import statistics
 
     signatures = [run.signature for run in runs]
-    found = distances(signatures, normalize=normalize)
+    own = statistics(signatures, by=by)
+    certain = all(has_scores(one, "population") for one in signatures)
+    more = statistics(signatures, by="population") if certain and own.by == "published" else None
+    pair = difference(*signatures) if certain and len(signatures) == 2 else None
+    found = distances(signatures, normalize=normalize, by=by)
     tree = found.cluster(linkage) if len(runs) > 1 else None
     groups = _groups(tree, count) if tree and count else None
-    return Comparison(runs, statistics(signatures), found, tree, groups)
+    return Comparison(runs, own, more, pair, found, tree, groups)
 
 
 def _groups(tree: Clustering, count: int) -> list[list[str]]:
@@ -98,6 +125,8 @@ def _groups(tree: Clustering, count: int) -> list[list[str]]:
 
 def _print(compared: Comparison) -> None:
     say(f"{compared.statistics!r}")
+    for more in filter(None, (compared.intervals, compared.difference)):
+        say(f"\n{more!r}")
     known = _known(compared.runs, compared.statistics.names)
     if known:
         say("\n" + "\n".join(known))
@@ -116,11 +145,13 @@ def _draw(compared: Comparison, linkage: choices.Linkage, folder: Path) -> list[
     """Draw signatures and densities, and distances if there are any; return the files."""
     from sigmascope import figures
 
-    signatures = [run.signature for run in compared.runs]
+    signatures, by = [run.signature for run in compared.runs], compared.statistics.by
     drawings: dict[str, Callable[[], Drawn]] = {
-        "signatures": lambda: figures.draw_signatures(signatures),
-        "densities": lambda: figures.draw_densities(signatures),
+        "signatures": lambda: figures.draw_signatures(signatures, by=by),
+        "densities": lambda: figures.draw_densities(signatures, by=by),
     }
+    if compared.difference:
+        drawings["difference"] = compared.difference.plot
     if compared.tree:
         drawings["distances"] = lambda: figures.draw_distances(compared.distances, method=linkage)
     paths = []
@@ -166,11 +197,15 @@ def _neighbor_lines(found: Distances) -> list[str]:
 
 
 def _document(compared: Comparison) -> dict[str, object]:
-    tree, found = compared.tree, compared.distances
+    tree, found, certain = compared.tree, compared.distances, compared.intervals
     return {
         "names": compared.statistics.names,
         "paths": [str(run.path) for run in compared.runs],
+        "by": compared.statistics.by,
         "statistics": compared.statistics.table,
+        "half_width": compared.statistics.half_width,
+        "population": certain and {"statistics": certain.table, "half_width": certain.half_width},
+        "difference": compared.difference,
         "facts": [run.facts for run in compared.runs],
         "distances": {"normalize": found.normalize, "matrix": found.matrix.tolist()},
         "clusters": tree

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from sigmascope.measure.result import Signature
     from sigmascope.runs import Outcome, Request
 
-OPTIONS = ("samples", "metrics", "covariance", "pool", "max_batches", "seed")
+OPTIONS = (
+    "estimator",
+    "samples",
+    "max_positions",
+    "metrics",
+    "covariance",
+    "eps",
+    "pool",
+    "max_batches",
+    "seed",
+)
+DEFAULT_ESTIMATOR = "both; population with --samples positions"
 STATISTICS = ("min", "median", "max", "mean", "std")
 STATES = {
     "measured": "measured in {seconds:.1f} s",
@@ -51,9 +62,14 @@ def _shard(
 @options.option("--weights", "Weights; none: random.", "default", metavar="default|none|FILE")
 @options.count("--batch-size", "Samples that are scored together.", 512)
 @options.count("--max-batches", "Stop after N batches.")
+@options.choice("--estimator", choices.Estimator, f"Which scores.  [default: {DEFAULT_ESTIMATOR}]")
 @options.choice("--samples", choices.Samples, "What counts as a sample.", "batch")
+@options.count("--max-positions", "Positions per image with --samples positions.", 64)
 @options.choice("--metrics", choices.MetricChoice, "Further metric; repeatable.", multiple=True)
 @options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
+@options.number(
+    "--eps", "Added to the diagonals of covariances.  [default: 1e-6 of their mean variance]"
+)
 @options.choice("--pool", choices.Pool, "How feature maps become rows.", "channels")
 @options.device
 @options.seed
@@ -90,7 +106,7 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
         )
         outcomes = list(_followed(measured, len(shard.of(names))))
     if as_json:
-        emit("measurement", _document(request, out, outcomes))
+        emit("measurement", _document(request, out, outcomes), version=2)
     else:
         _print(outcomes, out)
     _complain_of(outcomes, out)

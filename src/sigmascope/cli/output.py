@@ -44,7 +44,7 @@ def complain(text: str, *, label: str = "Error: ") -> None:
     _print(sys.stderr, [(label, "bold red"), (_line(text), "")])
 
 
-def emit(kind: str, content: object) -> None:
+def emit(kind: str, content: object, *, version: int = VERSION) -> None:
     """Print a result as a JSON document in the format of sigmascope files; NaN becomes None."""
     import json
 
@@ -52,7 +52,7 @@ def emit(kind: str, content: object) -> None:
     from sigmascope.store.documents import wrap
 
     # in ASCII, so that nothing in it can control a terminal
-    click.echo(json.dumps(wrap(kind, VERSION, encode(content)), indent=1, allow_nan=False))
+    click.echo(json.dumps(wrap(kind, version, encode(content)), indent=1, allow_nan=False))
 
 
 def written(paths: Iterable[Path | str]) -> None:

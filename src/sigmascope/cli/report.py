@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sigmascope import choices
 from sigmascope.cli import options
 from sigmascope.cli.output import counted, emit, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
@@ -22,8 +23,11 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 @click.command(short_help="Write a page about stored signatures.")
 @options.runs
 @options.out("FILE", "The page to write.", "report.html")
+@options.choice(
+    "--by", choices.ScoreKind, "Scores to show.  [default: population, if all have them]"
+)
 @json_option
-def report(runs: tuple[str, ...], out: str, as_json: bool) -> int:
+def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_json: bool) -> int:
     """Write a self-contained page about stored signatures: files, or directories of runs.
 
     An older page is replaced, any other file is not. Exits with 3 if a directory lacks a network;
@@ -33,8 +37,8 @@ def report(runs: tuple[str, ...], out: str, as_json: bool) -> int:
     found = read(runs)
     from sigmascope.reporting.page import report as write_report
 
-    facts, data = _facts(found.runs), _data(found.runs)
-    path = write_report(found.signatures, out, facts=facts, data=data, missing=found.missing)
+    told: dict[str, Any] = {"facts": _facts(found.runs, by), "data": _data(found.runs)}
+    path = write_report(found.signatures, out, missing=found.missing, by=by, **told)
     size, names = path.stat().st_size, [signature.name for signature in found.signatures]
     if as_json:
         emit("written", {"path": str(path), "bytes": size, "networks": names})
@@ -66,12 +70,14 @@ def _is_page(path: Path) -> bool:
     return head.startswith(OPENING) and TITLE in head
 
 
-def _facts(runs: Sequence[Run]) -> dict[str, Facts | None]:
+def _facts(runs: Sequence[Run], by: choices.ScoreKind | None = None) -> dict[str, Facts | None]:
     """Return the facts by the names on the page, where equal names are numbered."""
-    from sigmascope.compare.networks import checked_networks
+    from sigmascope.compare.networks import checked_networks, has_scores
+    from sigmascope.reporting.ranking import shown_estimator
 
-    scored = [run for run in runs if run.signature.coverage.scored]
-    names = checked_networks([run.signature for run in scored]).names if scored else ()
+    shown = shown_estimator([run.signature for run in runs], by)
+    scored = [run for run in runs if has_scores(run.signature, shown)]
+    names = checked_networks([run.signature for run in scored], shown).names if scored else ()
     alone = {run.signature.name: run.facts for run in runs if run not in scored}
     return alone | dict(zip(names, (run.facts for run in scored), strict=True))
 

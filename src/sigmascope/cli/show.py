@@ -15,7 +15,9 @@ def show(runs: tuple[str, ...], as_json: bool) -> None:
     """Print stored signatures: files, or directories of runs."""
     found = read(runs).signatures
     if as_json:
-        emit("signatures", found)
+        from sigmascope.measure.result import VERSION
+
+        emit("signatures", found, version=VERSION)
         return
     for number, signature in enumerate(found):
         say("\n" * (number > 0) + repr(signature))

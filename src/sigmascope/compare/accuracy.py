@@ -12,12 +12,13 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from sigmascope.checks import check_choice, check_mapping, check_whole
-from sigmascope.choices import Predictor
+from sigmascope.choices import Predictor, ScoreKind
+from sigmascope.compare.jackknife import statistic_half_widths
 from sigmascope.compare.networks import Networks, checked_networks, families_of
 from sigmascope.compare.regression import regress
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
-from sigmascope.measure.result import Signature
+from sigmascope.measure.result import STATISTICS, Signature
 from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ TITLE = "Accuracy fitted per family; R² on the networks, and leave-one-out: eac
 SIZES: tuple[Predictor, ...] = ("parameters", "flops", "depth")
 # The statistics that "best" chooses from.
 SEARCHED: tuple[Predictor, ...] = ("min", "max", "mean", "median", "std", "spread")
+
+HALF = " ±"  # after the name of a predictor: half the width of its interval
 
 Facts = Mapping[str, float | Mapping[str, Any]]
 
@@ -49,6 +52,7 @@ class AccuracyFit:
         r2_loo: each network predicted from the others; the predictor was chosen with all of them.
         tried: number of predictors that were tried; the more, the less the best R² means.
         reason: why there is no fit, or no `r2_loo`.
+        x_half_width: (n,), half the width of the 95 % interval of x; None where x has none.
     """
 
     family: str
@@ -62,6 +66,7 @@ class AccuracyFit:
     r2_loo: float
     tried: int
     reason: str
+    x_half_width: Curve | None = None
 
     @property
     def n(self) -> int:
@@ -128,6 +133,7 @@ def fit_accuracy(
     on: Predictor = "best",
     degree: int = 1,
     families: Mapping[str, str] | None = None,
+    by: ScoreKind | None = None,
 ) -> AccuracyFits:
     """Return least-squares fits of accuracy on one number per network, one fit per family.
 
@@ -143,15 +149,16 @@ def fit_accuracy(
             or "best": the one of min, max, mean, median, std and spread with the highest R².
         degree: 1 or 2; an intercept is always fitted.
         families: network -> family; by default all belong to one, called "all".
+        by: "published" or "population" scores; by default published scores if all have them.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores; facts that are not
             numbers; families names none of the networks.
-        OptionError: another `on` or `degree`.
+        OptionError: another `on`, `degree` or `by`, or scores that were not measured.
     """
     check_choice("on", on, Predictor)
     check_whole("degree", degree, 1, 2)
-    networks = checked_networks(signatures)
+    networks = checked_networks(signatures, by)
     groups = families_of(networks, families)
     rows = dict(zip(networks.names, _rows(networks, facts), strict=True))
     candidates = SEARCHED if on == "best" else (on,)
@@ -170,14 +177,17 @@ def _rows(networks: Networks, facts: Facts) -> list[dict[str, float]]:
     """Return for each network its accuracy and every predictor; NaN where unknown."""
     check_mapping("facts", facts, "{'resnet18': 69.8}")
     rows = []
-    for name, signature, fact in zip(
-        networks.names, networks.signatures, networks.look_up(facts), strict=True
-    ):
+    of_each = zip(networks.names, networks.signatures, networks.curves, strict=True)
+    for (name, signature, curve), fact in zip(of_each, networks.look_up(facts), strict=True):
         known = fact if isinstance(fact, Mapping) else {"accuracy": fact}
         told = {key: _number(known.get(key), key, name) for key in ("accuracy", *SIZES)}
         if math.isnan(told["parameters"]):
             told["parameters"] = float(signature.parameters)
-        rows.append(told | signature.summary())
+        told |= {key: float(statistic(curve)) for key, statistic in STATISTICS.items()}
+        if networks.by == "population":
+            halves = statistic_half_widths(signature)
+            told |= {f"{key}{HALF}": half for key, half in halves.items()}
+        rows.append(told)
     return rows
 
 
@@ -206,9 +216,9 @@ def _best_fit(
     fitted = {key: one for key, one in found.items() if one.coefficients}
     on = max(fitted, key=lambda key: fitted[key].r2) if fitted else candidates[0]
     best, x = found[on], _column(rows, on)
-    return AccuracyFit(
-        family, on, degree, tuple(rows), x, accuracy, *best[:3], len(fitted), best.reason
-    )
+    known = all(f"{on}{HALF}" in row for row in rows.values())
+    found_by = *best[:3], len(fitted), best.reason, _column(rows, f"{on}{HALF}") if known else None
+    return AccuracyFit(family, on, degree, tuple(rows), x, accuracy, *found_by)
 
 
 def _column(rows: Mapping[str, Mapping[str, float]], key: str) -> Curve:

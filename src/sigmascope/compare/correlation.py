@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sigmascope.choices import ScoreKind
 from sigmascope.compare.networks import checked_networks, families_of, is_constant
 from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve
@@ -129,7 +130,10 @@ class FamilyCorrelations(Tabular):
 
 
 def correlations(
-    signatures: Sequence[Signature], *, families: Mapping[str, str] | None = None
+    signatures: Sequence[Signature],
+    *,
+    families: Mapping[str, str] | None = None,
+    by: ScoreKind | None = None,
 ) -> Correlations:
     """Return the Pearson correlation of the score with each companion metric over the sites.
 
@@ -139,12 +143,14 @@ def correlations(
     Args:
         signatures: measured with metrics; one per network, at least one.
         families: network -> family; by default all belong to one, called "all".
+        by: "published" or "population" scores; by default published scores if all have them.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores; none has metrics;
             families names none of the networks.
+        OptionError: another `by`, or one that was not measured.
     """
-    networks = checked_networks(signatures)
+    networks = checked_networks(signatures, by)
     groups = families_of(networks, families)
     measured = {key for one in networks.signatures for site in one.sites for key in site.metrics}
     metrics = tuple(metric for metric in METRICS if metric in measured)
@@ -155,7 +161,7 @@ def correlations(
     reasons: dict[str, dict[str, str]] = {}
     for row, (name, signature) in enumerate(zip(networks.names, networks.signatures, strict=True)):
         for column, metric in enumerate(metrics):
-            scores, others = _pairs(signature, metric)
+            scores, others = _pairs(signature, metric, networks.by)
             sites[row, column] = len(scores)
             if reason := _obstacle(scores, others):
                 told = _first_reason(signature, metric)
@@ -170,10 +176,11 @@ def _first_reason(signature: Signature, metric: str) -> str:
     return next(filter(None, reasons), "")
 
 
-def _pairs(signature: Signature, metric: str) -> tuple[Curve, Curve]:
+def _pairs(signature: Signature, metric: str, by: ScoreKind) -> tuple[Curve, Curve]:
     """Return the scores and the values of a metric at the sites that have both."""
-    both = np.array([(site.score, site.metrics.get(metric, np.nan)) for site in signature.sites])
-    scores, values = both[np.isfinite(both).all(axis=1)].T
+    metrics = [site.metrics.get(metric, np.nan) for site in signature.sites]
+    both = np.stack([signature.scores_by(by), metrics])
+    scores, values = both[:, np.isfinite(both).all(axis=0)]
     return scores, values
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sigmascope.checks import check_whole
-from sigmascope.choices import Layout
+from sigmascope.checks import check_choice, check_whole
+from sigmascope.choices import Boundary, Layout, ScoreKind
 from sigmascope.compare.networks import checked_networks, is_constant
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature
@@ -85,21 +85,30 @@ class Densities(Tabular):
         return [Table(self._columns(), notes=notes)]
 
 
-def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densities:
+def densities(
+    signatures: Sequence[Signature],
+    *,
+    points: int = 200,
+    by: ScoreKind | None = None,
+    boundary: Boundary = "reflect",
+) -> Densities:
     r"""Return a kernel density estimate of each network's scores.
 
     $\frac{1}{k} \sum_i \mathcal{N}(s; s_i, h^2)$ over the k scores, with Scott's bandwidth $h =
     k^{-1/5}$ times their standard deviation (divisor k - 1), from 3 h below the least score to 3 h
-    above the largest. Nothing is cut off at 0 or 1. As in Bouniot et al., CVPR 2025,
-    arXiv:2310.11439.
+    above the largest. No score exceeds 1, and no density reaches beyond: what would is reflected
+    there. As in Bouniot et al., CVPR 2025, arXiv:2310.11439, where nothing is reflected.
 
     Args:
         signatures: one per network, at least one.
         points: size of each grid.
+        by: "published" or "population" scores; by default published scores if all have them.
+        boundary: "reflect", or "unbounded": the densities reach beyond 1.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
-        OptionError: fewer than two points.
+        OptionError: fewer than two points; another `boundary`; another `by`, or one that was not
+            measured.
 
     >>> import torch
     >>> from sigmascope.measure.signature import signature
@@ -108,7 +117,8 @@ def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densitie
     'it has a single score'
     """
     check_whole("points", points, 2)
-    networks = checked_networks(signatures)
+    check_choice("boundary", boundary, Boundary)
+    networks = checked_networks(signatures, by)
     curves, reasons = [], {}
     for name, scores in zip(networks.names, networks.curves, strict=True):
         if is_constant(scores):
@@ -116,17 +126,21 @@ def densities(signatures: Sequence[Signature], *, points: int = 200) -> Densitie
             alike = f"all {count} scores are equal" if count > 1 else "it has a single score"
             reasons[name] = f"{alike}, {scores[0]:.4f}"
         else:
-            curves.append(_estimated(name, scores, points))
+            curves.append(_estimated(name, scores, points, boundary))
     return Densities(networks.names, tuple(curves), reasons, networks.curves)
 
 
-def _estimated(name: str, scores: Curve, points: int) -> Density:
+def _estimated(name: str, scores: Curve, points: int, boundary: Boundary) -> Density:
     from scipy.stats import gaussian_kde  # deferred: it takes half a second to import
 
     estimate = gaussian_kde(scores, bw_method="scott")
     bandwidth = float(np.sqrt(estimate.covariance[0, 0]))
-    grid = np.linspace(scores.min() - CUT * bandwidth, scores.max() + CUT * bandwidth, points)
-    return Density(name, grid, estimate(grid), bandwidth)
+    low, high = scores.min() - CUT * bandwidth, scores.max() + CUT * bandwidth
+    if boundary == "unbounded":
+        grid = np.linspace(low, high, points)
+        return Density(name, grid, estimate(grid), bandwidth)
+    grid = np.linspace(low, min(high, 1.0), points)
+    return Density(name, grid, estimate(grid) + estimate(2 - grid), bandwidth)
 
 
 def _described(curve: Density) -> list[float]:

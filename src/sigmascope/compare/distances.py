@@ -12,7 +12,7 @@ from scipy.cluster.hierarchy import cophenet, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from sigmascope.checks import check_choice, check_whole
-from sigmascope.choices import Embedded, Linkage, Normalize
+from sigmascope.choices import Embedded, Linkage, Normalize, ScoreKind
 from sigmascope.compare.multidimensional_scaling import scale_to_plane
 from sigmascope.compare.networks import checked_networks
 from sigmascope.errors import InputError
@@ -254,7 +254,12 @@ class Embedding(Tabular):
         return {"network": self.names, "x": x, "y": y}
 
 
-def distances(signatures: Sequence[Signature], *, normalize: Normalize | None = None) -> Distances:
+def distances(
+    signatures: Sequence[Signature],
+    *,
+    normalize: Normalize | None = None,
+    by: ScoreKind | None = None,
+) -> Distances:
     """Return the distance between every two signatures by dynamic time warping.
 
     Sites without a score are left out. As in Bouniot et al., CVPR 2025, arXiv:2310.11439; see
@@ -264,10 +269,11 @@ def distances(signatures: Sequence[Signature], *, normalize: Normalize | None = 
         signatures: one per network, at least one.
         normalize: None, or "path": divided by the length of the best path, since distances grow
             with the number of sites.
+        by: "published" or "population" scores; by default published scores if all have them.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
-        OptionError: another `normalize`.
+        OptionError: another `normalize` or `by`, or one that was not measured.
 
     >>> import torch
     >>> from sigmascope.measure.signature import signature
@@ -280,5 +286,5 @@ def distances(signatures: Sequence[Signature], *, normalize: Normalize | None = 
     1 small      0.0000  0.0000
     2 small (2)  0.0000  0.0000
     """
-    networks = checked_networks(signatures)
+    networks = checked_networks(signatures, by)
     return Distances(networks.names, dtw_matrix(networks.curves, normalize=normalize), normalize)

@@ -1,14 +1,15 @@
-"""Signatures to compare, checked once: unique names, and scores without gaps."""
+"""Signatures to compare, checked once: unique names, one estimator, and scores without gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast, get_args
 
 import numpy as np
 
-from sigmascope.checks import check_mapping
+from sigmascope.checks import check_choice, check_mapping
+from sigmascope.choices import ScoreKind
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature
@@ -27,11 +28,13 @@ class Networks:
         names: the names of the signatures; a second `resnet18` is called `resnet18 (2)`.
         signatures: as given.
         curves: the scores of each, in order of execution, without the sites that have none.
+        by: whose scores these are, "published" or "population".
     """
 
     names: tuple[str, ...]
     signatures: tuple[Signature, ...]
     curves: tuple[Curve, ...]
+    by: ScoreKind
 
     def look_up(self, table: Mapping[str, T]) -> list[T | None]:
         """Return the entry of each network, by its unique name or else by its signature's name."""
@@ -41,8 +44,8 @@ class Networks:
         ]
 
 
-def checked_networks(signatures: object) -> Networks:
-    """Return the signatures with unique names and their scores."""
+def checked_networks(signatures: object, by: ScoreKind | None = None) -> Networks:
+    """Return the signatures with unique names and their scores by one estimator."""
     if isinstance(signatures, Signature):
         raise InputTypeError(
             "signatures is a single Signature. Pass a list: [signature], or several to compare."
@@ -60,7 +63,45 @@ def checked_networks(signatures: object) -> Networks:
     if not signatures:
         raise InputError("There are no signatures. Pass at least one.")
     names = _unique([signature.name for signature in signatures])
-    return Networks(names, tuple(signatures), tuple(map(_curve, names, signatures)))
+    chosen = estimator_of(signatures, by)
+    curves = tuple(_curve(*named, chosen) for named in zip(names, signatures, strict=True))
+    return Networks(names, tuple(signatures), curves, chosen)
+
+
+def estimator_of(signatures: Sequence[Signature], by: ScoreKind | None = None) -> ScoreKind:
+    """Return the estimator to compare by: the given one, or else one that all signatures have.
+
+    Raises:
+        OptionError: another estimator.
+        InputError: some have published scores only, and others population scores only.
+    """
+    if by is not None:
+        for signature in signatures:
+            signature.scores_by(by)  # raises where it was not measured
+        return cast(ScoreKind, check_choice("by", by, ScoreKind))
+    having = [[has_scores(one, name) for name in get_args(ScoreKind)] for one in signatures]
+    scored = [pair for pair in having if any(pair)]
+    for name, of_all in zip(get_args(ScoreKind), zip(*scored, strict=True), strict=False):
+        if all(of_all):
+            return cast(ScoreKind, name)
+    if not scored:
+        return "published"
+    lacking = [signatures[having.index(pair)].name for pair in ([True, False], [False, True])]
+    raise InputError(
+        f"{lacking[0]} has published scores only and {lacking[1]} population scores only, which "
+        "differ by a bias. Measure one of them again with estimator='both'."
+    )
+
+
+def has_scores(signature: Signature, by: ScoreKind) -> bool:
+    """Return whether any site has a score by this estimator."""
+    return bool(np.isfinite(site_scores(signature, by)).any())
+
+
+def site_scores(signature: Signature, by: ScoreKind) -> Curve:
+    """Return the scores of all sites by an estimator; NaN where there is none."""
+    field = "score" if by == "published" else "population"
+    return np.array([getattr(site, field) for site in signature.sites], dtype=np.float64)
 
 
 def families_of(networks: Networks, families: Mapping[str, str] | None) -> list[str]:
@@ -84,12 +125,13 @@ def is_constant(values: Curve) -> bool:
     return bool(np.ptp(values) <= SAME * np.abs(values).max())
 
 
-def _curve(name: str, signature: Signature) -> Curve:
-    scores = signature.scores
+def _curve(name: str, signature: Signature, by: ScoreKind) -> Curve:
+    scores = site_scores(signature, by)
     curve: Curve = scores[np.isfinite(scores)]
     if not len(curve):
+        what = "score" if by == "published" else "population score"
         raise InputError(
-            f"The signature of {name} has no score at all. Leave it out; its sites say why."
+            f"The signature of {name} has no {what} at all. Leave it out; its sites say why."
         )
     return curve
 

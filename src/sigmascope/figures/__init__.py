@@ -13,6 +13,7 @@ from sigmascope.figures.accuracy import draw_accuracy
 from sigmascope.figures.correlations import draw_correlations
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.density import draw_densities, parts_of
+from sigmascope.figures.difference import draw_difference
 from sigmascope.figures.distances import draw_distances
 from sigmascope.figures.drawn import Drawn, save
 from sigmascope.figures.embedding import draw_embedding
@@ -36,6 +37,7 @@ __all__ = [
     "draw_cross_validation",
     "draw_curves",
     "draw_densities",
+    "draw_difference",
     "draw_dissection",
     "draw_distances",
     "draw_embedding",
@@ -57,6 +59,7 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "correlations": draw_correlations,
     "curves": draw_curves,
     "densities": draw_densities,
+    "difference": draw_difference,
     "distances": draw_distances,
     "embedding": draw_embedding,
     "signature": draw_signature,

@@ -56,6 +56,9 @@ def draw_accuracy(fits: AccuracyFits) -> Drawn:
 def _draw_fit(axes: Axes, fit: AccuracyFit, number: int) -> None:
     look = style.look(number)
     axes.plot(fit.x, fit.y, **look.points(4.5))
+    if fit.x_half_width is not None:
+        ends = fit.x - fit.x_half_width, fit.x + fit.x_half_width
+        axes.hlines(fit.y, *ends, color=look.color, linewidth=0.8, alpha=0.6)
     if fit.coefficients:
         axes.plot(*_line(fit).T, color=look.color, alpha=0.6, zorder=1)
     axes.margins(0.18)
@@ -102,9 +105,11 @@ def _rows(fits: AccuracyFits) -> list[dict[str, Any]]:
         facts = {key: getattr(fit, key) for key in ("on", "degree", "r2", "r2_loo", "n", "tried")}
         facts |= {f"coefficient_{power}": value for power, value in enumerate(fit.coefficients)}
         facts |= {"reason": fit.reason}
-        points = zip(fit.names, fit.x.tolist(), fit.y.tolist(), fitted, strict=True)
+        halves = {} if fit.x_half_width is None else {"x_half_width": fit.x_half_width.tolist()}
+        columns = {"network": fit.names, "x": fit.x.tolist(), **halves, "accuracy": fit.y.tolist()}
+        columns["fitted"] = fitted
         rows += [
-            {"family": fit.family, "network": name, "x": x, "accuracy": y, "fitted": at} | facts
-            for name, x, y, at in points
+            {"family": fit.family, **dict(zip(columns, values, strict=True))} | facts
+            for values in zip(*columns.values(), strict=True)
         ]
     return rows + [{"network": name, "reason": reason} for name, reason in fits.left_out.items()]

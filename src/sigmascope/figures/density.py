@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,8 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from sigmascope.checks import check_choice
-from sigmascope.choices import Layout
+from sigmascope.choices import Layout, ScoreKind
 from sigmascope.compare.density import Densities, densities
+from sigmascope.compare.networks import estimator_of, has_scores
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.signature import groups_of
@@ -23,7 +23,11 @@ HEIGHT = 0.85  # of a stacked curve, in rows
 
 
 def parts_of(
-    signature: Signature, groups: Sequence[str] | None = None, order: Sequence[str] = ()
+    signature: Signature,
+    groups: Sequence[str] | None = None,
+    order: Sequence[str] = (),
+    *,
+    by: ScoreKind | None = None,
 ) -> list[Signature]:
     """Return a signature for each group of sites that has a score, named after the group.
 
@@ -31,18 +35,23 @@ def parts_of(
         signature: to split.
         groups: the group of each site; by default its place in the block.
         order: the groups to keep, in this order; by default all, in order of appearance.
+        by: the estimator of the scores; by default published scores if there are any.
 
     Raises:
         InputTypeError: something other than a signature.
         InputError: not one group per site.
+        OptionError: another `by`, or one that was not measured.
     """
     labels = groups_of(signature, groups)
+    chosen = estimator_of([signature], by)
     parts = []
     for label in dict.fromkeys(order or labels):
-        chosen = zip(signature.sites, labels, strict=True)
-        sites = tuple(site for site, group in chosen if group == label)
-        if any(math.isfinite(site.score) for site in sites):
-            parts.append(replace(signature, name=label, sites=sites))
+        pairs = zip(signature.sites, labels, strict=True)
+        part = replace(
+            signature, name=label, sites=tuple(site for site, group in pairs if group == label)
+        )
+        if has_scores(part, chosen):
+            parts.append(part)
     return parts
 
 
@@ -52,6 +61,7 @@ def draw_densities(
     axes: Axes | None = None,
     *,
     layout: Layout | None = None,
+    by: ScoreKind | None = None,
 ) -> Drawn:
     """Draw the kernel density of each network's scores, with the scores themselves as ticks.
 
@@ -63,12 +73,13 @@ def draw_densities(
         axes: to draw in, without a legend; by default a new figure with one.
         layout: "overlaid", with one look for each; or "stacked", each in a row of its own and to
             the same height. By default overlaid for up to six.
+        by: the estimator of the scores of signatures; by default published scores if all have them.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
-        OptionError: another layout.
+        OptionError: another layout; another `by`, or one that was not measured.
     """
-    found = signatures if isinstance(signatures, Densities) else densities(signatures)
+    found = signatures if isinstance(signatures, Densities) else densities(signatures, by=by)
     rows = len(found.names)
     chosen = layout or ("overlaid" if rows <= MOST_OVERLAID else "stacked")
     check_choice("layout", chosen, Layout)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 
 from sigmascope.checks import check_kind
@@ -15,6 +19,8 @@ LINE = 0.17  # inches, the height of a row
 @style.styled()
 def draw_statistics(statistics: Statistics, axes: Axes | None = None) -> Drawn:
     """Draw a row per network, from its least to its largest score, with median and mean.
+
+    The mean of population scores has its 95 % interval.
 
     Args:
         statistics: see `sigmascope.statistics`.
@@ -30,10 +36,16 @@ def draw_statistics(statistics: Statistics, axes: Axes | None = None) -> Drawn:
     rows = range(len(names))
     color = style.look(0).color
     panel.hlines(rows, table["min"], table["max"], color=color, alpha=0.4, label="min to max")
-    panel.plot(table["median"], rows, "|", color="black", markersize=7, label="median")
+    ink = mpl.rcParams["text.color"]
+    panel.plot(table["median"], rows, "|", color=ink, markersize=7, label="median")
+    if statistics.half_width:
+        mean, half = np.array([table["mean"], statistics.half_width["mean"]])
+        bar: dict[str, Any] = {"color": color, "linewidth": 3, "label": "95 % interval of the mean"}
+        panel.hlines(rows, mean - half, mean + half, **bar)
     panel.plot(table["mean"], rows, label="mean", **style.look(0).points(4.0))
     panel.axvline(1, color="0.5", linewidth=0.5, zorder=0.5)
-    panel.set(xlabel="affinity score", ylim=(len(names) - 0.5, -0.5))
+    score = "affinity score" if statistics.by == "published" else "population score"
+    panel.set(xlabel=score, ylim=(len(names) - 0.5, -0.5))
     panel.set_yticks(rows, names, fontsize=style.SMALL)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
@@ -42,7 +54,7 @@ def draw_statistics(statistics: Statistics, axes: Axes | None = None) -> Drawn:
     return finished(
         [panel],
         [
-            {"network": name} | {key: values[row] for key, values in table.items()}
-            for row, name in enumerate(statistics.names)
+            {key: values[row] for key, values in statistics._columns().items()}
+            for row in range(len(names))
         ],
     )

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sigmascope.checks import check_choice
-from sigmascope.errors import InputError, InputTypeError
-from sigmascope.maths.covariance import ESTIMATORS, estimate
+from sigmascope.errors import GradientError, InputError, InputTypeError
+from sigmascope.maths.covariance import ESTIMATORS, SMALLEST_FLOOR, Covariance, estimate
 from sigmascope.maths.gaussians import factor
 from sigmascope.maths.samples import (
+    ROUNDING,
     Array,
     as_matrix,
     as_pair,
     check_eps,
+    limits_of,
     plain,
+    rounding_of,
     square_root,
     standardize,
 )
 from sigmascope.maths.transport import Coupling, couple, pair_up, span_coordinates
+
+# An eps beyond this, in units of the data, is as good as infinite; its multiples are still finite.
+LARGEST_EPS = 1e270
 
 COUPLINGS: dict[str, Callable[[Tensor, Tensor], Coupling]] = {"optimal": couple, "paired": pair_up}
 """Name -> function of the mapped x and of y, both (n, r)."""
@@ -37,9 +44,10 @@ class Fit:
         bound: the root of twice the trace of the covariance of y.
         shrinkage_x: shrinkage intensity of the covariance of x.
         shrinkage_y: shrinkage intensity of the covariance of y.
-        variance: mean variance of y, eps included.
         degenerate: whether y varies too little for a map.
         certified: how the coupling was proved optimal, see `Coupling`; "none" without coupling.
+        note: where eps is too small for float64, what was added in its place.
+        moved: how many rows the coupling moves, see `Coupling`; not counted on an accelerator.
     """
 
     score: Tensor
@@ -47,45 +55,102 @@ class Fit:
     bound: Tensor
     shrinkage_x: float
     shrinkage_y: float
-    variance: float
     degenerate: bool
     certified: str
+    note: str = ""
+    moved: int = 0
 
 
-def fit(x: Tensor, y: Tensor, *, covariance: str, eps: float, coupling: str) -> Fit:
+def fit(
+    x: Tensor,
+    y: Tensor,
+    *,
+    covariance: str,
+    eps: float | None,
+    coupling: str,
+    degenerate: str = "nan",
+    rounding: tuple[float, float] = (ROUNDING, ROUNDING),
+) -> Fit:
     """Return the fit of the optimal affine map between the Gaussians of x (n, d) and y (m, d).
 
-    The samples are float64, and eps is in their units. The options are names of `ESTIMATORS` and
-    `COUPLINGS`. Bouniot et al., CVPR 2025, arXiv:2310.11439.
+    Bouniot et al., CVPR 2025, arXiv:2310.11439.
+
+    Args:
+        x: float64.
+        y: float64.
+        covariance: a name of `ESTIMATORS`.
+        eps: in squared units of the data; None for a share of the mean variance, see `estimate`.
+        coupling: a name of `COUPLINGS`.
+        degenerate: "published" counts a mean variance of y up to eps as too little, if eps is a
+            number; anything else counts only what is constant to rounding.
+        rounding: of x and y as they were given, see `rounding_of`. As published, a number for eps
+            leaves all variation in the data that float64 has.
     """
-    (points_x, unit_x), (points_y, unit_y) = standardize(x), standardize(y)
+    seen = rounding if eps is None else (ROUNDING, ROUNDING)
+    (points_x, unit_x), (points_y, unit_y) = map(standardize, (x, y), seen)
+    if x.requires_grad and not points_x.any():
+        points_x = _Refused.apply(points_x)  # type: ignore[no-untyped-call]
     points_x, points_y = span_coordinates(points_x, points_y)
-    width = x.shape[1]
-    source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
-    target = estimate(points_y, width=width, method=covariance, eps=eps / unit_y.square())
-    degenerate = bool(lacks_variance(target.trace, width, eps / unit_y.square()))
-    if degenerate:
+    width, eps_y = x.shape[1], _in_units(eps, unit_y)
+    source = estimate(points_x, width=width, method=covariance, eps=_in_units(eps, unit_x))
+    target = estimate(points_y, width=width, method=covariance, eps=eps_y)
+    if degenerate == "published" and eps_y is not None:
+        lacking = bool(lacks_variance(target.trace, width, eps_y))
+    else:
+        lacking = bool(limits_of(y).constant(rounding[1]).all())
+    if lacking:
         coupled = Coupling(points_y.square().sum() / len(points_y), "none")
     else:
         mapped = factor(points_x, points_y, source, target).apply(points_x, source, target)
         coupled = COUPLINGS[coupling](mapped, points_y)
     w2, bound = square_root(coupled.w2_squared), square_root(2 * target.trace)
     return Fit(
-        # bound 0: a constant y and eps 0, whose limit is 1
+        # bound 0: a constant y and no eps, whose limit is 1
         score=1 - w2 / bound if plain(bound) > 0 else 1 - w2,
         w2=unit_y * w2,
         bound=unit_y * bound,
         shrinkage_x=plain(source.shrinkage),
         shrinkage_y=plain(target.shrinkage),
-        variance=plain(target.trace * unit_y.square()) / width,
-        degenerate=degenerate,
+        degenerate=lacking,
         certified=coupled.certified,
+        note="" if lacking else _note(eps, source, target),
+        moved=coupled.moved,
     )
+
+
+def _in_units(eps: float | None, unit: Tensor) -> Tensor | None:
+    """Return eps in squared units, at most what float64 can still square and add up."""
+    return None if eps is None else (eps / unit / unit).clamp_max(LARGEST_EPS)
 
 
 def lacks_variance(trace: Array, width: int | Array, eps: Tensor | float) -> Array:
     """Return whether the mean variance is at most eps, which `trace` contains once already."""
     return trace <= 2 * eps * width
+
+
+def _note(eps: float | None, source: Covariance, target: Covariance) -> str:
+    raised = [name for name, one in (("x", source), ("y", target)) if bool(one.raised)]
+    if eps is None or not raised:
+        return ""
+    return (
+        f"eps {eps:.3g} is less than float64 resolves beside the variance of "
+        f"{' and '.join(raised)}: about {SMALLEST_FLOOR:g} of it was added instead"
+    )
+
+
+class _Refused(torch.autograd.Function):
+    """A constant x: every coupling is optimal, so the score has no gradient there."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor) -> Tensor:
+        return points.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        raise GradientError(
+            "x is constant, and the score has no gradient with respect to a constant x. Detach x, "
+            "leave this score out of the loss, or pass an x that varies."
+        )
 
 
 @dataclass(frozen=True)
@@ -119,7 +184,7 @@ class AffineMap:
 
 
 def affine_map(
-    x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: float = 1e-6
+    x: Array, y: Array, *, covariance: str = "ledoit-wolf", eps: float | None = None
 ) -> AffineMap:
     r"""Return the optimal affine map $T(x) = A(x-m_X)+m_Y$ between the Gaussians of two samples.
 
@@ -131,13 +196,15 @@ def affine_map(
         x: (n, d), rows are samples.
         y: (m, d).
         covariance: "ledoit-wolf", "unbiased" or "biased".
-        eps: added to the diagonal of both covariances.
+        eps: added to the diagonal of both covariances; None for 1e-6 of the mean variance of x and
+            of y. See `sigmascope.affinity`.
 
     Returns:
         An `AffineMap` of NumPy arrays, or of tensors with gradient, as the input.
 
     Raises:
-        InputError, InputTypeError, OptionError: see `sigmascope.affinity`.
+        InputError: x is constant to rounding, and eps is None; see also `sigmascope.affinity`.
+        InputTypeError, OptionError: see `sigmascope.affinity`.
 
     >>> import numpy as np
     >>> x = np.array([[0.0], [1.0], [2.0]])
@@ -147,10 +214,16 @@ def affine_map(
     check_choice("covariance", covariance, ESTIMATORS)
     eps = check_eps(eps)
     rows_x, rows_y = as_pair(x, y)
-    (points_x, unit_x), (points_y, unit_y) = standardize(rows_x), standardize(rows_y)
+    rounding = [ROUNDING if eps is not None else rounding_of(sample.dtype) for sample in (x, y)]
+    (points_x, unit_x), (points_y, unit_y) = map(standardize, (rows_x, rows_y), rounding)
+    if eps is None and not points_x.any():
+        raise InputError(
+            "x is constant to rounding, and no affine map gives a constant the covariance of y. "
+            "Pass an x that varies, or a number for eps."
+        )
     width = rows_x.shape[1]
-    source = estimate(points_x, width=width, method=covariance, eps=eps / unit_x.square())
-    target = estimate(points_y, width=width, method=covariance, eps=eps / unit_y.square())
+    source = estimate(points_x, width=width, method=covariance, eps=_in_units(eps, unit_x))
+    target = estimate(points_y, width=width, method=covariance, eps=_in_units(eps, unit_y))
     axes = torch.eye(width, dtype=torch.float64, device=rows_x.device)
     image = factor(points_x, points_y, source, target).apply(axes, source, target)
     matrix = (image + image.mT) / 2 * (unit_y / unit_x)

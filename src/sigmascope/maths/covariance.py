@@ -14,6 +14,8 @@ from sigmascope.maths.samples import Array, Number, as_matrix, like_input, stand
 # The smallest floor, for data of unit variance: the rounding noise of a centered float64 sample,
 # 1e-16, is far below the standard deviation 1e-12 by which it is divided.
 SMALLEST_FLOOR = 1e-24
+# By default this share of the mean variance is added to the diagonal.
+RELATIVE_EPS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Covariance:
         floor: c, (...).
         shrinkage: intensity of the shrinkage to a multiple of the identity, in [0, 1], (...).
         trace: over all d coordinates, (...).
+        raised: whether the floor was below the smallest one and is now that, (...).
     """
 
     scatter: Tensor
@@ -33,6 +36,7 @@ class Covariance:
     floor: Tensor
     shrinkage: Tensor
     trace: Tensor
+    raised: Tensor
 
     def matrix(self) -> Tensor:
         """Return the estimate on the coordinates in use, (..., r, r)."""
@@ -68,16 +72,19 @@ class Weights(NamedTuple):
     floor: Tensor
     shrinkage: Tensor
     trace: Tensor
+    raised: Tensor
 
 
-def estimate(centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor) -> Covariance:
+def estimate(
+    centered: Tensor, *, width: int | Tensor, method: str, eps: Tensor | None
+) -> Covariance:
     """Return the covariance of centered samples (..., n, r) in units of their spread.
 
     Args:
         centered: (..., n, r), the coordinates in which the data are not zero.
         width: d, the dimension of the space; larger than r, or smaller with zero padding.
         method: a name of `ESTIMATORS`.
-        eps: added to the diagonal, (...).
+        eps: added to the diagonal, (...); None adds `RELATIVE_EPS` of the mean variance.
     """
     scatter = centered.mT @ centered
     squared = centered.square().sum(dim=-1)
@@ -98,14 +105,16 @@ def weigh(
     *,
     width: int | Tensor,
     method: str,
-    eps: Tensor | float,
+    eps: Tensor | float | None,
     smallest: Tensor | float,
 ) -> Weights:
-    """Return weight, floor, shrinkage and trace of an estimate; no floor is below `smallest`."""
+    """Return the weights of an estimate, see `estimate`; no floor is below `smallest`."""
     weight, floor, shrinkage = ESTIMATORS[method](moments, width)
+    if eps is None:
+        eps = RELATIVE_EPS * (weight * moments.total / width + floor)
     floor = floor + eps
     trace = weight * moments.total + width * floor
-    return Weights(weight, floor.clamp_min(smallest), shrinkage, trace)
+    return Weights(weight, floor.clamp_min(smallest), shrinkage, trace, floor < smallest)
 
 
 def ledoit_wolf(x: Array) -> tuple[Array, Number]:

@@ -19,8 +19,8 @@ from sigmascope.maths.covariance import Covariance
 from sigmascope.maths.samples import Array, Number, as_matrix, like_input, plain, square_root
 
 # Products of two covariances are formed if their condition numbers multiply to less than this: the
-# smallest eigenvalue then keeps two digits. Beyond, see `_factor_root`.
-SQUARABLE = 1e13
+# smallest eigenvalue then keeps three digits. Beyond, see `_factor_root`.
+SQUARABLE = 1e12
 SQUARABLE_EACH = 1e9
 
 

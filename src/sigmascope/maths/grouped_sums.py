@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -13,6 +12,8 @@ GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
 # Numbers of float64 that are converted at once when rows become sums.
 CHUNK = 2**23
+# Rows that are kept together at least, so that batches of one sample are not kept one by one.
+TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,17 @@ class Rows:
     x: Tensor
     y: Tensor
     groups: Tensor
+
+
+def append(kept: list[Rows], rows: Rows) -> None:
+    """Append rows to those kept, joined with the last ones where these are few and alike."""
+    last = kept[-1] if kept else None
+    alike = last is not None and (last.x.device, last.x.dtype) == (rows.x.device, rows.x.dtype)
+    if last is not None and alike and len(last.x) < TOGETHER:
+        both = zip((last.x, last.y, last.groups), (rows.x, rows.y, rows.groups), strict=True)
+        kept[-1] = Rows(*(torch.cat(pair) for pair in both))
+    else:
+        kept.append(rows)
 
 
 @dataclass(frozen=True)
@@ -53,28 +65,6 @@ class Sums:
         return self.first.shape[1] // 2
 
 
-def joined(parts: Sequence[Rows]) -> Iterator[Rows]:
-    """Yield the same rows in fewer parts, of `CHUNK` numbers at most where they are small."""
-    for _, alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
-        some: list[Rows] = []
-        numbers = 0
-        for rows in alike:
-            numbers += 2 * rows.x.numel()
-            if some and numbers > CHUNK:
-                yield _together(some)
-                some, numbers = [], 2 * rows.x.numel()
-            some.append(rows)
-        yield _together(some)
-
-
-def _together(parts: list[Rows]) -> Rows:
-    if len(parts) == 1:
-        return parts[0]
-    return Rows(
-        *(torch.cat([getattr(one, name) for one in parts]) for name in ("x", "y", "groups"))
-    )
-
-
 def with_rows(sums: Sums, rows: Rows, cell_of: Tensor) -> Sums:
     """Return sums with rows added, converted to float64 a part at a time."""
     first, second = sums.first.clone(), sums.second.clone()
@@ -93,7 +83,8 @@ def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
     for group, members in enumerate(torch.split(order, counts)):
         for part in torch.split(members, max(1, CHUNK // len(shift))):
             chosen = part.to(rows.x.device, non_blocking=True)
-            yield group, torch.cat([rows.x[chosen], rows.y[chosen]], dim=1).double() - shift
+            z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1)
+            yield group, z.to(shift).sub_(shift)
 
 
 def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:

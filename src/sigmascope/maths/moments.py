@@ -19,8 +19,8 @@ from sigmascope.maths.grouped_sums import (
     Rows,
     Sums,
     added,
+    append,
     forms_of,
-    joined,
     no_sums,
     with_rows,
 )
@@ -39,10 +39,12 @@ from sigmascope.store import read_features, write_features
 
 Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
-# Bytes of one score, or of many small ones, on an accelerator.
-CHUNK_BYTES = 2**31
 # Bytes of rows that are always kept: sums of a few rows at a time would take longer than a network.
 KEPT = 2**20
+# Bytes that are there without asking.
+LITTLE = 2**28
+# Bytes of one score, or of many small ones, on an accelerator.
+CHUNK_BYTES = 2**31
 
 
 class Moments:
@@ -72,7 +74,6 @@ class Moments:
     def __init__(self, *, eps: float | None = None) -> None:
         self.eps = None if eps is None else check_eps(eps)
         self._rows: list[Rows] = []
-        self._kept = 0  # bytes of these rows
         self._sums: Sums | None = None
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
@@ -117,9 +118,9 @@ class Moments:
         self._dim = d
         groups = numbers % GROUPS
         self._count += np.bincount(groups.numpy(), minlength=GROUPS)
-        self._rows.append(Rows(rows_x, rows_y, groups))
-        self._kept += 2 * rows_x.numel() * rows_x.element_size()
-        self._fold_if_large()
+        append(self._rows, Rows(rows_x, rows_y, groups))
+        if self._keeps_much():
+            self._fold()
 
     def merge(self, other: Moments) -> Moments:
         """Add all samples of another accumulator to this one, and return this one.
@@ -136,13 +137,13 @@ class Moments:
                 f"of {other._dim} channels with eps={other.eps}."
             )
         self._rows += other._rows
-        self._kept += other._kept
         if other._sums is not None:
             self._sums = other._sums if self._sums is None else added(self._sums, other._sums)
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
-        self._fold_if_large()
+        if self._keeps_much():
+            self._fold()
         return self
 
     def __add__(self, other: Moments) -> Moments:
@@ -176,8 +177,7 @@ class Moments:
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return tensors and plain values from which `from_state` restores the accumulator."""
         tensors: dict[str, Tensor] = {}
-        kept = list(joined(self._rows))
-        for number, rows in enumerate(kept):
+        for number, rows in enumerate(self._rows):
             tensors |= {
                 f"{number}.x": rows.x,
                 f"{number}.y": rows.y,
@@ -188,7 +188,7 @@ class Moments:
         info: dict[str, object] = {
             "eps": self.eps,
             "next": self._next,
-            "parts": len(kept),
+            "parts": len(self._rows),
             "precision": None if self._sums is None else self._sums.precision,
         }
         return tensors, info
@@ -221,21 +221,20 @@ class Moments:
         self._count += sums.count.numpy().astype(np.int64)
         self._dim = self._dim or sums.dim
 
+    def _keeps_much(self) -> bool:
+        kept = sum(2 * rows.x.numel() * rows.x.element_size() for rows in self._rows)
+        return kept > max(8 * GROUPS * (2 * self._dim) ** 2, KEPT)
+
     def _device(self) -> torch.device:
         first = self._sums.first if self._sums is not None else self._rows[0].x
         return first.device
 
-    def _fold_if_large(self) -> None:
-        """Make sums of all rows where these take more memory."""
-        if self._kept > max(8 * GROUPS * (2 * self._dim) ** 2, KEPT):
-            self._fold()
-
     def _fold(self) -> None:
         """Make sums of all rows."""
         sums = self._sums or no_sums(self._rows[0], GROUPS)
-        for rows in joined(self._rows):
+        for rows in self._rows:
             sums = with_rows(sums, rows, torch.arange(GROUPS))
-        self._sums, self._rows, self._kept = sums, [], 0
+        self._sums, self._rows = sums, []
 
     def _folded(self) -> Sums:
         """Return the sums of everything; rows that are kept stay.
@@ -247,13 +246,12 @@ class Moments:
         cell_of = torch.empty(GROUPS, dtype=torch.long)
         for number, cell in enumerate(cells):
             cell_of[list(cell)] = number
-        kept = list(joined(self._rows))
-        sums = self._sums or no_sums(kept[0], len(cells))
-        for rows in kept:
+        sums = self._sums or no_sums(self._rows[0], len(cells))
+        for rows in self._rows:
             sums = with_rows(sums, rows, cell_of)
         if cells is SINGLE:
             return sums
-        return replace(sums, cells=cells, forms=partial(forms_of, kept, sums.shift))
+        return replace(sums, cells=cells, forms=partial(forms_of, self._rows, sums.shift))
 
 
 def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
@@ -286,7 +284,8 @@ def _obstacle(moments: Moments) -> str:
     if n < enough:
         are = "is" if n == 1 else "are"
         return f"{n} sample{'s' * (n != 1)} {are} too few for {dim} channels: {enough} would do"
-    needed, free = bytes_needed(dim), free_memory(moments._device())
+    needed = bytes_needed(dim)
+    free = free_memory(moments._device()) if needed > LITTLE else None
     if free is not None and needed > free:
         return (
             f"{dim} channels need about {needed / 2**30:.1f} GiB for their covariances, and "

@@ -14,11 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sigmascope.maths.gpu.polar import polar_factor
+
 RELATIVE_EPS = 1e-6  # of the mean variance, where no eps is given
 # A squared distance below this share of its bound is the rounding of an affine activation.
 AFFINE = 1e-12
 # A variance below this share of the squares it was computed from is rounding.
 CANCELED = 1e-13
+# Singular values below this share of the largest are not told from zero.
+SMALLEST_RATIO = 1e-12
 
 
 def covariances_of(n: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -40,50 +44,91 @@ def _unless_rounding(covariance: Tensor, products: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Transport:
-    """The optimal map in units of the mean variances, and the squared distance over its bound.
-
-    x comes before y in `floors`, which are added to the diagonals, and in `units`.
-    """
+    """The optimal map W H Wᵀ, and the squared distance it leaves over its bound."""
 
     whiten: Tensor
     stretch: Tensor
     map: Tensor
-    source: Tensor
-    cross: Tensor
-    floors: tuple[Tensor, ...]
-    units: tuple[Tensor, ...]
     share: Tensor
 
 
-def _transport(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> _Transport:
-    d = x.shape[-1]
+@dataclass(frozen=True)
+class _Units:
+    """Both covariances with eps added, and the one between them, in units of the mean variances.
+
+    x comes before y in `floors`, what eps is in these units, and in `units`.
+    """
+
+    source: Tensor
+    target: Tensor
+    cross: Tensor
+    floors: tuple[Tensor, ...]
+    units: tuple[Tensor, ...]
+
+    def share(self, mapped: Tensor, sound: Tensor) -> Tensor:
+        """Return the squared distance after a map (..., d, d) over its bound; NaN if unsound."""
+        d, (floor_x, floor_y) = mapped.shape[-1], self.floors
+        moved = (mapped * (floor_x[..., None, None] * mapped + 2 * self.cross)).sum(dim=(-2, -1))
+        share = (d * (2 + floor_y) - moved) / (2 * d * (1 + floor_y))
+        return share.clamp_min(0).where(sound, math.nan)
+
+
+def _in_units(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> _Units:
     units = tuple(one.diagonal(dim1=-2, dim2=-1).mean(dim=-1) for one in (x, y))
     floors = tuple(
         torch.full_like(unit, RELATIVE_EPS) if eps is None else eps / unit for unit in units
     )
     source, target = (one / unit[..., None, None] for one, unit in zip((x, y), units, strict=True))
-    cross = cross / (units[0] * units[1]).sqrt()[..., None, None]
     for one, floor in ((source, floors[0]), (target, floors[1])):
         one.diagonal(dim1=-2, dim2=-1).add_(floor[..., None])
-    lower, failed = torch.linalg.cholesky_ex(source)
-    product = lower.mT @ (target @ lower)
-    # a part of the samples that does not vary, or a singular covariance without eps
-    sound = (failed == 0) & torch.isfinite(product).all(dim=(-2, -1))
-    product = torch.where(sound[..., None, None], product, torch.eye(d).to(product))
+    cross = cross / (units[0] * units[1]).sqrt()[..., None, None]
+    return _Units(source, target, cross, floors, units)
+
+
+def _transport(given: _Units) -> _Transport:
+    """Return the map by one Cholesky and one symmetric eigendecomposition."""
+    lower, failed = torch.linalg.cholesky_ex(given.source)
+    product, sound = _sound(lower.mT @ (given.target @ lower), failed)
     squared, vectors = torch.linalg.eigh(product)
     smallest = torch.finfo(squared.dtype).eps * squared[..., -1:]
     stretch = squared.clamp_min(smallest).sqrt()
     whiten = torch.linalg.solve_triangular(lower.mT, vectors, upper=True)
     mapped = (whiten * stretch[..., None, :]) @ whiten.mT
-    moved = floors[0] * mapped.square().sum(dim=(-2, -1)) + 2 * (mapped * cross).sum(dim=(-2, -1))
-    share = (d * (2 + floors[1]) - moved) / (2 * d * (1 + floors[1]))
-    share = share.clamp_min(0).where(sound, math.nan)
-    return _Transport(whiten, stretch, mapped, source, cross, floors, units, share)
+    return _Transport(whiten, stretch, mapped, given.share(mapped, sound))
+
+
+def _sound(product: Tensor, failed: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the matrices, the identity for those that cannot be decomposed, and which can.
+
+    A part of the samples may not vary, or have a singular covariance without eps.
+    """
+    sound = (failed == 0) & torch.isfinite(product).all(dim=(-2, -1))
+    identity = torch.eye(product.shape[-1], dtype=product.dtype, device=product.device)
+    return product.where(sound[..., None, None], identity), sound
+
+
+def _shares_by_products(given: _Units) -> Tensor:
+    """Return the squared distances over their bounds by matrix products alone, for a GPU."""
+    lower_x, failed_x = torch.linalg.cholesky_ex(given.source)
+    lower_y, failed_y = torch.linalg.cholesky_ex(given.target)
+    product, sound = _sound(lower_y.mT @ lower_x, failed_x | failed_y)
+    scale = torch.linalg.matrix_norm(product)[..., None, None]
+    # The floors bound the singular values from below: 1e-6 times the mean, or eps itself.
+    least = torch.stack(given.floors).prod(dim=0).sqrt() / scale[..., 0, 0]
+    smallest = float(least.where(sound, 1.0).min().clamp(SMALLEST_RATIO, 0.5))
+    flat = (product / scale).reshape(-1, *product.shape[-2:])
+    rotation = polar_factor(flat, smallest=2.0 ** math.floor(math.log2(smallest)))
+    white = torch.linalg.solve_triangular(
+        lower_x, rotation.reshape(product.shape), upper=False, left=False
+    )
+    return given.share(lower_y @ white, sound)
 
 
 def scores_of(x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None) -> Tensor:
     """Return the scores (...) of covariances (..., d, d)."""
-    return 1 - _transport(x, y, cross, eps).share.sqrt()
+    given = _in_units(x, y, cross, eps)
+    on_host = x.device.type == "cpu"
+    return 1 - (_transport(given).share if on_host else _shares_by_products(given)).sqrt()
 
 
 def score_and_gradient(
@@ -96,12 +141,13 @@ def score_and_gradient(
     d\Sigma_Y\rangle - \langle WH\Lambda HW^\top, d\Sigma_X\rangle$ with $\Lambda_{ij} =
     (W^\top MW)_{ij} / (h_i+h_j)$.
     """
-    at, d = _transport(x, y, cross, eps), x.shape[-1]
+    given, d = _in_units(x, y, cross, eps), x.shape[-1]
+    at = _transport(given)
     relative = RELATIVE_EPS if eps is None else 0.0
-    w, h, floors = at.whiten, at.stretch, [floor[:, None, None] for floor in at.floors]
-    inner = w.mT @ (floors[0] * at.map + (at.cross + at.cross.mT) / 2) @ w
+    w, h, floors = at.whiten, at.stretch, [floor[:, None, None] for floor in given.floors]
+    inner = w.mT @ (floors[0] * at.map + (given.cross + given.cross.mT) / 2) @ w
     inner = inner / (h[:, :, None] + h[:, None, :])
-    outer, back = w * h[:, None, :], at.source @ w
+    outer, back = w * h[:, None, :], given.source @ w
     to_x, to_y = 2 * outer @ inner @ outer.mT, -2 * back @ inner @ back.mT
     # what the diagonal terms of eps, which follow the variances, add
     trace_x, trace_y = (one.diagonal(dim1=1, dim2=2).sum(dim=1) for one in (to_x, to_y))
@@ -109,7 +155,7 @@ def score_and_gradient(
     more_y = 2 + relative * (1 + trace_y / d) - 2 * at.share * (1 + relative)
     to_x.diagonal(dim1=1, dim2=2).add_(more_x[:, None])
     to_y.diagonal(dim1=1, dim2=2).add_(more_y[:, None])
-    unit_x, unit_y = (unit[:, None, None] for unit in at.units)
+    unit_x, unit_y = (unit[:, None, None] for unit in given.units)
     between = -at.map / (unit_x * unit_y).sqrt()  # half, for it stands on both sides
     joint = torch.cat(
         [torch.cat([to_x / unit_x, between], dim=2), torch.cat([between.mT, to_y / unit_y], dim=2)],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from scipy.special import stdtrit
 from torch import Tensor
 
 from sigmascope.maths.grouped_sums import GROUPS, Sums
@@ -15,6 +16,8 @@ from sigmascope.maths.paired_score import AFFINE, covariances_of, score_and_grad
 # Up to these widths three designs of parts, and one, are computed; beyond, one part of each kind
 # must do: its decomposition is dear, and sums over so many channels vary little from part to part.
 NARROW, WIDE = 128, 512
+# The share of the second-order term of the bias that may be left after it was removed.
+SAME_SIGN, ALTERNATING = 1 / 2, 1 / 4
 # The cells of wide layers: of these every part of their design is made.
 WIDE_CELLS = ((0, 4), (2, 6), (1, 3, 5, 7))
 
@@ -197,7 +200,7 @@ def _estimated(
 
     `values` are the scores of everything and of the parts of the design, and `sizes` their numbers
     of samples. The parts differ from everything by a linear term, which is known and subtracted,
-    and by the bias: a polynomial in 1/n, extrapolated to 0. What its second order changes counts as
+    and by the bias: a polynomial in 1/n, extrapolated to 0. A share of its second order counts as
     an error.
     """
     n, count, quarters = float(sizes[0]), sums.count, len(design.quarters)
@@ -211,13 +214,11 @@ def _estimated(
     twice = _extrapolated((1.0, *nodes), (plain, *averages))
     error = math.sqrt(GROUPS / (GROUPS - 1) * float(influence.square().sum()))
     error *= _curvature(values[1 : 1 + quarters], influence, design.quarters)
-    return _with_interval(
-        sums,
-        plain,
-        min(twice, 1.0) if math.isfinite(twice) else math.nan,
-        math.hypot(error, twice - once),
-        influence,
-    )
+    # Terms of one sign leave a larger remainder than terms that alternate.
+    gap, same = twice - once, (twice - once) * (once - plain) > 0
+    stderr = math.hypot(error, (SAME_SIGN if same else ALTERNATING) * gap)
+    score = min(twice, 1.0) if math.isfinite(twice) else math.nan
+    return _with_interval(sums, plain, score, stderr, influence)
 
 
 def _extrapolated(nodes: Sequence[float], values: Sequence[float]) -> float:
@@ -241,15 +242,13 @@ def _curvature(values: Tensor, influence: Tensor, quarters: list[list[int]]) -> 
 def _with_interval(
     sums: Sums, plain: float, score: float, stderr: float, influence: Tensor
 ) -> PopulationScore:
-    from scipy.stats import t
-
     n = int(sums.count.sum())
     if not math.isfinite(score):
         reason = "a part of the samples does not vary, or has a singular covariance"
         return replace(without_score(n, sums.dim, reason), plain=plain)
     if (1 - plain) ** 2 <= AFFINE:
         plain, score, stderr, influence = 1.0, 1.0, 0.0, torch.zeros_like(influence)
-    half = float(t.ppf(0.975, GROUPS - 1)) * stderr
+    half = float(stdtrit(GROUPS - 1, 0.975)) * stderr
     return PopulationScore(
         score=score,
         stderr=stderr,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,13 @@ Number: TypeAlias = float | Tensor
 
 # Beyond this a squared distance between two rows may not fit into a float64.
 LARGEST_VALUE = 1e140
-SMALLEST_UNIT = 1e-140
-# A sample whose spread, relative to its largest value, is below this varies only by rounding.
-ROUNDING = 4 * torch.finfo(torch.float64).eps
+# Below this the squares of a sample may underflow.
+SMALLEST_RANGE = 1e-100
+# The range of a column that is constant to rounding, in units of the rounding of its largest value:
+# results in half types are rounded once, after sums in float32, others at every step.
+STEPS, HALF_STEPS = 6, 2
+SINGLE = torch.finfo(torch.float32).eps
+ROUNDING = STEPS * torch.finfo(torch.float64).eps
 
 
 def as_matrix(values: Array, name: str, *, rows: int = 2) -> Tensor:
@@ -74,13 +78,31 @@ def check_alike(x: Array, y: Array, *, rows: int = 2) -> None:
         )
 
 
-def check_eps(eps: float) -> float:
-    """Return `eps` as a float; raise unless it is a finite number >= 0."""
+def check_eps(eps: float | None) -> float | None:
+    """Return `eps` as a float, or None; raise unless it is None or a finite number >= 0."""
+    if eps is None:
+        return None
     if isinstance(eps, bool) or not isinstance(eps, (int, float, np.floating, np.integer)):
-        raise InputTypeError(f"eps must be a number >= 0 such as 1e-6, got {eps!r:.80}.")
+        raise InputTypeError(f"eps must be None or a number >= 0 such as 1e-6, got {eps!r:.80}.")
     if not 0 <= eps <= LARGEST_VALUE:  # false for NaN too
-        raise InputError(f"eps must be a number >= 0 such as 1e-6, got {eps!r:.40}.")
+        raise InputError(f"eps must be None or a number >= 0 such as 1e-6, got {eps!r:.40}.")
     return float(eps)
+
+
+def rounding_of(dtype: torch.dtype | np.dtype[Any], averaged: int = 1) -> float:
+    """Return the range of a column that is constant to rounding, relative to its largest value.
+
+    Args:
+        dtype: a floating type.
+        averaged: how many values of that type each entry is the mean of, taken in float32 at least.
+
+    >>> rounding_of(torch.bfloat16), rounding_of(torch.bfloat16, averaged=16)
+    (0.015625, 0.00390625)
+    """
+    step = float((torch if isinstance(dtype, torch.dtype) else np).finfo(dtype).eps)
+    if step > SINGLE:
+        return max(HALF_STEPS * step / math.sqrt(averaged), STEPS * SINGLE)
+    return max(STEPS * step, ROUNDING)
 
 
 def like_input(value: Tensor, sample: Array) -> Number:
@@ -93,24 +115,54 @@ def plain(value: Number) -> float:
     return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
-def standardize(sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a sample (..., n, d), centered and in units of its own spread, and the unit (...).
+class Limits(NamedTuple):
+    """The smallest and the largest value of every column, each (..., 1, d)."""
+
+    low: Tensor
+    high: Tensor
+
+    def largest(self) -> Tensor:
+        """Return the largest absolute value of every column."""
+        return torch.maximum(-self.low, self.high)
+
+    def constant(self, rounding: float | Tensor) -> Tensor:
+        """Return which columns are constant to the rounding of their own largest value."""
+        return self.high - self.low <= rounding * self.largest()
+
+
+def limits_of(sample: Tensor) -> Limits:
+    """Return the limits of the columns of (..., n, d), without gradient."""
+    values = sample.detach()
+    return Limits(values.amin(dim=-2, keepdim=True), values.amax(dim=-2, keepdim=True))
+
+
+def center(sample: Tensor, limits: Limits) -> Tensor:
+    """Return a sample (..., n, d) less its mean; a column of equal values becomes exactly 0."""
+    # The mean of equal values is rounded, and so is the first mean of a far-off sample.
+    first = sample.detach().mean(dim=-2, keepdim=True)
+    shifted = sample - torch.clamp(first, limits.low, limits.high)
+    return shifted - shifted.mean(dim=-2, keepdim=True)
+
+
+def standardize(sample: Tensor, rounding: float = ROUNDING) -> tuple[Tensor, Tensor]:
+    """Return a sample (n, d), centered and in units of its own spread, and the unit.
 
     Its root mean square is then between 0.7 and 1.5. The unit is a power of two, so that nothing is
-    rounded, and a constant under differentiation. A sample that varies by no more than the rounding
-    of its mean becomes exactly zero.
+    rounded, and a constant under differentiation. Columns that are constant to `rounding`, see
+    `rounding_of`, become exactly zero, without losing their gradient. A constant sample has unit 1.
     """
-    centered = sample - sample.mean(dim=-2, keepdim=True)
-    # the first mean of a far-off sample is rounded
-    centered = centered - centered.mean(dim=-2, keepdim=True)
+    limits = limits_of(sample)
+    centered, constant = center(sample, limits), limits.constant(rounding)
+    if bool(constant.any()):
+        centered = centered - centered.detach().masked_fill(~constant, 0)
+    largest, lift = float((limits.high - limits.low).masked_fill(constant, 0).max()), 1.0
+    if 0 < largest < SMALLEST_RANGE:
+        lift = 2.0 ** min(-math.frexp(largest)[1], 1000)
+        centered = centered * lift
     with torch.no_grad():
-        largest = torch.linalg.vector_norm(sample, math.inf, dim=(-2, -1))
-        count = sample.shape[-2] * sample.shape[-1]
-        spread = torch.linalg.vector_norm(centered, dim=(-2, -1)) / math.sqrt(count)
-        constant = spread <= (ROUNDING * largest).clamp_min(SMALLEST_UNIT)
-        unit = spread.log2().round().exp2().masked_fill(constant, 1)
-        factor = unit.reciprocal().masked_fill(constant, 0)
-    return centered * factor[..., None, None], unit
+        spread = torch.linalg.vector_norm(centered) / math.sqrt(centered.numel())
+        factor = spread.log2().round().neg().exp2() if largest else torch.ones_like(spread)
+    return centered * factor, 1 / factor / lift
 
 
 def square_root(value: Tensor) -> Tensor:

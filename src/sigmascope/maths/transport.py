@@ -13,6 +13,9 @@ from sigmascope.maths.samples import Array, Number, as_pair, like_input, square_
 
 # The columns, relative to the rows, from which a QR decomposition costs less than it saves.
 WORTH_REDUCING = 1.25
+# If the largest squared distance is more than this many times a typical one, a few rows are far
+# away, and squared distances by inner products lose the digits that tell the others apart.
+FAR = 1e5
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,12 @@ class Coupling:
             coupling is held fixed).
         certified: how optimality was proved, see `sigmascope.maths.assignment`; "sorting" in one
             dimension, "network simplex" for unequal sizes, "paired" where no optimum was sought.
+        moved: for equal sizes, how many rows are coupled with another point than their own row's.
     """
 
     w2_squared: Tensor
     certified: str
+    moved: int = 0
 
 
 def span_coordinates(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,15 +61,19 @@ def couple(x: Tensor, y: Tensor) -> Coupling:
     if len(x) != len(y):
         return _couple_unequal(x, y)
     if x.shape[1] == 1:
-        return Coupling((x.sort(dim=0).values - y.sort(dim=0).values).square().mean(), "sorting")
+        order, sorted_y = x.argsort(dim=0, stable=True), y.sort(dim=0).values
+        w2_squared = (x[order[:, 0]] - sorted_y).square().mean()
+        return Coupling(w2_squared, "sorting", int((sorted_y != y[order[:, 0]]).sum()))
     with torch.no_grad():
-        found = assign(_squared_distances(x, y).cpu().numpy())
+        cost, exact = _squared_distances(x, y)
+        found = assign(cost.cpu().numpy(), error=0.0 if exact else None)
     return _coupled(x, y, found)
 
 
 def _coupled(x: Tensor, y: Tensor, found: Assignment) -> Coupling:
     columns = torch.from_numpy(found.columns).to(x.device)
-    return Coupling(_mean_squared(x - y[columns]), found.certified)
+    moved = int((y[columns] != y).any(dim=1).sum()) if found.certified == "solver" else 0
+    return Coupling(_mean_squared(x - y[columns]), found.certified, moved)
 
 
 def pair_up(x: Tensor, y: Tensor) -> Coupling:
@@ -81,7 +90,7 @@ def _couple_unequal(x: Tensor, y: Tensor) -> Coupling:
             'Install it with: pip install "sigmascope[ot]"'
         ) from error
     with torch.no_grad():
-        cost = _squared_distances(x, y).cpu()
+        cost = _squared_distances(x, y)[0].cpu()
         # POT warns and returns a wrong plan when it runs out of iterations; 10 million suffice.
         plan = torch.from_numpy(ot.emd([], [], cost.numpy(), numItermax=10**7)).to(x.device)
         rows, columns = torch.nonzero(plan, as_tuple=True)
@@ -89,10 +98,29 @@ def _couple_unequal(x: Tensor, y: Tensor) -> Coupling:
     return Coupling((plan[rows, columns] * moved).sum(), "network simplex")
 
 
-def _squared_distances(x: Tensor, y: Tensor) -> Tensor:
-    # By inner products: x and y are centered float64, so nothing but the data themselves cancels.
+def _squared_distances(x: Tensor, y: Tensor) -> tuple[Tensor, bool]:
+    """Return all squared distances (n, m), and whether each has digits of its own.
+
+    By inner products, which are known to the rounding of the largest one, unless rows are far away.
+    """
     norms = x.square().sum(dim=1)[:, None] + y.square().sum(dim=1)
-    return torch.addmm(norms, x, y.mT, alpha=-2).clamp_min_(0)
+    cost = torch.addmm(norms, x, y.mT, alpha=-2).clamp_min_(0)
+    if bool(has_far_rows(cost)):
+        return _exact_distances(x, y), True
+    return cost, False
+
+
+def has_far_rows(cost: Tensor) -> Tensor:
+    """Return for squared distances (..., n, m) whether a few are beyond comparison, see `FAR`."""
+    # Between rows half the sample apart: neighbors may be copies of one another.
+    typical = cost.diagonal(offset=min(cost.shape[-2:]) // 2, dim1=-2, dim2=-1)
+    return cost.amax(dim=(-2, -1)) > FAR * typical.median(dim=-1).values
+
+
+def _exact_distances(x: Tensor, y: Tensor) -> Tensor:
+    """Return all squared distances (n, m) by differences, each with its own digits."""
+    distances: Tensor = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    return distances.square()
 
 
 def _mean_squared(difference: Tensor) -> Tensor:
@@ -122,14 +150,13 @@ def w2_exact(x: Array, y: Array) -> Number:
     3.0
     """
     a, b = as_pair(x, y)
-    points, unit = standardize(torch.cat([a, b]))
+    points, unit = standardize(torch.cat([a, b]), rounding=0.0)
     first, second = span_coordinates(points[: len(a)], points[len(a) :])
     if len(a) != len(b) or first.shape[1] == 1:
         coupled = couple(first, second)
     else:
         # Unlike the score, a distance is absolute: one far point must not blur the others.
         with torch.no_grad():
-            cost = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square()
-            found = assign(cost.cpu().numpy(), error=0.0)
+            found = assign(_exact_distances(first, second).cpu().numpy(), error=0.0)
         coupled = _coupled(first, second, found)
     return like_input(unit * square_root(coupled.w2_squared), x)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
@@ -26,10 +26,12 @@ from sigmascope.maths.samples import (
     check_eps,
     like_input,
     plain,
+    rounding_of,
 )
 
 Rows: TypeAlias = np.ndarray[Any, Any]
 Pair: TypeAlias = tuple[Array, Array]
+Rounding: TypeAlias = tuple[float, float]
 Value_co = TypeVar("Value_co", bound=Number, covariant=True)
 
 
@@ -49,9 +51,11 @@ class Affinity(Generic[Value_co]):
         shrinkage_y: the same for y.
         degenerate: whether the output has too little variance for a score.
         reason: why there is no score; empty where there is one.
-        certified: how the coupling was proved optimal: "diagonal", "potentials", "solver",
-            "sorting", "network simplex"; "paired" where rows were paired in their order; "none"
-            where nothing was coupled; "no" if rounding prevents a proof, which no known input does.
+        certified: how the coupling was proved optimal, up to the rounding of typical distances
+            between rows: "diagonal", "potentials", "solver", "sorting", "network simplex";
+            "paired" where rows were paired in their order; "none" where nothing was coupled; "no"
+            if rounding prevents a proof, which no known input does.
+        note: what was added to the covariances where eps is too small for float64; otherwise empty.
     """
 
     score: Value_co
@@ -65,6 +69,7 @@ class Affinity(Generic[Value_co]):
     degenerate: bool
     reason: str
     certified: str
+    note: str = ""
 
     def __float__(self) -> float:
         return plain(self.score)
@@ -77,6 +82,7 @@ class Affinity(Generic[Value_co]):
     def __repr__(self) -> str:
         score, w2, bound = (plain(value) for value in (self.score, self.w2, self.bound))
         why = f", reason={self.reason!r}" if self.reason else ""
+        why += f", note={self.note!r}" if self.note else ""
         return (
             f"Affinity(score={score:.4f}, w2={w2:.4g}, bound={bound:.4g}, n={self.n}, "
             f"dim={self.dim}, covariance={self.covariance!r}, certified={self.certified!r}{why})"
@@ -87,7 +93,7 @@ class AffinityOptions(TypedDict, total=False):
     """The options of `affinity`, which explains them."""
 
     covariance: Covariance
-    eps: float
+    eps: float | None
     degenerate: Degenerate
     coupling: Coupling
 
@@ -97,7 +103,7 @@ class Scoring:
     """The options of `affinity`, checked."""
 
     covariance: str
-    eps: float
+    eps: float | None
     degenerate: str
     coupling: str = "optimal"
 
@@ -120,7 +126,7 @@ def affinity(
     y: Array,
     *,
     covariance: Covariance = "ledoit-wolf",
-    eps: float = 1e-6,
+    eps: float | None = None,
     degenerate: Degenerate = "nan",
     coupling: Coupling = "optimal",
 ) -> Affinity[Any]:
@@ -139,16 +145,18 @@ def affinity(
             floating type.
         y: (m, d), its output, of the same kind. m differs from n only with the extra `ot`.
         covariance: "ledoit-wolf" (shrunk, for n not much larger than d), "unbiased" or "biased".
-        eps: added to the diagonal of both covariances, in squared units of the data: make it small
-            compared to their variances.
-        degenerate: the score where the mean variance of y is at most eps: "nan", or "published" for
-            the value that the published code gives (1 for a dead layer).
+        eps: added to the diagonal of both covariances. None adds 1e-6 of the mean variance of x and
+            of y, each to its own, so that the score does not depend on their scales. A number is in
+            squared units of the data; the published code adds 1e-6.
+        degenerate: the score of an output that is constant to the rounding of its type: "nan", or
+            "published" for the value that the published code gives, 1. With "published" and a
+            number for eps, a mean variance of y up to eps counts as constant, as it does there.
         coupling: "optimal", or "paired" to couple row i with row i, an upper bound of the distance.
 
     Returns:
         An `Affinity`. For torch input its `score`, `w2` and `bound` are 0-d tensors with a gradient
         through means, covariances, shrinkage and map, the optimal coupling held fixed; for NumPy
-        input they are floats.
+        input they are floats. backward() raises GradientError where x is constant.
 
     Raises:
         InputError: not matrices of one width, fewer than two rows, NaN, infinite or huge values,
@@ -166,8 +174,9 @@ def affinity(
     """
     scoring = Scoring(covariance, eps, degenerate, coupling)
     check_alike(x, y)
-    fitted = _fits_together([(x, y)], scoring).get(0)
-    return _score(x, y, scoring) if fitted is None else _report(fitted, x, scoring)
+    rounding = _rounding((x, y))
+    fitted = _fits_together([(x, y)], scoring, [rounding]).get(0)
+    return _report(fitted or _fit(x, y, scoring, rounding), x, scoring)
 
 
 @overload
@@ -186,7 +195,7 @@ def affinities(
     pairs: Iterable[Pair],
     *,
     covariance: Covariance = "ledoit-wolf",
-    eps: float = 1e-6,
+    eps: float | None = None,
     degenerate: Degenerate = "nan",
     coupling: Coupling = "optimal",
 ) -> list[Affinity[Any]]:
@@ -210,20 +219,26 @@ def affinities(
     return score_pairs(pairs, Scoring(covariance, eps, degenerate, coupling))
 
 
-def score_pairs(pairs: Iterable[Pair], scoring: Scoring) -> list[Affinity[Any]]:
-    """Return what `affinities` returns, with options that were checked before."""
+def score_pairs(
+    pairs: Iterable[Pair], scoring: Scoring, rounding: Sequence[Rounding] | None = None
+) -> list[Affinity[Any]]:
+    """Return what `affinities` returns, with options that were checked before.
+
+    `rounding` is that of every pair, see `rounding_of`; by default that of its types.
+    """
     if not isinstance(pairs, Iterable):
         raise InputTypeError(
             f"pairs is a {type(pairs).__name__}. Pass a list of pairs (x, y) of samples."
         )
     checked = [_checked_pair(position, pair) for position, pair in enumerate(pairs)]
-    together = _fits_together(checked, scoring)
+    rounding = rounding or [_rounding(pair) for pair in checked]
+    together = _fits_together(checked, scoring, rounding)
     scores = []
     for position, (x, y) in enumerate(checked):
         fitted = together.get(position)
         with _naming(position):
-            scored = _score(x, y, scoring) if fitted is None else _report(fitted, x, scoring)
-        scores.append(scored)
+            fitted = fitted or _fit(x, y, scoring, rounding[position])
+        scores.append(_report(fitted, x, scoring))
     return scores
 
 
@@ -237,7 +252,14 @@ def _checked_pair(position: int, pair: tuple[Array, Array]) -> tuple[Array, Arra
     return pair
 
 
-def _fits_together(pairs: list[Pair], scoring: Scoring) -> dict[int, Fit | None]:
+def _rounding(pair: Pair) -> Rounding:
+    x, y = pair
+    return rounding_of(x.dtype), rounding_of(y.dtype)
+
+
+def _fits_together(
+    pairs: list[Pair], scoring: Scoring, rounding: Sequence[Rounding]
+) -> dict[int, Fit | None]:
     """Return the fits of pairs on accelerators by position, computed at once on each device.
 
     Pairs that need a gradient, or rows paired in their order, are left out.
@@ -251,7 +273,13 @@ def _fits_together(pairs: list[Pair], scoring: Scoring) -> dict[int, Fit | None]
             stacks[x.device][position] = x, y
     fits: dict[int, Fit | None] = {}
     for stack in stacks.values():
-        fitted = fit_stack(list(stack.values()), covariance=scoring.covariance, eps=scoring.eps)
+        fitted = fit_stack(
+            list(stack.values()),
+            covariance=scoring.covariance,
+            eps=scoring.eps,
+            degenerate=scoring.degenerate,
+            rounding=[rounding[position] for position in stack],
+        )
         fits.update(zip(stack, fitted, strict=True))
     return fits
 
@@ -265,25 +293,20 @@ def _naming(position: int) -> Iterator[None]:
         raise type(error)(f"pair {position}: {error}") from error
 
 
-def _score(x: Array, y: Array, scoring: Scoring) -> Affinity[Any]:
+def _fit(x: Array, y: Array, scoring: Scoring, rounding: Rounding) -> Fit:
     rows_x, rows_y = as_pair(x, y)
     if scoring.coupling == "paired" and len(rows_x) != len(rows_y):
         raise InputError(
             f"x has {len(rows_x)} rows and y {len(rows_y)}, so rows cannot be paired. Use "
             "coupling='optimal' or equal numbers."
         )
-    options = {"covariance": scoring.covariance, "coupling": scoring.coupling}
-    return _report(fit(rows_x, rows_y, eps=scoring.eps, **options), x, scoring)
+    return fit(rows_x, rows_y, **asdict(scoring), rounding=rounding)
 
 
 def _report(fitted: Fit, x: Array, scoring: Scoring) -> Affinity[Any]:
     score, w2, reason = fitted.score, fitted.w2, ""
     if fitted.degenerate and scoring.degenerate == "nan":
-        variance = max(fitted.variance - scoring.eps, 0.0)
-        reason = (
-            f"the output hardly varies: its mean variance {variance:.3g} is not above eps "
-            f"{scoring.eps:.3g}"
-        )
+        reason = "the output is constant up to rounding"
         # keeps its graph, so that a training loop meets a NaN and not an error
         score = w2 = w2 * math.nan
     return Affinity(
@@ -298,4 +321,5 @@ def _report(fitted: Fit, x: Array, scoring: Scoring) -> Affinity[Any]:
         degenerate=fitted.degenerate,
         reason=reason,
         certified=fitted.certified,
+        note=fitted.note,
     )

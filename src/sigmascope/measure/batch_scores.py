@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sigmascope.capture.call_site import CallInput
+from sigmascope.capture.call_site import CallInput, CallSite
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import SigmascopeError
-from sigmascope.measure.affinity import Affinity, score_pairs
+from sigmascope.maths.samples import rounding_of
+from sigmascope.measure.affinity import Affinity, Rounding, score_pairs
 from sigmascope.measure.companions import Companions, companions, without_companions
 from sigmascope.measure.options import Options
 
 
 @dataclass(frozen=True)
 class Reading(CallInput):
-    """One activation call of a batch, scored; see `sigmascope.Affinity` and `PooledCall`."""
+    """One activation call of a batch; see `sigmascope.Affinity` and `PooledCall`.
+
+    Without a published score, where only the population score is asked for, the score is NaN and
+    there is no reason.
+    """
 
     n: int
     dim: int
@@ -34,38 +39,90 @@ class Reading(CallInput):
 
 @dataclass(frozen=True)
 class BatchReadings:
-    """All calls of one batch, in order of execution."""
+    """All calls of one batch, in order of execution.
+
+    Attributes:
+        batch: its number.
+        size: the number of samples.
+        fingerprint: of the data.
+        readings: one per call.
+        complete: whether it counts for the published score; a smaller last one does not.
+    """
 
     batch: int
     size: int
     fingerprint: str
     readings: tuple[Reading, ...]
+    complete: bool = True
 
 
-def read(calls: Sequence[PooledCall], options: Options) -> tuple[Reading, ...]:
-    """Return the scores of all calls of a batch; one without a score has NaN and a reason."""
-    pairs = [(call.x, call.y) for call in calls if call.x is not None and call.y is not None]
-    kind = pairs[0][0].device.type if pairs else "cpu"
+def call_of(call: CallSite) -> CallSite:
+    """Return which call it is, without what is known of it."""
+    return CallSite(call.path, call.call, call.kind)
+
+
+def read(
+    calls: Sequence[PooledCall], options: Options, *, complete: bool = True
+) -> tuple[Reading, ...]:
+    """Return the scores of all calls of a batch; one without a score has NaN and a reason.
+
+    A batch that is not complete has neither published scores nor companions.
+    """
+    pairs = [_pair(call, options) for call in calls]
+    pooled = [(call, pair) for call, pair in zip(calls, pairs, strict=True) if pair is not None]
+    kind = pooled[0][1][0].device.type if pooled else "cpu"
     with torch.no_grad(), torch.autocast(kind, enabled=False):
-        scores = iter(_scored(pairs, options))
+        scores: Iterator[Affinity[Any] | str] = iter([""] * len(pooled))
+        if complete and options.published:
+            rounding = [_rounding(call, x, options) for call, (x, _) in pooled]
+            scores = iter(scored([pair for _, pair in pooled], options, rounding))
         return tuple(
             _reading(call, call.reason, (0, 0), Companions({}, {}))
-            if call.x is None or call.y is None
+            if pair is None
             else _reading(
-                call, next(scores), call.x.shape, _companions(call, (call.x, call.y), options)
+                call,
+                next(scores),
+                pair[0].shape,
+                _companions(call, pair, options) if complete else Companions({}, {}),
             )
-            for call in calls
+            for call, pair in zip(calls, pairs, strict=True)
         )
 
 
-def _scored(pairs: list[tuple[Tensor, Tensor]], options: Options) -> list[Affinity[Any] | str]:
+def _pair(call: PooledCall, options: Options) -> tuple[Tensor, Tensor] | None:
+    """Return the matrices of a call; of very many positions, evenly spaced ones."""
+    x, y, most = call.x, call.y, options.max_tokens
+    if x is None or y is None:
+        return None
+    if options.samples != "positions" or len(x) <= most:
+        return x, y
+    if not options.published and not options.metrics:
+        return x[:most], y[:most]  # views, for nothing looks at them
+    rows = torch.arange(most, device=x.device) * len(x) // most
+    return x[rows], y[rows]
+
+
+def _rounding(call: PooledCall, x: Tensor, options: Options) -> Rounding:
+    """Return the rounding of pooled values, which have more digits than those they average."""
+    averaged = math.prod(call.call.shape) // max(x.numel(), 1) if options.samples == "batch" else 1
+    rounding = rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
+    return rounding, rounding
+
+
+def scored(
+    pairs: list[tuple[Tensor, Tensor]], options: Options, rounding: list[Rounding] | None = None
+) -> list[Affinity[Any] | str]:
     """Score all pairs at once; where one fails, one by one, with the reason in place of a score."""
     try:
-        return list(score_pairs(pairs, options.scoring()))
+        return list(score_pairs(pairs, options.scoring(), rounding))
     except (SigmascopeError, RuntimeError) as error:
         if len(pairs) == 1:
             return [str(error).removeprefix("pair 0: ")]
-        return [score for pair in pairs for score in _scored([pair], options)]
+        return [
+            score
+            for number, pair in enumerate(pairs)
+            for score in scored([pair], options, rounding and [rounding[number]])
+        ]
 
 
 def _reading(

@@ -30,13 +30,42 @@ class Batch:
         content: the item, its tensors on the device of the network.
         size: the number of samples; 0 where no tensor tells.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
-        fingerprint: a digest of the tensors' shapes and of some of their values.
+        sketch: the shapes of its tensors and some of their values.
     """
 
     content: Any
     size: int
     masks: dict[str, Tensor]
-    fingerprint: str
+    sketch: Sketch
+
+
+class Sketch:
+    """The shapes and dtypes of tensors, and evenly spaced values of each, to tell data apart.
+
+    Attributes:
+        waits: whether the values are on an accelerator, so that `digest` has to wait for them.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor], *, values_each: int = 4096) -> None:
+        self._shapes = ""
+        values: dict[tuple[torch.dtype, torch.device], list[Tensor]] = defaultdict(list)
+        for tensor in tensors:
+            self._shapes += f"{tuple(tensor.shape)}{tensor.dtype}"
+            if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
+                chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
+                values[tensor.dtype, tensor.device].append(chosen)
+        # Values are copied from an accelerator once for each dtype.
+        self._values = [torch.cat(of_dtype) for of_dtype in values.values()]
+        self.waits = any(not one.is_cpu for one in self._values)
+
+    def digest(self) -> str:
+        """Return a digest of shapes, dtypes and values."""
+        digest = hashlib.sha256(self._shapes.encode())
+        for values in self._values:
+            together = values.cpu()
+            exact = torch.view_as_real(together) if together.is_complex() else together.double()
+            digest.update(exact.numpy().tobytes())
+        return digest.hexdigest()[:32]
 
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
@@ -80,7 +109,7 @@ def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
     if torch.is_autocast_enabled(device.type):
         dtype = None
     content = _moved(item, device, dtype)
-    return Batch(content, batch_size(item, batch_axis), _masks(content), fingerprint_of_batch(item))
+    return Batch(content, batch_size(item, batch_axis), _masks(content), sketch_of_batch(item))
 
 
 def _masks(content: object) -> dict[str, Tensor]:
@@ -106,7 +135,12 @@ def batch_size(item: object, batch_axis: int) -> int:
 
 def fingerprint_of_batch(item: object) -> str:
     """Return a digest of an item of a loader."""
-    return fingerprint(tensors_in(item))
+    return sketch_of_batch(item).digest()
+
+
+def sketch_of_batch(item: object) -> Sketch:
+    """Return what tells an item of a loader from others."""
+    return Sketch(tensors_in(item))
 
 
 def _moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
@@ -170,19 +204,7 @@ def fingerprint(tensors: Iterable[Tensor], *, values_each: int = 4096) -> str:
     >>> fingerprint([torch.zeros(2, 3)]) == fingerprint([torch.zeros(3, 2)])
     False
     """
-    digest = hashlib.sha256()
-    values: dict[tuple[torch.dtype, torch.device], list[Tensor]] = defaultdict(list)
-    for tensor in tensors:
-        digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
-        if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
-            # Views only: values are copied from an accelerator once for each dtype.
-            chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
-            values[tensor.dtype, tensor.device].append(chosen)
-    for of_dtype in values.values():
-        together = torch.cat(of_dtype).cpu()
-        exact = torch.view_as_real(together) if together.is_complex() else together.double()
-        digest.update(exact.numpy().tobytes())
-    return digest.hexdigest()[:32]
+    return Sketch(tensors, values_each=values_each).digest()
 
 
 def _step(count: int, wanted: int) -> int:

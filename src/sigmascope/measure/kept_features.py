@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
@@ -14,6 +14,7 @@ from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.checks import check_choice, options_from
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.measure.accumulating import PopulationSums
 from sigmascope.measure.batch_scores import BatchReadings, read
 from sigmascope.measure.batches import Batch
 from sigmascope.measure.merging import assembled
@@ -28,7 +29,7 @@ FILES = "batch-*.safetensors"
 
 @dataclass(frozen=True)
 class _KeptCall(CallInput):
-    """A `PooledCall` without its matrices, the tensors `<number>.x` and `.y` of the file."""
+    """A `PooledCall` without its matrices, the tensors `<number>.x`, `.y`, `.index` of the file."""
 
     density: tuple[float, ...]
     reason: str
@@ -45,6 +46,7 @@ class _KeptBatch:
     size: int
     fingerprint: str
     calls: tuple[_KeptCall, ...]
+    complete: bool = field(default=True, metadata={"later": True})
 
 
 class KeptFeatures:
@@ -84,13 +86,23 @@ class KeptFeatures:
             )
         self._directory.mkdir(parents=True, exist_ok=True)
 
-    def add(self, subject: Subject, index: int, batch: Batch, calls: Sequence[PooledCall]) -> None:
+    def add(
+        self,
+        subject: Subject,
+        index: int,
+        batch: Batch,
+        calls: Sequence[PooledCall],
+        *,
+        complete: bool = True,
+    ) -> None:
         """Write the matrices of a batch to a file of their own, atomically."""
         tensors: dict[str, Tensor] = {}
         kept = []
         for number, call in enumerate(calls):
             if call.x is not None and call.y is not None:
                 tensors |= {f"{number}.x": call.x.cpu(), f"{number}.y": call.y.cpu()}
+            if call.index is not None:
+                tensors[f"{number}.index"] = call.index
             density = tuple(float(share) for share in call.density)
             kept.append(
                 _KeptCall(
@@ -98,7 +110,7 @@ class KeptFeatures:
                 )
             )
         content = _KeptBatch(
-            subject, self._options, index, batch.size, batch.fingerprint, tuple(kept)
+            subject, self._options, index, batch.size, batch.sketch.digest(), tuple(kept), complete
         )
         path = self._directory / f"batch-{index:06d}.safetensors"
         write_features(path, tensors, {"kept": encode(content)})
@@ -136,9 +148,10 @@ def rescore(
     for name in changes:
         check_choice("option", name, RescoreOptions.__annotations__)
     first = _read(paths[0])[0]
-    given = {name: value for name, value in changes.items() if value is not None}
+    # None says "as it was" of every option but eps, of which it is a value
+    given = {name: value for name, value in changes.items() if value is not None or name == "eps"}
     options = options_from(Options, given, base=first.options)
-    scored = []
+    scored, sums, samples = [], PopulationSums(options), 0
     with progress_bar(first.subject.name, len(paths), shown=progress) as advance:
         for number, (kept, calls) in enumerate(_batches(paths)):
             same = (kept.subject, kept.options) == (first.subject, first.options)
@@ -147,10 +160,23 @@ def rescore(
                     f"{str(folder)!r} does not hold the batches of one run from the first on: see "
                     f"{paths[number].name}."
                 )
-            readings = read(calls, options)
-            scored.append(BatchReadings(kept.batch, kept.size, kept.fingerprint, readings))
+            complete = not options.published or _is_complete(kept, first, len(paths))
+            readings = read(calls, options, complete=complete)
+            if complete or options.population:
+                about = kept.batch, kept.size, kept.fingerprint
+                scored.append(BatchReadings(*about, readings, complete))
+            if options.population:
+                sums.add(calls, samples, kept.fingerprint)
+            samples += kept.size
             advance()
-    return assembled(first.subject, options, scored, ["scored again from kept features"])
+    notes = ["scored again from kept features"]
+    return assembled(first.subject, options, scored, sums.scores(), notes)
+
+
+def _is_complete(kept: _KeptBatch, first: _KeptBatch, count: int) -> bool:
+    """Return whether a batch counts for the published score, if the run did not measure it too."""
+    smaller_last = kept.batch == count - 1 and kept.size < first.size
+    return kept.complete and (first.options.published or not smaller_last)
 
 
 def _batches(paths: list[Path]) -> Iterator[tuple[_KeptBatch, list[PooledCall]]]:
@@ -164,5 +190,6 @@ def _batches(paths: list[Path]) -> Iterator[tuple[_KeptBatch, list[PooledCall]]]
                     f"{path}: call {number} has no two matrices. Run the network again."
                 )
             density = [torch.tensor(share, dtype=torch.float64) for share in call.density]
-            calls.append(PooledCall(call, x, y, density, call.reason, call.skipped))
+            index = tensors.get(f"{number}.index")
+            calls.append(PooledCall(call, x, y, density, call.reason, call.skipped, index))
         yield kept, calls

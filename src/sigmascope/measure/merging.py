@@ -5,26 +5,32 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from sigmascope.capture.call_site import CallSite
-from sigmascope.measure.batch_scores import BatchReadings, Reading
+from sigmascope.measure.batch_scores import BatchReadings, Reading, call_of
 from sigmascope.measure.options import Options
-from sigmascope.measure.result import Coverage, Signature, Site, Skipped
+from sigmascope.measure.result import Coverage, Signature, Skipped
+from sigmascope.measure.site import NOT_MEASURED, ONLY_LAST, Population, Scatter, Site
 from sigmascope.measure.subject import Subject
 
 CONFIDENCE = 0.95
 
 
 def assembled(
-    subject: Subject, options: Options, batches: Sequence[BatchReadings], notes: Iterable[str]
+    subject: Subject,
+    options: Options,
+    batches: Sequence[BatchReadings],
+    population: Mapping[CallSite, Population],
+    notes: Iterable[str],
 ) -> Signature:
-    """Return the signature of a run from the readings of all its batches."""
-    sites, skipped = _sites(batches)
+    """Return the signature of a run from the readings of all its batches, and of all together."""
+    sites, skipped = _sites(batches, options, population)
+    complete = [batch for batch in batches if batch.complete]
     called = {reading.path for batch in batches for reading in batch.readings}
-    scored = sum(math.isfinite(site.score) for site in sites)
+    scored = sum(math.isfinite(site.score) or math.isfinite(site.population) for site in sites)
     coverage = Coverage(
         seen=len(sites) + len(skipped),
         scored=scored,
@@ -39,8 +45,8 @@ def assembled(
         sites=sites,
         coverage=coverage,
         options=options,
-        batches=len(batches),
-        samples=sum(batch.size for batch in batches),
+        batches=len(complete),
+        samples=sum(batch.size for batch in complete),
         model=subject.model,
         data=hashlib.sha256(fingerprints.encode()).hexdigest()[:32],
         parameters=subject.parameters,
@@ -49,26 +55,26 @@ def assembled(
     )
 
 
-def _sites(batches: Sequence[BatchReadings]) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
+def _sites(
+    batches: Sequence[BatchReadings], options: Options, population: Mapping[CallSite, Population]
+) -> tuple[tuple[Site, ...], tuple[Skipped, ...]]:
     """Return the sites, and the calls without a defined score, in order of execution."""
-    sequences = [[(_call_of(reading), reading) for reading in batch.readings] for batch in batches]
     # Nearly always all batches make the same calls, so that there is one sequence to look at.
-    distinct = dict.fromkeys(tuple(call for call, _ in sequence) for sequence in sequences)
+    distinct = dict.fromkeys(tuple(map(call_of, batch.readings)) for batch in batches)
     readings: dict[CallSite, list[Reading]] = {call: [] for call in _order(distinct)}
-    for sequence in sequences:
-        for call, reading in sequence:
-            readings[call].append(reading)
+    for batch in batches:
+        for reading in batch.readings:
+            call = call_of(reading)
+            # an incomplete one, the last, only tells of calls that no other batch makes
+            if batch.complete or not readings[call]:
+                readings[call].append(reading)
     sites, skipped = [], []
     for call, of_call in readings.items():
         if all(reading.skipped for reading in of_call):
             skipped.append(Skipped(**vars(call), reason=of_call[0].reason))
         else:
-            sites.append(_site(of_call))
+            sites.append(_site(of_call, options, population.get(call)))
     return tuple(sites), tuple(skipped)
-
-
-def _call_of(reading: Reading) -> CallSite:
-    return CallSite(reading.path, reading.call, reading.kind)
 
 
 def _order(sequences: Iterable[tuple[CallSite, ...]]) -> list[CallSite]:
@@ -83,7 +89,15 @@ def _order(sequences: Iterable[tuple[CallSite, ...]]) -> list[CallSite]:
     return order
 
 
-def _site(readings: list[Reading]) -> Site:
+def _site(readings: list[Reading], options: Options, population: Population | None) -> Site:
+    reason = _counted([reading.reason for reading in readings])
+    if population is None:  # no batch could be read, unless it was not asked for
+        absent = "" if options.population else NOT_MEASURED.format("population", "published")
+        population = Population(population_reason=absent or reason)
+    if not options.published:
+        reason = reason or NOT_MEASURED.format("published", "population")
+    elif not any(reading.reason or math.isfinite(reading.score) for reading in readings):
+        reason = ONLY_LAST
     first = min(readings, key=lambda reading: (reading.skipped, not reading.dim))
     scored = [reading for reading in readings if math.isfinite(reading.score)]
     mean, std, half = _statistics([reading.score for reading in scored])
@@ -91,11 +105,9 @@ def _site(readings: list[Reading]) -> Site:
     return Site(
         **first.fields(),
         score=mean,
-        std=std,
-        low=mean - half,
-        high=mean + half,
+        scatter=Scatter(std, mean - half, mean + half),
         batches=len(scored),
-        scores=tuple(reading.score for reading in readings),
+        scores=tuple(reading.score for reading in readings) if options.published else (),
         n=first.n,
         dim=first.dim,
         certified=dict(Counter(reading.certified for reading in scored)),
@@ -104,7 +116,8 @@ def _site(readings: list[Reading]) -> Site:
             name: _counted([reading.metric_reasons.get(name, "") for reading in readings])
             for name in explained
         },
-        reason=_counted([reading.reason for reading in readings]),
+        reason=reason,
+        **vars(population),
     )
 
 

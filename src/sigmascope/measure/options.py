@@ -10,7 +10,16 @@ from torch import Tensor
 
 from sigmascope.capture.activations import activation_names
 from sigmascope.checks import check_choice, check_whole
-from sigmascope.choices import Covariance, Degenerate, Metric, MetricChoice, Mode, Pool, Samples
+from sigmascope.choices import (
+    Covariance,
+    Degenerate,
+    Estimator,
+    Metric,
+    MetricChoice,
+    Mode,
+    Pool,
+    Samples,
+)
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.maths.randomness import FixedSeed, as_number
 from sigmascope.measure.affinity import Scoring
@@ -23,16 +32,20 @@ class RescoreOptions(TypedDict, total=False):
     """The options that need no forward pass: those of `rescore`, and part of `signature`'s.
 
     Attributes:
-        covariance: the estimator of both covariances, see `affinity`.
-        eps: added to their diagonals, see `affinity`.
-        degenerate: the score of an output that hardly varies, see `affinity`.
+        estimator: "published", the mean over the batches of the score of each batch, by exact
+            transport; "population", one score of all samples with an interval, see `Moments`; or
+            "both", the default unless samples="positions", where it is "population".
+        covariance: the estimator of both covariances of the published score, see `affinity`.
+        eps: added to their diagonals; None for a share of the mean variance, see `affinity`.
+        degenerate: the published score of a constant output, see `affinity`.
         metrics: companion metrics beside the score: "all", or some of "cka", "norm", "sparsity",
             "entropy", "r2"; see `sigmascope.measure.companions`.
         compat: whether these follow the published formulas to the letter.
     """
 
+    estimator: Estimator | None
     covariance: Covariance
-    eps: float
+    eps: float | None
     degenerate: Degenerate
     metrics: MetricChoice | Sequence[Metric]
     compat: bool
@@ -45,17 +58,21 @@ class SignatureOptions(RescoreOptions, total=False):
         pool: "channels" averages all axes but samples and channels; "sum"; "flatten"; "published"
             averages the axes that the published code averages; or a function from a tensor to a
             matrix (n, d).
-        samples: "batch", or "tokens" to count every token as a sample. Tokens that the batch's
-            `attention_mask` hides are left out, of averages too.
+        samples: "batch"; "tokens" to count every token or pixel as a sample, up to a number per
+            batch; or "positions" to do so up to a number per image, which does not depend on the
+            size of the batches. Tokens that the batch's `attention_mask` hides are left out, of
+            averages too.
         activations: "pointwise"; "all" includes softmax; or names of kinds or families, see
             `known_activations`.
         channel_axis: pattern of a path -> the axis of the channels, where it was not recognized.
         batch_axis: the axis of the samples in the inputs.
         max_batches: the number of batches to stop after.
-        max_tokens: with samples="tokens", the largest number of rows to draw from a batch.
+        max_tokens: with samples="tokens", the largest number of rows to draw from a batch; with
+            "positions", the largest number that the published score takes of a batch.
+        max_positions: with samples="positions", the largest number of rows to draw from an image.
         mode: "eval", or "as-is" to leave training mode on where it is on.
-        seed: for the order of the loader, random networks and the tokens drawn; a whole number or a
-            torch.Generator.
+        seed: for the order of the loader, random networks and the tokens or positions drawn; a
+            whole number or a torch.Generator.
     """
 
     pool: Pool | Callable[[Tensor], Tensor]
@@ -65,6 +82,7 @@ class SignatureOptions(RescoreOptions, total=False):
     batch_axis: int
     max_batches: int | None
     max_tokens: int
+    max_positions: int
     mode: Mode
     seed: FixedSeed
 
@@ -78,7 +96,7 @@ class Options:
     """
 
     covariance: str = "ledoit-wolf"
-    eps: float = 1e-6
+    eps: float | None = None
     degenerate: str = "nan"
     pool: str = "channels"
     samples: str = "batch"
@@ -91,6 +109,8 @@ class Options:
     max_tokens: int = 2048
     mode: str = "eval"
     seed: int = 0
+    estimator: str | None = field(default=None, metadata={"later": "published"})
+    max_positions: int = field(default=64, metadata={"later": True})
 
     def __post_init__(self) -> None:
         scoring = self.scoring()
@@ -106,20 +126,39 @@ class Options:
             "batch_axis": check_whole("batch_axis", self.batch_axis, 0, 7),
             "max_batches": checked_limit(self.max_batches),
             "max_tokens": check_whole("max_tokens", self.max_tokens, 2),
+            "max_positions": check_whole("max_positions", self.max_positions, 1),
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
+            "estimator": _checked_estimator(self.estimator, self.samples),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.samples == "tokens" and self.pool != "channels":
+        if self.samples != "batch" and self.pool != "channels":
             raise InputError(
-                f"samples='tokens' keeps every token as it is, so pool={self.pool!r} has nothing "
-                "to do. Leave pool out."
+                f"samples={self.samples!r} keeps every token as it is, so pool={self.pool!r} has "
+                "nothing to do. Leave pool out."
             )
+
+    @property
+    def published(self) -> bool:
+        """Whether the published score is measured."""
+        return self.estimator != "population"
+
+    @property
+    def population(self) -> bool:
+        """Whether the population score is measured."""
+        return self.estimator != "published"
 
     def scoring(self) -> Scoring:
         """Return the options of the affinity score alone."""
         return Scoring(self.covariance, self.eps, self.degenerate)
+
+
+def _checked_estimator(estimator: object, samples: str) -> str:
+    """Return the estimator, by default the one that suits the samples."""
+    if estimator is None:
+        return "population" if samples == "positions" else "both"
+    return check_choice("estimator", estimator, Estimator)
 
 
 def _checked_pool(pool: object) -> str:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sigmascope.capture.call_site import CallInput, CallSite
-from sigmascope.errors import UnknownSiteError
+from sigmascope.capture.call_site import CallSite
+from sigmascope.checks import check_choice
+from sigmascope.choices import ScoreKind, values_of
+from sigmascope.errors import OptionError, UnknownSiteError
 from sigmascope.measure.options import Options
+from sigmascope.measure.site import Scatter as Scatter, Site as Site
 from sigmascope.measure.table import as_html, as_text
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import as_frame
@@ -24,39 +27,7 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-KIND, VERSION = "signature", 1
-
-
-@dataclass(frozen=True)
-class Site(CallInput):
-    """One activation call of a network; see `CallInput` for path, call, kind, shape and axes.
-
-    Attributes:
-        score: the mean affinity score over the batches; NaN only with a `reason`.
-        std: the standard deviation over the batches (divisor b - 1); NaN for a single batch.
-        low, high: the 95 % confidence interval of the mean, by Student's t; NaN for a single batch.
-        batches: the number of batches with a score.
-        scores: the score of each batch that made the call; NaN where it has none.
-        n: samples of the first batch that could be read; shape and axes are those of that batch.
-        dim: channels.
-        certified: how the optimal transports were proved, with the number of batches.
-        metrics: the means of the companion metrics; NaN only with a reason.
-        metric_reasons: by their names, why there is no mean, or why some batches do not count.
-        reason: why there is no score, or why some batches have none.
-    """
-
-    score: float
-    std: float
-    low: float
-    high: float
-    batches: int
-    scores: tuple[float, ...]
-    n: int
-    dim: int
-    certified: dict[str, int]
-    metrics: dict[str, float]
-    metric_reasons: dict[str, str]
-    reason: str
+KIND, VERSION, OLDEST = "signature", 2, 1
 
 
 @dataclass(frozen=True)
@@ -112,7 +83,7 @@ class Signature:
         sites: one per activation call.
         coverage: how many calls were seen, scored and skipped.
         options: how it was measured; `signature(..., options=…)` repeats the measurement.
-        batches, samples: how many were scored.
+        batches, samples: how many the published score rests on; all of them if it was not measured.
         model, data: fingerprints of the weights and of the batches.
         parameters: the number of parameters.
         device: where the network ran.
@@ -133,8 +104,28 @@ class Signature:
 
     @property
     def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The scores of all sites, in order; NaN where there is none."""
-        return np.array([site.score for site in self.sites], dtype=np.float64)
+        """The scores of all sites, in order, NaN where there is none; see `scores_by`."""
+        return self.scores_by()
+
+    def scores_by(self, by: ScoreKind | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the published or the population scores of all sites; NaN where there is none.
+
+        Args:
+            by: "published" or "population"; by default published scores where they were measured.
+
+        Raises:
+            OptionError: these scores were not measured.
+        """
+        measured = [name for name in values_of(ScoreKind) if getattr(self.options, name)]
+        kind = measured[0] if by is None else check_choice("by", by, ScoreKind)
+        if kind not in measured:
+            raise OptionError(
+                f"by={kind!r}, but {self.name} was measured with estimator="
+                f"{self.options.estimator!r}. Measure it again with estimator='both', or leave by "
+                "out."
+            )
+        name = "population" if kind == "population" else "score"
+        return np.array([getattr(site, name) for site in self.sites], dtype=np.float64)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -174,9 +165,14 @@ class Signature:
     def _repr_html_(self) -> str:
         return as_html(self)
 
-    def summary(self) -> dict[str, float]:
-        """Return min, median, max, mean, std, spread and iqr over the sites with a score."""
-        scores = self.scores[np.isfinite(self.scores)]
+    def summary(self, by: ScoreKind | None = None) -> dict[str, float]:
+        """Return min, median, max, mean, std, spread and iqr over the sites with a score.
+
+        Args:
+            by: "published" or "population", see `scores_by`.
+        """
+        scores = self.scores_by(by)
+        scores = scores[np.isfinite(scores)]
         if not len(scores):
             return dict.fromkeys(STATISTICS, math.nan)
         return {name: float(statistic(scores)) for name, statistic in STATISTICS.items()}
@@ -184,12 +180,16 @@ class Signature:
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the score of each site and the `summary` as one flat dict, for loggers.
 
-        A statistic with the name of a site, such as "mean", becomes "summary/mean".
+        Where both scores were measured, the population score of a site is "SITE/population". A
+        statistic with the name of a site, such as "mean", becomes "summary/mean".
 
         Args:
             prefix: in front of every key, such as "val/".
         """
-        scores = {name: site.score for name, site in self._by_name().items()}
+        sites = self._by_name()
+        scores = dict(zip(sites, self.scores.tolist(), strict=True))
+        if self.options.estimator == "both":
+            scores |= {f"{name}/population": site.population for name, site in sites.items()}
         for name, value in self.summary().items():
             while name in scores:
                 name = f"summary/{name}"
@@ -204,14 +204,18 @@ class Signature:
         return draw_signature(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per site; metrics are columns.
+        """Return a pandas DataFrame with one row per site; metrics and scatter are columns.
 
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        names = [column.name for column in fields(Site) if column.name != "metrics"]
+        names = [
+            column.name for column in fields(Site) if column.name not in ("metrics", "scatter")
+        ]
         columns: dict[str, list[Any]] = {"site": [site.name for site in self.sites]}
-        columns |= {name: [getattr(site, name) for site in self.sites] for name in names}
+        columns |= {name: [getattr(site, name) for site in self.sites] for name in (*names, "bias")}
+        for name in ("std", "low", "high"):
+            columns[f"scatter_{name}"] = [getattr(site.scatter, name) for site in self.sites]
         for name in dict.fromkeys(name for site in self.sites for name in site.metrics):
             columns[name] = [site.metrics.get(name, math.nan) for site in self.sites]
         return as_frame(columns)
@@ -240,5 +244,5 @@ def load(path: str | Path) -> Signature:
         FileNotFoundError: no such file.
         FileFormatError: not a signature file, corrupt, or newer than this version.
     """
-    signature: Signature = decode(Signature, read_json(path, KIND, VERSION), f"{path}: content")
-    return signature
+    content = read_json(path, KIND, VERSION, oldest=OLDEST)
+    return decode(Signature, content, f"{path}: content")

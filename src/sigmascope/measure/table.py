@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sigmascope.choices import ScoreKind
 from sigmascope.tables import aligned
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ LONGEST_PATH = 48
 # Skipped calls, and modules that never ran, listed below a table.
 LISTED = 4
 NO_SCORE = "no score"
+NUMERIC = ("dim", "score", "std", "population")
 
 
 def bar(score: float, width: int = WIDTH) -> str:
@@ -37,12 +40,11 @@ def as_text(signature: Signature) -> str:
     rows = []
     for site in signature.sites:
         row = _row(site, head, metrics)
-        drawn = bar(site.score) if math.isfinite(site.score) else NO_SCORE
-        row[0], row[head.index("")] = _shortened(site.name), drawn
+        value = _drawn(site)
+        row[0] = _shortened(site.name)
+        row[head.index("")] = bar(value) if math.isfinite(value) else NO_SCORE
         rows.append(row)
-    numeric = {
-        column for column, name in enumerate(head) if name in ("dim", "score", "std", *metrics)
-    }
+    numeric = {column for column, name in enumerate(head) if name in (*NUMERIC, *metrics)}
     lines = aligned([head, *rows], numeric)
     return "\n".join([_title(signature), "", *lines, "", *_footer(signature)])
 
@@ -54,7 +56,8 @@ def as_html(signature: Signature) -> str:
     rows = ""
     for site in signature.sites:
         row = [html.escape(text) for text in _row(site, head, metrics)]
-        row[head.index("")] = _html_bar(site.score) if math.isfinite(site.score) else NO_SCORE
+        value = _drawn(site)
+        row[head.index("")] = _html_bar(value) if math.isfinite(value) else NO_SCORE
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
     foot = "<br>".join(html.escape(line) for line in _footer(signature))
     return (
@@ -75,22 +78,50 @@ def _head(signature: Signature) -> tuple[list[str], list[str]]:
     """
     names = dict.fromkeys(name for site in signature.sites for name in site.metrics)
     metrics = [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
-    std = ["std"] if signature.batches > 1 else []
-    return ["site", "activation", "dim", "score", *std, "", *metrics], metrics
+    shown = {
+        "score": signature.options.published,
+        "std": signature.batches > 1 and not signature.options.population,
+        "population": signature.options.population,
+    }
+    columns = [name for name, is_shown in shown.items() if is_shown]
+    return ["site", "activation", "dim", *columns, "", *metrics], metrics
 
 
 def _row(site: Site, head: list[str], metrics: list[str]) -> list[str]:
     """Return the cells of a site, that of the bar empty."""
+    cells = {
+        "score": _number(site.score),
+        "std": _number(site.std),
+        "population": _with_error(site),
+        "": "",
+    }
     values = [f"{site.metrics.get(name, math.nan):.4g}" for name in metrics]
-    std = [_number(site.std)] if "std" in head[:5] else []
-    return [site.name, site.kind, str(site.dim or "–"), _number(site.score), *std, "", *values]
+    columns = head[3 : len(head) - len(metrics)]
+    return [site.name, site.kind, str(site.dim or "–"), *(cells[name] for name in columns), *values]
+
+
+def _drawn(site: Site) -> float:
+    """Return the score that the bar shows."""
+    return site.score if math.isfinite(site.score) else site.population
+
+
+def half_width(site: Site) -> float:
+    """Return half the width of the interval of a population score, which may end at 1."""
+    return max(site.high - site.population, site.population - site.low)
+
+
+def _with_error(site: Site) -> str:
+    """Return a population score with half the width of its interval."""
+    half = half_width(site)
+    return _number(site.population) + (f" ± {half:.4f}" if math.isfinite(half) else "")
 
 
 def _title(signature: Signature) -> str:
     calls = _counted(len(signature), "activation call")
     batches = f"{signature.batches} batch{'es' * (signature.batches != 1)}"
     data = f"{_counted(signature.samples, 'sample')} in {batches}"
-    return f"Signature of {signature.name}: {calls}, {data}, {signature.options.covariance}"
+    estimator = signature.options.covariance if signature.options.published else "population"
+    return f"Signature of {signature.name}: {calls}, {data}, {estimator}"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -100,11 +131,18 @@ def _counted(count: int, noun: str) -> str:
 def _footer(signature: Signature) -> list[str]:
     coverage, lines = signature.coverage, []
     if coverage.scored:
-        summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary().items())
+        # without any published score, as for batches of one sample
+        by: ScoreKind | None = None
+        if signature.options.population and all(math.isnan(site.score) for site in signature.sites):
+            by = "population"
+        summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary(by).items())
         lines.append(f"Score 1 is affine, lower is more non-linear: {summary}.")
     lines.append(f"{coverage}.")
-    without = Counter(site.reason for site in signature.sites if not math.isfinite(site.score))
-    lines += [f"No score at {_counted(n, 'site')}: {reason}." for reason, n in without.items()]
+    missing = Counter(line for site in signature.sites for line in _missing(site, signature))
+    lines += [
+        f"No {name} at {_counted(n, 'site')}: {reason}." for (name, reason), n in missing.items()
+    ]
+    lines += _cautions(signature)
     skipped = [
         f"Skipped: {call.path or '(network)'} ({call.kind}): {call.reason}."
         for call in coverage.skipped
@@ -113,6 +151,47 @@ def _footer(signature: Signature) -> list[str]:
     if unused := coverage.never_called:
         lines.append(f"Never ran: {', '.join(unused[:LISTED])}{', …' * (len(unused) > LISTED)}.")
     return [*lines, *(f"Note: {note}." for note in coverage.notes)]
+
+
+def _missing(site: Site, signature: Signature) -> list[tuple[str, str]]:
+    """Return what a site lacks of what was measured, and why."""
+    options = signature.options
+    published = options.published and not math.isfinite(site.score)
+    population = options.population and not math.isfinite(site.population)
+    if population and (
+        not options.published or (published and site.reason == site.population_reason)
+    ):
+        return [("score", site.population_reason)]
+    name = "published score" if options.population else "score"
+    return [(name, site.reason)] * published + [
+        ("population score", site.population_reason)
+    ] * population
+
+
+def _cautions(signature: Signature) -> list[str]:
+    """Return how far the scores can be trusted, where they cannot be taken as they are."""
+    sites, lines = signature.sites, []
+    if biased := [site for site in sites if abs(site.bias) > half_width(site)]:
+        worst = max(biased, key=lambda site: abs(site.bias))
+        lines.append(
+            "Note: the published score, which depends on the size of the batches, is further from "
+            f"the population score than its half-width at {_some(biased, sites, worst)}: "
+            f"{worst.bias:+.4f})."
+        )
+    if moved := [site for site in sites if site.moved]:
+        worst = max(moved, key=lambda site: site.moved / site.tested)
+        lines.append(
+            "Note: the population score couples each input with its own output, which is not "
+            f"optimal at {_some(moved, sites, worst)}: {worst.moved} of {worst.tested} sampled "
+            "rows move); it is a lower bound there."
+        )
+    return lines
+
+
+def _some(found: list[Site], sites: Sequence[Site], worst: Site) -> str:
+    """Return how many sites these are, and the beginning of what is said of the worst."""
+    most = "most at " if len(found) > 1 else ""
+    return f"{len(found)} of {_counted(len(sites), 'site')} ({most}{_shortened(worst.name)}"
 
 
 def _number(value: float) -> str:

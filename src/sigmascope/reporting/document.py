@@ -9,13 +9,16 @@ from itertools import takewhile
 from typing import Any
 
 from sigmascope import __version__
+from sigmascope.choices import ScoreKind
 from sigmascope.compare.block_places import places_of
 from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
-from sigmascope.compare.networks import checked_networks
-from sigmascope.measure.result import Coverage, Signature, Site
+from sigmascope.compare.networks import checked_networks, has_scores
+from sigmascope.compare.statistics import Statistics, statistics
+from sigmascope.measure.result import STATISTICS, Coverage, Signature, Site
 from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
 from sigmascope.reporting.provenance import settings_of
+from sigmascope.reporting.ranking import extremes, lowest_sites, shown_estimator
 
 KIND, VERSION = "report", 1
 DENSITY_POINTS = 120  # more than a chart of this size can show
@@ -30,6 +33,7 @@ def document_of(
     facts: Mapping[str, Any] | None = None,
     data: str | None = None,
     missing: Missing = (),
+    by: ScoreKind | None = None,
 ) -> dict[str, Any]:
     """Return what the page shows: dicts, lists, texts and numbers, None for NaN.
 
@@ -43,24 +47,35 @@ def document_of(
         facts: of networks, by name, as in `report`.
         data: name of the data.
         missing: networks that could not be measured, with reasons.
+        by: the scores to show; by default population scores, if all networks have them.
     """
     listed = isinstance(signatures, Sequence) and bool(signatures)
     if not listed or not all(isinstance(one, Signature) for one in signatures):
         checked_networks(signatures)  # raises
-    scored = [number for number, one in enumerate(signatures) if one.coverage.scored]
+    shown = shown_estimator(signatures, by)
+    scored = [number for number, one in enumerate(signatures) if has_scores(one, shown)]
     comparable = [signatures[number] for number in scored]
-    unique = dict(zip(scored, checked_networks(comparable).names, strict=True)) if scored else {}
+    found = statistics(comparable, by=shown) if scored else None
+    unique = dict(zip(scored, found.names, strict=True)) if found else {}
     return {
         "sigmascope": __version__,
+        "by": shown,
         "data": checked_data(data),
         "missing": missing_of(missing),
         "networks": [
             _network(one, unique.get(number, one.name), companions)
+            | _summary(found, scored.index(number) if number in scored else None)
+            | {"lowest": lowest_sites(one, shown)}
             | {"facts": facts_of(facts, unique.get(number, one.name), one.name)}
             for number, one in enumerate(signatures)
         ],
-        "distances": _distances(comparable, scored) if len(scored) > 1 else None,
-        "densities": _densities(comparable, scored) if scored else {"curves": [], "lacking": []},
+        "extremes": [[scored[place] for place in tied] for tied in extremes(comparable, shown)]
+        if len(scored) > 1
+        else None,
+        "distances": _distances(comparable, scored, shown) if len(scored) > 1 else None,
+        "densities": _densities(comparable, scored, shown)
+        if scored
+        else {"curves": [], "lacking": []},
         "settings": settings_of(signatures, data or None),
         "companionsLeftOut": not companions
         and any(site.metrics for one in signatures for site in one.sites),
@@ -74,14 +89,23 @@ def _network(signature: Signature, name: str, companions: bool) -> dict[str, Any
     return {
         "name": name or "(no name)",
         "count": len(signature),
-        "summary": {statistic: _finite(value) for statistic, value in signature.summary().items()},
         "parameters": signature.parameters,
         "samples": signature.samples,
         "batches": signature.batches,
         "coverage": _coverage(signature.coverage),
         "certified": dict(certified.most_common()),
-        "sites": _sites(signature.sites),
+        "sites": _sites(signature.sites) | {"reasons": _reasons(signature)},
         "metrics": _metrics(signature.sites) if companions else {},
+    }
+
+
+def _summary(found: Statistics | None, place: int | None) -> dict[str, Any]:
+    """Return the statistics of a network, and half the widths of their intervals."""
+    if found is None or place is None:
+        return {"summary": dict.fromkeys(STATISTICS), "halves": {}}
+    return {
+        "summary": {name: found.table[name][place] for name in STATISTICS},
+        "halves": {name: _finite(values[place]) for name, values in found.half_width.items()},
     }
 
 
@@ -106,12 +130,28 @@ def _sites(sites: Sequence[Site]) -> dict[str, Any]:
         "kind": _named(site.kind for site in sites),
         "place": _named(places_of(sites)),
         "score": [_rounded(site.score) for site in sites],
-        "std": _column(_rounded(site.std) for site in sites),
+        "std": _column(_rounded(site.scatter.std) for site in sites),
+        "population": _column(_rounded(site.population) for site in sites),
+        "half": _column(_rounded(site.population - site.low) for site in sites),
         "batches": _column(site.batches for site in sites),
         "n": _column(site.n for site in sites),
         "dim": _column(site.dim for site in sites),
-        "reasons": {str(number): site.reason for number, site in enumerate(sites) if site.reason},
     }
+
+
+def _reasons(signature: Signature) -> dict[str, str]:
+    """Return by the numbers of sites why a score that was asked for is missing, or too low."""
+    found = {}
+    for number, site in enumerate(signature.sites):
+        reasons = [site.reason] * signature.options.published
+        reasons += [site.population_reason] * signature.options.population
+        if site.moved:
+            reasons.append(
+                "the population score is a lower bound: the identity coupling is not optimal on "
+                f"{site.moved} of {site.tested} sampled rows"
+            )
+        found[str(number)] = "; ".join(dict.fromkeys(filter(None, reasons)))
+    return {number: reason for number, reason in found.items() if reason}
 
 
 def _metrics(sites: Sequence[Site]) -> dict[str, Any]:
@@ -151,9 +191,11 @@ def _named(values: Iterable[str]) -> dict[str, Any]:
     return {"names": names, "of": _column(names.index(value) for value in found)}
 
 
-def _distances(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
+def _distances(
+    signatures: Sequence[Signature], numbers: Sequence[int], by: ScoreKind
+) -> dict[str, Any]:
     """Return the rows of the lower triangle, and the clustering."""
-    found = distances(signatures)
+    found = distances(signatures, by=by)
     clusters = found.cluster()
     merges = clusters.linkage.tolist()
     return {
@@ -165,9 +207,11 @@ def _distances(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[
     }
 
 
-def _densities(signatures: Sequence[Signature], numbers: Sequence[int]) -> dict[str, Any]:
+def _densities(
+    signatures: Sequence[Signature], numbers: Sequence[int], by: ScoreKind
+) -> dict[str, Any]:
     """Return densities as values at equal steps, and why the other networks have none."""
-    found = densities(signatures, points=DENSITY_POINTS)
+    found = densities(signatures, points=DENSITY_POINTS, by=by)
     number_of = dict(zip(found.names, numbers, strict=True))
     curves = [
         {

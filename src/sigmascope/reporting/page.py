@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from sigmascope.choices import ScoreKind
 from sigmascope.measure.result import Signature
 from sigmascope.reporting.context import Missing
 from sigmascope.reporting.document import KIND, VERSION, document_of
@@ -38,6 +39,7 @@ def report(
     facts: Mapping[str, Any] | None = None,
     data: str | None = None,
     missing: Missing = (),
+    by: ScoreKind | None = None,
 ) -> Path:
     """Write signatures side by side as one HTML page: charts, tables, distances, settings.
 
@@ -52,6 +54,8 @@ def report(
             each a number or None. Facts known of any network become columns of the table.
         data: name of the data, such as "cifar10, 2560 samples".
         missing: names of networks that could not be measured, each with the reason.
+        by: the scores to show, "published" or "population"; by default population scores with their
+            intervals, if all networks have them.
 
     Returns:
         The path.
@@ -60,6 +64,7 @@ def report(
         InputTypeError: `signatures` is not a sequence of signatures; facts, data or missing
             networks of a wrong type.
         InputError: there is no signature; the path is a directory.
+        OptionError: another `by`, or one that was not measured.
 
     >>> import tempfile, torch
     >>> import sigmascope as sg
@@ -69,7 +74,7 @@ def report(
     ...     report([found], f"{folder}/report.html").name
     'report.html'
     """
-    document = partial(document_of, signatures, facts=facts, data=data, missing=missing)
+    document = partial(document_of, signatures, facts=facts, data=data, missing=missing, by=by)
     page = page_of(document())
     if len(page) > LARGEST:
         page = page_of(document(companions=False))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from sigmascope.maths.covariance import RELATIVE_EPS
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Signature
 
@@ -40,6 +41,8 @@ def settings_of(signatures: Sequence[Signature], data: str | None = None) -> dic
 
 def _settings(signature: Signature, data: str | None) -> dict[str, str]:
     settings = {one.name: _text(getattr(signature.options, one.name)) for one in fields(Options)}
+    if signature.options.eps is None:
+        settings["eps"] = f"{RELATIVE_EPS:g} of the mean variance"
     settings |= {f"version of {name}": text for name, text in signature.versions.items()}
     settings |= {"batches": str(signature.batches), "device": signature.device}
     settings["data"] = signature.data if data is None else data

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sigmascope.errors import InputError
+from sigmascope.measure.accumulating import sums_beside
 from sigmascope.measure.result import Signature, load
 from sigmascope.measure.subject import current_versions
 from sigmascope.runs.request import Request
@@ -49,9 +50,14 @@ class NetworkFiles(KeptRun):
 
     def tidy(self) -> None:
         """Remove what a finished network no longer needs."""
-        self.partial.unlink(missing_ok=True)
+        self.forget()
         if self.failure:
             self.failure.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Remove what an interrupted run would continue from."""
+        self.partial.unlink(missing_ok=True)
+        sums_beside(self.partial).unlink(missing_ok=True)
 
 
 def open_folder(path: Location, request: Request) -> Path:

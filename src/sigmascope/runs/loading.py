@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.measure.result import Signature, load
+from sigmascope.measure.result import OLDEST, VERSION, Signature, load
 from sigmascope.runs.folder import MANIFEST, beside, files_of, read_manifest
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request
@@ -17,7 +17,7 @@ from sigmascope.store import decode, kind_of, read_json
 from sigmascope.store.files import Location
 
 # A single signature, or the list that `sigmascope show --json` prints.
-SINGLE, SEVERAL, VERSION = "signature", "signatures", 1
+SINGLE, SEVERAL = "signature", "signatures"
 # What lies beside signatures, and is no surprise where a shell expands `runs/*`.
 COMPANIONS = ("runs", "facts", "failure", "journal")
 
@@ -98,7 +98,7 @@ def read_runs(paths: Sequence[Location]) -> Runs:
 
 def read_several(path: Location) -> list[Signature]:
     """Return the signatures of a file that `sigmascope show --json` printed."""
-    content = read_json(path, SEVERAL, VERSION)
+    content = read_json(path, SEVERAL, VERSION, oldest=OLDEST)
     return list(decode(tuple[Signature, ...], content, f"{path}: content"))
 
 

@@ -144,7 +144,7 @@ class _Network:
     def _kept(self, files: NetworkFiles | None) -> Outcome | None:
         """Return what the directory already has, if it may be kept."""
         if files and not self.resume:
-            files.partial.unlink(missing_ok=True)
+            files.forget()
         # a single file, or a network that is not finished
         if not self.resume or not files or not files.failure or not files.facts.exists():
             return None

@@ -17,7 +17,8 @@ T = typing.TypeVar("T")
 Hint = typing.Any  # type[...], tuple[X, ...], X | None: the annotation of a field
 
 LEAF, OPTIONAL = "leaf", "optional"
-# Metadata of a field: its name in older files; whether older files lack it and its default holds.
+# Metadata of a field: its name in older files, or the names that it now holds as one record;
+# whether older files lack it: True if its default holds for them, otherwise the value that does.
 FORMERLY, LATER = "formerly", "later"
 LEAVES = {
     str: "a string",
@@ -137,11 +138,15 @@ def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
     """Return stored fields under their present names, with the defaults of those added since."""
     data = renamed(data, (field.name for field in dataclasses.fields(kind)))
     for field in dataclasses.fields(kind):
-        old = field.metadata.get(FORMERLY)
-        if old in data and field.name not in data:
+        old, later = field.metadata.get(FORMERLY), field.metadata.get(LATER)
+        if field.name in data:
+            continue
+        if isinstance(old, tuple) and data.keys() >= {*old}:
+            data[field.name] = {name: data.pop(name) for name in old}
+        elif isinstance(old, str) and old in data:
             data[field.name] = data.pop(old)
-        if field.metadata.get(LATER) and field.name not in data:
-            data[field.name] = encode(field.default)
+        elif later:
+            data[field.name] = encode(field.default if later is True else later)
     return data
 
 

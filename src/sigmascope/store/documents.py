@@ -41,13 +41,14 @@ def write_json(path: Location, kind: str, version: int, content: object) -> None
     write_atomic(path, dump(wrap(kind, version, content), indent=1) + b"\n")
 
 
-def read_json(path: Location, kind: str, version: int) -> object:
+def read_json(path: Location, kind: str, version: int, *, oldest: int | None = None) -> object:
     """Return the content of a document that `write_json` wrote.
 
     Args:
         path: the file.
         kind: what it must be.
         version: the layout that the caller understands.
+        oldest: the first version that it understands too; by default only `version`.
 
     Raises:
         FileFormatError: corrupt, not a sigmascope file, of another kind or version, too large, or
@@ -63,7 +64,7 @@ def read_json(path: Location, kind: str, version: int) -> object:
             f"{path} is truncated, damaged or not a JSON file of sigmascope: {error}. "
             "Restore a copy or write it again."
         ) from error
-    return unwrap(document, str(path), kind, version)
+    return unwrap(document, str(path), kind, version, oldest=oldest)
 
 
 def kind_of(path: Location) -> str:
@@ -78,8 +79,10 @@ def wrap(kind: str, version: int, content: object) -> dict[str, object]:
     return {"format": FORMAT, "kind": kind, "version": version, "content": content}
 
 
-def unwrap(document: object, source: str, kind: str, version: int) -> object:
-    """Return the content of a document, if it is of this kind and version.
+def unwrap(
+    document: object, source: str, kind: str, version: int, *, oldest: int | None = None
+) -> object:
+    """Return the content of a document, if it is of this kind and version, or one from `oldest` on.
 
     Raises:
         FileFormatError: it is not; the message names the `source`.
@@ -95,7 +98,7 @@ def unwrap(document: object, source: str, kind: str, version: int) -> object:
             f"{source} was written by a newer sigmascope: {kind} version {found}, this one "
             f"reads {version}. Upgrade sigmascope."
         )
-    if type(found) is not int or found < version:
+    if type(found) is not int or found < (version if oldest is None else oldest):
         raise FileFormatError(
             f"{source} has {kind} version {reprlib.repr(found)}, this sigmascope reads "
             f"{version}. Write it again."

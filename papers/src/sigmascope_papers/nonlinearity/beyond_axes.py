@@ -26,7 +26,7 @@ from sigmascope_papers.figures.years import draw_years
 from sigmascope_papers.item import Check, Finding, Item, conclude
 from sigmascope_papers.nonlinearity.fig5a import EARLY, corner_of
 from sigmascope_papers.nonlinearity.lineup import Lineup, known, level
-from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED as POOL, Setting
+from sigmascope_papers.setting import BATCH, DATA, EPS, IMAGES, PUBLISHED as POOL, Setting
 
 CLEAN, AXES, PUBLISHED = PROCEDURES = ("corrected", "published axes", "published axes and capture")
 CHANNELS_LAST, OVERWRITING = ("ViTs", "Swins", "ConvNeXts"), "EffNets"
@@ -124,7 +124,9 @@ def _published(name: str, setting: Setting) -> Signature:
     chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": limit}
     images = data(setting.data or DATA, transform=entry.transform, **chosen)
     network = acting_twice(entry.network).to("cuda" if torch.cuda.is_available() else "cpu")
-    return first_calls(signature(network, images, pool=POOL, progress=setting.progress, name=name))
+    return first_calls(
+        signature(network, images, pool=POOL, eps=EPS, progress=setting.progress, name=name)
+    )
 
 
 Margin = Callable[[Axes, str], float]

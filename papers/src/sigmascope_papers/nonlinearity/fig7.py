@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from sigmascope.compare.density import densities
+from sigmascope.compare.density import Densities, densities
 from sigmascope.compare.networks import is_constant
 from sigmascope.figures import Drawn, draw_densities, draw_signature, new_figure, parts_of, styled
 from sigmascope.figures.drawn import finished
@@ -93,7 +93,9 @@ def _wider(twins: Twins) -> Check:
 
 
 def _modes(twins: Twins, kind: str, words: str, wanted: int) -> Finding:
-    curves = [densities([one]).curves[0] for one in getattr(twins, kind).values()]
+    curves = [
+        densities([one], boundary="unbounded").curves[0] for one in getattr(twins, kind).values()
+    ]
     counts, peaks = ([len(modes(curve, deep)) for curve in curves] for deep in (DEEP, 0.0))
     right, of = counts.count(wanted), len(counts)
     listed, all_peaks = (", ".join(map(str, numbers)) for numbers in (counts, peaks))
@@ -126,7 +128,7 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
         drawn = {
             "signature": draw_signature(one, left, groups=places, order=ORDER).table,
             ALL: _draw_whole(right, one),
-            "densities": draw_densities(parts_of(one, places, (INSIDE, END)), right).table,
+            "densities": draw_densities(_parts(one), right).table,
         }
         table += [{"panel": f"{one.name}, {name}", **row} for name in drawn for row in drawn[name]]
     for axes in rows[:-1].ravel():
@@ -137,9 +139,14 @@ def _draw_networks(networks: Sequence[Signature]) -> Drawn:
     return finished(rows.ravel(), table)
 
 
+def _parts(one: Signature) -> Densities:
+    parts = parts_of(one, places_in(one), (INSIDE, END))
+    return densities(parts, boundary="unbounded")
+
+
 def _draw_whole(axes: Axes, one: Signature) -> list[dict[str, Any]]:
     """Draw the density of all scores, under the separation of the two places."""
-    (curve,) = densities([one]).curves
+    (curve,) = densities([one], boundary="unbounded").curves
     axes.plot(curve.grid, curve.values, color="black", linewidth=1.6, zorder=3, label=ALL)
     axes.set_title(f"separation {separation(one):.2f}")
     points = zip(curve.grid.tolist(), curve.values.tolist(), strict=True)

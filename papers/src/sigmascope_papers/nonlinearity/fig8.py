@@ -17,7 +17,7 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.ranges import draw_ranges
 from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.items import item_of
-from sigmascope_papers.setting import PUBLISHED
+from sigmascope_papers.setting import EPS, PUBLISHED
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Sigmoid": torch.sigmoid,
@@ -81,7 +81,7 @@ def measure_ranges(
 def _scores(x: Array) -> list[tuple[float, float]]:
     """Return for every function the score as published, and whether it is the guard's."""
     tensor = torch.from_numpy(x)
-    options: AffinityOptions = {"covariance": "unbiased", "degenerate": PUBLISHED}
+    options: AffinityOptions = {"covariance": "unbiased", "eps": EPS, "degenerate": PUBLISHED}
     found = [affinity(tensor, act(tensor), **options) for act in FUNCTIONS.values()]
     return [(float(one), float(one.degenerate)) for one in found]
 

@@ -20,6 +20,7 @@ from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 from sigmascope_papers.nonlinearity.items import item_of
+from sigmascope_papers.setting import EPS
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
 SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5
@@ -58,7 +59,7 @@ def measure_poolings(images: int = IMAGES) -> dict[str, Array]:
     entry = model(NETWORK)
     batches = data("embedded", transform=entry.transform, limit=images, batch_size=images)
     return {
-        name: signature(entry.network, batches, pool=pool, progress=False).scores
+        name: signature(entry.network, batches, pool=pool, eps=EPS, progress=False).scores
         for name, pool in POOLINGS.items()
     }
 
@@ -73,7 +74,10 @@ def measure_widths(
     ]
 
     def scores(act: Callable[[Array], Array], estimator: Covariance) -> Array:
-        rows = [[float(affinity(x, act(x), covariance=estimator)) for x in row] for row in inputs]
+        rows = [
+            [float(affinity(x, act(x), covariance=estimator, eps=EPS)) for x in row]
+            for row in inputs
+        ]
         return np.array(rows)
 
     return {

@@ -19,7 +19,7 @@ from sigmascope.measure.affinity import affinity
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.items import Rules, item_of
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.setting import EPS, Setting
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "ReLU": lambda x: np.maximum(x, 0),
@@ -56,9 +56,9 @@ class Case:
 
 def _case(x: Array, y: Array) -> Case:
     rows = x.reshape(-1, 1), y.reshape(-1, 1)
-    score = float(affinity(*rows, covariance="unbiased"))
-    mapped = np.asarray(affine_map(*rows, covariance="unbiased")(rows[0]), dtype=np.float64)
-    return Case(x, y, mapped.ravel(), score)
+    score = float(affinity(*rows, covariance="unbiased", eps=EPS))
+    best = affine_map(*rows, covariance="unbiased", eps=EPS)
+    return Case(x, y, np.asarray(best(rows[0]), dtype=np.float64).ravel(), score)
 
 
 def _by_function(setting: Setting) -> dict[str, Case]:

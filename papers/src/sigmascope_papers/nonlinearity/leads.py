@@ -176,7 +176,8 @@ class Spread:
 def spread_of(lineup: Lineup) -> Spread:
     """Return the densities of the representatives."""
     leads = lineup.leads()
-    return Spread(lineup, densities(leads) if leads else Densities((), (), {}))
+    found = densities(leads, boundary="unbounded") if leads else Densities((), (), {})
+    return Spread(lineup, found)
 
 
 def _two_modes(found: Spread) -> Finding:
@@ -220,8 +221,8 @@ def _heavier(found: Spread) -> Finding:
 
 def draw_spread(found: Spread) -> dict[str, Drawn]:
     """Draw the densities of all, each in a row of its own; nothing without representatives."""
-    leads = found.lineup.leads()
-    return {"": draw_densities(leads, layout="stacked")} if leads else {}
+    drawn = found.densities
+    return {"": draw_densities(drawn, layout="stacked")} if drawn.names else {}
 
 
 SWINS = partial(_alike, group="AlexNets", other="Swins")

@@ -19,6 +19,7 @@ from sigmascope_papers.figures.images import draw_images
 from sigmascope_papers.item import Check, Finding, agrees, conclude
 from sigmascope_papers.nonlinearity.items import Rules, item_of
 from sigmascope_papers.nonlinearity.published import FIGURE_4B
+from sigmascope_papers.setting import EPS
 
 SEEDS, SCALES, SHIFT = (36482, 206083, 915395, 733004, 586160), (1, 6), -0.05
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"ReLU": torch.relu, "tanh": torch.tanh}
@@ -85,7 +86,7 @@ def _score(
     layers: Sequence[nn.Linear], points: Tensor, seed: int, scale: int, activation: str
 ) -> RandomNetwork:
     *pairs, _ = _calls(layers, points, ACTIVATIONS[activation])
-    scores = tuple(float(affinity(x, y, covariance="unbiased")) for x, y in pairs)
+    scores = tuple(float(affinity(x, y, covariance="unbiased", eps=EPS)) for x, y in pairs)
     *_, (output, _) = _calls(layers, _grid(IMAGE_SIDE), ACTIVATIONS[activation])
     image = output.double().numpy().reshape(IMAGE_SIDE, IMAGE_SIDE)
     scaled = (image - image.min()) / (image.max() - image.min())

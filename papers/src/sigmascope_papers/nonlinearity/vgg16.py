@@ -21,7 +21,7 @@ from sigmascope.runs import Run
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding
 from sigmascope_papers.nonlinearity.items import Rules, item_of
-from sigmascope_papers.setting import BATCH, DATA, IMAGES, PUBLISHED, Setting
+from sigmascope_papers.setting import BATCH, DATA, EPS, IMAGES, PUBLISHED, Setting
 
 BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
 # Of the range over the batch sizes, and of twice the standard deviation over the trainings.
@@ -142,7 +142,9 @@ def _normalized(setting: Setting, name: str) -> Signature:
         chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": IMAGES}
         batches = data(DATA, transform=entry.transform, **chosen)
         network = entry.network.train()
-        return signature(network, batches, mode="as-is", name=name, progress=setting.progress)
+        return signature(
+            network, batches, mode="as-is", eps=EPS, name=name, progress=setting.progress
+        )
 
     return setting.signature(name, f"{DATA} batch statistics", work)
 

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sigmascope.maths.samples import ROUNDING, center, limits_of
+
 # Added to the diagonal of a Gram matrix (times its columns and the mean square of the side), above
 # its rounding. It adds as much to the squared distance.
 JITTER = 2e-15
@@ -31,7 +33,8 @@ class Stack:
         points: centered, (2, b, n, r).
         scatter: (2, b, r, r).
         summary: for the host, (2, b, n + 2): the lengths of the rows, the norm of the scatter, and
-            the largest original value of the sample, or NaN where it could not be reduced.
+            the largest original value of the sample, or NaN where it is constant to the rounding
+            of its type or could not be reduced.
     """
 
     positions: list[int]
@@ -78,8 +81,17 @@ def grouped(shapes: dict[int, torch.Size]) -> list[Group]:
     ]
 
 
-def stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: Group) -> Stack:
-    """Return the pairs of a group with one number of columns: padded with zeros, or reduced."""
+def stacked(
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    group: Group,
+    *,
+    rounding: Sequence[tuple[float, float]],
+    relative: bool,
+) -> Stack:
+    """Return the pairs of a group with one number of columns: padded with zeros, or reduced.
+
+    `rounding` is that of every pair, and `relative` whether it decides what is noise, see `fit`.
+    """
     padded: list[Tensor] = []
     stacks: list[Stack] = []
     for width, positions in group.positions.items():
@@ -87,31 +99,44 @@ def stacked(pairs: Sequence[tuple[Tensor, Tensor]], group: Group) -> Stack:
         points = torch.stack(rows).double().view(2, len(positions), *rows[0].shape)
         missing = group.columns - width
         if missing < 0:
-            stacks.append(_prepare({width: positions}, points))
+            stacks.append(_prepare({width: positions}, points, rounding, relative))
         else:
             padded.append(F.pad(points, (0, missing)) if missing else points)
     if padded:
         narrow = {width: some for width, some in group.positions.items() if width <= group.columns}
-        stacks.append(_prepare(narrow, torch.cat(padded, dim=1) if len(padded) > 1 else padded[0]))
+        points = torch.cat(padded, dim=1) if len(padded) > 1 else padded[0]
+        stacks.append(_prepare(narrow, points, rounding, relative))
     return _join(stacks)
 
 
-def _prepare(positions: dict[int, list[int]], points: Tensor) -> Stack:
-    n, columns = points.shape[2:]
-    largest = torch.linalg.vector_norm(points, math.inf, dim=(2, 3))
-    points = points - points.mean(dim=2, keepdim=True)
-    # the first mean of a far-off sample is rounded
-    points = points - points.mean(dim=2, keepdim=True)
-    if columns > 2 * n:
+def _prepare(
+    positions: dict[int, list[int]],
+    points: Tensor,
+    rounding: Sequence[tuple[float, float]],
+    relative: bool,
+) -> Stack:
+    widths = [width for width, some in positions.items() for _ in some]
+    places = [one for some in positions.values() for one in some]
+    limits = limits_of(points)
+    constant = limits.constant(_on_device([rounding[place] for place in places], points.device))
+    noise = constant if relative else limits.constant(ROUNDING)
+    points = center(points, limits).masked_fill_(noise, 0)
+    largest = limits.largest().amax(dim=(2, 3)).masked_fill(constant.all(dim=3)[..., 0], math.nan)
+    if points.shape[3] > 2 * points.shape[2]:
         points, info = _gram_coordinates(points)
         largest = largest.masked_fill(info != 0, math.nan)
     scatter = points.mT @ points
     lengths = torch.linalg.vector_norm(points, dim=3)
     norm = torch.linalg.vector_norm(scatter, dim=(2, 3))
     summary = torch.cat([lengths, norm[..., None], largest[..., None]], dim=2)
-    widths = [width for width, some in positions.items() for _ in some]
-    places = [one for some in positions.values() for one in some]
     return Stack(places, widths, points, scatter, summary)
+
+
+def _on_device(rounding: list[tuple[float, float]], device: torch.device) -> Tensor | float:
+    """Return the rounding of b pairs, one number if they agree, otherwise (2, b, 1, 1)."""
+    if len({one for pair in rounding for one in pair}) == 1:
+        return rounding[0][0]
+    return torch.tensor(rounding, dtype=torch.float64, device=device).T[..., None, None]
 
 
 def _gram_coordinates(points: Tensor) -> tuple[Tensor, Tensor]:

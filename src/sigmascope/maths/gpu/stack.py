@@ -34,6 +34,8 @@ from sigmascope.maths.gpu.padding import NARROW, Group, Stack, grouped, portions
 from sigmascope.maths.gpu.polar import polar_factor
 from sigmascope.maths.gpu.potentials import GUESSED, identity_is_optimal, near_potentials
 from sigmascope.maths.gpu.weighing import Weighed, weigh_stack
+from sigmascope.maths.samples import rounding_of
+from sigmascope.maths.transport import has_far_rows
 
 # A larger score of a reduced pair may differ by the jitter of the reduction and is not used.
 TELLING = 0.99
@@ -53,20 +55,29 @@ class _Moved:
 
 
 def fit_stack(
-    pairs: Sequence[tuple[Tensor, Tensor]], *, covariance: str, eps: float
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    *,
+    covariance: str,
+    eps: float | None,
+    degenerate: str = "nan",
+    rounding: Sequence[tuple[float, float]] | None = None,
 ) -> list[Fit | None]:
     """Return the fit of every pair with the optimal coupling, without gradients.
 
     None for a pair that needs the slower and more careful arithmetic of `fit`: bad or huge values,
-    an output that hardly varies, an ill-conditioned covariance. All pairs are on one device, each
-    sample (n, d) of a floating type; n and d may vary. For the options see `fit`.
+    a constant sample, rows that are far away, an ill-conditioned covariance. All pairs are on one
+    device, each sample (n, d) of a floating type; n and d may vary. For the options see `fit`; the
+    default of `rounding`, one for each pair, is that of their types.
     """
     fits: list[Fit | None] = [None] * len(pairs)
     if not pairs:
         return fits
     device = pairs[0][0].device
     wait_for(device)
-    weigh = functools.partial(weigh_stack, covariance=covariance, eps=eps)
+    if rounding is None:
+        rounding = [(rounding_of(x.dtype), rounding_of(y.dtype)) for x, y in pairs]
+    stack = functools.partial(stacked, pairs, rounding=rounding, relative=eps is None)
+    weigh = functools.partial(weigh_stack, covariance=covariance, eps=eps, degenerate=degenerate)
     with torch.no_grad(), ThreadPoolExecutor(1) as solver:
         for some in portions([pair[0].shape for pair in pairs]):
             # Narrow ones first, which may need the solver; then the widest, which take longest.
@@ -75,7 +86,7 @@ def fit_stack(
             tasks = []
             for number, group in enumerate(groups):
                 lane = Lane(device, number, urgent=group.columns < widest)
-                tasks.append(_fit_group(pairs, group, lane, weigh, solver))
+                tasks.append(_fit_group(stack, group, lane, weigh, solver))
             for found in run(tasks):
                 for position, one in found.items():
                     fits[position] = one
@@ -83,7 +94,7 @@ def fit_stack(
 
 
 def _fit_group(
-    pairs: Sequence[tuple[Tensor, Tensor]],
+    prepare: Callable[[Group], Stack],
     group: Group,
     lane: Lane,
     weigh: Callable[..., Weighed],
@@ -91,7 +102,7 @@ def _fit_group(
 ) -> Generator[Ready, None, dict[int, Fit | None]]:
     """Return the fits of one group, by position; yield where the host has to wait."""
     with lane.enter():
-        stack = stacked(pairs, group)
+        stack = prepare(group)
         summary, ready = lane.fetch(stack.summary)
     yield ready
     weighed = weigh(summary, widths=stack.widths, columns=group.columns)
@@ -111,14 +122,12 @@ def _fit_group(
         yield ready
         sound &= (scores.numpy() <= TELLING) | (weighed.width <= group.columns)
     lane.hand_over(score, w2, bound)
-    host = (column.tolist() for column in (*weighed.shrinkage, weighed.trace / weighed.width))
-    columns = zip(score.unbind(), w2.unbind(), bound.unbind(), *host, certified, strict=True)
+    shrinkage = (column.tolist() for column in weighed.shrinkage)
+    columns = zip(score.unbind(), w2.unbind(), bound.unbind(), *shrinkage, certified, strict=True)
     found = zip(stack.positions, sound.tolist(), columns, strict=True)
     return {
-        position: Fit(rho, distance, limit, shrunk_x, shrunk_y, variance, False, how)
-        if good
-        else None
-        for position, good, (rho, distance, limit, shrunk_x, shrunk_y, variance, how) in found
+        position: Fit(rho, distance, limit, shrunk_x, shrunk_y, False, how) if good else None
+        for position, good, (rho, distance, limit, shrunk_x, shrunk_y, how) in found
     }
 
 
@@ -139,7 +148,8 @@ def _move(stack: Stack, weighed: Weighed, lane: Lane) -> _Moved:
     cost = torch.baddbmm(norms, moved, y.mT, alpha=-2).clamp_min_(0)
     own = cost.diagonal(dim1=1, dim2=2) - _rounding(cost)[:, None]
     proved = (cost.amin(dim=2) >= own).all(dim=1) | (cost.amin(dim=1) >= own).all(dim=1)
-    return _Moved(moved, y, cost, torch.stack([proved, (info == 0).all(dim=0)]))
+    sane = (info == 0).all(dim=0) & ~has_far_rows(cost)
+    return _Moved(moved, y, cost, torch.stack([proved, sane]))
 
 
 def _rounding(cost: Tensor) -> Tensor:

@@ -11,13 +11,15 @@ from torch import Tensor
 
 from sigmascope.maths.affine_fit import lacks_variance
 from sigmascope.maths.covariance import SMALLEST_FLOOR, Moments, weigh
-from sigmascope.maths.gaussians import SQUARABLE, SQUARABLE_EACH
-from sigmascope.maths.samples import LARGEST_VALUE, ROUNDING
+from sigmascope.maths.gaussians import SQUARABLE_EACH
+from sigmascope.maths.samples import LARGEST_VALUE
 
 Vector: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Root mean squares whose fourth powers fit into float64 with room to spare.
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-60, 1e60
+# The condition numbers of both covariances may multiply to this: only their roots are multiplied.
+LARGEST_CONDITION = 1e13
 # A variance nearer to eps, relative to it, is left to `fit`, which rounds in another order.
 NEAR = 1e-9
 # A scatter nearer to a multiple of the identity, in squares and relative to itself, leaves too few
@@ -50,7 +52,13 @@ class Weighed:
 
 
 def weigh_stack(
-    summary: Tensor, *, widths: list[int], columns: int, covariance: str, eps: float
+    summary: Tensor,
+    *,
+    widths: list[int],
+    columns: int,
+    covariance: str,
+    eps: float | None,
+    degenerate: str,
 ) -> Weighed:
     """Return the estimates from the summary (2, b, n + 2) of a `Stack`.
 
@@ -69,11 +77,14 @@ def weigh_stack(
         )
         weight, floor, trace = found.weight.numpy(), found.floor.numpy(), found.trace.numpy()[1]
         condition, spread = 1 + weight * norm / floor, np.sqrt(variance)
-        sane = (largest <= LARGEST_VALUE) & (spread > ROUNDING * largest)  # both are false for NaN
-        sane &= (spread > SMALLEST_SPREAD) & (spread < LARGEST_SPREAD)
+        sane = (largest <= LARGEST_VALUE) & (spread > SMALLEST_SPREAD)  # both are false for NaN
+        sane &= spread < LARGEST_SPREAD
         sane &= (distance > ISOTROPIC * size) | (width <= 1)
-        sound = sane.all(axis=0) & ~lacks_variance(trace, width, (1 + NEAR) * eps)
-        sound &= (condition.prod(axis=0) < SQUARABLE) & (condition.max(axis=0) < SQUARABLE_EACH)
+        guard = eps if eps is not None and degenerate == "published" else 0.0
+        sound = sane.all(axis=0) & ~lacks_variance(trace, width, (1 + NEAR) * guard)
+        sound &= (condition.prod(axis=0) < LARGEST_CONDITION) & (
+            condition.max(axis=0) < SQUARABLE_EACH
+        )
         frobenius = (weight * norm) ** 2 + floor * (2 * weight * total + columns * floor)
         scale = np.sqrt(np.sqrt(frobenius.prod(axis=0)))
         least = (np.sqrt(floor.prod(axis=0)) / scale)[sound].min(initial=0.5)

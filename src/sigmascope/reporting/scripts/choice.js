@@ -42,7 +42,7 @@ function createChoice(networks) {
   };
 }
 
-const hasScores = (network) => network.coverage.scored > 0;
+const hasScores = (network) => network.summary.median != null;
 
 const byMedian = (networks) => networks.filter(hasScores).sort((a, b) => a.summary.median - b.summary.median);
 

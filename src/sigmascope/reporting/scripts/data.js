@@ -16,13 +16,17 @@ function pathsOf({ shared, ends }) {
   });
 }
 
-function sitesOf({ count, sites }) {
+function sitesOf({ count, sites }, by) {
   const kinds = namesOf(sites.kind, count);
   const places = namesOf(sites.place, count);
-  const columns = ["call", "score", "std", "batches", "n", "dim"].map((name) => [name, unpacked(sites[name], count)]);
+  const columns = ["call", "score", "std", "population", "half", "batches", "n", "dim"].map((name) => [
+    name,
+    unpacked(sites[name], count),
+  ]);
   return pathsOf(sites).map((path, number) => {
     const site = { number, path, kind: kinds[number], place: places[number], reason: sites.reasons[number] ?? "" };
     for (const [name, values] of columns) site[name] = values[number];
+    [site.shown, site.bar] = by === "population" ? [site.population, site.half] : [site.score, site.std];
     site.name = (path || "(network)") + (site.call ? `#${site.call}` : "");
     return site;
   });
@@ -30,19 +34,34 @@ function sitesOf({ count, sites }) {
 
 function readDocument() {
   const { content } = JSON.parse(byId("data").textContent);
-  const networks = content.networks.map((network, number) => ({ ...network, number, sites: sitesOf(network) }));
+  const networks = content.networks.map((network, number) => ({
+    ...network,
+    number,
+    by: content.by,
+    sites: sitesOf(network, content.by),
+  }));
   return { ...content, networks };
 }
 
 const batchesOf = ({ batches }) => `${asCount(batches)} ${batches === 1 ? "batch" : "batches"}`;
 
-const scoreWithSpread = ({ score, std }) => (std == null ? asScore(score) : `${asScore(score)} ± ${asScore(std)}`);
+const withBar = (value, bar, show = asScore) => (bar == null ? show(value) : `${show(value)} ± ${show(bar)}`);
 
+// Where a population score is shown, the published one is told too.
 const describeSite = (network, site) => [
   ["title", site.name],
   ["", `${network.name}, call ${site.number + 1} of ${network.count}`],
   ["", `${site.kind}, width ${site.dim}`],
-  ["value", `score ${scoreWithSpread(site)}`],
+  ...(network.by === "population"
+    ? [
+        ["value", `population score ${withBar(site.population, site.half)}`],
+        ["", site.half == null ? "" : "95 % interval"],
+        ["", site.score == null ? "" : `published ${withBar(site.score, site.std)}`],
+      ]
+    : [["value", `score ${withBar(site.score, site.std)}`]]),
   ["", site.std == null ? "" : `std over ${batchesOf(site)}`],
   ["", site.reason],
 ];
+
+const listSome = (names, most) =>
+  names.length > most ? `${listed(names.slice(0, most))} and ${names.length - most} more` : listed(names);

@@ -21,13 +21,29 @@ function samplesCard(networks, data) {
   return data ? cardOf("Data", named(shortened(data, 80)), `${count} samples ${each}`) : cardOf("Samples", count, each);
 }
 
-function cardsOf({ networks, distances, data }) {
+// The network with the lowest or highest median, and those that cannot be told apart from it.
+function extremeCard(label, numbers, networks, short) {
+  const nameOf = (number) => shortened(short[number], 40);
+  const { summary, halves } = networks[numbers[0]];
+  const median = `median ${withBar(summary.median, halves.median, asStatistic)}`;
+  const tied = listSome(numbers.slice(1).map(nameOf), 3);
+  return tied
+    ? cardOf(`${label}, tied`, named(nameOf(numbers[0])), element("span", {}, `${median}; tied with `, named(tied)))
+    : cardOf(label, named(nameOf(numbers[0])), median);
+}
+
+function layerCard({ lowest, sites, by }) {
+  const [first, ...tied] = lowest.map((number) => sites[number]);
+  const score = withBar(first.shown, by === "population" ? first.bar : null);
+  const others = tied.length ? `; tied with ${listSome(tied.map((site) => site.name), 3)}` : "";
+  return cardOf(`Most non-linear layer${tied.length ? ", tied" : ""}`, named(shortened(first.name, 40)), named(score + others));
+}
+
+function cardsOf({ networks, distances, data, extremes }) {
   const seen = d3.sum(networks, (network) => network.coverage.seen);
   const scored = d3.sum(networks, (network) => network.coverage.scored);
   const sorted = byMedian(networks);
   const short = briefly(networks.map((network) => network.name));
-  const extreme = (label, network) =>
-    cardOf(label, named(shortened(short[network.number], 40)), `median ${asStatistic(network.summary.median)}`);
   const cards = [
     cardOf(
       "Networks",
@@ -37,16 +53,21 @@ function cardsOf({ networks, distances, data }) {
     cardOf("Activation calls", asCount(scored), scored === seen ? "all calls seen" : `scored of ${asCount(seen)} seen`),
     samplesCard(networks, data),
   ];
-  if (sorted.length > 1)
-    cards.push(extreme("Most non-linear", sorted[0]), extreme("Least non-linear", sorted[sorted.length - 1]));
-  else if (sorted.length)
+  if (extremes)
+    cards.push(
+      ...["Most non-linear", "Least non-linear"].map((label, end) => extremeCard(label, extremes[end], networks, short)),
+    );
+  else if (sorted.length) {
+    const { summary, halves } = sorted[0];
     cards.push(
       cardOf(
         "Median score",
-        asStatistic(sorted[0].summary.median),
-        `from ${asStatistic(sorted[0].summary.min)} to ${asStatistic(sorted[0].summary.max)}`,
+        withBar(summary.median, halves.median, asStatistic),
+        `from ${asStatistic(summary.min)} to ${asStatistic(summary.max)}`,
       ),
+      layerCard(sorted[0]),
     );
+  }
   if (distances && networks.length > 2) cards.push(nearestCard(short, distances));
   return cards;
 }
@@ -58,6 +79,8 @@ function nearestCard(names, { networks: numbers, rows }) {
   return cardOf("Closest pair", element("span", {}, nameOf(other), ", ", nameOf(one)), `distance ${asScore(distance)}`);
 }
 
+// Statistics shown with their intervals: there is no room for more.
+const CERTAIN = ["min", "median", "mean", "spread"];
 const COLUMNS = [
   { key: "name", text: "network", of: (network) => network.name },
   { key: "sites", text: "sites", of: (network) => network.count, show: asCount },
@@ -65,6 +88,7 @@ const COLUMNS = [
     key,
     text: key,
     of: (network) => network.summary[key],
+    half: (network) => (CERTAIN.includes(key) ? network.halves[key] : null),
     show: asStatistic,
   })),
   { key: "parameters", text: "parameters", of: (network) => network.parameters, show: asShortCount },
@@ -94,15 +118,21 @@ function rangeBar({ min, median, max }) {
     element("span", { class: "extent" }),
     element("span", { class: "middle" }),
   );
-  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, value);
+  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, Math.max(0, value));
   return bar;
 }
 
 function networkRow(network, columns) {
   const link = element("a", { href: `#sites-${network.number}` }, named(network.name));
-  const cells = columns.slice(1).map(({ of, show }) =>
-    element("td", { class: "numeric" }, of(network) == null ? "–" : show(of(network))),
-  );
+  const cells = columns.slice(1).map(({ of, show, half }) => {
+    const bar = half?.(network);
+    return element(
+      "td",
+      { class: "numeric" },
+      of(network) == null ? "–" : show(of(network)),
+      bar == null ? null : element("span", { class: "bar" }, ` ± ${show(bar)}`),
+    );
+  });
   cells.splice(1, 0, element("td", { class: "ranged" }, rangeBar(network.summary)));
   return element("tr", {}, element("th", { scope: "row" }, link), ...cells);
 }
@@ -131,8 +161,11 @@ function createNetworkTable(networks) {
   cells.splice(2, 0, element("th", { scope: "col", class: "ranged" }, "0 – 1"));
   const scores =
     "Scores of each network over its sites: minimum, median, maximum, mean, standard deviation and spread (max − min).";
+  const certain = networks.some(({ halves }) => halves.median != null);
   const accurate = columns.some(({ key }) => key === "accuracy");
-  const caption = captionOf(accurate ? `${scores} Accuracy in percent.` : scores);
+  const caption = captionOf(
+    [scores, certain && "± is half the width of the 95 % interval.", accurate && "Accuracy in percent."].filter(Boolean).join(" "),
+  );
   byId("network-table").replaceChildren(
     framed("Table of networks", element("table", {}, caption, element("thead", {}, element("tr", {}, ...cells)), body)),
   );

@@ -12,8 +12,13 @@ function createSettings(networks, { shared, columns, rows }) {
   byId("setting-tables").replaceChildren(...tables);
 }
 
+const ESTIMATORS = {
+  population: "Shown are population scores, without the bias of a batch, with 95 % intervals.",
+  published: "Shown are published scores, means over batches.",
+};
+
 function remarksOf({ networks, settings, companionsLeftOut }) {
-  const unscored = networks.filter((network) => !network.coverage.scored);
+  const unscored = networks.filter((network) => !hasScores(network));
   return [
     settings.mixed.length &&
       `The networks were measured with different settings (${listed(settings.mixed)}); compare their scores with care.`,

@@ -10,10 +10,10 @@ function depthOf(site, network, mode) {
 // All sites with their coordinates. A call without a score is NaN, which leaves a gap in the line.
 const pointsOf = (networks, mode) =>
   networks.flatMap((network) =>
-    network.sites.map((site) => ({ network, site, depth: depthOf(site, network, mode), score: site.score ?? NaN })),
+    network.sites.map((site) => ({ network, site, depth: depthOf(site, network, mode), score: site.shown ?? NaN })),
   );
 
-const isScored = ({ site }) => site.score != null;
+const isScored = ({ site }) => site.shown != null;
 
 const lineMark = (points, options) =>
   Plot.line(points, { x: "depth", y: "score", z: (point) => point.network.number, strokeLinecap: "round", ...options });
@@ -24,13 +24,14 @@ const strongMark = (points, color) => lineMark(points, { stroke: color, strokeWi
 
 const spreadMark = (points, color) =>
   Plot.ruleX(
-    points.filter(({ site }) => site.std != null),
+    points.filter(({ site }) => site.bar != null),
     {
       x: "depth",
-      y1: ({ site }) => site.score - site.std,
-      y2: ({ site }) => site.score + site.std,
+      y1: ({ site }) => site.shown - site.bar,
+      y2: ({ site }) => Math.min(1, site.shown + site.bar),
       stroke: color,
       strokeOpacity: 0.55,
+      strokeWidth: points[0]?.network.by === "population" ? 2.4 : 1,
     },
   );
 
@@ -61,20 +62,23 @@ function placeMarks(network, points, radius) {
   return [strongMark(points, "var(--quiet)"), ...marks];
 }
 
-// The more calls, the smaller the dots.
+// The more calls, the smaller the dots; they leave room for intervals.
 const radiusOf = (chosen, width) =>
-  Math.max(1.4, Math.min(3, (0.45 * width) / (d3.max(chosen, (network) => network.count) ?? 1)));
+  Math.max(1.4, Math.min(chosen[0]?.by === "population" ? 2.2 : 3, (0.45 * width) / (d3.max(chosen, (network) => network.count) ?? 1)));
 
 function domainOf(points) {
-  const low = d3.min(points, ({ site }) => site.score - (site.std ?? 0)) ?? 0;
-  return [Math.max(0, Math.floor(low * 10 - 0.2) / 10), 1];
+  const low = Math.floor((d3.min(points, ({ site }) => site.shown - (site.bar ?? 0)) ?? 0) * 10 - 0.2) / 10;
+  // A population score may be negative, a published one not.
+  return [points.some(({ score }) => score < 0) ? low : Math.max(0, low), 1];
 }
+
+const scoreName = (network) => (network?.by === "population" ? "population score, 95 % interval" : "affinity score");
 
 function labelOf(chosen, points) {
   const names = chosen.length ? listed(chosen.map((network) => network.name)) : "no network";
   const [low, high] = d3.extent(points, (point) => point.score);
   return [
-    "Line chart: affinity score of every activation call over depth.",
+    `Line chart: ${scoreName(points[0]?.network)} of every activation call over depth.`,
     `In color: ${names}.`,
     `All scores are between ${asScore(low)} and ${asScore(high)}.`,
     "Use the slider below the chart to inspect single sites.",
@@ -99,7 +103,7 @@ function drawSignatures(networks, choice, mode, width) {
       inset: 6,
       ticks: width / 90,
     },
-    y: { label: "affinity score", domain: domainOf(scored), grid: true, ticks: 6 },
+    y: { label: scoreName(networks[0]), domain: domainOf(scored), grid: true, ticks: 6 },
     marks: [
       Plot.ruleY([1], { stroke: "var(--quiet)", strokeDasharray: "3 3" }),
       faintMark(points.filter(({ network }) => choice.slotOf(network) < 0)),

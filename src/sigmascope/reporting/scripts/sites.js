@@ -9,6 +9,7 @@ function lazyDetails(summary, build, attributes = {}) {
 function siteTable(network) {
   const metrics = Object.entries(network.metrics).map(([name, packed]) => ({ name, values: unpacked(packed, network.count) }));
   const spread = network.sites.some((site) => site.std != null);
+  const population = network.sites.some((site) => site.population != null);
   const remarks = network.sites.some((site) => site.reason);
   const heads = [
     { text: "site" },
@@ -18,6 +19,7 @@ function siteTable(network) {
     { text: "samples", numeric: true },
     { text: "score", numeric: true },
     ...(spread ? [{ text: "± std", numeric: true }] : []),
+    ...(population ? [{ text: "population, 95 %", numeric: true }] : []),
     ...metrics.map(({ name }) => ({ text: name, numeric: true })),
     ...(remarks ? [{ text: "remark" }] : []),
   ];
@@ -29,10 +31,16 @@ function siteTable(network) {
     site.n ? asCount(site.n) : "–",
     asScore(site.score),
     ...(spread ? [asScore(site.std)] : []),
+    ...(population ? [withBar(site.population, site.half)] : []),
     ...metrics.map(({ values }) => asNumber(values[site.number])),
     ...(remarks ? [named(site.reason)] : []),
   ]);
-  const caption = `Sites in order of execution${spread ? "; std is the standard deviation over batches" : ""}.`;
+  const notes = [
+    "Sites in order of execution",
+    ...(spread ? ["std is the standard deviation over batches"] : []),
+    ...(population ? ["a population score has half the width of its 95 % interval"] : []),
+  ];
+  const caption = `${notes.join("; ")}.`;
   return framed(`Sites of ${network.name}`, tableOf(caption, heads, rows));
 }
 
@@ -54,10 +62,26 @@ function skippedTable({ name, coverage }) {
 
 const listOf = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, named(text))));
 
+// The layer with the lowest score, and those that cannot be told apart from it.
+function lowestSentence(network) {
+  const [first, ...tied] = network.lowest.map((number) => network.sites[number]);
+  const names = tied.map((site) => site.name);
+  return element(
+    "p",
+    { class: "lowest" },
+    `Most non-linear layer${tied.length ? ", tied" : ""}: `,
+    named(first.name),
+    ` (${withBar(first.shown, network.by === "population" ? first.bar : null)})`,
+    ...(tied.length ? [" with ", named(listSome(names, 8)), "; the intervals of the differences include 0"] : []),
+    ".",
+  );
+}
+
 function siteContent(network) {
   const { coverage, certified } = network;
   const proofs = Object.entries(certified).map(([proof, count]) => `${proof} ${asCount(count)}`);
   return [
+    ...(network.lowest.length ? [lowestSentence(network)] : []),
     siteTable(network),
     ...(proofs.length
       ? [element("p", { class: "quiet" }, "Transport plans, by how their optimality was proved: ", named(listed(proofs)), ".")]

@@ -1,0 +1,240 @@
+"""The population sums of a run: added up over its batches, scored, and kept to resume it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sigmascope.capture.call_site import CallSite
+from sigmascope.capture.pooled import PooledCall
+from sigmascope.errors import FileFormatError, SigmascopeError
+from sigmascope.maths.affine_fit import fit
+from sigmascope.maths.moments import Moments, score_all
+from sigmascope.maths.population import PopulationScore, without_score
+from sigmascope.measure.batch_scores import call_of, scored
+from sigmascope.measure.options import Options
+from sigmascope.measure.site import Population
+from sigmascope.store import decode, encode, read_features, write_features
+
+SAMPLED = 128  # the first samples, of which a row each tests the identity coupling
+# Certificates that leave open whether the identity is optimal.
+OPEN = ("solver", "sorting")
+# Sums are written after this many seconds, and after this many times what writing them takes.
+PAUSE, PATIENCE = 10.0, 20.0
+
+
+@dataclass
+class _Call:
+    """What is accumulated of one call.
+
+    Attributes:
+        moments: its sums.
+        x, y: a row of each of the first samples, by batch.
+        reason: why the rows of some batch could not be added.
+    """
+
+    moments: Moments
+    x: list[Tensor] = field(default_factory=list)
+    y: list[Tensor] = field(default_factory=list)
+    reason: str = ""
+
+    def add(self, call: PooledCall, x: Tensor, y: Tensor, first: int) -> None:
+        """Add the rows of a batch whose first sample has this number."""
+        try:
+            self.moments.update(x, y, first if call.index is None else call.index + first)
+        except (SigmascopeError, RuntimeError) as error:
+            self.reason = str(error).rstrip(".")
+            return
+        if first < SAMPLED:
+            rows = _first_rows(call.index, SAMPLED - first)
+            self.x.append(x[rows].clone())
+            self.y.append(y[rows].clone())
+
+
+class PopulationSums:
+    """Sums of inputs and outputs, one `Moments` for each activation call.
+
+    Attributes:
+        batches: the fingerprints of the batches added so far, in order.
+        whole: whether these were added to all calls, not interrupted on the way.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.batches: list[str] = []
+        self.whole = True
+        self._options = options
+        self._calls: dict[CallSite, _Call] = {}
+
+    def add(self, calls: Sequence[PooledCall], first: int, fingerprint: str) -> None:
+        """Add the calls of a batch whose first sample has this number; nothing waits for a GPU."""
+        self.whole = False
+        kinds = {call.x.device.type for call in calls if call.x is not None}
+        with torch.no_grad(), ExitStack() as stack:
+            for kind in kinds:
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            for call in calls:
+                if call.x is None or call.y is None or not len(call.x):
+                    continue
+                site = call_of(call.call)
+                if site not in self._calls:
+                    self._calls[site] = self._new()
+                self._calls[site].add(call, call.x, call.y, first)
+        self.batches.append(fingerprint)
+        self.whole = True
+
+    def _new(self) -> _Call:
+        return _Call(Moments(eps=self._options.eps))
+
+    def scores(self) -> dict[CallSite, Population]:
+        """Return the population scores of all calls, those of one width computed together."""
+        with torch.no_grad():
+            scores = _scores([one.moments for one in self._calls.values()])
+            moved = self._moved()
+        return {
+            call: Population(population_reason=one.reason)
+            if one.reason
+            else _population(score, *moved.get(call, (0, 0)))
+            for (call, one), score in zip(self._calls.items(), scores, strict=True)
+        }
+
+    def _moved(self) -> dict[CallSite, tuple[int, int]]:
+        """Return on how many of how many sampled rows the identity coupling is not optimal."""
+        pairs = {
+            call: (torch.cat(one.x), torch.cat(one.y))
+            for call, one in self._calls.items()
+            if not one.reason and sum(map(len, one.x)) > 1
+        }
+        found = {}
+        for (call, pair), score in zip(
+            pairs.items(), scored([*pairs.values()], self._options), strict=True
+        ):
+            if not isinstance(score, str) and score.certified != "none":
+                open_ = score.certified in OPEN
+                found[call] = _moved_rows(*pair, self._options) if open_ else 0, len(pair[0])
+        return found
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
+        """Return tensors and plain values from which `restored` makes the same sums."""
+        tensors: dict[str, Tensor] = {}
+        calls = []
+        for number, (call, one) in enumerate(self._calls.items()):
+            sums, info = one.moments.state()
+            if one.x:
+                sums |= {"sampled.x": torch.cat(one.x), "sampled.y": torch.cat(one.y)}
+            tensors |= {f"{number}/{name}": tensor for name, tensor in sums.items()}
+            calls.append({"call": encode(call), "sums": info, "reason": one.reason})
+        devices = {name: str(one.device) for name, one in tensors.items() if not one.is_cpu}
+        return tensors, {"batches": list(self.batches), "calls": calls, "devices": devices}
+
+    @classmethod
+    def restored(
+        cls, options: Options, tensors: dict[str, Tensor], info: Any, source: str
+    ) -> PopulationSums:
+        """Return the sums that `state` described, on the same devices.
+
+        Raises:
+            FileFormatError: these are not sums.
+        """
+        sums = cls(options)
+        try:
+            sums.batches = decode(list[str], info["batches"])
+            parts: list[dict[str, Tensor]] = [{} for _ in info["calls"]]
+            for name, tensor in tensors.items():
+                number, _, own = name.partition("/")
+                parts[int(number)][own] = tensor.to(info["devices"].get(name, "cpu"))
+            for part, about in zip(parts, info["calls"], strict=True):
+                x, y = ([part[name]] if name in part else [] for name in ("sampled.x", "sampled.y"))
+                moments = Moments.from_state(part, about["sums"], source)
+                one = _Call(moments, x, y, decode(str, about["reason"]))
+                sums._calls[decode(CallSite, about["call"])] = one
+        except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            raise FileFormatError(f"{source} does not hold the sums of a run: {error}") from error
+        return sums
+
+
+class SumsFile:
+    """The file beside a journal that holds the sums of its run."""
+
+    def __init__(self, resume: str | Path, header: dict[str, object]) -> None:
+        self._path = sums_beside(resume)
+        self._header = header
+        self._written, self._seconds = time.monotonic(), 0.0
+        self._batches = 0  # that are in the file
+
+    def restore(self, options: Options, batches: Sequence[str]) -> PopulationSums:
+        """Return the sums of the first of these batches; without any, if the file has others.
+
+        The sums can be computed again at any time, so that no file is an error.
+        """
+        try:
+            tensors, info = read_features(self._path)
+            sums = PopulationSums.restored(options, tensors, info.get("sums"), str(self._path))
+        except (FileNotFoundError, FileFormatError):
+            return PopulationSums(options)
+        same = info.get("header") == self._header
+        if not same or sums.batches != list(batches[: len(sums.batches)]):
+            return PopulationSums(options)
+        self._batches = len(sums.batches)
+        return sums
+
+    def write(self, sums: PopulationSums, *, at_once: bool = True) -> None:
+        """Write the sums, atomically: at once, or only if that would take little of the time."""
+        began = time.monotonic()
+        due = began - self._written > max(PAUSE, PATIENCE * self._seconds)
+        if not sums.whole or len(sums.batches) == self._batches or not (at_once or due):
+            return
+        tensors, info = sums.state()
+        write_features(self._path, tensors, {"header": self._header, "sums": info})
+        self._written = time.monotonic()
+        self._seconds = self._written - began
+        self._batches = len(sums.batches)
+
+
+def sums_beside(resume: str | Path) -> Path:
+    """Return the file of the sums that belong to a journal."""
+    return Path(f"{resume}.moments.safetensors")
+
+
+def _first_rows(index: Tensor | None, samples: int) -> slice | Tensor:
+    """Return the first row of each of the first samples of a batch."""
+    if index is None:
+        return slice(samples)
+    new = index.diff(prepend=index[:1] - 1) != 0
+    return (new & (index < samples)).nonzero()[:, 0]
+
+
+def _moved_rows(x: Tensor, y: Tensor, options: Options) -> int:
+    """Return how many rows the optimal coupling of the mapped x with y moves to another point."""
+    scoring = asdict(options.scoring())
+    return fit(x.double().cpu(), y.double().cpu(), **scoring).moved
+
+
+def _scores(moments: list[Moments]) -> list[PopulationScore]:
+    """Score all sums together; where one fails, one by one, with the reason in place of a score."""
+    try:
+        return score_all(moments)
+    except (SigmascopeError, RuntimeError) as error:
+        if len(moments) == 1:
+            return [without_score(moments[0].n, moments[0].dim, str(error).rstrip("."))]
+        return [score for one in moments for score in _scores([one])]
+
+
+def _population(score: PopulationScore, moved: int, tested: int) -> Population:
+    return Population(
+        population=score.score,
+        stderr=score.stderr,
+        low=score.low,
+        high=score.high,
+        influence=score.influence,
+        population_n=score.n,
+        population_reason=score.reason,
+        moved=moved,
+        tested=tested,
+    )

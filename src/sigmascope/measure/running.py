@@ -1,0 +1,236 @@
+"""Running a network over data, and scoring its activation calls batch by batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.capture.activations import chosen_kinds
+from sigmascope.capture.guard import randomness_kept
+from sigmascope.capture.pooled import Capture, PooledCall, capturing
+from sigmascope.capture.pooling import Pooling
+from sigmascope.errors import InputError, NoActivationError, ResumeError
+from sigmascope.measure.accumulating import PopulationSums, SumsFile
+from sigmascope.measure.batch_scores import BatchReadings, Reading, read
+from sigmascope.measure.batches import (
+    Batch,
+    Forward,
+    Sketch,
+    batch_size,
+    fingerprint_of_batch,
+    tensors_in,
+    to_model,
+)
+from sigmascope.measure.kept_features import KeptFeatures
+from sigmascope.measure.options import Options
+from sigmascope.measure.progress import progress_bar, steps_of
+from sigmascope.measure.subject import Subject, identified
+from sigmascope.store import Journal, encode
+
+SAME_DATA = "Use the same data in the same order, or a new file."
+WAITING = 64  # batches on an accelerator whose fingerprints are fetched together
+
+
+class Run:
+    """One run of a network over data.
+
+    Attributes:
+        subject: the network, identified when the first batch has run.
+        notes: what a reader of the result should know.
+        earlier: batches whose readings are known.
+        sums: what the population score is computed from.
+        journal: where batches are noted as they are scored, to resume the run.
+        kept: where their matrices are kept.
+    """
+
+    journal: Journal | None = None
+    kept: KeptFeatures | None = None
+    _sums_file: SumsFile | None = None
+
+    def __init__(
+        self,
+        network: nn.Module,
+        subject: Subject,
+        options: Options,
+        pool: str | Callable[[Tensor], Tensor],
+        forward: Forward,
+    ) -> None:
+        self.subject = subject
+        self.notes: list[str] = []
+        self.earlier: list[BatchReadings] = []
+        self.sums = PopulationSums(options)
+        self._network = network
+        self._options = options
+        self._pool = pool
+        self._forward = forward
+        self._samples = 0  # in the batches so far
+        self._sketches: dict[int, Sketch] = {}
+        self._digests: dict[int, str] = {}
+        self._last: tuple[Reading, ...] = ()
+
+    def continue_sums(self, file: SumsFile) -> None:
+        """Begin with the sums of a file that belong to the batches known; write them there."""
+        if self._options.population:
+            self.sums = file.restore(self._options, [one.fingerprint for one in self.earlier])
+            self._sums_file = file
+
+    def over(self, batches: Iterable[object], *, shown: bool) -> list[BatchReadings]:
+        """Return the readings of every batch, and add up the sums of all."""
+        options = self._options
+        found: list[BatchReadings] = []
+        total, densities = steps_of(batches, options.max_batches), "sparsity" in options.metrics
+        with (
+            progress_bar(self.subject.name, total, shown=shown) as advance,
+            capturing(
+                self._network, activations=options.activations, densities=densities
+            ) as capture,
+        ):
+            try:
+                for item, complete in self._items(islice(batches, options.max_batches)):
+                    found.append(self._batch(capture, len(found), item, complete=complete))
+                    self._samples += found[-1].size
+                    advance()
+            finally:
+                self._write_sums()
+        count = sum(one.complete for one in found)
+        if count < len(self.earlier):
+            raise ResumeError(
+                f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
+                f"{SAME_DATA}"
+            )
+        self._fetch_digests()
+        return [
+            replace(one, fingerprint=self._digests.get(one.batch, one.fingerprint)) for one in found
+        ]
+
+    def _items(self, items: Iterator[object]) -> Iterator[tuple[object, bool]]:
+        """Yield the items, and whether each counts for the published score.
+
+        A last one that is smaller than the first does not; without a population score it is left
+        out.
+        """
+        full: int | None = None
+        smaller: list[object] = []  # one that may be the last
+        for item in items:
+            yield from ((one, True) for one in smaller)
+            size = batch_size(item, self._options.batch_axis)
+            full = size if full is None else full
+            smaller = [item] if size < full and self._options.published else []
+            if not smaller:
+                yield item, True
+        if full is None:
+            raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
+        if not smaller:
+            return
+        last = f"the last batch of {size} sample{'s' * (size != 1)}"
+        if self._options.population:
+            self.notes.append(f"{last} counts for the population score only, the first has {full}")
+            yield smaller[0], False
+        else:
+            self.notes.append(f"{last} was left out, the first has {full}")
+
+    def _batch(
+        self, capture: Capture, index: int, item: object, *, complete: bool
+    ) -> BatchReadings:
+        """Return the readings of a batch; it is run only for what is not known of it."""
+        options = self._options
+        earlier = self.earlier[index] if complete and index < len(self.earlier) else None
+        if earlier is not None:
+            self._check_same(earlier, item)
+            if not options.population or index < len(self.sums.batches):
+                return earlier
+        batch = to_model(item, self._network, batch_axis=options.batch_axis)
+        calls = self._calls(capture, index, batch)
+        batch = replace(batch, size=batch.size or capture.recorder.samples)
+        readings = earlier or self._readings(index, batch, calls, complete=complete)
+        if options.population:
+            if not complete:  # with more data it would count, and is run again
+                self._write_sums()
+                self._sums_file = None
+            self.sums.add(calls, self._samples, readings.fingerprint)
+            self._write_sums(at_once=False)
+        return readings
+
+    def _readings(
+        self, index: int, batch: Batch, calls: list[PooledCall], *, complete: bool
+    ) -> BatchReadings:
+        """Score the calls of a batch; note and keep them."""
+        later = batch.sketch.waits and not self.journal and self.kept is None
+        if later:
+            self._sketches[index] = batch.sketch
+            if len(self._sketches) == WAITING:
+                self._fetch_digests()
+        fingerprint = "" if later else batch.sketch.digest()
+        if self.kept is not None:
+            self.kept.add(self.subject, index, batch, calls, complete=complete)
+        scores = read(calls, self._options, complete=complete)
+        # without published scores all batches are alike: kept once, however many there are
+        self._last = self._last if scores == self._last else scores
+        readings = BatchReadings(index, batch.size, fingerprint, self._last, complete)
+        if self.journal and complete:
+            self.journal.append(cast(dict[str, object], encode(readings)))
+        return readings
+
+    def _fetch_digests(self) -> None:
+        """Fetch fingerprints from an accelerator, rarely, for that waits for all it has to do."""
+        self._digests |= {index: sketch.digest() for index, sketch in self._sketches.items()}
+        self._sketches.clear()
+
+    def _write_sums(self, *, at_once: bool = True) -> None:
+        if self._sums_file is not None:
+            self._sums_file.write(self.sums, at_once=at_once)
+
+    def _check_same(self, earlier: BatchReadings, item: object) -> None:
+        if earlier.fingerprint != fingerprint_of_batch(item):
+            raise ResumeError(
+                f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}"
+            )
+
+    def _calls(self, capture: Capture, index: int, batch: Batch) -> list[PooledCall]:
+        """Return the activation calls of a batch as matrices."""
+        options, network = self._options, self._network
+        pooling = Pooling(
+            self._pool,
+            options.samples,
+            options.channel_axis,
+            options.batch_axis,
+            size=batch.size,
+            masks=batch.masks,
+            limit=options.max_tokens,
+            generator=torch.Generator().manual_seed(_seed(options.seed, index)),
+            first=self._samples,
+            most=options.max_positions,
+            seed=options.seed,
+        )
+        with randomness_kept():
+            torch.manual_seed(_seed(options.seed, index))
+            calls = capture.run(
+                lambda: self._forward(network, batch.content), tensors_in(batch.content), pooling
+            )
+        # only now: an accelerator computes while the host gathers what it needs
+        if not self.subject.model:
+            self.subject = identified(self.subject, network)
+        # later batches may take an exit before the first activation
+        if not calls and index == 0:
+            raise NoActivationError(_no_call(network, options))
+        return calls
+
+
+def _seed(seed: int, batch: int) -> int:
+    """Return a seed that depends on the seed of a run and the number of a batch."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {batch}".encode()).digest()[:8]) >> 1
+
+
+def _no_call(network: nn.Module, options: Options) -> str:
+    kinds = ", ".join(sorted(chosen_kinds(options.activations)))
+    return (
+        f"{type(network).__name__} made no activation call that could be seen. Looked for "
+        f"functions and modules of the kinds {kinds}. Register an activation of another name with "
+        "sigmascope.register_activation; softmax is found with activations='all'."
+    )

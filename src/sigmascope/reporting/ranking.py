@@ -1,0 +1,57 @@
+"""Which layers and networks are the most non-linear, and which of them are tied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sigmascope.choices import ScoreKind
+from sigmascope.compare.contrast import lowest, same_samples
+from sigmascope.compare.jackknife import ALONG
+from sigmascope.compare.networks import estimator_of, has_scores, site_scores
+from sigmascope.measure.result import Signature, Site
+
+
+def shown_estimator(signatures: Sequence[Signature], by: ScoreKind | None) -> ScoreKind:
+    """Return the estimator that a page shows: population scores, if all networks have them."""
+    fallback = estimator_of(signatures, by)
+    scored = [one for one in signatures if has_scores(one, fallback)]
+    having = [has_scores(one, "population") for one in scored]
+    return "population" if by is None and having and all(having) else fallback
+
+
+def lowest_sites(signature: Signature, by: ScoreKind) -> list[int]:
+    """Return the number of the site with the lowest score, then of those tied with it.
+
+    Published scores have no interval, so that nothing is said to be tied. A population score that
+    is only a lower bound does not rank, unless all are.
+    """
+    scores = site_scores(signature, by)
+    known = np.flatnonzero(np.isfinite(scores)).tolist()
+    if not known:
+        return []
+    if by == "published":
+        return [int(np.nanargmin(scores))]
+    known = [number for number in known if not signature.sites[number].moved] or known
+    found = lowest([[signature.sites[number]] for number in known], ALONG["min"])
+    return [known[number] for number in found]
+
+
+def extremes(signatures: Sequence[Signature], by: ScoreKind) -> list[list[int]]:
+    """Return the networks with the lowest and the highest median, each with those tied with it."""
+    medians = [float(np.nanmedian(site_scores(one, by))) for one in signatures]
+    if by == "published":
+        return [[int(np.argmin(medians))], [int(np.argmax(medians))]]
+    sites = [_scored(one) for one in signatures]
+
+    def paired(one: int, other: int) -> bool:
+        return same_samples(signatures[one], signatures[other])
+
+    median = ALONG["median"]
+    return [lowest(sites, median, paired), lowest(sites, lambda scores: -median(scores), paired)]
+
+
+def _scored(signature: Signature) -> list[Site]:
+    return [site for site in signature.sites if math.isfinite(site.population)]
