@@ -34,9 +34,12 @@ from torch import Tensor, nn
 from workload import photographs, torchvision_models
 
 import sigmascope as sg
-from sigmascope.capture.pooled import capturing
-from sigmascope.capture.pooling import Pooling
-from sigmascope.maths.moments import score_all
+from sigmascope.capture.guard import preserve_state
+from sigmascope.checks import options_from
+from sigmascope.measure.batches import run_forward
+from sigmascope.measure.options import Options
+from sigmascope.measure.running import Run
+from sigmascope.measure.subject import subject_of
 
 MIB = 2**20
 BANDWIDTH = 4.0e12  # bytes per second
@@ -54,17 +57,20 @@ NETWORKS = {
     "MobileNetV2": ("mobilenet_v2", 512),
 }
 MODES = ("float32", "TF32", "bfloat16")
+KINDS = ("population", "both")
 
 
 class Cost(NamedTuple):
     """One network in one mode: seconds and bytes of the forward pass and of the accumulation.
 
-    `host` is how long the accumulation keeps the host busy, `finish` what `score()` of all sites
-    takes, `read` the bytes of all inputs and outputs of activations.
+    `both` is the accumulation with published scores, `host` how long that without them keeps the
+    host busy, `finish` what the scores of all sites take, `read` the bytes of all inputs and
+    outputs of activations.
     """
 
     forward: float
     accumulation: float
+    both: float
     host: float
     finish: float
     forward_peak: int
@@ -92,26 +98,13 @@ def forward(model: nn.Module, batches: Sequence[Tensor]) -> None:
             model(images)
 
 
-def accumulate(model: nn.Module, batches: Sequence[Tensor]) -> list[sg.Moments]:
-    """Add up the sums of every activation call over the batches."""
-    sites: list[sg.Moments] = []
-    with torch.no_grad(), capturing(model) as capture:
-        for images in batches:
-            pooling = Pooling(
-                "channels",
-                "batch",
-                {},
-                0,
-                size=len(images),
-                masks={},
-                limit=0,
-                generator=torch.Generator(),
-            )
-            calls = capture.run(lambda images=images: model(images), [images], pooling)
-            sites = sites or [sg.Moments() for _ in calls]
-            for site, call in zip(sites, calls, strict=True):
-                site.update(call.x, call.y)
-    return sites
+def accumulate(model: nn.Module, batches: Sequence[Tensor], estimator: str) -> Run:
+    """Run the part of `sg.signature` that grows with the data, and return it."""
+    options = options_from(Options, {"estimator": estimator})
+    run = Run(model, subject_of(model, options, None), options, options.pool, run_forward)
+    with preserve_state(model, mode=options.mode):
+        run.over(batches, shown=False)
+    return run
 
 
 def read_bytes(model: nn.Module, images: Tensor) -> int:
@@ -153,20 +146,24 @@ def peak(call: Callable[[], object]) -> int:
 
 
 def cost(model: nn.Module, batches: Sequence[Tensor], repeats: int) -> Cost:
-    """Measure the two by turns, so that a machine that slows down slows both."""
-    calls = (lambda: forward(model, batches), lambda: accumulate(model, batches))
-    times: list[list[tuple[float, float]]] = [[], []]
+    """Measure all by turns, so that a machine that slows down slows all."""
+    calls = (
+        lambda: forward(model, batches),
+        lambda: accumulate(model, batches, "population"),
+        lambda: accumulate(model, batches, "both"),
+    )
+    times: list[list[tuple[float, float]]] = [[], [], []]
     for _ in range(repeats + 1):
         for call, found in zip(calls, times, strict=True):
             found.append(timed(call))
-    plain, both = ([all for _, all in sorted(found[1:], key=lambda t: t[1])] for found in times)
-    host = sorted(host for host, _ in times[1][1:])[repeats // 2]
-    peaks = [peak(call) for call in calls]
-    sites = accumulate(model, batches)
-    finish = min(timed(lambda: score_all(sites))[1] for _ in range(2))
-    middle = repeats // 2
+    hosts, totals = (
+        [sorted(one[part] for one in found[1:])[repeats // 2] for found in times] for part in (0, 1)
+    )
+    peaks = [peak(call) for call in calls[:2]]
+    run = accumulate(model, batches, "population")
+    finish = min(timed(run.sums.scores)[1] for _ in range(2))
     read = len(batches) * read_bytes(model, batches[0])
-    return Cost(plain[middle], both[middle], host, finish, *peaks, read)
+    return Cost(*totals, hosts[1], finish, *peaks, read)
 
 
 def in_mode(mode: str, model: nn.Module, batches: list[Tensor]) -> tuple[nn.Module, list[Tensor]]:
@@ -191,7 +188,8 @@ def on_cuda(names: Sequence[str], repeats: int = 3) -> str:
             model, batches = in_mode(mode, model, batches)
             costs[mode] = cost(model, batches, repeats)
         ratios = [f"{one.accumulation / one.forward:.2f}" for one in costs.values()]
-        rows.append(f"| {name} | {' | '.join(ratios)} |")
+        both = [f"{one.both / one.forward:.2f}" for one in costs.values()]
+        rows.append(f"| {name} | {' | '.join(ratios)} | {' | '.join(both)} |")
         details += [detail(name, mode, one) for mode, one in costs.items()]
         print(*details[-len(MODES) :], sep="\n", flush=True)
         del model, batches
@@ -199,18 +197,18 @@ def on_cuda(names: Sequence[str], repeats: int = 3) -> str:
     return "\n".join(
         [
             f"Accumulation over {BATCHES} batches of 512 images (VGG-16: 256), divided by the "
-            "forward pass:",
+            "forward pass; bfloat16 with channels last:",
             "",
-            f"| network | {' | '.join(MODES[:2])} | bfloat16, channels last |",
-            "|---|---:|---:|---:|",
+            f"| network | {' | '.join(f'{mode}, {kind}' for kind in KINDS for mode in MODES)} |",
+            f"|---|{'---:|' * 6}",
             *rows,
             "",
             "All of it: milliseconds per batch of the forward pass and of the accumulation, how "
             "long the latter keeps the host busy, its floor (one more reading of all inputs and "
-            "outputs of activations at 4.0 TB/s), `score()` of all sites together in seconds, "
+            "outputs of activations at 4.0 TB/s), the scores of all sites in seconds, "
             "and peak memory above weights and images in MiB.",
             "",
-            "| network | mode | forward | accumulation | host | floor | score() | peak, forward | "
+            "| network | mode | forward | accumulation | host | floor | scores | peak, forward | "
             "peak, accumulation |",
             "|---|---|---:|---:|---:|---:|---:|---:|---:|",
             *details,
@@ -238,8 +236,10 @@ def on_cpu() -> str:
             "| ResNet-50, 2 batches of 32 images | seconds | ratio |",
             "|---|---:|---:|",
             f"| forward pass | {one.forward:.2f} | 1 |",
-            f"| accumulation | {one.accumulation:.2f} | {one.accumulation / one.forward:.3f} |",
-            f"| `score()` of all sites, apart | {one.finish:.1f} | |",
+            f"| accumulation, population | {one.accumulation:.2f} | "
+            f"{one.accumulation / one.forward:.3f} |",
+            f"| accumulation, both | {one.both:.2f} | {one.both / one.forward:.3f} |",
+            f"| scores of all sites, apart | {one.finish:.1f} | |",
         ]
     )
 

@@ -193,10 +193,8 @@ class Pooling:
             )
         if place.state == "lost":
             return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
-        decoding = DECODER in self.masks and any(
-            name.startswith(DECODER) for name in call.path.split(".")
-        )
-        part = DECODER if decoding else ""
+        decoding = any(name.startswith(DECODER) for name in call.path.split("."))
+        part = DECODER if DECODER in self.masks and decoding else ""
         return Axes(place.axis, channels, place.outer, place.inner, reason, part)
 
     def _place(self, call: Call, tensor: Tensor) -> Descent:
