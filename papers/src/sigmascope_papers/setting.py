@@ -117,7 +117,7 @@ class Setting:
         how: dict[str, Any] = {"weights": weights, "options": {**OPTIONS, **options}}
         return [self._run(request_for([name], chosen, **how), folder) for name in wanted]
 
-    def signature(self, name: str, kind: str, measure: Callable[[], Signature]) -> Signature:
+    def signature(self, name: str, kind: str, measure: Callable[..., Signature]) -> Signature:
         """Return a signature that an item measures by a procedure of its own, or that is stored.
 
         `name`, the network, names the file; `kind`, what is special about it, names the directory.

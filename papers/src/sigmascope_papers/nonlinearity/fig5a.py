@@ -24,7 +24,7 @@ RARE = 0.05
 STRONG = -1.0  # the usual rule of thumb: beyond 1 a skewness is strong
 
 
-def _points(lineup: Lineup) -> dict[tuple[str, int], list[Signature]]:
+def until_transformers(lineup: Lineup) -> dict[tuple[str, int], list[Signature]]:
     """Return the networks until the transformers, by group and year."""
     points: dict[tuple[str, int], list[Signature]] = {}
     for member in lineup.cast.members:
@@ -35,19 +35,19 @@ def _points(lineup: Lineup) -> dict[tuple[str, int], list[Signature]]:
 
 
 def _rises(lineup: Lineup, statistic: str) -> Finding:
-    points = _points(lineup)
+    points = until_transformers(lineup)
     years = [year for _, year in points]
     if len(points) < FEWEST:
         return f"there are {len(points)} groups until {LAST}, and a trend needs {FEWEST}"
     tau, chance = trend(years, [level(some, statistic) for some in points.values()])
+    obtained = f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups"
     batches = np.array(
         [np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()]
     )
-    taus, chances = zip(*(trend(years, column) for column in batches.T.tolist()), strict=True)
-    obtained = (
-        f"tau {tau:.2f}, p = {chance:.3f}, {len(points)} groups; single batches: "
-        f"tau {min(taus):.2f} to {max(taus):.2f}, p = {min(chances):.3f} to {max(chances):.3f}"
-    )
+    if batches.size:  # population scores have none
+        taus, chances = zip(*(trend(years, column) for column in batches.T.tolist()), strict=True)
+        obtained += f"; single batches: tau {min(taus):.2f} to {max(taus):.2f}, "
+        obtained += f"p = {min(chances):.3f} to {max(chances):.3f}"
     return obtained, tau > 0, chance <= RARE
 
 
@@ -62,7 +62,7 @@ def _span(values: list[float]) -> str:
 
 
 def _early_are_narrow(lineup: Lineup) -> Finding:
-    later = [some for key, some in _points(lineup).items() if key[0] not in EARLY]
+    later = [some for key, some in until_transformers(lineup).items() if key[0] not in EARLY]
     if not later:
         return f"there is nothing later until {LAST}"
     early = [one.summary()["spread"] for one in lineup.of(*EARLY)]
@@ -85,7 +85,7 @@ def _nas_is_skewed(lineup: Lineup) -> Finding:
 
 
 def _transformers_break_it(lineup: Lineup) -> Finding:
-    points = _points(lineup)
+    points = until_transformers(lineup)
     if not points:
         return "there is nothing before them"
     own = [one.summary()["median"] for one in lineup.of("ViTs")]

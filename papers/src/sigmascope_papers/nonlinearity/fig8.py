@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 MEANS = np.linspace(-20, 20, 20)
 DEVIATIONS = (2, 1, 0.5, 0.25, 0.1, 0.01)
+SIZE = 1000, 300  # samples and channels of an input
 # Of ReLU for an input uniform on an interval around 0, in closed form.
 BASELINE = 0.6750803038
 # Of Sigmoid at mean 7.4 (and -7.4), the median over the deviations in float64; the published
@@ -40,14 +41,18 @@ SIGMOID = 0.817
 GUARD, ALL_SCORED = "the guard's scores counted", "where all three have a score"
 
 
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
 @dataclass(frozen=True, eq=False)
 class Ranges:
     """Scores of every function as published, (m, s), by mean and deviation of the input."""
 
     means: Array
     scores: dict[str, Array]
-    guarded: dict[str, np.ndarray[Any, np.dtype[np.bool_]]]  # too little variance for a score
+    guarded: dict[str, Flags]  # too little variance for a score
     baselines: dict[str, float]  # of an input that covers the whole interval
+    moving: dict[str, Flags] = field(default_factory=dict)  # where a solver had to couple the rows
 
     def true_scores(self) -> dict[str, Array]:
         """Return the scores, and NaN where there is none."""
@@ -60,30 +65,44 @@ def measure_ranges(
     means: Array,
     deviations: Sequence[float] = DEVIATIONS,
     *,
-    samples: int = 1000,
-    channels: int = 300,
+    samples: int = SIZE[0],
+    channels: int = SIZE[1],
 ) -> Ranges:
     """Score every function on inputs of every mean and deviation."""
-    generator, size = np.random.default_rng(0), (samples, channels)
-    found = np.empty((len(means), len(deviations), len(FUNCTIONS), 2))
-    for mean, deviation in np.ndindex(found.shape[:2]):
-        x = generator.normal(means[mean], deviations[deviation], size=size)
-        found[mean, deviation] = _scores(x)
-    baseline = _scores(generator.uniform(means[0], means[-1], size=size))
+    found = [_scores(x) for x in inputs(means, deviations, (samples, channels))]
+    return ranges_of(means, found)
+
+
+def inputs(
+    means: Array, deviations: Sequence[float] = DEVIATIONS, size: tuple[int, int] = SIZE
+) -> Iterator[Array]:
+    """Yield the input of every mean and deviation, and that of the baselines as the last."""
+    generator = np.random.default_rng(0)
+    for mean in means:
+        for deviation in deviations:
+            yield generator.normal(mean, deviation, size=size)
+    yield generator.uniform(means[0], means[-1], size=size)
+
+
+def ranges_of(means: Array, found: Sequence[Sequence[Sequence[float]]]) -> Ranges:
+    """Return the ranges of what `_scores` returned for all `inputs`."""
+    *rest, baseline = found
+    table = np.array(rest).reshape(len(means), -1, len(FUNCTIONS), 3)
     return Ranges(
         means,
-        {name: found[:, :, k, 0] for k, name in enumerate(FUNCTIONS)},
-        {name: found[:, :, k, 1] > 0 for k, name in enumerate(FUNCTIONS)},
+        {name: table[:, :, k, 0] for k, name in enumerate(FUNCTIONS)},
+        {name: table[:, :, k, 1] > 0 for k, name in enumerate(FUNCTIONS)},
         {name: baseline[k][0] for k, name in enumerate(FUNCTIONS)},
+        {name: table[:, :, k, 2] > 0 for k, name in enumerate(FUNCTIONS)},
     )
 
 
-def _scores(x: Array) -> list[tuple[float, float]]:
-    """Return for every function the score as published, and whether it is the guard's."""
+def _scores(x: Array) -> list[tuple[float, float, float]]:
+    """Return for every function the score as published, and whether guard or solver were needed."""
     tensor = torch.from_numpy(x)
     options: AffinityOptions = {"covariance": "unbiased", "eps": EPS, "degenerate": PUBLISHED}
     found = [affinity(tensor, act(tensor), **options) for act in FUNCTIONS.values()]
-    return [(float(one), float(one.degenerate)) for one in found]
+    return [(float(one), one.degenerate, one.certified == "solver") for one in found]
 
 
 def _affine_side(ranges: Ranges) -> Finding:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -15,15 +16,17 @@ from sigmascope.choices import Covariance, Pool
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.measure.affinity import affinity
+from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Check, Finding, agrees
 from sigmascope_papers.nonlinearity.functions import FUNCTIONS
 from sigmascope_papers.nonlinearity.items import item_of
+from sigmascope_papers.nonlinearity.population import INDEPENDENT, WIDTHS, normal
 from sigmascope_papers.setting import EPS
 
 NETWORK, IMAGES = "sigmascope/resnet20", 256
-SAMPLES, WIDTHS, DRAWS = 128, tuple(2**k for k in range(3, 12)), 5
+SAMPLES, DRAWS = 128, 5
 ESTIMATORS: dict[Covariance, str] = {"unbiased": "middle", "ledoit-wolf": "bottom"}
 # Of ReLU for a standard normal input, in closed form; and at n = 128 by an independent
 # implementation.
@@ -47,6 +50,11 @@ class Robustness:
     poolings: dict[str, Array]
     widths: tuple[int, ...]
     scores: dict[str, dict[str, Array]]  # estimator -> function -> (draws, widths)
+    reasons: dict[str, str] = field(default_factory=dict)  # pooling -> why it has no scores
+
+    def lacks(self, *poolings: str) -> str:
+        """Say why some poolings have no scores; empty if they have."""
+        return next((self.reasons[name] for name in poolings if name in self.reasons), "")
 
     def means(self, estimator: str, name: str) -> Array:
         """Return the scores of a function, averaged over the draws, by width."""
@@ -55,23 +63,26 @@ class Robustness:
 
 
 def measure_poolings(images: int = IMAGES) -> dict[str, Array]:
+    """Measure the scores of the embedded network with each pooling."""
+    found = pooled_signatures(images, eps=EPS, estimator="published")
+    return {name: one.scores for name, one in found.items()}
+
+
+def pooled_signatures(images: int = IMAGES, **options: Any) -> dict[str, Signature]:
     """Measure the signature of the embedded network with each pooling."""
     entry = model(NETWORK)
     batches = data("embedded", transform=entry.transform, limit=images, batch_size=images)
     return {
-        name: signature(entry.network, batches, pool=pool, eps=EPS, progress=False).scores
+        name: signature(entry.network, batches, pool=pool, progress=False, **options)
         for name, pool in POOLINGS.items()
     }
 
 
 def measure_widths(
-    widths: Sequence[int] = WIDTHS, *, draws: int = DRAWS
+    widths: Sequence[int] = WIDTHS, *, draws: int = DRAWS, law: str = INDEPENDENT
 ) -> dict[str, dict[str, Array]]:
     """Score every function by estimator, draw and width, on the same draws."""
-    inputs = [
-        [np.random.default_rng([draw, width]).standard_normal((SAMPLES, width)) for width in widths]
-        for draw in range(draws)
-    ]
+    inputs = [[normal(SAMPLES, d, law=law, seed=draw) for d in widths] for draw in range(draws)]
 
     def scores(act: Callable[[Array], Array], estimator: Covariance) -> Array:
         rows = [
@@ -125,10 +136,11 @@ def _rises(found: Robustness, name: str) -> Finding:
     return f"from {means[0]:.3f} to {means[-1]:.3f}", (np.diff(beyond) > 0).all(), share >= 0.5
 
 
-def _stays(found: Robustness, name: str) -> Finding:
+def stays(found: Robustness, name: str) -> Finding:
+    """Find whether the shrunk score is the same at all widths."""
     means, plain = found.means("ledoit-wolf", name), found.means("unbiased", name)
-    told = f"{means.min():.3f} to {means.max():.3f}"
-    return told, np.ptp(means) < np.ptp(plain), np.ptp(means) <= 0.05
+    told, flat = f"{means.min():.3f} to {means.max():.3f}", np.ptp(means) <= 0.05
+    return told, flat or np.ptp(means) < np.ptp(plain), flat
 
 
 def _plateau(found: Robustness) -> Check:
@@ -170,6 +182,6 @@ ITEM = item_of(
     draw,
     *(_like_summing, _like_flattening, _ordered_alike),
     *(partial(_reference, estimator=estimator) for estimator in ESTIMATORS),
-    *(partial(rule, name=name) for rule in (_rises, _stays) for name in FUNCTIONS),
+    *(partial(rule, name=name) for rule in (_rises, stays) for name in FUNCTIONS),
     _plateau,
 )

@@ -1,16 +1,22 @@
-"""Signatures of a cast, by name and group."""
+"""Signatures of a cast, by name and group, and of VGG16 with batch statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from sigmascope.catalog import data, model
 from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.setting import BATCH, DATA, EPS, IMAGES, Setting
+
+BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
+"""Sizes of the batches, and seeds of VGG16, in Figures 10 and 11."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,3 +70,18 @@ def known(signature: Signature) -> Array:
 def level(signatures: Sequence[Signature], statistic: str) -> float:
     """Return the median over networks of a statistic of their scores."""
     return float(np.median([one.summary()[statistic] for one in signatures]))
+
+
+def batch_statistics(setting: Setting, name: str) -> Signature:
+    """Read or measure a network of the zoo whose batch norms use the statistics of the batch."""
+    full = f"sigmascope/{name}"
+
+    def work(images: int = IMAGES, **changes: Any) -> Signature:
+        entry = model(full)
+        chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": images}
+        batches = data(DATA, transform=entry.transform, **chosen)
+        options: Any = {"mode": "as-is", "eps": EPS, "estimator": "published", **changes}
+        shown: Any = {"name": full, "progress": setting.progress}
+        return signature(entry.network.train(), batches, **shown, **options)
+
+    return setting.signature(full, f"{DATA} batch statistics", work)

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from sigmascope.catalog import data, model
+from sigmascope.compare.networks import is_constant
 from sigmascope.figures import Drawn, draw_curves, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.maths.warping import dtw_matrix
-from sigmascope.measure.result import Signature
-from sigmascope.measure.signature import signature
 from sigmascope.runs import Run
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding
 from sigmascope_papers.nonlinearity.items import Rules, item_of
-from sigmascope_papers.setting import BATCH, DATA, EPS, IMAGES, PUBLISHED, Setting
+from sigmascope_papers.nonlinearity.lineup import BATCHES, SEEDS, batch_statistics
+from sigmascope_papers.setting import PUBLISHED, Setting
 
-BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
 # Of the range over the batch sizes, and of twice the standard deviation over the trainings.
 ABSOLUTE, BESIDE = 0.05, 0.1
 # Rank correlations: the same weights should keep nearly every place, others may swap neighbors.
@@ -79,6 +76,8 @@ def _ordered(found: Repetitions, by: str, limits: tuple[float, float], **_: str)
 
 def _falls_with_size(found: Repetitions) -> Finding:
     means = [float(scores.mean()) for scores in found.batches.values()]
+    if is_constant(np.array(means)):
+        return f"mean {means[0]:.4f} at every size", False
     trend = spearmanr(list(found.batches), means).statistic
     told = f"{trend:.2f}; mean {means[0]:.4f} at {BATCHES[0]}, {means[-1]:.4f} at {BATCHES[-1]}"
     return told, means[-1] < means[0], trend <= -0.8
@@ -126,27 +125,12 @@ def measure_training(setting: Setting) -> Training:
         scored=np.isfinite(_scores(setting.runs(first))),
         before=_scores(setting.runs(first, degenerate=PUBLISHED, metrics=())),
         after=_scores(setting.runs(last)),
-        normalized=np.array([_normalized(setting, f"sigmascope/{name}").scores for name in first]),
+        normalized=np.array([batch_statistics(setting, name).scores for name in first]),
     )
 
 
 def _scores(runs: Sequence[Run]) -> Array:
     return np.array([run.signature.scores for run in runs])
-
-
-def _normalized(setting: Setting, name: str) -> Signature:
-    """Measure a network whose batch norms use the statistics of the batch."""
-
-    def work() -> Signature:
-        entry = model(name)
-        chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": IMAGES}
-        batches = data(DATA, transform=entry.transform, **chosen)
-        network = entry.network.train()
-        return signature(
-            network, batches, mode="as-is", eps=EPS, name=name, progress=setting.progress
-        )
-
-    return setting.signature(name, f"{DATA} batch statistics", work)
 
 
 def turning(scores: Array) -> float:
