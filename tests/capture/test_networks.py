@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.recorder import Call, recording
-from sigmascope.capture.sample_axis import Descent
 from tests.networks import TIMM, TORCHVISION, TRANSFORMERS, Network
 
 pytestmark = pytest.mark.slow

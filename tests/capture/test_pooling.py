@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from sigmascope.capture.channel_axis import Layout
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.recorder import Call
-from sigmascope.capture.sample_axis import Descent
 
 N, C = 6, 5
 

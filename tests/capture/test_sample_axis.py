@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.recorder import Call, recording
-from sigmascope.capture.sample_axis import Descent
 from tests.capture.steps import Steps
 
 # The sequences are as long as there are samples, and so are the channels: sizes tell nothing.

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Collection
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import get_overridable_functions, handle_torch_function, has_torch_function
 
@@ -42,6 +44,13 @@ ALIASES = {
     "special_softmax": "softmax",
 }
 _FUNCTIONS = {**{name: name for name in (*POINTWISE, *SOFTMAX, *GATED)}, **ALIASES}
+
+# Kind -> the bounds to which it clamps its input, and the functions of torch that compute it so.
+BOUNDS = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0)}
+_CLAMPING: dict[object, str] = {
+    **dict.fromkeys((F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_), "relu"),
+    **dict.fromkeys((F.relu6, F.hardtanh), "relu6"),
+}
 
 # Kind -> classes of other libraries and of many papers, by name so that nothing is imported.
 CLASSES = {
@@ -99,6 +108,19 @@ def kind_of_function(function: object, args: tuple[Any, ...], kwargs: dict[str, 
     return kind
 
 
+def bounds_of_function(function: object, kind: str) -> tuple[float, float] | None:
+    """Return (low, high) where a function of torch does nothing but clamp its input to them.
+
+    None where it may compute something else, as below another mode.
+
+    >>> bounds_of_function(torch.relu_, "relu"), bounds_of_function(torch.tanh, "tanh")
+    ((0.0, inf), None)
+    """
+    modes = torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack()
+    return None if modes or _CLAMPING.get(function) != kind else BOUNDS[kind]
+
+
+@functools.lru_cache(maxsize=4096)  # a network calls the same few functions over and over
 def function_name(function: object) -> str:
     """Return a function's name: the same for `relu`, `relu_` and `torch.ops.aten.relu.default`.
 

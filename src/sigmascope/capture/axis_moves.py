@@ -15,7 +15,9 @@ from sigmascope.capture.words import words
 Shape: TypeAlias = tuple[int, ...]
 Order: TypeAlias = list[int | None]
 DOTTED = "0123456789"  # stand for the axes that the dots of an einsum mean
-RESHAPING = words("flatten ravel reshape reshape_as squeeze unflatten unsqueeze view view_as")
+RESHAPING = frozenset(
+    words("flatten ravel reshape reshape_as squeeze unflatten unsqueeze view view_as")
+)
 REDUCTIONS = words("amax amin logsumexp max mean median min nanmean nansum prod sum")
 
 

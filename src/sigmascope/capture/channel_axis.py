@@ -7,32 +7,38 @@ that keeps it recognizable.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape, multiplied, span
+from sigmascope.capture.marks import Mark, Marks, Trace
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.words import words
 
 # They put the channels on axis 1, and on the last axis.
-FIRST = words("""
+FIRST = frozenset(
+    words("""
     batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
     group_norm instance_norm local_response_norm
 """)
-LAST = words("""
+)
+LAST = frozenset(
+    words("""
     addmm baddbmm bilinear bmm embedding layer_norm linear lstm gru matmul mm
     multi_head_attention_forward rms_norm rnn_tanh rnn_relu scaled_dot_product_attention __matmul__
 """)
+)
 # They may change how many channels there are, but not which axis holds them.
-CUTTING = words("""
+CUTTING = frozenset(
+    words("""
     cat chunk concat concatenate expand index_select narrow pad pixel_shuffle pixel_unshuffle
     repeat split tensor_split unsafe_chunk unsafe_split
 """)
+)
 PRODUCTS = ("matmul", "__matmul__", "bmm", "mm")
 
 
@@ -44,18 +50,11 @@ class Layout:
     reason: str
 
 
-@dataclass(frozen=True)
-class _Trace:
-    axis: int
-    producer: str
-    shape: Shape  # of the tensor then: an in-place function may change it
-
-
 class Layouts:
     """The channel axes of the tensors of one forward pass, as far as they are known."""
 
-    def __init__(self) -> None:
-        self._traces: Any = WeakIdKeyDictionary()
+    def __init__(self, marks: Marks[Mark]) -> None:
+        self._marks = marks
         self._latest: tuple[str, int] | None = None  # the last producer and its number of channels
         # the sides, 1 or -1, on which producers have put channels so far
         self._sides: set[int] = set()
@@ -64,9 +63,9 @@ class Layouts:
         """Return where the channels of a tensor are."""
         if tensor.ndim < 3:
             return Layout(1 if tensor.ndim == 2 else None, "the only axis beside the samples")
-        trace: _Trace | None = self._traces.get(tensor)
+        trace = self._trace(tensor)
         if trace is not None and trace.shape == tensor.shape:
-            return Layout(trace.axis, f"follows {trace.producer}")
+            return _following(trace.axis, trace.producer)
         return self._likely(tensor)
 
     def _likely(self, tensor: Tensor) -> Layout:
@@ -84,46 +83,54 @@ class Layouts:
             None, "nothing is known of what produced the tensor; pass channel_axis={pattern: axis}"
         )
 
-    def note(self, call: Applied, outputs: list[Tensor]) -> None:
-        """Record where the channels are in the outputs of a function."""
+    def traces(
+        self, call: Applied, outputs: Sequence[Tensor]
+    ) -> tuple[list[Trace | None], list[Trace]]:
+        """Return where the channels are in the outputs of a function, and which it put there."""
         produces = _side(call.name) and not _spans_axes(call)
+        found: list[Trace | None] = []
+        produced = []
         for output in outputs:
             trace = self._multiplied(call, output) if call.name in PRODUCTS else None
-            if trace is None:
-                found = self._produced if produces else self._followed
-                trace = found(call, output)
-            if trace is not None:
-                self._traces[output] = trace
+            if trace is None and produces:
+                trace = _produced(call, output)
+                produced += [trace] if trace is not None else []
+            elif trace is None:
+                trace = self._followed(call, output)
+            found.append(trace)
+        return found, produced
 
-    def _multiplied(self, call: Applied, output: Tensor) -> _Trace | None:
+    def remember(self, produced: Sequence[Trace]) -> None:
+        """Remember the channels that a function has put somewhere, for later guesses."""
+        for trace in produced:
+            self._latest = trace.producer, trace.shape[trace.axis]
+            if len(trace.shape) > 2:
+                self._sides.add(_side(trace.producer))
+
+    def _trace(self, tensor: Tensor) -> Trace | None:
+        mark = self._marks.get(tensor)
+        return None if mark is None else mark.trace
+
+    def _multiplied(self, call: Applied, output: Tensor) -> Trace | None:
         """Follow the channels of a factor, unless they are summed over.
 
         A matrix in front of them puts its rows there.
         """
         for source in tensors_in(call.args):
-            trace: _Trace | None = self._traces.get(source)
+            trace = self._trace(source)
             if trace is None or trace.shape != tuple(source.shape):
                 continue
             axis = multiplied(call, trace.axis, source, output.ndim)
             rows = source.ndim > 2 and trace.axis == source.ndim - 2
-            if axis is None and rows and self._traces.get(call.args[0]) is None:
+            if axis is None and rows and self._trace(call.args[0]) is None:
                 axis = output.ndim - 2
             if axis is not None and 0 <= axis < output.ndim:
-                return _Trace(axis, trace.producer, tuple(output.shape))
+                return Trace(axis, trace.producer, tuple(output.shape))
         return None
 
-    def _produced(self, call: Applied, output: Tensor) -> _Trace | None:
-        if output.ndim < 2:
-            return None
-        axis = 1 if _side(call.name) == 1 else output.ndim - 1
-        self._latest = call.name, output.shape[axis]
-        if output.ndim > 2:
-            self._sides.add(_side(call.name))
-        return _Trace(axis, call.name, tuple(output.shape))
-
-    def _followed(self, call: Applied, output: Tensor) -> _Trace | None:
+    def _followed(self, call: Applied, output: Tensor) -> Trace | None:
         for source in tensors_in(call.args[:1] if call.name == "__getitem__" else call.args):
-            trace: _Trace | None = self._traces.get(source)
+            trace = self._trace(source)
             if trace is not None:
                 shape = tuple(output.shape)
                 if call.name == "einsum":
@@ -132,8 +139,20 @@ class Layouts:
                 else:
                     axis = _after(call, trace.axis, trace.shape, shape)
                 if axis is not None:
-                    return _Trace(axis, trace.producer, shape)
+                    return Trace(axis, trace.producer, shape)
         return None
+
+
+@functools.cache
+def _following(axis: int, producer: str) -> Layout:
+    return Layout(axis, f"follows {producer}")
+
+
+def _produced(call: Applied, output: Tensor) -> Trace | None:
+    if output.ndim < 2:
+        return None
+    axis = 1 if _side(call.name) == 1 else output.ndim - 1
+    return Trace(axis, call.name, tuple(output.shape))
 
 
 def _side(producer: str) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +56,17 @@ def capturing(
         yield capture
 
 
+class _Site(NamedTuple):
+    """A call as it was first seen, and how its tensors are read, or the reason why they are not."""
+
+    call: Call
+    dtype: torch.dtype
+    seen: CallInput
+    axes: Axes | None
+    reason: str
+    skipped: bool
+
+
 class Capture:
     """Runs forward passes and returns their activation calls as matrices; see `capturing`."""
 
@@ -64,11 +76,15 @@ class Capture:
     def __init__(self, densities: bool) -> None:
         self._densities = densities
         self._calls: list[PooledCall] = []
+        self._sites: dict[tuple[str, int], _Site] = {}
+        self._reading: tuple[object, ...] = ()
 
     def run(
         self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
     ) -> list[PooledCall]:
         """Run a forward pass on inputs that hold the samples; return its calls in order."""
+        if pooling.reading != self._reading:
+            self._sites, self._reading = {}, pooling.reading
         self._pooling, self._calls = pooling, []
         with self.recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size):
             forward()
@@ -77,14 +93,14 @@ class Capture:
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
-        dtype = str(x.dtype).removeprefix("torch.")
-        seen = CallInput(call.path, call.call, call.kind, tuple(x.shape), dtype, None, "")
-        pooled = PooledCall(seen)
+        _, _, seen, axes, reason, skipped = self._site(call, x)
+        pooled = PooledCall(seen, reason=reason, skipped=skipped)
         self._calls.append(pooled)
+        if axes is None:
+            return None
         try:
-            axes = self._axes(call, x)
-            pooled.call = replace(seen, channel_axis=axes.channels, axis_reason=axes.reason)
-            pooled.x = self._matrix(x, axes)
+            ahead = self._both(x, axes, call.bounds)
+            pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]
             pooled.index = self._pooling.index(x, axes, len(pooled.x))
         except UnreadableError as error:
             pooled.reason, pooled.skipped = str(error), isinstance(error, NotSamplesError)
@@ -102,19 +118,52 @@ class Capture:
                 pooled.x, pooled.skipped = None, True
                 return
             try:
-                pooled.y, pooled.reason = self._matrix(y, axes), ""
+                pooled.y = self._matrix(y, axes) if ahead is None else ahead[1]
             except UnreadableError as error:
                 pooled.x, pooled.reason = None, str(error)
                 return
+            pooled.reason = ""
             if self._densities:
                 pooled.density.append(_density(y))
 
         return finish
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
-        # The gradients and types that the network asks for do not apply to averages.
-        with torch.no_grad(), torch.autocast(tensor.device.type, enabled=False):
+        kind = tensor.device.type
+        if not torch.is_grad_enabled() and not torch.is_autocast_enabled(kind):
             return self._pooling.matrix(tensor.detach(), axes)
+        # The gradients and types that the network asks for do not apply to averages.
+        with torch.no_grad(), torch.autocast(kind, enabled=False):
+            return self._pooling.matrix(tensor.detach(), axes)
+
+    def _both(
+        self, x: Tensor, axes: Axes, bounds: tuple[float, float] | None
+    ) -> tuple[Tensor, Tensor] | None:
+        return None if bounds is None else self._pooling.both(x.detach(), axes, bounds)
+
+    def _site(self, call: Call, x: Tensor) -> _Site:
+        """Return how to read a call, from the batch before where it is the same."""
+        known = self._sites.get((call.path, call.call))
+        if (
+            known is not None
+            and known.call == call
+            and known.seen.shape == x.shape
+            and known.dtype is x.dtype
+            and _is_plain(x)
+        ):
+            return known
+        axes, reason, skipped = None, "", False
+        try:
+            axes = self._axes(call, x)
+        except UnreadableError as error:
+            reason, skipped = str(error), isinstance(error, NotSamplesError)
+        dtype = str(x.dtype).removeprefix("torch.")
+        channels, how = (None, "") if axes is None else (axes.channels, axes.reason)
+        seen = CallInput(call.path, call.call, call.kind, tuple(x.shape), dtype, channels, how)
+        site = _Site(call, x.dtype, seen, axes, reason, skipped)
+        if _is_plain(x):
+            self._sites[call.path, call.call] = site
+        return site
 
     def _axes(self, call: Call, x: Tensor) -> Axes:
         if torch._C._functorch.is_functorch_wrapped_tensor(x):
@@ -122,12 +171,17 @@ class Capture:
                 "inside a transformation of torch.func, where tensors hide their samples; call "
                 "the layer plainly"
             )
-        if not x.dtype.is_floating_point or x.layout != torch.strided or x.is_nested:
+        if not x.dtype.is_floating_point or not _is_plain(x):
             kind = str(x.dtype).removeprefix("torch.")
             raise NotSamplesError(
                 f"a {kind} tensor of layout {x.layout}, for which no score is defined"
             )
         return self._pooling.axes(call, x)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return not wrapped and tensor.layout == torch.strided and not tensor.is_nested
 
 
 def _density(tensor: Tensor) -> Tensor:

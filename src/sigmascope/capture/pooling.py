@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -10,9 +11,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from sigmascope.capture.gpu.means import means
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.positions import Drawn, Draws, divided
 from sigmascope.capture.recorder import Call
-from sigmascope.capture.sample_axis import Descent
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ class Axes:
         parted: Tensor = torch.unflatten(first, 0, (self.outer, -1, self.inner))
         return parted.movedim(1, 0)
 
+    @property
+    def pair(self) -> tuple[int, int] | None:
+        """The axes of samples and channels, where all others are positions; None elsewhere."""
+        if self.samples is None or self.channels is None or self.outer * self.inner != 1:
+            return None
+        return self.samples, self.channels
+
 
 class UnreadableError(Exception):
     """A tensor that cannot be read as samples × channels; the message says why."""
@@ -66,10 +75,20 @@ def _precise(tensor: Tensor) -> torch.dtype:
 
 
 def _mean(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
+    pair = axes.pair
+    if mask is None and pair is not None and tensor.ndim > 2:
+        # Without views, which take longer than a small average.
+        mean = tensor.mean(dim=_others(pair, tensor.ndim), dtype=_precise(tensor))
+        return mean if pair[0] < pair[1] else mean.mT
     ordered = axes.ordered(tensor)
     if mask is not None:
         return _masked_mean(ordered, mask)
     return ordered.mean(dim=tuple(range(1, ordered.ndim - 1)), dtype=_precise(tensor))
+
+
+@functools.cache
+def _others(pair: tuple[int, int], ndim: int) -> tuple[int, ...]:
+    return tuple(axis for axis in range(ndim) if axis not in pair)
 
 
 def _sum(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
@@ -151,6 +170,12 @@ class Pooling:
             seed=self.seed,
         )
 
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """All that `axes` depends on beside the call and the shape of the tensor."""
+        axes = tuple(self.channel_axis.items())
+        return self.samples, axes, self.batch_axis, self.size, tuple(self.masks)
+
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
 
@@ -229,7 +254,8 @@ class Pooling:
         if self.samples != "batch":
             return self._rows(tensor, axes)
         if isinstance(self.pool, str):
-            return POOLS[self.pool](tensor, axes, self._mask(axes.ordered(tensor), axes))
+            mask = self._mask(axes.ordered(tensor), axes) if self.masks else None
+            return POOLS[self.pool](tensor, axes, mask)
         try:
             pooled = self.pool(tensor)
         except Exception as error:
@@ -243,6 +269,18 @@ class Pooling:
                 f"the function given as pool returned {found}, not a matrix (n, d)"
             )
         return pooled.to(_precise(pooled), copy=True)
+
+    def both(
+        self, tensor: Tensor, axes: Axes, bounds: tuple[float, float]
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return the matrices of a tensor and of it clamped to bounds, from one reading.
+
+        None where it takes two.
+        """
+        pair = axes.pair if self.pool == "channels" and self.samples == "batch" else None
+        if pair is None or self.masks or tensor.device.type != "cuda" or type(tensor) is not Tensor:
+            return None
+        return means(tensor, samples=pair[0], channels=pair[1], bounds=bounds)
 
     def _mask(self, ordered: Tensor, axes: Axes) -> Tensor | None:
         """Return the mask of all positions of a tensor, if one of its axes has the same length."""

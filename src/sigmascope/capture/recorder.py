@@ -13,6 +13,7 @@ from torch import Tensor, nn, overrides
 from torch.nn.functional import multi_head_attention_forward
 
 from sigmascope.capture.activations import (
+    bounds_of_function,
     chosen_kinds,
     function_name,
     kind_of_function,
@@ -20,10 +21,11 @@ from sigmascope.capture.activations import (
 )
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.call_site import CallSite
-from sigmascope.capture.channel_axis import Layout, Layouts
+from sigmascope.capture.channel_axis import Layout
+from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.nested import tensors_in
-from sigmascope.capture.sample_axis import Descent, Lineage
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,13 @@ class Call(CallSite):
         layout: where the channels of the input are.
         descent: where its samples are.
         sequence_first: whether the call belongs to a layer that expects (time, batch, channels).
+        bounds: (low, high) where the output is the input clamped to them, in exactly these numbers.
     """
 
     layout: Layout
     descent: Descent
     sequence_first: bool
+    bounds: tuple[float, float] | None = None
 
     @property
     def number(self) -> int:
@@ -85,7 +89,7 @@ def recording(
     try:
         for path, module in unwrapped(model).named_modules():
             handles += recorder.watch(module, plain_path(path))
-            recorder.buffers += module.buffers(recurse=False)
+            recorder.following.add_constants(module.buffers(recurse=False))
         recorder.start()
         yield recorder
     finally:
@@ -106,9 +110,7 @@ class Recorder(overrides.TorchFunctionMode):
         self._kinds = kinds
         self._entered: list[_Entered] = []
         self._calls: Counter[str] = Counter()
-        self._layouts = Layouts()
-        self._lineage = Lineage()
-        self.buffers: list[Tensor] = []  # like the parameters, they do not depend on the samples
+        self.following = Following()
         self._batch_axis = 0
         self._watching = False
         self._observing = False
@@ -145,8 +147,8 @@ class Recorder(overrides.TorchFunctionMode):
         """
         self._entered.clear()
         self._calls.clear()
-        self._layouts, self._quiet, self._batch_axis = Layouts(), 0, batch_axis
-        self._lineage = Lineage(inputs, batch_axis=batch_axis, size=size, buffers=self.buffers)
+        self._quiet, self._batch_axis = 0, batch_axis
+        self.following.begin_pass(inputs, batch_axis=batch_axis, size=size)
         self.start()
         try:
             yield
@@ -156,7 +158,7 @@ class Recorder(overrides.TorchFunctionMode):
     @property
     def samples(self) -> int:
         """The number of samples that the network received."""
-        return self._lineage.size
+        return self.following.lineage.size
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
@@ -164,7 +166,9 @@ class Recorder(overrides.TorchFunctionMode):
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if threading.get_ident() == self._thread:
-                self._enter(_Entered(module, path, sequence_first), kind, args, kwargs)
+                inside = bool(self._entered) and self._entered[-1].sequence_first
+                here = _Entered(module, path, sequence_first or inside)
+                self._enter(here, kind, args, kwargs)
 
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
             self._leave(module, output)
@@ -181,49 +185,64 @@ class Recorder(overrides.TorchFunctionMode):
         kwargs = kwargs or {}
         if self._observing:
             return func(*args, **kwargs)
-        kind = kind_of_function(func, args, kwargs) if self._entered and not self._quiet else None
-        finish = self._begin(kind, args, kwargs) if kind in self._kinds else None
-        self._quiet += kind is not None
+        name = function_name(func)
+        watched = self._entered and not self._quiet
+        kind = kind_of_function(func, args, kwargs) if watched else None
+        if kind is None:
+            result = func(*args, **kwargs)
+            self._note(name, args, kwargs, result)
+            return result
+        finish = None
+        if kind in self._kinds:
+            finish = self._begin(kind, args, kwargs, bounds_of_function(func, kind))
+        self._quiet += 1
         try:
             result = func(*args, **kwargs)
         finally:
-            self._quiet -= kind is not None
-        self._note(Applied(function_name(func), args, kwargs), result)
+            self._quiet -= 1
+        self._note(name, args, kwargs, result)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
         return result
 
-    def _note(self, call: Applied, result: object) -> None:
+    def _note(self, name: str, args: Any, kwargs: dict[str, Any], result: object) -> None:
         """Record where channels and samples are in the result of a function."""
-        if call.name == "__setitem__":
-            result = call.args[0]
-        results = result if isinstance(result, (tuple, list)) else [result]
-        outputs = [tensor for tensor in results if isinstance(tensor, Tensor)]
-        if not outputs:
+        if isinstance(result, Tensor):
+            outputs = [result]
+        elif name == "__setitem__":
+            outputs = [args[0]]
+        elif isinstance(result, (tuple, list)):
+            outputs = [tensor for tensor in result if isinstance(tensor, Tensor)]
+        else:
             return
-        if not call.args:  # the tensors were given by name
-            kwargs = dict(call.kwargs)
+        if not args and outputs:  # the tensors were given by name
+            kwargs = dict(kwargs)
             args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)
-            call = Applied(call.name, args, kwargs)
-        self._layouts.note(call, outputs)
-        self._lineage.note(call, outputs)
+        if outputs:
+            self.following.note(Applied(name, args, kwargs), outputs)
 
-    def _begin(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finish | None:
+    def _begin(
+        self,
+        kind: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        bounds: tuple[float, float] | None = None,
+    ) -> Finish | None:
         """Pass the input of an activation to the observer."""
         candidates = (*args, kwargs.get("input"), *kwargs.values())
         x = next((value for value in candidates if isinstance(value, Tensor)), None)
         if x is None or not self._watching:
             return None
-        path = self._entered[-1].path
-        number = self._calls[path]
-        self._calls[path] += 1
-        sequence_first = any(entered.sequence_first for entered in self._entered)
-        layout, descent = self._layouts.of(x), self._lineage.of(x)
-        return self._observe(Call(path, number, kind, layout, descent, sequence_first), x)
+        here = self._entered[-1]
+        number = self._calls[here.path]
+        self._calls[here.path] += 1
+        layout, descent = self.following.layouts.of(x), self.following.lineage.of(x)
+        call = Call(here.path, number, kind, layout, descent, here.sequence_first, bounds)
+        return self._observe(call, x)
 
     def _enter(self, here: _Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
-            self._lineage.begin(tensors_in((args, kwargs)), self._batch_axis)
+            self.following.add_inputs(tensors_in((args, kwargs)), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:
@@ -239,9 +258,8 @@ class Recorder(overrides.TorchFunctionMode):
             here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
-        entered = any(here.module is module for here in self._entered)
         # Not so in another thread, or where another hook failed before the module was entered.
-        if threading.get_ident() != self._thread or not entered:
+        if threading.get_ident() != self._thread or not self._is_entered(module):
             return
         while self._entered:
             here = self._entered.pop()
@@ -251,10 +269,15 @@ class Recorder(overrides.TorchFunctionMode):
             if here.module is module:
                 break
         if here.unwatched:
-            self._note(Applied(multi_head_attention_forward.__name__, here.args, {}), output)
+            with self._aside():
+                self._note(multi_head_attention_forward.__name__, here.args, {}, output)
         if here.finish is not None and isinstance(output, Tensor):
             with self._aside():
                 here.finish(output)
+
+    def _is_entered(self, module: nn.Module) -> bool:
+        innermost = bool(self._entered) and self._entered[-1].module is module
+        return innermost or any(here.module is module for here in self._entered)
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
@@ -266,9 +289,9 @@ class Recorder(overrides.TorchFunctionMode):
             self._observing = False
 
 
-@dataclass
+@dataclass(slots=True)
 class _Entered:
-    """A module that is running."""
+    """A module that is running; `sequence_first` also where one around it is."""
 
     module: nn.Module
     path: str

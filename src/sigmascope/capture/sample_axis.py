@@ -8,39 +8,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
+from torch import Tensor
 
 from sigmascope.capture import axis_moves
 from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.marks import Descent, Mark, Marks
+from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.words import words
-
-
-@dataclass(frozen=True)
-class Descent:
-    """What is known of the samples in a tensor.
-
-    Attributes:
-        state: "known"; "lost" where the tensor depends on the samples in an unknown order; "merged"
-            where one was taken or all were summed; "constant" where it depends on the weights
-            alone; "unknown" where its computation was not seen.
-        axis: the axis of the samples; its entries are (outer, samples, inner), the last running
-            fastest.
-        outer: how often the samples are repeated as a whole.
-        inner: how many consecutive entries each sample has.
-    """
-
-    state: str
-    axis: int = 0
-    outer: int = 1
-    inner: int = 1
-
 
 LOST, MERGED, CONSTANT, UNKNOWN = (
     Descent(state) for state in ("lost", "merged", "constant", "unknown")
@@ -51,9 +30,11 @@ MIXING = {
     **dict.fromkeys(words("roll rot90 take_along_dim topk"), 2),
 }
 # Along their axis these add rows to those of the first argument, in an order of their own.
-ADDING = words("index_add index_copy index_reduce scatter_add scatter_reduce")
+ADDING = frozenset(words("index_add index_copy index_reduce scatter_add scatter_reduce"))
 # Their results have no known order, even where they are as long.
-PICKING = words("argwhere bincount masked_select msort nonzero unique unique_consecutive")
+PICKING = frozenset(
+    words("argwhere bincount masked_select msort nonzero unique unique_consecutive")
+)
 # They add axes behind those of their input; the others in front.
 APPENDING = ("embedding", "embedding_bag", "one_hot")
 PREPENDING = ("broadcast_to", "expand", "expand_as")
@@ -66,47 +47,38 @@ BESIDE = {
 
 
 class Lineage:
-    """The samples in the tensors of one forward pass, as far as they are known."""
+    """The samples, `size` of them, in the tensors of one forward pass, as far as they are known."""
 
-    def __init__(
-        self,
-        inputs: Iterable[Tensor] = (),
-        *,
-        batch_axis: int = 0,
-        size: int = 0,
-        buffers: Iterable[Tensor] = (),
-    ) -> None:
-        self._known: Any = WeakIdKeyDictionary()
+    def __init__(self, marks: Marks[Mark], *, size: int = 0) -> None:
+        self._marks = marks
         self.size = size
-        for tensor in buffers:
-            self._known[tensor] = CONSTANT, tuple(tensor.shape)
-        self.begin(inputs, batch_axis)
 
-    def begin(self, inputs: Iterable[Tensor], batch_axis: int) -> None:
-        """Take the inputs of the network as the samples, unless others were named."""
-        for tensor in inputs:
-            if not self.size and tensor.ndim > batch_axis:
-                self.size = tensor.shape[batch_axis]
-            counts = tensor.ndim > batch_axis and tensor.shape[batch_axis] == self.size
-            if counts and self.of(tensor) == UNKNOWN:
-                self._known[tensor] = Descent("known", batch_axis), tuple(tensor.shape)
+    def first(self, tensor: Tensor, batch_axis: int) -> Descent | None:
+        """Return where the samples are in an input of the network; None where it holds none.
+
+        The first input tells how many they are, where the size is not known.
+        """
+        if not self.size and tensor.ndim > batch_axis:
+            self.size = tensor.shape[batch_axis]
+        counts = tensor.ndim > batch_axis and tensor.shape[batch_axis] == self.size
+        return Descent("known", batch_axis) if counts and self.of(tensor) == UNKNOWN else None
 
     def of(self, tensor: Tensor) -> Descent:
         """Return what is known of the samples in a tensor."""
-        if isinstance(tensor, nn.Parameter):
+        if is_parameter(tensor):
             return CONSTANT
-        descent, shape = self._known.get(tensor, (UNKNOWN, tuple(tensor.shape)))
-        return descent if shape == tuple(tensor.shape) else LOST
+        mark = self._marks.get(tensor)
+        if mark is None:
+            return UNKNOWN
+        return mark.descent if mark.shape == tensor.shape else LOST
 
-    def note(self, call: Applied, outputs: list[Tensor]) -> None:
-        """Record where the samples are in the outputs of a function."""
-        sources = [
-            (source, self.of(source))
-            for source in tensors_in((call.args, list(call.kwargs.values())))
-        ]
-        if not sources:
-            return
+    def descents(
+        self, call: Applied, tensors: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> list[Descent]:
+        """Return where the samples are in the outputs of a function of tensors."""
+        sources = [(source, self.of(source)) for source in tensors]
         place = next((descent for _, descent in sources if descent.state == "known"), None)
+        found = []
         for number, output in enumerate(outputs):
             shape = tuple(output.shape)
             descent = self._descent(call, sources, shape)
@@ -114,7 +86,8 @@ class Lineage:
                 axis, rows = BESIDE[call.name], self.size * place.outer * place.inner
                 kept = len(shape) == 3 and shape[axis] == rows
                 descent = replace(place, axis=axis) if kept else LOST
-            self._known[output] = descent, shape
+            found.append(descent)
+        return found
 
     def _descent(
         self, call: Applied, sources: list[tuple[Tensor, Descent]], shape: Shape

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
 
 import torch
 from torch import Tensor
@@ -12,8 +13,6 @@ GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
 # Numbers of float64 that are converted at once when rows become sums.
 CHUNK = 2**23
-# Rows that are kept together at least, so that batches of one sample are not kept one by one.
-TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -23,17 +22,6 @@ class Rows:
     x: Tensor
     y: Tensor
     groups: Tensor
-
-
-def append(kept: list[Rows], rows: Rows) -> None:
-    """Append rows to those kept, joined with the last ones where these are few and alike."""
-    last = kept[-1] if kept else None
-    alike = last is not None and (last.x.device, last.x.dtype) == (rows.x.device, rows.x.dtype)
-    if last is not None and alike and len(last.x) < TOGETHER:
-        both = zip((last.x, last.y, last.groups), (rows.x, rows.y, rows.groups), strict=True)
-        kept[-1] = Rows(*(torch.cat(pair) for pair in both))
-    else:
-        kept.append(rows)
 
 
 @dataclass(frozen=True)
@@ -65,15 +53,51 @@ class Sums:
         return self.first.shape[1] // 2
 
 
-def with_rows(sums: Sums, rows: Rows, cell_of: Tensor) -> Sums:
-    """Return sums with rows added, converted to float64 a part at a time."""
-    first, second = sums.first.clone(), sums.second.clone()
-    for group, z in _by_group(rows, sums.shift):
-        first[group] += z.sum(dim=0)
-        second[cell_of[group]].addmm_(z.mT, z)
-    count = sums.count + torch.bincount(rows.groups, minlength=GROUPS).double()
-    precision = max(sums.precision, torch.finfo(rows.x.dtype).eps)
-    return Sums(count, first, second, sums.shift, precision)
+def joined(parts: Sequence[Rows]) -> Iterator[Rows]:
+    """Yield the same rows in fewer parts, of `CHUNK` numbers at most where they are small."""
+    for _, alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
+        some: list[Rows] = []
+        numbers = 0
+        for rows in alike:
+            numbers += 2 * rows.x.numel()
+            if some and numbers > CHUNK:
+                yield _together(some)
+                some, numbers = [], 2 * rows.x.numel()
+            some.append(rows)
+        yield _together(some)
+
+
+def _together(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    return Rows(
+        *(torch.cat([getattr(one, name) for one in parts]) for name in ("x", "y", "groups"))
+    )
+
+
+def with_rows(sums: Sums | None, kept: Sequence[Rows], cell_of: Tensor) -> Sums:
+    """Return sums with rows added, converted to float64 a part at a time.
+
+    `cell_of` (g,) is the matrix of products that each group adds to.
+    """
+    parts = joined(kept)
+    first = next(parts)
+    sums = no_sums(first, int(cell_of.max()) + 1) if sums is None else _copied(sums)
+    precision = sums.precision
+    for rows in chain([first], parts):
+        for group, z in _by_group(rows, sums.shift):
+            sums.first[group] += z.sum(dim=0)
+            sums.second[cell_of[group]].addmm_(z.mT, z)
+        sums.count.add_(torch.bincount(rows.groups, minlength=GROUPS))
+        precision = max(precision, torch.finfo(rows.x.dtype).eps)
+    return replace(sums, precision=precision)
+
+
+def _copied(sums: Sums) -> Sums:
+    """Return sums that may be added to in place; others may hold the given ones."""
+    return replace(
+        sums, count=sums.count.clone(), first=sums.first.clone(), second=sums.second.clone()
+    )
 
 
 def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:

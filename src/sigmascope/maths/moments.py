@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -19,9 +19,8 @@ from sigmascope.maths.grouped_sums import (
     Rows,
     Sums,
     added,
-    append,
     forms_of,
-    no_sums,
+    joined,
     with_rows,
 )
 from sigmascope.maths.memory import free_memory
@@ -43,6 +42,8 @@ NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
 LITTLE = 2**28
 # Bytes of one score, or of many small ones, on an accelerator.
 CHUNK_BYTES = 2**31
+# Bytes of rows that are always kept: sums of a few rows at a time would take longer than a network.
+KEPT = 2**20
 
 
 class Moments:
@@ -72,6 +73,7 @@ class Moments:
     def __init__(self, *, eps: float | None = None) -> None:
         self.eps = None if eps is None else check_eps(eps)
         self._rows: list[Rows] = []
+        self._kept = 0  # bytes of these rows
         self._sums: Sums | None = None
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
@@ -116,9 +118,9 @@ class Moments:
         self._dim = d
         groups = numbers % GROUPS
         self._count += np.bincount(groups.numpy(), minlength=GROUPS)
-        append(self._rows, Rows(rows_x, rows_y, groups))
-        if self._bytes_kept() > 8 * GROUPS * (2 * d) ** 2:
-            self._fold()
+        self._rows.append(Rows(rows_x, rows_y, groups))
+        self._kept += 2 * rows_x.numel() * rows_x.element_size()
+        self._fold_if_large()
 
     def merge(self, other: Moments) -> Moments:
         """Add all samples of another accumulator to this one, and return this one.
@@ -135,13 +137,13 @@ class Moments:
                 f"of {other._dim} channels with eps={other.eps}."
             )
         self._rows += other._rows
+        self._kept += other._kept
         if other._sums is not None:
             self._sums = other._sums if self._sums is None else added(self._sums, other._sums)
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
-        if self._rows and self._bytes_kept() > 8 * GROUPS * (2 * self._dim) ** 2:
-            self._fold()
+        self._fold_if_large()
         return self
 
     def __add__(self, other: Moments) -> Moments:
@@ -175,7 +177,8 @@ class Moments:
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return tensors and plain values from which `from_state` restores the accumulator."""
         tensors: dict[str, Tensor] = {}
-        for number, rows in enumerate(self._rows):
+        kept = list(joined(self._rows))
+        for number, rows in enumerate(kept):
             tensors |= {
                 f"{number}.x": rows.x,
                 f"{number}.y": rows.y,
@@ -186,7 +189,7 @@ class Moments:
         info: dict[str, object] = {
             "eps": self.eps,
             "next": self._next,
-            "parts": len(self._rows),
+            "parts": len(kept),
             "precision": None if self._sums is None else self._sums.precision,
         }
         return tensors, info
@@ -219,19 +222,20 @@ class Moments:
         self._count += sums.count.numpy().astype(np.int64)
         self._dim = self._dim or sums.dim
 
-    def _bytes_kept(self) -> int:
-        return sum(2 * rows.x.numel() * rows.x.element_size() for rows in self._rows)
-
     def _device(self) -> torch.device:
         first = self._sums.first if self._sums is not None else self._rows[0].x
         return first.device
 
+    def _fold_if_large(self) -> None:
+        """Make sums of all rows where these take more memory."""
+        if self._kept > max(8 * GROUPS * (2 * self._dim) ** 2, KEPT):
+            self._fold()
+
     def _fold(self) -> None:
         """Make sums of all rows."""
-        sums = self._sums or no_sums(self._rows[0], GROUPS)
-        for rows in self._rows:
-            sums = with_rows(sums, rows, torch.arange(GROUPS))
-        self._sums, self._rows = sums, []
+        if self._rows:
+            self._sums = with_rows(self._sums, self._rows, torch.arange(GROUPS))
+            self._rows, self._kept = [], 0
 
     def _folded(self) -> Sums:
         """Return the sums of everything; rows that are kept stay.
@@ -239,16 +243,16 @@ class Moments:
         Of a wide layer whose rows are all kept, groups share matrices of products, which would be
         the larger part of the memory.
         """
+        if self._sums is not None and not self._rows:
+            return self._sums
         cells = WIDE_CELLS if self._sums is None and self._dim > WIDE else SINGLE
         cell_of = torch.empty(GROUPS, dtype=torch.long)
         for number, cell in enumerate(cells):
             cell_of[list(cell)] = number
-        sums = self._sums or no_sums(self._rows[0], len(cells))
-        for rows in self._rows:
-            sums = with_rows(sums, rows, cell_of)
+        sums = with_rows(self._sums, self._rows, cell_of)
         if cells is SINGLE:
             return sums
-        return replace(sums, cells=cells, forms=partial(forms_of, self._rows, sums.shift))
+        return replace(sums, cells=cells, forms=functools.partial(forms_of, self._rows, sums.shift))
 
 
 def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
@@ -279,8 +283,8 @@ def _obstacle(moments: Moments) -> str:
     """Return why there is no score, seen without the sums themselves, or an empty text."""
     n, dim, enough = moments.n, moments.dim, samples_needed(moments.dim)
     if n < enough:
-        are = "is" if n == 1 else "are"
-        return f"{n} sample{'s' * (n != 1)} {are} too few for {dim} channels: {enough} would do"
+        samples = "1 sample is" if n == 1 else f"{n} samples are"
+        return f"{samples} too few for {dim} channels: {enough} would do"
     needed = bytes_needed(dim)
     free = free_memory(moments._device()) if needed > LITTLE else None
     if free is not None and needed > free:
@@ -319,9 +323,7 @@ def _numbers(index: Index, n: int) -> Tensor:
 
 def merged(parts: Iterable[Moments]) -> Moments:
     """Return the moments of all samples of several accumulators."""
-    total: Moments | None = None
-    for part in parts:
-        total = part.copy() if total is None else total.merge(part)
-    if total is None:
+    several = list(parts)
+    if not several:
         raise InputError("there are no moments to merge.")
-    return total
+    return functools.reduce(Moments.merge, several[1:], several[0].copy())

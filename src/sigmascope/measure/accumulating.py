@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,20 @@ class PopulationSums:
         self._options = options
         self._calls: dict[CallSite, _Call] = {}
 
-    def add(self, calls: Iterable[PooledCall], first: int, fingerprint: str) -> None:
+    def add(self, calls: Sequence[PooledCall], first: int, fingerprint: str) -> None:
         """Add the calls of a batch whose first sample has this number; nothing waits for a GPU."""
         self.whole = False
-        for call in calls:
-            if call.x is None or call.y is None or not len(call.x):
-                continue
-            found = self._calls.setdefault(call_of(call.call), self._new())
-            with torch.no_grad(), torch.autocast(call.x.device.type, enabled=False):
-                found.add(call, call.x, call.y, first)
+        kinds = {call.x.device.type for call in calls if call.x is not None}
+        with torch.no_grad(), ExitStack() as stack:
+            for kind in kinds:
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            for call in calls:
+                if call.x is None or call.y is None or not len(call.x):
+                    continue
+                site = call_of(call.call)
+                if site not in self._calls:
+                    self._calls[site] = self._new()
+                self._calls[site].add(call, call.x, call.y, first)
         self.batches.append(fingerprint)
         self.whole = True
 

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -70,10 +71,12 @@ class Sketch:
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
     """Return the device and the first floating dtype of a network's parameters and buffers."""
-    tensors = [*model.parameters(), *model.buffers()]
-    device = tensors[0].device if tensors else torch.device("cpu")
-    floating = (tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point)
-    return device, next(floating, None)
+    tensors = chain(model.parameters(), model.buffers())  # as few as it takes, for every batch
+    first = next(tensors, None)
+    if first is None:
+        return torch.device("cpu"), None
+    floating = (one.dtype for one in chain([first], tensors) if one.dtype.is_floating_point)
+    return first.device, next(floating, None)
 
 
 def batches_of(batches: object) -> Iterable[object]:

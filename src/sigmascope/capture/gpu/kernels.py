@@ -1,0 +1,67 @@
+"""Triton kernels that average a tensor, and the same tensor clamped, from one reading.
+
+Both write two matrices (samples, channels) of float32, one behind the other: the averages over the
+positions, and those of the values clamped to [0, HIGH]. NaN stays NaN.
+"""
+# mypy: ignore-errors
+# Triton compiles these functions; their arguments have no types of Python.
+
+from __future__ import annotations
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # as on Windows and with torch for the CPU; torch takes the averages then
+    triton = None
+
+has_triton = triton is not None
+
+if has_triton:
+
+    @triton.jit
+    def _clamped(values, HIGH: tl.constexpr):
+        raised = tl.maximum(values, 0.0, propagate_nan=tl.PropagateNan.ALL)
+        if float("inf") > HIGH:
+            raised = tl.minimum(raised, HIGH, propagate_nan=tl.PropagateNan.ALL)
+        return raised
+
+    @triton.jit(do_not_specialize=["rows"])
+    def average_rows(x, out, rows, positions, HIGH: tl.constexpr, ROWS: tl.constexpr):
+        """Average a tensor (samples, channels, positions); a row is a sample's channel."""
+        BLOCK: tl.constexpr = 1024 // ROWS
+        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+        known = row < rows
+        start = row.to(tl.int64) * positions
+        sums = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+        clamped_sums = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+        for first in range(0, positions, BLOCK):
+            position = first + tl.arange(0, BLOCK)
+            inside = known[:, None] & (position < positions)[None, :]
+            place = start[:, None] + position[None, :]
+            values = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+            sums += values
+            clamped_sums += _clamped(values, HIGH)
+        tl.store(out + row, tl.sum(sums, axis=1) / positions, mask=known)
+        tl.store(out + rows + row, tl.sum(clamped_sums, axis=1) / positions, mask=known)
+
+    @triton.jit
+    def average_columns(x, out, channels, positions, HIGH: tl.constexpr, CHANNELS: tl.constexpr):
+        """Average a tensor (samples, positions, channels)."""
+        BLOCK: tl.constexpr = 4096 // CHANNELS
+        sample = tl.program_id(0)
+        channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+        known = channel < channels
+        start = sample.to(tl.int64) * positions * channels
+        sums = tl.zeros((BLOCK, CHANNELS), dtype=tl.float32)
+        clamped_sums = tl.zeros((BLOCK, CHANNELS), dtype=tl.float32)
+        for first in range(0, positions, BLOCK):
+            position = first + tl.arange(0, BLOCK)
+            inside = (position < positions)[:, None] & known[None, :]
+            place = start + position[:, None] * channels + channel[None, :]
+            values = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+            sums += values
+            clamped_sums += _clamped(values, HIGH)
+        target = out + sample * channels + channel
+        tl.store(target, tl.sum(sums, axis=0) / positions, mask=known)
+        target += tl.num_programs(0) * channels
+        tl.store(target, tl.sum(clamped_sums, axis=0) / positions, mask=known)

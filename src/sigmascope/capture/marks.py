@@ -1,0 +1,77 @@
+"""What is known of the tensors of a forward pass, by identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from weakref import ref
+
+from torch import Tensor
+
+from sigmascope.capture.axis_moves import Shape
+
+Value = TypeVar("Value")
+
+
+class Marks(Generic[Value]):
+    """Values by tensor, on top of those of a `base`; they keep no tensor alive.
+
+    Every function that a network calls looks its tensors up here. The dictionaries of
+    `torch.utils.weak` would take most of the time that watching takes.
+    """
+
+    def __init__(self, base: Marks[Value] | None = None) -> None:
+        self._entries: dict[int, tuple[ref[Tensor], Value]] = {}
+        self._base = base
+
+    def get(self, tensor: Tensor) -> Value | None:
+        """Return the value of a tensor, or None."""
+        entry = self._entries.get(id(tensor))
+        # The number of a tensor that is gone may have passed to another one.
+        if entry is not None and entry[0]() is tensor:
+            return entry[1]
+        return None if self._base is None else self._base.get(tensor)
+
+    def __setitem__(self, tensor: Tensor, value: Value) -> None:
+        self._entries[id(tensor)] = ref(tensor), value
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What is known of the samples in a tensor.
+
+    Attributes:
+        state: "known"; "lost" where the tensor depends on the samples in an unknown order; "merged"
+            where one was taken or all were summed; "constant" where it depends on the weights
+            alone; "unknown" where its computation was not seen.
+        axis: the axis of the samples; its entries are (outer, samples, inner), the last running
+            fastest.
+        outer: how often the samples are repeated as a whole.
+        inner: how many consecutive entries each sample has.
+    """
+
+    state: str
+    axis: int = 0
+    outer: int = 1
+    inner: int = 1
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The channel axis of a tensor, the function that put the channels there, and its shape then.
+
+    An in-place function may have changed the shape.
+    """
+
+    axis: int
+    producer: str
+    shape: Shape
+
+
+@dataclass(frozen=True, eq=False)  # equal only to itself, so that it is a fast key
+class Mark:
+    """Where the samples and the channels of a tensor of a shape are; a trace of None is unknown."""
+
+    descent: Descent
+    shape: Shape
+    trace: Trace | None
