@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, groupby
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +76,13 @@ def _together(parts: list[Rows]) -> Rows:
     return Rows(
         *(torch.cat([getattr(one, name) for one in parts]) for name in ("x", "y", "groups"))
     )
+
+
+@cache
+def groups_from(first: int, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
+    """Return the groups (n,) of samples that follow one of a group, and how many are in each."""
+    groups = torch.arange(first, first + n) % GROUPS
+    return groups, np.bincount(groups.numpy(), minlength=GROUPS)
 
 
 def with_rows(sums: Sums | None, kept: Sequence[Rows], cell_of: Tensor) -> Sums:

@@ -20,6 +20,7 @@ from sigmascope.maths.grouped_sums import (
     Sums,
     added,
     forms_of,
+    groups_from,
     joined,
     with_rows,
 )
@@ -112,12 +113,11 @@ class Moments:
         n, d = rows_x.shape
         if self._dim not in (0, d):
             raise InputError(f"x has {d} columns, and the samples so far have {self._dim}.")
-        numbers = _numbers(self._next if index is None else index, n)
+        groups, count = _groups(self._next if index is None else index, n)
         if index is None:
             self._next += n
         self._dim = d
-        groups = numbers % GROUPS
-        self._count += np.bincount(groups.numpy(), minlength=GROUPS)
+        self._count += count
         self._rows.append(Rows(rows_x, rows_y, groups))
         self._kept += 2 * rows_x.numel() * rows_x.element_size()
         self._fold_if_large()
@@ -182,7 +182,7 @@ class Moments:
             tensors |= {
                 f"{number}.x": rows.x,
                 f"{number}.y": rows.y,
-                f"{number}.groups": rows.groups,
+                f"{number}.groups": rows.groups.clone(),  # batches share them
             }
         if self._sums is not None:
             tensors |= {f"sums.{name}": getattr(self._sums, name) for name in NAMES}
@@ -306,10 +306,10 @@ def _pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
     return as_rows(x), as_rows(y)
 
 
-def _numbers(index: Index, n: int) -> Tensor:
-    """Return the numbers of n samples, on the host."""
+def _groups(index: Index, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
+    """Return the groups of n samples, on the host, and how many are in each."""
     if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-        return torch.arange(int(index), int(index) + n)
+        return groups_from(int(index) % GROUPS, n)
     numbers = torch.as_tensor(index).cpu()
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
         raise InputTypeError(f"index must be whole numbers, got {numbers.dtype}.")
@@ -318,7 +318,8 @@ def _numbers(index: Index, n: int) -> Tensor:
             f"index must be one whole number, or one for each of the {n} rows, got shape "
             f"{tuple(numbers.shape)}."
         )
-    return numbers.long()
+    groups = numbers.long() % GROUPS
+    return groups, np.bincount(groups.numpy(), minlength=GROUPS)
 
 
 def merged(parts: Iterable[Moments]) -> Moments:
