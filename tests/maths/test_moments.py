@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 
 import mpmath
 import numpy as np
@@ -12,9 +14,9 @@ from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths import moments as module, paired_score, population
+from sigmascope.maths import memory, moments as module, paired_score, population
 from sigmascope.maths.grouped_sums import GROUPS
-from sigmascope.maths.moments import Moments, merged, score_all
+from sigmascope.maths.moments import Moments, score_all
 from sigmascope.maths.population import design_of, samples_needed
 
 
@@ -32,6 +34,10 @@ def accumulated(x, y, *sizes: int, **options) -> Moments:
         moments.update(x[start:stop], y[start:stop])
         start = stop
     return moments
+
+
+def merged(parts) -> Moments:
+    return functools.reduce(operator.add, parts)
 
 
 def assert_same(one: sg.PopulationScore, other: sg.PopulationScore, tolerance: float) -> None:
@@ -282,6 +288,26 @@ class TestReasons:
         assert "20 channels need about" in reason
         assert "pool to fewer channels" in reason
 
+    def test_rows_beyond_the_memory_are_not_kept(self, monkeypatch):
+        monkeypatch.setattr(memory, "free_memory", lambda device: 2**10)
+        monkeypatch.setattr(module, "LITTLE", 2**12)
+        x, y = samples(400, 20)
+        moments = accumulated(x, y, 50)
+        assert (moments.n, moments._rows) == (400, [])
+        assert "no memory is free for more" in moments.score().reason
+        assert (Moments() + moments).score().reason == moments.score().reason
+
+    def test_rows_are_copied(self):
+        """A buffer that is filled again and again gives what separate arrays give."""
+        x, y = (torch.from_numpy(one) for one in samples(400, 4))
+        buffers, reused = (torch.empty(50, 4), torch.empty(50, 4)), Moments()
+        buffers = tuple(one.double() for one in buffers)
+        for start in range(0, 400, 50):
+            for buffer, values in zip(buffers, (x, y), strict=True):
+                buffer.copy_(values[start : start + 50])
+            reused.update(*buffers)
+        assert_same(reused.score(), accumulated(x, y).score(), 1e-12)
+
 
 class TestInput:
     def test_widths_must_agree(self):
@@ -309,8 +335,6 @@ class TestInput:
     def test_only_moments_are_merged(self):
         with pytest.raises(InputTypeError, match="other is a int"):
             Moments().merge(3)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="no moments to merge"):
-            merged([])
 
 
 class TestFiles:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import NoneType
 
 from torch import Tensor, nn
+
+SIMPLE = {bool, float, int, str, NoneType}  # for which it takes long to ask what they are
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
@@ -16,9 +19,11 @@ def tensors_in(value: object) -> Iterator[Tensor]:
     """
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, (tuple, list, Mapping)):
-        for item in value.values() if isinstance(value, Mapping) else value:
+    elif isinstance(value, (tuple, list)):
+        for item in value:
             yield from tensors_in(item)
+    elif type(value) not in SIMPLE and isinstance(value, Mapping):
+        yield from tensors_in(list(value.values()))
 
 
 def is_parameter(tensor: Tensor) -> bool:

@@ -50,6 +50,11 @@ class Call(CallSite):
         return self.call
 
 
+# Layers that call neither an activation nor another layer, of which a network has many.
+LEAVES = {nn.Linear, nn.Embedding, nn.LayerNorm, nn.GroupNorm, nn.Dropout, nn.Identity, nn.Flatten}
+LEAVES |= {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d}
+LEAVES |= {nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d}
+
 Finish: TypeAlias = Callable[[Tensor], None]
 Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
 """Receives the input before the activation runs, which may overwrite it; returns a function that
@@ -162,6 +167,8 @@ class Recorder(overrides.TorchFunctionMode):
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
+        if type(module) in LEAVES and path:
+            return []
         kind, sequence_first = kind_of_module(module), _expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -132,7 +132,7 @@ class Lineage:
             axis = _moved(call, place.axis, source, shape)
         if axis is None or not 0 <= axis < len(shape) or shape[axis] != before[place.axis]:
             return LOST
-        return replace(place, axis=axis)
+        return place if axis == place.axis else replace(place, axis=axis)
 
     def _joined(self, call: Applied, place: Descent, shape: Shape) -> Descent:
         dim = call.value(1, "dim", "axis", default=0) % len(shape)

@@ -120,7 +120,7 @@ def population_scores(sums: Sequence[Sums], eps: float | None) -> list[Populatio
 def bytes_needed(dim: int) -> int:
     """Return the memory that the score of one site takes, about: sums, parts, decompositions."""
     matrices = (
-        4 * (len(WIDE_CELLS) + 6) if dim > WIDE else 4 * GROUPS + 12 * len(design_of(dim).parts)
+        4 * (len(WIDE_CELLS) + 11) if dim > WIDE else 4 * GROUPS + 12 * len(design_of(dim).parts)
     )
     return 8 * dim**2 * matrices
 

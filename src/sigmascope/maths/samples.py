@@ -54,7 +54,7 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
 
 def as_rows(values: Array) -> Tensor:
     """Return checked samples as a detached tensor of float32, or of float64 where they are."""
-    tensor = _as_tensor(values, "values").detach()
+    tensor = (values if isinstance(values, Tensor) else _as_tensor(values, "values")).detach()
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 

@@ -48,7 +48,7 @@ class _Call:
     def add(self, call: PooledCall, x: Tensor, y: Tensor, first: int) -> None:
         """Add the rows of a batch whose first sample has this number."""
         try:
-            self.moments.update(x, y, first if call.index is None else call.index + first)
+            self.moments.take(x, y, first if call.index is None else call.index + first)
         except (SigmascopeError, RuntimeError) as error:
             self.reason = str(error).rstrip(".")
             return
@@ -83,14 +83,12 @@ class PopulationSums:
                 if call.x is None or call.y is None or not len(call.x):
                     continue
                 site = call_of(call.call)
-                if site not in self._calls:
-                    self._calls[site] = self._new()
-                self._calls[site].add(call, call.x, call.y, first)
+                found = self._calls.get(site)
+                if found is None:
+                    found = self._calls[site] = _Call(Moments(eps=self._options.eps))
+                found.add(call, call.x, call.y, first)
         self.batches.append(fingerprint)
         self.whole = True
-
-    def _new(self) -> _Call:
-        return _Call(Moments(eps=self._options.eps))
 
     def scores(self) -> dict[CallSite, Population]:
         """Return the population scores of all calls, those of one width computed together."""
