@@ -98,7 +98,10 @@ def groups_of(index: Index, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
     """Return the groups of n samples, on the host, and how many are in each."""
     if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
         return _groups_from(int(index) % GROUPS, n)
-    numbers = torch.as_tensor(index).cpu()
+    try:
+        numbers = torch.as_tensor(index).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputTypeError(f"index must be whole numbers, got {index!r:.80}.") from error
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
         raise InputTypeError(f"index must be whole numbers, got {numbers.dtype}.")
     if tuple(numbers.shape) != (n,):

@@ -251,10 +251,11 @@ class Moments:
 
         Only wide layers keep so many rows that it is asked.
         """
-        if self._kept < self._seen + LITTLE:
+        if not self._rows or self._kept < self._seen + LITTLE:
             return
         self._seen = self._kept
-        if self._device().type != "cpu" and lacks_memory(self._device(), self._kept):
+        newest = self._rows[-1].x.device  # earlier ones may be on the host already
+        if newest.type != "cpu" and lacks_memory(newest, self._kept):
             self._rows = [Rows(rows.x.cpu(), rows.y.cpu(), rows.groups) for rows in self._rows]
         if self._device().type == "cpu" and lacks_memory(self._device(), 2 * LITTLE):
             self._reason = (
