@@ -31,14 +31,14 @@ alpha     76.1000        1000  123456789      3
 beta            –           –          –      –
 gamma     50.0000         500          –      –
 
-Distances by dynamic time warping
+Distances by dynamic time warping, published scores
 
 network       1       2       3
 1 alpha  0.0000  0.1000  1.1000
 2 beta   0.1000  0.0000  1.0488
 3 gamma  1.1000  1.0488  0.0000
 
-Clustering of 3 networks, average linkage
+Clustering of 3 networks, average linkage, published scores
 
 merge  one    other    height  networks
     1  beta   alpha    0.1000         2
@@ -109,7 +109,11 @@ def test_the_document(folder: Path, signatures: list[Signature]) -> None:
         "depth": None,
         "weights": "w",
     }
-    assert content["distances"] == {"normalize": "path", "matrix": found.matrix.tolist()}
+    assert content["distances"] == {
+        "by": "published",
+        "normalize": "path",
+        "matrix": found.matrix.tolist(),
+    }
     assert content["clusters"] == {
         "method": "single",
         "order": tree.order,
@@ -315,6 +319,8 @@ def test_intervals_are_printed(certain: Path) -> None:
     assert "Population scores, a = " not in text
     alone = run("compare", certain, "--by", "population").stdout
     assert alone.startswith(f"{found!r}\n\nDistances")
+    assert "Distances by dynamic time warping, population scores\n" in alone
+    assert "average linkage, population scores\n" in alone
     kind, content = document(run("compare", certain, "--by", "population", "--json"))
     assert (kind, content["by"], content["population"]) == ("comparison", "population", None)
     assert content["half_width"]["mean"] == list(found.half_width["mean"])
