@@ -229,7 +229,8 @@ def test_a_folder_that_lacks_networks_is_partial(tmp_path: Path) -> None:
         result = run(*arguments)
         assert (result.exit_code, result.stderr) == (3, note)
     page = (tmp_path / "page.html").read_text()
-    assert "random:8, 64 samples" in page
+    assert '"data":"random:8"' in page
+    assert '"samples":64' in page
     assert "RuntimeError: the first line and the second" in page
     assert "75.5" in page
     files = [path for path in (tmp_path / "runs").glob("*.json") if "broken" not in path.name]
@@ -348,5 +349,17 @@ def test_what_was_not_measured_cannot_be_compared(folder: Path, certain: Path) -
     assert run("report", folder, "--by", "population", "-o", folder / "x.html").exit_code == 1
     assert run("report", certain, "--by", "published", "-o", certain / "x.html").exit_code == 0
     assert '"by":"published"' in (certain / "x.html").read_text()
-    assert run("report", certain, "-o", certain / "x.html").exit_code == 0
+    assert run("report", certain, "--by", "population", "-o", certain / "x.html").exit_code == 0
     assert '"by":"population"' in (certain / "x.html").read_text()
+
+
+def test_report_and_compare_use_the_same_scores(certain: Path) -> None:
+    assert run("report", certain, "-o", certain / "x.html").exit_code == 0
+    page = (certain / "x.html").read_text()
+    _, content = document(run("compare", certain, "--json"))
+    for name in ("compare", "report"):
+        assert "[default: published, if all have them]" in " ".join(
+            run(name, "--help").stdout.split()
+        )
+    assert f'"by":"{content["by"]}"' in page
+    assert str(content["distances"]["matrix"][1][0]) in page
