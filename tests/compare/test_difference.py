@@ -116,14 +116,24 @@ def test_other_samples_count_as_independent_and_it_says_so(pair: tuple[sg.Signat
     other = measured(network(nn.GELU), seed=3)
     found = sg.difference(pair[0], other)
     assert not found.paired
-    assert "the digests of the data or the numbers of samples differ, so the samples count as " in (
-        repr(found)
-    )
+    assert "the digests of the data differ, so the samples count as " in repr(found)
     asked = sg.difference(pair[0], other, paired=True)
     assert asked.paired
     assert "paired as requested" in repr(asked)
     with pytest.raises(InputError, match="paired=True needs the same samples, and relu has 256"):
         sg.difference(pair[0], measured(network(nn.GELU), samples=128), paired=True)
+
+
+def test_a_smaller_last_batch_is_among_the_same_samples() -> None:
+    """It counts for the population score only, whether published scores are measured or not."""
+    model, x = network(nn.ReLU), torch.randn(300, 8, generator=torch.Generator().manual_seed(0))
+    both = sg.signature(model, x.split(128), progress=False)
+    alone = sg.signature(model, x.split(128), estimator="population", progress=False)
+    assert (both.samples, alone.samples) == (256, 300)
+    assert sg.difference(both, alone).paired
+    fewer = sg.signature(model, x.split(100), progress=False)
+    assert not sg.difference(both, fewer).paired
+    assert sg.difference(both, fewer, paired=True).sites[0].high == pytest.approx(0, abs=1e-6)
 
 
 def covered(found: sg.Difference, truth: Sequence[float]) -> list[bool]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 
 import mpmath
 import numpy as np
@@ -12,9 +14,9 @@ from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths import moments as module, paired_score, population
+from sigmascope.maths import memory, moments as module, paired_score, population
 from sigmascope.maths.grouped_sums import GROUPS
-from sigmascope.maths.moments import Moments, merged, score_all
+from sigmascope.maths.moments import Moments, score_all
 from sigmascope.maths.population import design_of, samples_needed
 
 
@@ -32,6 +34,10 @@ def accumulated(x, y, *sizes: int, **options) -> Moments:
         moments.update(x[start:stop], y[start:stop])
         start = stop
     return moments
+
+
+def merged(parts) -> Moments:
+    return functools.reduce(operator.add, parts)
 
 
 def assert_same(one: sg.PopulationScore, other: sg.PopulationScore, tolerance: float) -> None:
@@ -104,6 +110,9 @@ class TestSums:
         x, y = samples(300, 4)
         tensors = accumulated(torch.from_numpy(x), torch.from_numpy(y))
         assert_same(tensors.score(), accumulated(x, y).score(), 0)
+        single = [one.astype(np.float32) for one in (x, np.full_like(y, 3) + 1e-7 * y)]
+        for given in (single, [torch.from_numpy(one) for one in single]):
+            assert "output is constant up to rounding" in accumulated(*given).score().reason
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
     def test_half_types(self, dtype):
@@ -133,7 +142,7 @@ class TestPrecision:
         naive = np.cov(y.T) - (y.T @ y - 64 * np.outer(y.mean(0), y.mean(0))) / 63
         assert np.abs(naive).max() > 1e-3
 
-    @pytest.mark.parametrize("power", range(-30, 31, 10))
+    @pytest.mark.parametrize("power", [*range(-30, 31, 10), -100, -80, 80, 100, 140])
     def test_the_scale_does_not_matter(self, power):
         x, y = samples(400, 6)
         c = 10.0**power
@@ -144,6 +153,22 @@ class TestPrecision:
         mask = np.full((400, 1), -1e30)
         masked = accumulated(np.hstack([x, mask]), np.hstack([y, mask]), 37).score()
         assert masked.score == pytest.approx(accumulated(x, y).score().score, abs=1e-6)
+
+    @pytest.mark.parametrize("wide", [False, True])
+    def test_a_huge_column_that_is_constant_up_to_rounding_changes_nothing(self, monkeypatch, wide):
+        if wide:  # groups share matrices of products
+            monkeypatch.setattr(module, "WIDE", 4)
+            monkeypatch.setattr(population, "WIDE", 4)
+        x, y = (one.astype(np.float32) for one in samples(400, 6))
+        steps = np.random.default_rng(1).integers(-1, 2, (400, 1))
+        mask = (-1e30 * (1 + 1e-7 * steps)).astype(np.float32)
+        assert len(np.unique(mask)) > 1
+        found = accumulated(np.hstack([x, mask]), np.hstack([y, mask]), 37).score()
+        assert found.score == pytest.approx(accumulated(x, y).score().score, abs=1e-6)
+        assert found.influence == pytest.approx(accumulated(x, y).score().influence, abs=1e-6)
+        mask *= 1 + np.float32(1e-5) * steps.astype(np.float32)  # more than rounding
+        varying = accumulated(np.hstack([x, mask]), np.hstack([y, mask]), 37).score()
+        assert varying.score > 0.99
 
     def test_plain_is_the_paired_score_of_everything(self):
         x, y = samples(500, 8)
@@ -282,6 +307,36 @@ class TestReasons:
         assert "20 channels need about" in reason
         assert "pool to fewer channels" in reason
 
+    def test_rows_beyond_the_memory_are_not_kept(self, monkeypatch):
+        monkeypatch.setattr(memory, "free_memory", lambda device: 2**10)
+        monkeypatch.setattr(module, "LITTLE", 2**12)
+        x, y = samples(400, 20)
+        moments = accumulated(x, y, 50)
+        assert (moments.n, moments._rows) == (400, [])
+        assert "no memory is free for more" in moments.score().reason
+        assert (Moments() + moments).score().reason == moments.score().reason
+
+    def test_newer_rows_leave_an_accelerator_too(self, monkeypatch):
+        asked = []
+        monkeypatch.setattr(module, "lacks_memory", lambda device, wanted: asked.append(device))
+        monkeypatch.setattr(module, "LITTLE", 0)
+        host, other = torch.ones(4, 2), torch.ones(4, 2, device="meta")
+        moments = Moments()
+        moments.take(host, host)
+        moments.take(other, other)
+        assert [device.type for device in asked] == ["cpu", "meta", "cpu"]
+
+    def test_rows_are_copied(self):
+        """A buffer that is filled again and again gives what separate arrays give."""
+        x, y = (torch.from_numpy(one) for one in samples(400, 4))
+        buffers, reused = (torch.empty(50, 4), torch.empty(50, 4)), Moments()
+        buffers = tuple(one.double() for one in buffers)
+        for start in range(0, 400, 50):
+            for buffer, values in zip(buffers, (x, y), strict=True):
+                buffer.copy_(values[start : start + 50])
+            reused.update(*buffers)
+        assert_same(reused.score(), accumulated(x, y).score(), 1e-12)
+
 
 class TestInput:
     def test_widths_must_agree(self):
@@ -302,6 +357,11 @@ class TestInput:
         with pytest.raises(InputError, match="one for each of the 50 rows"):
             Moments().update(*samples(50, 3), index)
 
+    @pytest.mark.parametrize("index", ["first", [None, 1], object()])
+    def test_numbers_are_numbers(self, index):
+        with pytest.raises(InputTypeError, match="index must be whole numbers, got "):
+            Moments().update(np.ones((2, 3)), np.ones((2, 3)), index=index)
+
     def test_numbers_are_whole(self):
         with pytest.raises(InputTypeError, match="index must be whole numbers"):
             Moments().update(*samples(50, 3), np.arange(50.0))
@@ -309,8 +369,6 @@ class TestInput:
     def test_only_moments_are_merged(self):
         with pytest.raises(InputTypeError, match="other is a int"):
             Moments().merge(3)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="no moments to merge"):
-            merged([])
 
 
 class TestFiles:

@@ -152,6 +152,13 @@ def test_scores_that_are_missing_for_different_reasons() -> None:
     assert "at 1 site: 24 samples are too few for 6 channels: 32 would do." in few
 
 
+def test_a_bias_of_rounding_is_not_noted() -> None:
+    exact = replace(RESULT.sites[0], population=1.0, low=1.0, high=1.0)
+    for score, is_noted in ((1 - 1e-12, False), (0.9999, True)):
+        text = repr(replace(RESULT, sites=(replace(exact, score=score),)))
+        assert ("further from the population score" in text) == is_noted
+
+
 def test_rows_that_move_are_noted() -> None:
     sites = (
         replace(RESULT.sites[0], moved=5, tested=48),

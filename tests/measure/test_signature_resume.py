@@ -403,16 +403,16 @@ def test_interrupted_while_sums_are_added(
     call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sums to which a batch was added in part are not written."""
-    path, calls, original = tmp_path / "run.jsonl", [], sg.Moments.update
+    path, calls, original = tmp_path / "run.jsonl", [], sg.Moments.take
 
-    def update(self: sg.Moments, *args: Any) -> None:
+    def take(self: sg.Moments, *args: Any) -> None:
         calls.append(self)
         if len(calls) == call:
             raise KeyboardInterrupt
         original(self, *args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(sg.Moments, "update", update)
+        patched.setattr(sg.Moments, "take", take)
         with pytest.raises(KeyboardInterrupt, match=r"^$"):
             sg.signature(network(), batches(), resume=path)
     found = sg.signature(network(), batches(), resume=path)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from sigmascope.errors import InputError, InputTypeError
+from sigmascope.maths.samples import Array, as_rows, check_alike
+
+Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 
 GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
@@ -78,8 +83,38 @@ def _together(parts: list[Rows]) -> Rows:
     )
 
 
-@cache
-def groups_from(first: int, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
+def checked_rows(x: Array, y: Array) -> tuple[Tensor, Tensor]:
+    """Return both as tensors of float32 or float64; nothing is read from a device."""
+    check_alike(x, y, rows=1)
+    if x.shape != y.shape:
+        raise InputError(
+            f"x has {x.shape[0]} rows and y {y.shape[0]}. Row i of y must be the output of the "
+            "activation for row i of x."
+        )
+    return as_rows(x), as_rows(y)
+
+
+def groups_of(index: Index, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
+    """Return the groups of n samples, on the host, and how many are in each."""
+    if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
+        return _groups_from(int(index) % GROUPS, n)
+    try:
+        numbers = torch.as_tensor(index).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputTypeError(f"index must be whole numbers, got {index!r:.80}.") from error
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise InputTypeError(f"index must be whole numbers, got {numbers.dtype}.")
+    if tuple(numbers.shape) != (n,):
+        raise InputError(
+            f"index must be one whole number, or one for each of the {n} rows, got shape "
+            f"{tuple(numbers.shape)}."
+        )
+    groups = numbers.long() % GROUPS
+    return groups, np.bincount(groups.numpy(), minlength=GROUPS)
+
+
+@lru_cache(maxsize=64)
+def _groups_from(first: int, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
     """Return the groups (n,) of samples that follow one of a group, and how many are in each."""
     groups = torch.arange(first, first + n) % GROUPS
     return groups, np.bincount(groups.numpy(), minlength=GROUPS)

@@ -20,6 +20,12 @@ def free_memory(device: torch.device) -> int | None:
     return min(amounts, default=None)
 
 
+def lacks_memory(device: torch.device, wanted: int) -> bool:
+    """Return whether a device is known to have fewer bytes free."""
+    free = free_memory(device)
+    return free is not None and free < wanted
+
+
 def _available() -> int | None:
     """Return what the operating system says is available; Linux only."""
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,15 +16,17 @@ from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.maths.grouped_sums import (
     GROUPS,
     SINGLE,
+    Index,
     Rows,
     Sums,
     added,
+    checked_rows,
     forms_of,
-    groups_from,
+    groups_of,
     joined,
     with_rows,
 )
-from sigmascope.maths.memory import free_memory
+from sigmascope.maths.memory import free_memory, lacks_memory
 from sigmascope.maths.population import (
     WIDE,
     WIDE_CELLS,
@@ -34,10 +36,9 @@ from sigmascope.maths.population import (
     samples_needed,
     without_score,
 )
-from sigmascope.maths.samples import Array, as_rows, check_alike, check_eps
+from sigmascope.maths.samples import Array, check_eps
 from sigmascope.store import read_features, write_features
 
-Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
 # Bytes that are there without asking.
 LITTLE = 2**28
@@ -79,6 +80,8 @@ class Moments:
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
         self._next = 0
+        self._seen = 0  # bytes of rows when memory was last looked at
+        self._reason = ""  # why nothing more is kept
 
     @property
     def n(self) -> int:
@@ -98,7 +101,7 @@ class Moments:
 
         Args:
             x: (n, d), the input of the activation, n of at least 1. NumPy array or torch tensor of
-                any floating type, on any device. Kept as it is for a while: do not overwrite it.
+                any floating type, on any device.
             y: (n, d), its output, row by row.
             index: the numbers of the samples in the data set, which decide their groups: (n,) whole
                 numbers; or that of the first row, which the others follow; by default a running
@@ -109,18 +112,27 @@ class Moments:
             InputError: not two matrices of one shape, or of another width than before.
             InputTypeError: not real floating point, of different kinds or on different devices.
         """
-        rows_x, rows_y = _pair(x, y)
-        n, d = rows_x.shape
+        rows_x, rows_y = checked_rows(x, y)
+        self.take(rows_x.clone(), rows_y.clone(), index)
+
+    def take(self, x: Tensor, y: Tensor, index: Index | None = None) -> None:
+        """Add pairs as `update` does; the tensors are kept, so that nobody may change them later.
+
+        They are of float32 or float64, and of one shape.
+        """
+        n, d = x.shape
         if self._dim not in (0, d):
             raise InputError(f"x has {d} columns, and the samples so far have {self._dim}.")
-        groups, count = _groups(self._next if index is None else index, n)
+        groups, count = groups_of(self._next if index is None else index, n)
         if index is None:
             self._next += n
         self._dim = d
         self._count += count
-        self._rows.append(Rows(rows_x, rows_y, groups))
-        self._kept += 2 * rows_x.numel() * rows_x.element_size()
-        self._fold_if_large()
+        if not self._reason:
+            self._rows.append(Rows(x, y, groups))
+            self._kept += 2 * x.numel() * x.element_size()
+            self._fold_if_large()
+            self._make_room()
 
     def merge(self, other: Moments) -> Moments:
         """Add all samples of another accumulator to this one, and return this one.
@@ -143,6 +155,7 @@ class Moments:
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
+        self._reason = self._reason or other._reason
         self._fold_if_large()
         return self
 
@@ -191,6 +204,7 @@ class Moments:
             "next": self._next,
             "parts": len(kept),
             "precision": None if self._sums is None else self._sums.precision,
+            "reason": self._reason,
         }
         return tensors, info
 
@@ -206,6 +220,7 @@ class Moments:
                 count, first, second, shift = (tensors[f"sums.{name}"] for name in NAMES)
                 moments._take(Sums(count, first, second, shift, float(info["precision"])))
             moments._next = int(info["next"])
+            moments._reason = str(info["reason"])
         except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
             raise FileFormatError(
                 f"{source} holds no moments: {error}. Write it again with Moments.save."
@@ -230,6 +245,24 @@ class Moments:
         """Make sums of all rows where these take more memory."""
         if self._kept > max(8 * GROUPS * (2 * self._dim) ** 2, KEPT):
             self._fold()
+
+    def _make_room(self) -> None:
+        """Move rows to the host where an accelerator has no room for more; drop all if it has none.
+
+        Only wide layers keep so many rows that it is asked.
+        """
+        if not self._rows or self._kept < self._seen + LITTLE:
+            return
+        self._seen = self._kept
+        newest = self._rows[-1].x.device  # earlier ones may be on the host already
+        if newest.type != "cpu" and lacks_memory(newest, self._kept):
+            self._rows = [Rows(rows.x.cpu(), rows.y.cpu(), rows.groups) for rows in self._rows]
+        if self._device().type == "cpu" and lacks_memory(self._device(), 2 * LITTLE):
+            self._reason = (
+                f"{self.n} samples of {self._dim} channels take {self._kept / 2**30:.1f} GiB, and "
+                "no memory is free for more: measure fewer samples, or pool to fewer channels"
+            )
+            self._rows, self._kept = [], 0
 
     def _fold(self) -> None:
         """Make sums of all rows."""
@@ -282,6 +315,8 @@ def _chunks(numbers: list[int], dim: int, device: torch.device) -> list[list[int
 def _obstacle(moments: Moments) -> str:
     """Return why there is no score, seen without the sums themselves, or an empty text."""
     n, dim, enough = moments.n, moments.dim, samples_needed(moments.dim)
+    if moments._reason:
+        return moments._reason
     if n < enough:
         samples = "1 sample is" if n == 1 else f"{n} samples are"
         return f"{samples} too few for {dim} channels: {enough} would do"
@@ -293,38 +328,3 @@ def _obstacle(moments: Moments) -> str:
             f"{free / 2**30:.1f} GiB are free: pool to fewer channels, or score where there is more"
         )
     return ""
-
-
-def _pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
-    """Return both as tensors of float32 or float64; nothing is read from a device."""
-    check_alike(x, y, rows=1)
-    if x.shape != y.shape:
-        raise InputError(
-            f"x has {x.shape[0]} rows and y {y.shape[0]}. Row i of y must be the output of the "
-            "activation for row i of x."
-        )
-    return as_rows(x), as_rows(y)
-
-
-def _groups(index: Index, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
-    """Return the groups of n samples, on the host, and how many are in each."""
-    if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-        return groups_from(int(index) % GROUPS, n)
-    numbers = torch.as_tensor(index).cpu()
-    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
-        raise InputTypeError(f"index must be whole numbers, got {numbers.dtype}.")
-    if tuple(numbers.shape) != (n,):
-        raise InputError(
-            f"index must be one whole number, or one for each of the {n} rows, got shape "
-            f"{tuple(numbers.shape)}."
-        )
-    groups = numbers.long() % GROUPS
-    return groups, np.bincount(groups.numpy(), minlength=GROUPS)
-
-
-def merged(parts: Iterable[Moments]) -> Moments:
-    """Return the moments of all samples of several accumulators."""
-    several = list(parts)
-    if not several:
-        raise InputError("there are no moments to merge.")
-    return functools.reduce(Moments.merge, several[1:], several[0].copy())

@@ -81,7 +81,8 @@ def _in_units(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> _Units:
     source, target = (one / unit[..., None, None] for one, unit in zip((x, y), units, strict=True))
     for one, floor in ((source, floors[0]), (target, floors[1])):
         one.diagonal(dim1=-2, dim2=-1).add_(floor[..., None])
-    cross = cross / (units[0] * units[1]).sqrt()[..., None, None]
+    root_x, root_y = (unit.sqrt()[..., None, None] for unit in units)
+    cross = cross / root_x / root_y  # the product of both units may not fit into a float64
     return _Units(source, target, cross, floors, units)
 
 
@@ -156,7 +157,7 @@ def score_and_gradient(
     to_x.diagonal(dim1=1, dim2=2).add_(more_x[:, None])
     to_y.diagonal(dim1=1, dim2=2).add_(more_y[:, None])
     unit_x, unit_y = (unit[:, None, None] for unit in given.units)
-    between = -at.map / (unit_x * unit_y).sqrt()  # half, for it stands on both sides
+    between = -at.map / unit_x.sqrt() / unit_y.sqrt()  # half, for it stands on both sides
     joint = torch.cat(
         [torch.cat([to_x / unit_x, between], dim=2), torch.cat([between.mT, to_y / unit_y], dim=2)],
         dim=1,

@@ -62,7 +62,8 @@ class PopulationScore:
     """The affinity score of the distribution from which samples were drawn.
 
     Attributes:
-        score: debiased, at most 1; NaN only with a `reason`.
+        score: debiased, at most 1; NaN only with a `reason`. Negative where inputs and their
+            own outputs vary in opposite directions: -0.41 for y = -x.
         stderr: its standard error, from the influence of groups of samples and from what the
             removal of the bias leaves open.
         low, high: the 95 % interval, by Student's t.
@@ -109,7 +110,7 @@ def samples_needed(dim: int) -> int:
 def population_scores(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
     """Return the scores of sites of one width on one device, with samples enough, together."""
     reasons = [_obstacle(one) for one in sums]
-    able = [one for one, reason in zip(sums, reasons, strict=True) if not reason]
+    able = [_denoised(one) for one, reason in zip(sums, reasons, strict=True) if not reason]
     scores = iter(_scored(able, eps) if able else [])
     return [
         without_score(int(one.count.sum()), one.dim, reason) if reason else next(scores)
@@ -120,25 +121,47 @@ def population_scores(sums: Sequence[Sums], eps: float | None) -> list[Populatio
 def bytes_needed(dim: int) -> int:
     """Return the memory that the score of one site takes, about: sums, parts, decompositions."""
     matrices = (
-        4 * (len(WIDE_CELLS) + 6) if dim > WIDE else 4 * GROUPS + 12 * len(design_of(dim).parts)
+        4 * (len(WIDE_CELLS) + 11) if dim > WIDE else 4 * GROUPS + 12 * len(design_of(dim).parts)
     )
     return 8 * dim**2 * matrices
 
 
 def _obstacle(sums: Sums) -> str:
     """Return why these sums have no score, or an empty text."""
-    n, dim = int(sums.count.sum()), sums.dim
+    dim = sums.dim
     if bool((sums.count < 2).any()):
         return f"fewer than two samples in one of the {GROUPS} groups that their numbers form"
-    mean = sums.first.sum(dim=0) / n
-    variance = sums.second.sum(dim=0).diagonal() / n - mean.square()
+    variance, rounding = _variance_and_rounding(sums)
     if not bool(torch.isfinite(variance).all()):
         return "the input or the output contains NaN, infinite or huge values"
-    varies = variance > (4 * sums.precision * (sums.shift + mean)).square()
+    varies = variance > rounding
     for name, part in (("input", varies[:dim]), ("output", varies[dim:])):
         if not bool(part.any()):
             return f"the {name} is constant up to rounding"
     return ""
+
+
+def _variance_and_rounding(sums: Sums) -> tuple[Tensor, Tensor]:
+    """Return the variance of every channel of x and y, (2d,), and what rounding may make of 0."""
+    n = sums.count.sum().item()
+    mean = sums.first.sum(dim=0) / n
+    variance = sums.second.diagonal(dim1=1, dim2=2).sum(dim=0) / n - mean.square()
+    return variance, (4 * sums.precision * (sums.shift + mean)).square()
+
+
+def _denoised(sums: Sums) -> Sums:
+    """Return sums in which channels that are constant up to rounding, however large, are zero."""
+    variance, rounding = _variance_and_rounding(sums)
+    if not bool(((variance <= rounding) & (variance > 0)).any()):
+        return sums
+    kept = (variance > rounding).to(variance)
+    both, forms = torch.outer(kept, kept), sums.forms
+    return replace(
+        sums,
+        first=sums.first * kept,
+        second=sums.second * both,
+        forms=None if forms is None else lambda matrix: forms(matrix * both),
+    )
 
 
 def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:

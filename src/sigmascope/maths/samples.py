@@ -21,7 +21,7 @@ SMALLEST_RANGE = 1e-100
 # The range of a column that is constant to rounding, in units of the rounding of its largest value:
 # results in half types are rounded once, after sums in float32, others at every step.
 STEPS, HALF_STEPS = 6, 2
-SINGLE = torch.finfo(torch.float32).eps
+SINGLE, SINGLE_BYTES = torch.finfo(torch.float32).eps, torch.float32.itemsize
 ROUNDING = STEPS * torch.finfo(torch.float64).eps
 
 
@@ -54,6 +54,8 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
 
 def as_rows(values: Array) -> Tensor:
     """Return checked samples as a detached tensor of float32, or of float64 where they are."""
+    if isinstance(values, np.ndarray) and values.dtype.itemsize <= SINGLE_BYTES:
+        return torch.from_numpy(np.array(values, dtype=np.float32, order="C", copy=True))
     tensor = (values if isinstance(values, Tensor) else _as_tensor(values, "values")).detach()
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 

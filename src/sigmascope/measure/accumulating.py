@@ -48,7 +48,7 @@ class _Call:
     def add(self, call: PooledCall, x: Tensor, y: Tensor, first: int) -> None:
         """Add the rows of a batch whose first sample has this number."""
         try:
-            self.moments.update(x, y, first if call.index is None else call.index + first)
+            self.moments.take(x, y, first if call.index is None else call.index + first)
         except (SigmascopeError, RuntimeError) as error:
             self.reason = str(error).rstrip(".")
             return

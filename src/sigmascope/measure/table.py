@@ -19,6 +19,7 @@ LONGEST_PATH = 48
 # Skipped calls, and modules that never ran, listed below a table.
 LISTED = 4
 NO_SCORE = "no score"
+SHOWN = 5e-5  # what four digits show
 NUMERIC = ("dim", "score", "std", "population")
 
 
@@ -171,7 +172,7 @@ def _missing(site: Site, signature: Signature) -> list[tuple[str, str]]:
 def _cautions(signature: Signature) -> list[str]:
     """Return how far the scores can be trusted, where they cannot be taken as they are."""
     sites, lines = signature.sites, []
-    if biased := [site for site in sites if abs(site.bias) > half_width(site)]:
+    if biased := [site for site in sites if abs(site.bias) > max(half_width(site), SHOWN)]:
         worst = max(biased, key=lambda site: abs(site.bias))
         lines.append(
             "Note: the published score, which depends on the size of the batches, is further from "

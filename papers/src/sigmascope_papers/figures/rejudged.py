@@ -31,8 +31,10 @@ MARKS = dict(zip(VERDICTS, SIGNS, strict=True))
 """Verdict -> color and marker."""
 COLUMNS = ("published", "population", "where rows move, published")
 HEADS = ("published", "population", "mixed")
-LONGEST, LINE = 84, 0.135  # letters of a claim, and inches of a row
+LONGEST, LINE = 100, 0.135  # letters of a claim, and inches of a row
 STEADY = 0.95  # of the draws
+STAY, MOVE = WHERE = "rows stay", "rows move"
+"""Sites where the identity coupling is optimal on the sampled rows, and others."""
 
 
 @styled()
@@ -119,8 +121,15 @@ def _spread(draws: Array) -> tuple[Array, Array, Array]:
 
 
 @styled()
-def draw_gaps(published: Sequence[Signature], population: Sequence[Signature]) -> Drawn:
-    """Draw the medians of networks by either score, and by how much their sites differ."""
+def draw_gaps(
+    published: Sequence[Signature],
+    population: Sequence[Signature],
+    rows: Sequence[Mapping[str, Any]],
+) -> Drawn:
+    """Draw the medians of networks by either score, and by how much their sites differ.
+
+    `rows` has the width of every site, its gap, and whether rows move there.
+    """
     figure = new_figure(PAGE, 0.7 + 0.14 * len(published))
     left, right = panels = figure.subplots(1, 2, width_ratios=(1.3, 1))
     one, other = statistics(published), statistics(population, by="population")
@@ -136,13 +145,15 @@ def draw_gaps(published: Sequence[Signature], population: Sequence[Signature]) -
     left.invert_yaxis()
     left.set(xlabel="median score")
     left.legend(loc="best")
-    rows = [row for pair in zip(published, population, strict=True) for row in _gaps(*pair)]
-    for label, moving in (("rows stay", False), ("rows move", True)):
-        points_of = [(row["d"], row["gap"]) for row in rows if row["moves"] == moving]
+    for number, where in enumerate(WHERE):
+        points_of = [(row["d"], row["gap"]) for row in rows if row["where"] == where]
         x, y = np.array(points_of).reshape(-1, 2).T
-        right.plot(x, y, label=label, alpha=0.6, **look(int(moving)).points(3))
+        right.plot(x, y, label=where, alpha=0.6, **look(number).points(3))
     right.axhline(0, color="0.5", linewidth=0.6)
     right.set_xscale("log", base=2)
+    ticks = [2**k for k in range(0, 11, 2)]
+    right.set_xticks(ticks, [str(tick) for tick in ticks])
+    right.minorticks_off()
     right.set(xlabel="channels d", ylabel="published − population")
     right.legend(loc="best")
     medians = zip(one.names, one.table["median"], other.table["median"], half, strict=True)
@@ -151,19 +162,3 @@ def draw_gaps(published: Sequence[Signature], population: Sequence[Signature]) -
         for name, a, b, c in medians
     ]
     return finished(panels, [*table, *rows])
-
-
-def _gaps(published: Signature, population: Signature) -> list[dict[str, Any]]:
-    from sigmascope_papers.nonlinearity.population import moves
-
-    scores = {(site.name, site.kind): site.score for site in published.sites}
-    return [
-        {
-            "network": published.name,
-            "site": site.name,
-            "d": site.dim,
-            "moves": moves(site),
-            "gap": scores[site.name, site.kind] - site.population,
-        }
-        for site in population.sites
-    ]

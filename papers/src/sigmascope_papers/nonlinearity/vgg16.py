@@ -184,8 +184,9 @@ def _tells_training(found: Training, reading: str, words: str) -> Finding:
 
 def _end_is_alive(found: Training) -> Finding:
     alive, counts = np.all(found.scored[:, -LATE:], axis=1), found.scored.sum(axis=1)
-    obtained = f"for {alive.sum()} of {len(alive)} seeds; scored are {counts.min()} to "
-    obtained += f"{counts.max()} of {found.scored.shape[1]} calls"
+    scored = " to ".join(map(str, sorted({counts.min(), counts.max()})))
+    obtained = f"for {alive.sum()} of {len(alive)} seeds; scored are {scored} of "
+    obtained += f"{found.scored.shape[1]} calls"
     return obtained, alive.mean() > 0.5, alive.all()
 
 
