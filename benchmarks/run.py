@@ -1,8 +1,8 @@
 """Run the benchmarks that need no accelerator and write what they say to `benchmarks/results/`.
 
 `python benchmarks/run.py` runs all; `python benchmarks/run.py assignment` one. The GPU is measured
-by `python benchmarks/run.py resnet50-cuda`. A benchmark is left out if it needs a package that is not
-installed, such as POT.
+by `python benchmarks/run.py resnet50-cuda`. A benchmark is left out where a package that it needs,
+such as POT, is not installed.
 """
 
 from __future__ import annotations
