@@ -65,13 +65,12 @@ MODES = tuple(REPEATS)
 class Cost(NamedTuple):
     """One network in one mode: seconds and bytes of the forward pass and of the accumulation.
 
-    `both` is the accumulation with published scores, `host` how long that without them keeps the
-    host busy, `read` the bytes of all inputs and outputs of activations. NaN is not measured.
+    `both` is the accumulation with published scores, `read` the bytes of all inputs and outputs of
+    activations. NaN is not measured.
     """
 
     forward: float
     accumulation: float
-    host: float
     both: float
     forward_peak: float
     accumulation_peak: float
@@ -120,26 +119,22 @@ def read_bytes(model: nn.Module, images: Tensor) -> int:
     return count
 
 
-def timed(call: Callable[[], object]) -> tuple[float, float]:
-    """Return the seconds until a call returns, and until the device is done."""
+def timed(call: Callable[[], object]) -> float:
+    """Return the seconds until a call has returned and the device is done."""
     synchronize()
     started = time.perf_counter()
     call()
-    host = time.perf_counter() - started
     synchronize()
-    return host, time.perf_counter() - started
+    return time.perf_counter() - started
 
 
-def by_turns(calls: Sequence[Callable[[], object]], repeats: int) -> list[tuple[float, float]]:
+def by_turns(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
     """Return the median times of calls that take turns, so that a slow machine slows all."""
-    times: list[list[tuple[float, float]]] = [[] for _ in calls]
+    times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats + 1):  # the first is to warm up
         for call, found in zip(calls, times, strict=True):
             found.append(timed(call))
-    middle = [
-        [sorted(part)[repeats // 2] for part in zip(*found[1:], strict=True)] for found in times
-    ]
-    return [(host, total) for host, total in middle]
+    return [sorted(found[1:])[repeats // 2] for found in times]
 
 
 def synchronize() -> None:
@@ -166,13 +161,13 @@ def cost(model: nn.Module, batches: Sequence[Tensor], repeats: int, *, brief: bo
     def population() -> Run:
         return accumulate(model, batches, "population")
 
-    (_, slow), (host, total) = by_turns([plain, population], repeats)
+    slow, total = by_turns([plain, population], repeats)
     both, peaks = math.nan, [math.nan, math.nan]
     if not brief:
-        ((_, both),) = by_turns([lambda: accumulate(model, batches, "both")], 1)
+        (both,) = by_turns([lambda: accumulate(model, batches, "both")], 1)
         peaks = [peak(plain), peak(population)]
     read = len(batches) * read_bytes(model, batches[0])
-    return Cost(slow, total, host, both, *peaks, read)
+    return Cost(slow, total, both, *peaks, read)
 
 
 def finishing(device: str) -> str:
@@ -186,7 +181,7 @@ def finishing(device: str) -> str:
         x = torch.randn(count, width, device=device)
         sites.append(sg.Moments())
         sites[-1].update(x + x.roll(1, dims=1), (x + x.roll(1, dims=1)).relu())
-    seconds = min(timed(lambda: score_all(sites))[1] for _ in range(2 if device == "cuda" else 1))
+    seconds = min(timed(lambda: score_all(sites)) for _ in range(2 if device == "cuda" else 1))
     return (
         f"Finishing, which does not grow with the data: the population scores of {len(widths)} "
         f"sites of the widths of ResNet-50, with enough samples for all, take {seconds:.2f} s."
@@ -230,14 +225,13 @@ def on_cuda(names: Sequence[str]) -> str:
             f"|---|{'---:|' * 5}",
             *rows,
             "",
-            "All of it: milliseconds per batch of the forward pass and of the accumulation, how "
-            "long the latter keeps the host busy, its floor (one more reading of all inputs and "
-            "outputs of activations at 4.0 TB/s), and peak memory above weights and images in "
-            "MiB.",
+            "All of it: milliseconds per batch of the forward pass and of the accumulation, its "
+            "floor (one more reading of all inputs and outputs of activations at 4.0 TB/s), and "
+            "peak memory above weights and images in MiB.",
             "",
-            "| network | mode | forward | accumulation | host | floor | peak, forward | peak, "
+            "| network | mode | forward | accumulation | floor | peak, forward | peak, "
             "accumulation |",
-            "|---|---|---:|---:|---:|---:|---:|---:|",
+            "|---|---|---:|---:|---:|---:|---:|",
             *details,
             "",
             finishing("cuda"),
@@ -247,14 +241,14 @@ def on_cuda(names: Sequence[str]) -> str:
 
 def detail(name: str, mode: str, one: Cost) -> str:
     floor = 1 + one.read / BANDWIDTH / one.forward
-    each = [1e3 * seconds / BATCHES for seconds in (one.forward, one.accumulation, one.host)]
+    each = [1e3 * seconds / BATCHES for seconds in (one.forward, one.accumulation)]
     before, after = one.forward_peak, one.accumulation_peak
     memory = "as with TF32 |"
     if not math.isnan(before):
         memory = f"{before / MIB:.0f} | {after / MIB:.0f} ({after / before:.2f})"
     return (
         f"| {name} | {mode} | {each[0]:.1f} | {each[1]:.1f} "
-        f"({one.accumulation / one.forward:.2f}) | {each[2]:.1f} | {floor:.2f} | {memory} |"
+        f"({one.accumulation / one.forward:.2f}) | {floor:.2f} | {memory} |"
     )
 
 
