@@ -31,14 +31,14 @@ alpha     76.1000        1000  123456789      3
 beta            –           –          –      –
 gamma     50.0000         500          –      –
 
-Distances by dynamic time warping
+Distances by dynamic time warping, published scores
 
 network       1       2       3
 1 alpha  0.0000  0.1000  1.1000
 2 beta   0.1000  0.0000  1.0488
 3 gamma  1.1000  1.0488  0.0000
 
-Clustering of 3 networks, average linkage
+Clustering of 3 networks, average linkage, published scores
 
 merge  one    other    height  networks
     1  beta   alpha    0.1000         2
@@ -109,7 +109,11 @@ def test_the_document(folder: Path, signatures: list[Signature]) -> None:
         "depth": None,
         "weights": "w",
     }
-    assert content["distances"] == {"normalize": "path", "matrix": found.matrix.tolist()}
+    assert content["distances"] == {
+        "by": "published",
+        "normalize": "path",
+        "matrix": found.matrix.tolist(),
+    }
     assert content["clusters"] == {
         "method": "single",
         "order": tree.order,
@@ -225,7 +229,8 @@ def test_a_folder_that_lacks_networks_is_partial(tmp_path: Path) -> None:
         result = run(*arguments)
         assert (result.exit_code, result.stderr) == (3, note)
     page = (tmp_path / "page.html").read_text()
-    assert "random:8, 64 samples" in page
+    assert '"data":"random:8"' in page
+    assert '"samples":64' in page
     assert "RuntimeError: the first line and the second" in page
     assert "75.5" in page
     files = [path for path in (tmp_path / "runs").glob("*.json") if "broken" not in path.name]
@@ -315,6 +320,8 @@ def test_intervals_are_printed(certain: Path) -> None:
     assert "Population scores, a = " not in text
     alone = run("compare", certain, "--by", "population").stdout
     assert alone.startswith(f"{found!r}\n\nDistances")
+    assert "Distances by dynamic time warping, population scores\n" in alone
+    assert "average linkage, population scores\n" in alone
     kind, content = document(run("compare", certain, "--by", "population", "--json"))
     assert (kind, content["by"], content["population"]) == ("comparison", "population", None)
     assert content["half_width"]["mean"] == list(found.half_width["mean"])
@@ -342,5 +349,17 @@ def test_what_was_not_measured_cannot_be_compared(folder: Path, certain: Path) -
     assert run("report", folder, "--by", "population", "-o", folder / "x.html").exit_code == 1
     assert run("report", certain, "--by", "published", "-o", certain / "x.html").exit_code == 0
     assert '"by":"published"' in (certain / "x.html").read_text()
-    assert run("report", certain, "-o", certain / "x.html").exit_code == 0
+    assert run("report", certain, "--by", "population", "-o", certain / "x.html").exit_code == 0
     assert '"by":"population"' in (certain / "x.html").read_text()
+
+
+def test_report_and_compare_use_the_same_scores(certain: Path) -> None:
+    assert run("report", certain, "-o", certain / "x.html").exit_code == 0
+    page = (certain / "x.html").read_text()
+    _, content = document(run("compare", certain, "--json"))
+    for name in ("compare", "report"):
+        assert "[default: published, if all have them]" in " ".join(
+            run(name, "--help").stdout.split()
+        )
+    assert f'"by":"{content["by"]}"' in page
+    assert str(content["distances"]["matrix"][1][0]) in page

@@ -98,7 +98,8 @@ def test_equal_scores_have_no_density_but_a_reason(scores: list[float], reason: 
 def test_it_prints_where_it_is_highest() -> None:
     found = densities([made("a", SCORES)])
     (curve,) = found.curves
-    head, row = repr(found).splitlines()
+    title, _, head, row = repr(found).splitlines()
+    assert title == "Densities of published scores"
     assert head.split() == ["network", "bandwidth", "highest", "at", "height"]
     expected = curve.bandwidth, curve.grid[curve.values.argmax()], curve.values.max()
     assert row.split()[1:] == [f"{value:.4f}" for value in expected]

@@ -14,7 +14,7 @@ from sigmascope.choices import Linkage, values_of
 from sigmascope.compare.distances import Distances, distances
 from sigmascope.errors import InputError, MissingExtraError, OptionError
 from sigmascope.maths.warping import dtw
-from tests.compare.made import made, many
+from tests.compare.made import made, many, populated
 from tests.work import calls_of
 
 CURVES = {
@@ -56,14 +56,14 @@ def test_a_single_network_is_at_no_distance_from_itself() -> None:
 
 def test_few_are_printed_as_a_matrix() -> None:
     assert repr(distances(SIGNATURES[:2])).splitlines() == [
-        "Distances by dynamic time warping",
+        "Distances by dynamic time warping, published scores",
         "",
         "network       1       2",
         "1 a      0.0000  1.0488",
         "2 b      1.0488  0.0000",
     ]
     assert repr(distances(SIGNATURES, normalize="path")).startswith(
-        "Distances by dynamic time warping, per step of the path\n"
+        "Distances by dynamic time warping, published scores, per step of the path\n"
     )
 
 
@@ -129,7 +129,7 @@ def test_single_linkage_is_the_minimax_path() -> None:
     heights = found.cluster("single").cophenetic()
     assert heights.matrix == pytest.approx(hops)
     assert heights.kind == "cophenetic"
-    assert repr(heights).startswith("Cophenetic distances\n")
+    assert repr(heights).startswith("Cophenetic distances, published scores\n")
 
 
 @pytest.mark.parametrize("method", values_of(Linkage))
@@ -167,7 +167,7 @@ def test_other_counts_are_refused(count: int) -> None:
 
 def test_a_tree_prints_its_merges() -> None:
     lines = repr(distances(SIGNATURES).cluster("complete")).splitlines()
-    assert lines[0] == "Clustering of 4 networks, complete linkage"
+    assert lines[0] == "Clustering of 4 networks, complete linkage, published scores"
     assert lines[3].split()[:3] in (["1", "a", "c"], ["1", "c", "a"])
     assert "merge 1" in "".join(lines[4:])
 
@@ -255,9 +255,9 @@ def test_cophenetic_maps_differ_from_others() -> None:
         != found.embed("cophenetic", method="complete").stress
     )
     assert repr(found.embed("cophenetic")).startswith(
-        "Embedding of cophenetic distances, stress 0."
+        "Embedding of cophenetic distances, published scores, stress 0."
     )
-    assert repr(found.embed()).startswith("Embedding of distances, stress 0.")
+    assert repr(found.embed()).startswith("Embedding of distances, published scores, stress 0.")
 
 
 def test_without_scikit_learn_there_is_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,3 +286,17 @@ def test_other_options_are_refused() -> None:
     for seed in (-1, 0.5, 2**32):
         with pytest.raises(OptionError, match=r"seed must be a whole number from 0"):
             found.embed(seed=seed)  # type: ignore[arg-type]
+
+
+def test_what_follows_from_distances_names_their_scores() -> None:
+    networks = [populated(made("a", [0.5, 0.7])), populated(made("b", [0.2, 0.9, 0.4]), bias=0.1)]
+    found = distances(networks, by="population")
+    assert (distances(networks).by, found.by) == ("published", "population")
+    assert repr(found).startswith("Distances by dynamic time warping, population scores\n")
+    tree = found.cluster()
+    for result in (tree, tree.cophenetic(), found.embed(), found.embed("cophenetic")):
+        assert result.by == "population"
+        assert ", population scores" in repr(result).splitlines()[0]
+        assert "population scores" in " ".join(
+            axes.get_xlabel() for axes in result.plot().figure.axes
+        )

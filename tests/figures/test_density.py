@@ -10,7 +10,7 @@ import pytest
 from sigmascope.compare.density import densities
 from sigmascope.errors import InputError, OptionError
 from sigmascope.figures import draw_densities, new_figure, parts_of
-from tests.compare.made import made, many
+from tests.compare.made import made, many, populated
 
 SCORES = np.array([0.2, 0.5, 0.55, 0.9])
 
@@ -33,6 +33,15 @@ def test_the_scores_are_ticks() -> None:
     (ticks,) = [line for line in drawn.axes[0].get_lines() if line.get_marker() == "|"]
     assert ticks.get_xdata().tolist() == [0.2, 0.9]
     assert [row["score"] for row in drawn.table if row["drawn"] == "score"] == [0.2, 0.9]
+
+
+def test_the_axis_names_the_score() -> None:
+    network = populated(made("a", SCORES))
+    assert draw_densities([network]).axes[0].get_xlabel() == "affinity score"
+    found = densities([network], by="population")
+    assert repr(found).startswith("Densities of population scores\n")
+    for drawn in (found.plot(), draw_densities([network], by="population")):
+        assert drawn.axes[0].get_xlabel() == "population score"
 
 
 @pytest.mark.parametrize("layout", ["overlaid", "stacked"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +112,7 @@ def test_sixty_names_do_not_overlap() -> None:
         (THREE, "DTW distance"),
         (Distances(("a", "b", "c"), APART, "path"), "DTW distance, per step of the path"),
         (THREE.cluster().cophenetic(), "cophenetic distance"),
+        (replace(THREE, by="population"), "DTW distance, population scores"),
     ],
 )
 def test_the_scale_says_what_it_is(found: Distances, title: str) -> None:

@@ -81,9 +81,24 @@ def test_published_scores_have_the_population_beside_them() -> None:
     network = populated(made("a", [0.5, 0.9]))
     points = labeled(draw_signature(network, groups=["all"] * 2).axes[0])
     assert points["all"][:, 1].tolist() == [0.5, 0.9]
-    assert points["population score ± 95 %"][:, 1] == pytest.approx([0.48, 0.88])
+    assert points["population score ± 95 %"] == pytest.approx(np.array([[1, 0.48], [2, 0.88]]))
     with pytest.raises(OptionError, match="was measured with estimator='published'"):
         draw_signature(made("a", [0.5]), by="population")
+
+
+def test_population_scores_are_not_hidden() -> None:
+    network = populated(made("a", [0.5, 0.9], paths=["x", "x"]), bias=0.0, error=0.1)
+    drawn = draw_signature(network, groups=["all"] * 2)
+    drawn.figure.draw_without_rendering()
+    (axes,) = drawn.axes
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    published, population = handles["all"], handles["population score ± 95 %"]
+    places = [one.get_transform().transform(one.get_xydata()) for one in (published, population)]
+    shift = (places[1] - places[0]) * 72 / drawn.figure.dpi
+    assert (shift[:, 0] > published.get_markersize() / 2).all()
+    assert shift[:, 1] == pytest.approx(0, abs=1e-9)
+    assert population.get_zorder() > published.get_zorder()
+    assert axes.get_ylim()[0] < network.sites[0].low  # the intervals lie within the limits
 
 
 def test_a_single_batch_has_no_spread() -> None:

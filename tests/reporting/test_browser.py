@@ -35,6 +35,7 @@ MIDDLE = """(line) => {
   return [at.x, at.y];
 }"""
 HEAD = "#network-table thead button"
+PARTS = ("tbody .range", "tbody .extent")
 
 
 def names_in_table(page: Any) -> list[str]:
@@ -110,8 +111,15 @@ def test_hover_tells_site_kind_score_spread_and_width(open_report: Open) -> None
     assert page.locator(".tip.shown").count() == 0
 
 
+def heights_of(page: Any) -> list[float]:
+    """The heights of the bars in the signature chart, in pixels."""
+    return page.locator("#signature-chart svg.plot [data-mark=rule] line").evaluate_all(
+        "all => all.map((one) => Math.abs(one.getAttribute('y1') - one.getAttribute('y2')))"
+    )
+
+
 def test_population_scores_are_drawn_and_told_with_their_intervals(open_report: Open) -> None:
-    page = open_report(CERTAIN)
+    page = open_report(CERTAIN, told={"by": "population"})
     page.locator("#walk-site").fill("7")
     site = CERTAIN[0].sites[7]
     half = site.population - site.low
@@ -121,22 +129,70 @@ def test_population_scores_are_drawn_and_told_with_their_intervals(open_report: 
         f"published {site.score:.4f} ± {site.std:.4f}",
         "std over 3 batches",
     ]
-    chart = page.locator("#signature-chart svg.plot")
-    bars = chart.locator("[data-mark=rule] line").evaluate_all(
-        "all => all.map((one) => Math.abs(one.getAttribute('y1') - one.getAttribute('y2')))"
-    )
     scored = [site for one in CERTAIN for site in one.sites if site.population == site.population]
-    assert sum(height > 1 for height in bars) == len(scored)
-    assert "population score, 95 % interval" in chart.text_content()
-    assert "population scores" in page.locator("#estimator").inner_text()
+    assert sum(height > 1 for height in heights_of(page)) == len(scored)
+    assert "population score, 95 % interval" in page.locator("#signature-chart").text_content()
+    assert page.locator("#density-chart").text_content().count("population score") == 1
+    assert "of their population scores" in page.locator("#distance-chart").inner_text()
+    assert "Compared are population scores" in page.locator("#estimator").inner_text()
     row = page.locator("#network-table tbody tr").first.locator("td:not(.ranged)")
     told = statistics(CERTAIN[:1], by="population")
     median, half = told.table["median"][0], told.half_width["median"][0]
-    assert row.nth(2).inner_text() == f"{median:.3f} ± {half:.3f}"
+    assert row.nth(2).text_content() == f"{median:.3f} ± {half:.3f}"
+
+
+def test_population_scores_stand_beside_published_ones(open_report: Open) -> None:
+    page = open_report(CERTAIN)
+    page.locator("#walk-site").fill("7")
+    site = CERTAIN[0].sites[7]
+    assert tip_of(page, "#signature-chart").splitlines()[3:] == [
+        f"score {site.score:.4f} ± {site.std:.4f}",
+        "std over 3 batches",
+        f"population score {site.population:.4f} ± {site.population - site.low:.4f}",
+        "95 % interval",
+    ]
+    scored = [site for one in CERTAIN for site in one.sites if site.population == site.population]
+    plain = sum(height > 1 for height in heights_of(open_report(FEW)))
+    assert sum(height > 1 for height in heights_of(page)) == plain + len(scored)
+    axis = "affinity score; beside it, the population score, 95 % interval"
+    assert axis in page.locator("#signature-chart").text_content()
+    assert "population" not in page.locator("#density-chart").text_content()
+    assert "of their published scores" in page.locator("#distance-chart").inner_text()
+    told = page.locator("#estimator").inner_text()
+    assert "Compared are published scores" in told
+    assert "rank what is most non-linear" in told
+    heads = page.locator(HEAD).all_inner_texts()
+    row = page.locator("#network-table tbody tr").first.locator("td:not(.ranged)")
+    found = statistics(CERTAIN[:1], by="population")
+    median, half = found.table["median"][0], found.half_width["median"][0]
+    cell = row.nth(heads.index("population median") - 1).text_content()
+    assert cell == f"{median:.3f} ± {half:.3f}"
+    assert row.nth(2).text_content() == f"{CERTAIN[0].summary()['median']:.3f}"
     details = unfold(page, "#sites-0")
     assert "population, 95 %" in details.locator("thead th").all_inner_texts()
     site = CERTAIN[0].sites[0]
     assert f"{site.population:.4f} ± {site.population - site.low:.4f}" in details.inner_text()
+
+
+@pytest.mark.parametrize("by", ["published", "population"])
+def test_the_table_of_networks_fits_into_a_window_of_1200_pixels(
+    by: str, open_report: Open
+) -> None:
+    facts = {one.name: {"accuracy": 76.1, "depth": 50, "flops": 4.1e9} for one in CERTAIN}
+    page = open_report(CERTAIN, told={"by": by, "facts": facts}, width=1200)
+    frame = page.locator("#network-table .frame")
+    assert frame.evaluate("one => one.scrollWidth - one.clientWidth") == 0
+
+
+def test_a_negative_minimum_is_on_the_line(open_report: Open) -> None:
+    low = populated(made("low", [0.1, 0.5, 0.9]), bias=0.25)
+    page = open_report([low], told={"by": "population"})
+    assert page.locator("#network-table thead .ranged").inner_text() == "−0.2 – 1"
+    line, extent = (page.locator(f"#network-table {one}").bounding_box() for one in PARTS)
+    start = (extent["x"] - line["x"]) / line["width"]
+    assert start == pytest.approx((-0.15 + 0.2) / 1.2, abs=0.01)
+    head = open_report([low]).locator("#network-table thead .ranged")
+    assert head.inner_text() == "0 – 1"
 
 
 def test_what_cannot_be_told_apart_is_tied(open_report: Open) -> None:
@@ -144,17 +200,20 @@ def test_what_cannot_be_told_apart_is_tied(open_report: Open) -> None:
     page = open_report([near])
     card = page.locator(".card", has_text="Most non-linear layer, tied")
     half = near.sites[1].population - near.sites[1].low
-    assert card.inner_text().splitlines()[1:] == ["b", f"0.3800 ± {half:.4f}; tied with c"]
+    assert card.inner_text().splitlines()[1:] == [
+        "b",
+        f"population score 0.3800 ± {half:.4f}; tied with c",
+    ]
     text = unfold(page, "#sites-0").locator(".lowest").inner_text()
     assert text == (
-        f"Most non-linear layer, tied: b (0.3800 ± {half:.4f}) with c; the intervals of the "
-        "differences include 0."
+        f"Most non-linear layer, tied: b (population score 0.3800 ± {half:.4f}) with c; the "
+        "intervals of the differences include 0."
     )
     apart = populated(made("other", [0.7, 0.4, 0.41, 0.99], paths=list("abcd")))
     page = open_report([near, apart, populated(made("high", [0.9, 0.95]))])
     cards = page.locator(".card").all_inner_texts()
-    assert any(card.startswith("Most non-linear, tied\nnear\nmedian") for card in cards)
-    assert any(card.startswith("Least non-linear\nhigh\nmedian") for card in cards)
+    assert any(card.startswith("Most non-linear, tied\nnear\npopulation median") for card in cards)
+    assert any(card.startswith("Least non-linear\nhigh\npopulation median") for card in cards)
 
 
 def test_hover_works_in_shares_of_the_network(open_report: Open) -> None:

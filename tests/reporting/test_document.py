@@ -176,9 +176,30 @@ def test_settings_are_sorted_into_shared_and_different() -> None:
 POPULATED = [populated(one, seed=seed) for seed, one in enumerate(FEW)]
 
 
-def test_population_scores_are_shown_if_all_networks_have_them() -> None:
+def test_published_scores_are_compared_and_population_scores_stand_beside_them() -> None:
+    """The page and `compare` say the same of the same runs."""
     found, scored = document_of(POPULATED), [POPULATED[0], POPULATED[1], POPULATED[3]]
-    assert (found["by"], DOCUMENT["by"]) == ("population", "published")
+    assert (found["by"], found["ranked"]) == ("published", "population")
+    assert (DOCUMENT["by"], DOCUMENT["ranked"]) == ("published", "published")
+    for name in ("distances", "densities"):
+        assert found[name] == DOCUMENT[name]
+    assert found["distances"]["rows"][2] == distances(scored).matrix[2, :2].tolist()
+    for shown, plain in zip(found["networks"], DOCUMENT["networks"], strict=True):
+        assert (shown["summary"], plain["population"]) == (plain["summary"], None)
+    told = statistics(scored, by="population")
+    assert found["networks"][1]["population"] == {
+        "median": told.table["median"][1],
+        "half": told.half_width["median"][1],
+    }
+    assert found["networks"][2]["population"] is None
+    mixed = document_of([POPULATED[0], FEW[1]])
+    assert (mixed["by"], mixed["ranked"]) == ("published", "published")
+
+
+def test_population_scores_are_compared_on_request() -> None:
+    found = document_of(POPULATED, by="population")
+    scored = [POPULATED[0], POPULATED[1], POPULATED[3]]
+    assert (found["by"], found["ranked"]) == ("population", "population")
     sites, first = found["networks"][0]["sites"], POPULATED[0].sites[0]
     assert sites["population"][0] == pytest.approx(first.population, abs=1e-4)
     assert column(sites["half"], 1)[0] == pytest.approx(first.population - first.low, abs=1e-4)
@@ -189,9 +210,6 @@ def test_population_scores_are_shown_if_all_networks_have_them() -> None:
     assert "3 samples are too few" in found["networks"][3]["sites"]["reasons"]["4"]
     expected = distances(scored, by="population").matrix
     assert found["distances"]["rows"][2] == expected[2, :2].tolist()
-    assert document_of([POPULATED[0], FEW[1]])["by"] == "published"
-    published = document_of(POPULATED, by="published")
-    assert published["networks"][0]["summary"] == DOCUMENT["networks"][0]["summary"]
     with pytest.raises(OptionError, match="was measured with estimator='published'"):
         document_of([POPULATED[0], FEW[1]], by="population")
 

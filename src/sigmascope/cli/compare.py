@@ -207,7 +207,11 @@ def _document(compared: Comparison) -> dict[str, object]:
         "population": certain and {"statistics": certain.table, "half_width": certain.half_width},
         "difference": compared.difference,
         "facts": [run.facts for run in compared.runs],
-        "distances": {"normalize": found.normalize, "matrix": found.matrix.tolist()},
+        "distances": {
+            "by": found.by,
+            "normalize": found.normalize,
+            "matrix": found.matrix.tolist(),
+        },
         "clusters": tree
         and {"method": tree.method, "order": tree.order, "merges": tree.linkage.tolist()},
         "groups": compared.groups,

@@ -24,11 +24,14 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 @options.runs
 @options.out("FILE", "The page to write.", "report.html")
 @options.choice(
-    "--by", choices.ScoreKind, "Scores to show.  [default: population, if all have them]"
+    "--by", choices.ScoreKind, "Scores to compare.  [default: published, if all have them]"
 )
 @json_option
 def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_json: bool) -> int:
     """Write a self-contained page about stored signatures: files, or directories of runs.
+
+    It compares published scores, as `sigmascope compare` does, unless --by says population;
+    population scores stand beside them with 95 % intervals, and rank what is most non-linear.
 
     An older page is replaced, any other file is not. Exits with 3 if a directory lacks a network;
     the page lists it.
@@ -72,10 +75,9 @@ def _is_page(path: Path) -> bool:
 
 def _facts(runs: Sequence[Run], by: choices.ScoreKind | None = None) -> dict[str, Facts | None]:
     """Return the facts by the names on the page, where equal names are numbered."""
-    from sigmascope.compare.networks import checked_networks, has_scores
-    from sigmascope.reporting.ranking import shown_estimator
+    from sigmascope.compare.networks import checked_networks, estimator_of, has_scores
 
-    shown = shown_estimator([run.signature for run in runs], by)
+    shown = estimator_of([run.signature for run in runs], by)
     scored = [run for run in runs if has_scores(run.signature, shown)]
     names = checked_networks([run.signature for run in scored], shown).names if scored else ()
     alone = {run.signature.name: run.facts for run in runs if run not in scored}
@@ -83,6 +85,5 @@ def _facts(runs: Sequence[Run], by: choices.ScoreKind | None = None) -> dict[str
 
 
 def _data(runs: Sequence[Run]) -> str | None:
-    """Return the names of the data, as far as manifests say them, with the number of samples."""
-    named = [f"{run.data}, {counted(run.signature.samples, 'sample')}" for run in runs if run.data]
-    return "; ".join(dict.fromkeys(named)) or None
+    """Return the names of the data, as far as manifests say them."""
+    return "; ".join(dict.fromkeys(run.data for run in runs if run.data)) or None

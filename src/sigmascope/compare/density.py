@@ -49,12 +49,14 @@ class Densities(Tabular):
         curves: the densities, in the order of the names, of the networks that have one.
         reasons: network -> why it has no density.
         scores: the scores of each network.
+        by: whose scores these are, "published" or "population".
     """
 
     names: tuple[str, ...]
     curves: tuple[Density, ...]
     reasons: dict[str, str]
     scores: tuple[Curve, ...] = ()
+    by: ScoreKind = "published"
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per network and point: network, score, density.
@@ -82,7 +84,7 @@ class Densities(Tabular):
 
     def _tables(self) -> list[Table]:
         notes = [f"{name} has no density: {reason}." for name, reason in self.reasons.items()]
-        return [Table(self._columns(), notes=notes)]
+        return [Table(self._columns(), f"Densities of {self.by} scores", notes=notes)]
 
 
 def densities(
@@ -127,7 +129,7 @@ def densities(
             reasons[name] = f"{alike}, {scores[0]:.4f}"
         else:
             curves.append(_estimated(name, scores, points, boundary))
-    return Densities(networks.names, tuple(curves), reasons, networks.curves)
+    return Densities(networks.names, tuple(curves), reasons, networks.curves, networks.by)
 
 
 def _estimated(name: str, scores: Curve, points: int, boundary: Boundary) -> Density:

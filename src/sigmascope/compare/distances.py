@@ -40,9 +40,10 @@ class Distances(Tabular):
         matrix: (k, k), symmetric, with a diagonal of zeros.
         normalize: None, or "path"; see `distances`.
         kind: "dtw", or "cophenetic": the heights at which a clustering merges two networks.
+        by: whose scores were compared, "published" or "population".
 
     >>> Distances(("a", "b"), np.array([[0.0, 0.25], [0.25, 0.0]]), None)
-    Distances by dynamic time warping
+    Distances by dynamic time warping, published scores
     <BLANKLINE>
     network       1       2
     1 a      0.0000  0.2500
@@ -53,6 +54,7 @@ class Distances(Tabular):
     matrix: Curve
     normalize: Normalize | None
     kind: str = "dtw"
+    by: ScoreKind = "published"
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame (k, k) with the names as index and columns.
@@ -93,7 +95,7 @@ class Distances(Tabular):
         apart = squareform(self.matrix, checks=False)
         merges: Curve = linkage(apart, method, optimal_ordering=True)
         order = [int(leaf) for leaf in leaves_list(merges)]
-        return Clustering(self.names, merges, order, method, self.normalize)
+        return Clustering(self.names, merges, order, method, self.normalize, self.by)
 
     def embed(
         self, of: Embedded = "distances", *, method: Linkage = "average", seed: FixedSeed = 0
@@ -114,7 +116,7 @@ class Distances(Tabular):
         check_choice("method", method, Linkage)
         self._check_several("An embedding")
         target = self if of == "distances" else self.cluster(method).cophenetic()
-        return Embedding(self.names, *scale_to_plane(target.matrix, seed), of)
+        return Embedding(self.names, *scale_to_plane(target.matrix, seed), of, self.by)
 
     def _check_several(self, what: str) -> None:
         if len(self.names) < 2:
@@ -124,8 +126,8 @@ class Distances(Tabular):
             )
 
     def _tables(self) -> list[Table]:
-        title = KINDS[self.kind] + (", per step of the path" if self.normalize else "")
-        return [Table(self._columns(), title)]
+        per_step = ", per step of the path" if self.normalize else ""
+        return [Table(self._columns(), f"{KINDS[self.kind]}, {self.by} scores{per_step}")]
 
     def _columns(self) -> Columns:
         if len(self.names) > WIDEST:
@@ -158,6 +160,7 @@ class Clustering(Tabular):
         order: the networks in the order of the leaves, so that neighbors are near.
         method: linkage; see `Distances.cluster`.
         normalize: of the distances.
+        by: whose scores were compared, "published" or "population".
     """
 
     names: tuple[str, ...]
@@ -165,11 +168,12 @@ class Clustering(Tabular):
     order: list[int]
     method: Linkage
     normalize: Normalize | None
+    by: ScoreKind = "published"
 
     def cophenetic(self) -> Distances:
         """Return for every two networks the height at which they first are in one group."""
         heights = squareform(cophenet(self.linkage))
-        return Distances(self.names, heights, self.normalize, "cophenetic")
+        return Distances(self.names, heights, self.normalize, "cophenetic", self.by)
 
     def groups(self, count: int) -> list[int]:
         """Return the group of each network when the tree is cut into exactly `count` groups.
@@ -211,7 +215,7 @@ class Clustering(Tabular):
 
     def _tables(self) -> list[Table]:
         title = f"Clustering of {len(self.names)} networks, {self.method} linkage"
-        return [Table(self._columns(), title)]
+        return [Table(self._columns(), f"{title}, {self.by} scores")]
 
     def _columns(self) -> Columns:
         columns = zip(*self.merges(), strict=True)
@@ -228,12 +232,14 @@ class Embedding(Tabular):
         points: (k, 2), centered, in the unit of the distances.
         stress: share of the distances that the plane misses (root mean square); 0 is perfect.
         of: "distances" or "cophenetic".
+        by: whose scores were compared, "published" or "population".
     """
 
     names: tuple[str, ...]
     points: Curve
     stress: float
     of: Embedded
+    by: ScoreKind = "published"
 
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return stress and coordinates for a logger: `stress`, `{prefix}{name}/x` -> number."""
@@ -247,7 +253,8 @@ class Embedding(Tabular):
 
     def _tables(self) -> list[Table]:
         what = "distances" if self.of == "distances" else "cophenetic distances"
-        return [Table(self._columns(), f"Embedding of {what}, stress {self.stress:.4f}")]
+        title = f"Embedding of {what}, {self.by} scores, stress {self.stress:.4f}"
+        return [Table(self._columns(), title)]
 
     def _columns(self) -> Columns:
         x, y = self.points.T.tolist()
@@ -280,11 +287,12 @@ def distances(
     >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid())
     >>> measured = signature(network, [torch.eye(4)], name="small")
     >>> distances([measured, measured])
-    Distances by dynamic time warping
+    Distances by dynamic time warping, published scores
     <BLANKLINE>
     network           1       2
     1 small      0.0000  0.0000
     2 small (2)  0.0000  0.0000
     """
     networks = checked_networks(signatures, by)
-    return Distances(networks.names, dtw_matrix(networks.curves, normalize=normalize), normalize)
+    matrix = dtw_matrix(networks.curves, normalize=normalize)
+    return Distances(networks.names, matrix, normalize, by=networks.by)

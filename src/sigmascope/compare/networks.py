@@ -16,6 +16,11 @@ from sigmascope.measure.result import Signature
 
 T = TypeVar("T")
 
+# What a score is called on axes and in messages.
+SCORE_NAMES: dict[ScoreKind, str] = {
+    "published": "affinity score",
+    "population": "population score",
+}
 # Relative to the largest: a smaller difference may come from the order of a sum.
 SAME = 1e-9
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from sigmascope.checks import check_choice
 from sigmascope.choices import Layout, ScoreKind
 from sigmascope.compare.density import Densities, densities
-from sigmascope.compare.networks import estimator_of, has_scores
+from sigmascope.compare.networks import SCORE_NAMES, estimator_of, has_scores
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
 from sigmascope.figures.signature import groups_of
@@ -90,7 +90,7 @@ def draw_densities(
         width = style.PAGE if rows > 12 else style.COLUMN
         panel = style.panel_in(axes, width, 0.7 + 0.15 * rows)
         _stacked(panel, found)
-    panel.set_xlabel("affinity score")
+    panel.set_xlabel(SCORE_NAMES[found.by])
     if axes is None and chosen == "overlaid":
         style.add_legend(style.figure_of(panel), *panel.get_legend_handles_labels())
     return finished([panel], _rows(found))

@@ -52,6 +52,7 @@ def draw_distances(distances: Distances, *, method: Linkage = "average") -> Draw
     else:
         _draw_tree(branches, tree)
     title = TITLES[distances.kind] + (", per step of the path" if distances.normalize else "")
+    title += ", population scores" if distances.by == "population" else ""
     width, height = figure.get_size_inches()
     thin = {"aspect": 0.6 * width / 0.09, "pad": 0.1 / height, "shrink": 0.6, "fraction": 0.02}
     add_scale(mesh, [branches, heat], title, location="top", **thin)

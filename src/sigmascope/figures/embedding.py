@@ -42,7 +42,8 @@ def draw_embedding(embedding: Embedding, *, families: Mapping[str, str] | None =
         own = points[[one == group for one in groups]]
         label = style.shown(group) if group else "other" if families else None
         axes.plot(*own.T, label=label, **style.look(number).points(5))
-    axes.set_xlabel(f"in units of the {UNITS[embedding.of]}; stress {embedding.stress:.3f}")
+    unit = UNITS[embedding.of] + (" of population scores" if embedding.by == "population" else "")
+    axes.set_xlabel(f"in units of the {unit}; stress {embedding.stress:.3f}")
     style.add_legend(style.figure_of(axes), *axes.get_legend_handles_labels())
     if len(names) <= MOST_NAMED:
         labels = style.short_names(names, 28)

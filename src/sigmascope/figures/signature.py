@@ -10,11 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import offset_copy
 
 from sigmascope.checks import check_choice, check_kind
 from sigmascope.choices import Layout, ScoreKind
 from sigmascope.compare.block_places import OTHER, places_of
-from sigmascope.compare.networks import Networks, checked_networks, estimator_of, has_scores
+from sigmascope.compare.networks import (
+    SCORE_NAMES,
+    Networks,
+    checked_networks,
+    estimator_of,
+    has_scores,
+)
 from sigmascope.errors import InputError
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
@@ -22,7 +29,7 @@ from sigmascope.maths.warping import Curve
 from sigmascope.measure.result import Signature
 
 CALLS = "activation call, in order of execution"
-SCORE, POPULATION = "affinity score", "population score ± 95 %"
+POPULATION = "population score ± 95 %"
 MOST_PLACES = 16  # more places than this are not told apart in a legend
 COLUMNS = {4: 1, 10: 2, 24: 4}  # up to so many networks -> columns of panels; beyond, 5
 
@@ -51,8 +58,9 @@ def draw_signature(
     """Draw the scores in order of execution.
 
     Population scores have their 95 % intervals. Published scores have their standard deviation over
-    the batches and, where they were measured too, the population scores in gray. Each group of
-    sites has a color and a marker. A call without a score leaves a gap, with a cross below it.
+    the batches and, where they were measured too, the population scores in gray beside them. Each
+    group of sites has a color and a marker. A call without a score leaves a gap, with a cross below
+    it.
 
     Args:
         signature: to draw.
@@ -190,11 +198,19 @@ def _draw_sites(
         points = look.points(0.6 * size if capped else size)
         axes.plot(calls[chosen], scores[chosen], label=style.shown(label), **points)
     if other:
-        how: dict[str, Any] = {"color": "0.55", "linewidth": 0.2 * size, "zorder": 1.5}
-        axes.vlines(calls, other.low, other.high, **how)
-        how |= {"marker": "_", "markersize": size, "linestyle": "none", "label": POPULATION}
-        axes.plot(calls, other.scores, markeredgewidth=0.2 * size, **how)
+        _draw_beside(axes, other, size)
     style.mark_missing(axes, calls[~np.isfinite(scores)].tolist())
+
+
+def _draw_beside(axes: Axes, other: Shown, size: float) -> None:
+    """Draw scores in gray, shifted to the right, so that they and the others are both seen."""
+    how: dict[str, Any] = {"color": "0.3", "linewidth": 0.2 * size, "zorder": 3}
+    bars = axes.vlines(other.calls, other.low, other.high, **how)
+    how |= {"marker": "_", "markersize": 0.8 * size, "linestyle": "none", "label": POPULATION}
+    points = axes.plot(other.calls, other.scores, markeredgewidth=0.2 * size, **how)
+    beside = offset_copy(axes.transData, style.figure_of(axes), 0.7 * size, units="points")
+    for artist in (bars, *points):
+        artist.set_transform(beside)  # only now, since limits follow from data that are not shifted
 
 
 def _numbered(labels: Iterable[str]) -> dict[str, int]:
@@ -212,7 +228,7 @@ def _score_label(signatures: Sequence[Signature], by: ScoreKind) -> str:
     if by == "population":
         return POPULATION
     spread = any(site.scatter.std > 0 for signature in signatures for site in signature.sites)
-    return SCORE + (" ± std" if spread else "")
+    return SCORE_NAMES[by] + (" ± std" if spread else "")
 
 
 def _size(count: int) -> float:

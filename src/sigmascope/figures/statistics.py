@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from sigmascope.checks import check_kind
+from sigmascope.compare.networks import SCORE_NAMES
 from sigmascope.compare.statistics import Statistics
 from sigmascope.figures import style
 from sigmascope.figures.drawn import Drawn, finished
@@ -44,8 +45,7 @@ def draw_statistics(statistics: Statistics, axes: Axes | None = None) -> Drawn:
         panel.hlines(rows, mean - half, mean + half, **bar)
     panel.plot(table["mean"], rows, label="mean", **style.look(0).points(4.0))
     panel.axvline(1, color="0.5", linewidth=0.5, zorder=0.5)
-    score = "affinity score" if statistics.by == "published" else "population score"
-    panel.set(xlabel=score, ylim=(len(names) - 0.5, -0.5))
+    panel.set(xlabel=SCORE_NAMES[statistics.by], ylim=(len(names) - 0.5, -0.5))
     panel.set_yticks(rows, names, fontsize=style.SMALL)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")

@@ -43,8 +43,9 @@ def draw_tree(
     panel.set(xlim=(1.04 * highest, -0.03 * highest), ylim=(len(names) - 0.5, -0.5))
     panel.set_yticks(range(len(names)), names, fontsize=style.SMALL)
     panel.tick_params(axis="y", length=0, labelright=True, labelleft=False)
-    per_step = ", per step of the path" if tree.normalize else ""
-    panel.set_xlabel(f"distance of the merge, {tree.method} linkage{per_step}")
+    label = f"distance of the merge, {tree.method} linkage"
+    label += ", per step of the path" if tree.normalize else ""
+    panel.set_xlabel(label + (", population scores" if tree.by == "population" else ""))
     panel.grid(visible=False, axis="y")
     if axes is None:
         style.add_legend(style.figure_of(panel), *panel.get_legend_handles_labels())

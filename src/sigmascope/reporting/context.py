@@ -31,7 +31,7 @@ def checked_data(data: str | None) -> str | None:
     """Return the name of the data, or None."""
     if data is not None and not isinstance(data, str):
         raise InputTypeError(
-            f"data must be a string such as 'cifar10, 2560 samples', got {type(data).__name__}."
+            f"data must be a string such as 'cifar10, test split', got {type(data).__name__}."
         )
     return data or None
 

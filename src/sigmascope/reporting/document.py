@@ -13,12 +13,12 @@ from sigmascope.choices import ScoreKind
 from sigmascope.compare.block_places import places_of
 from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
-from sigmascope.compare.networks import checked_networks, has_scores
+from sigmascope.compare.networks import checked_networks, estimator_of, has_scores
 from sigmascope.compare.statistics import Statistics, statistics
 from sigmascope.measure.result import STATISTICS, Coverage, Signature, Site
 from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
 from sigmascope.reporting.provenance import settings_of
-from sigmascope.reporting.ranking import extremes, lowest_sites, shown_estimator
+from sigmascope.reporting.ranking import extremes, lowest_sites, ranking_estimator
 
 KIND, VERSION = "report", 1
 DENSITY_POINTS = 120  # more than a chart of this size can show
@@ -47,29 +47,31 @@ def document_of(
         facts: of networks, by name, as in `report`.
         data: name of the data.
         missing: networks that could not be measured, with reasons.
-        by: the scores to show; by default population scores, if all networks have them.
+        by: the scores to compare; by default published scores if all networks have them.
     """
     listed = isinstance(signatures, Sequence) and bool(signatures)
     if not listed or not all(isinstance(one, Signature) for one in signatures):
         checked_networks(signatures)  # raises
-    shown = shown_estimator(signatures, by)
+    shown = estimator_of(signatures, by)
     scored = [number for number, one in enumerate(signatures) if has_scores(one, shown)]
     comparable = [signatures[number] for number in scored]
+    ranked = ranking_estimator(comparable, shown)
     found = statistics(comparable, by=shown) if scored else None
     unique = dict(zip(scored, found.names, strict=True)) if found else {}
     return {
         "sigmascope": __version__,
         "by": shown,
+        "ranked": ranked,
         "data": checked_data(data),
         "missing": missing_of(missing),
         "networks": [
             _network(one, unique.get(number, one.name), companions)
             | _summary(found, scored.index(number) if number in scored else None)
-            | {"lowest": lowest_sites(one, shown)}
+            | {"lowest": lowest_sites(one, ranked), "population": _certain(one)}
             | {"facts": facts_of(facts, unique.get(number, one.name), one.name)}
             for number, one in enumerate(signatures)
         ],
-        "extremes": [[scored[place] for place in tied] for tied in extremes(comparable, shown)]
+        "extremes": [[scored[place] for place in tied] for tied in extremes(comparable, ranked)]
         if len(scored) > 1
         else None,
         "distances": _distances(comparable, scored, shown) if len(scored) > 1 else None,
@@ -107,6 +109,14 @@ def _summary(found: Statistics | None, place: int | None) -> dict[str, Any]:
         "summary": {name: found.table[name][place] for name in STATISTICS},
         "halves": {name: _finite(values[place]) for name, values in found.half_width.items()},
     }
+
+
+def _certain(signature: Signature) -> dict[str, float | None] | None:
+    """Return the median of the population scores, and half the width of its interval."""
+    if not has_scores(signature, "population"):
+        return None
+    found = statistics([signature], by="population")
+    return {"median": found.table["median"][0], "half": _finite(found.half_width["median"][0])}
 
 
 def _coverage(coverage: Coverage) -> dict[str, Any]:

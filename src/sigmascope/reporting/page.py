@@ -52,10 +52,11 @@ def report(
         path: the file, which is replaced at once or not at all.
         facts: network -> an object or mapping with `accuracy` (in percent), `depth` and `flops`,
             each a number or None. Facts known of any network become columns of the table.
-        data: name of the data, such as "cifar10, 2560 samples".
+        data: name of the data, such as "cifar10, test split".
         missing: names of networks that could not be measured, each with the reason.
-        by: the scores to show, "published" or "population"; by default population scores with their
-            intervals, if all networks have them.
+        by: the scores to compare, "published" or "population"; by default published scores if all
+            have them. Where population scores were measured too, they stand beside the published
+            ones with their intervals, and rank what is most non-linear.
 
     Returns:
         The path.

@@ -10,16 +10,14 @@ import numpy as np
 from sigmascope.choices import ScoreKind
 from sigmascope.compare.contrast import lowest, same_samples
 from sigmascope.compare.jackknife import ALONG
-from sigmascope.compare.networks import estimator_of, has_scores, site_scores
+from sigmascope.compare.networks import has_scores, site_scores
 from sigmascope.measure.result import Signature, Site
 
 
-def shown_estimator(signatures: Sequence[Signature], by: ScoreKind | None) -> ScoreKind:
-    """Return the estimator that a page shows: population scores, if all networks have them."""
-    fallback = estimator_of(signatures, by)
-    scored = [one for one in signatures if has_scores(one, fallback)]
-    having = [has_scores(one, "population") for one in scored]
-    return "population" if by is None and having and all(having) else fallback
+def ranking_estimator(signatures: Sequence[Signature], shown: ScoreKind) -> ScoreKind:
+    """Return the estimator that ranks: population scores, whose intervals tell what is tied."""
+    certain = signatures and all(has_scores(one, "population") for one in signatures)
+    return "population" if certain else shown
 
 
 def lowest_sites(signature: Signature, by: ScoreKind) -> list[int]:

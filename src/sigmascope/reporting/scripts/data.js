@@ -38,6 +38,7 @@ function readDocument() {
     ...network,
     number,
     by: content.by,
+    ranked: content.ranked,
     sites: sitesOf(network, content.by),
   }));
   return { ...content, networks };
@@ -47,20 +48,27 @@ const batchesOf = ({ batches }) => `${asCount(batches)} ${batches === 1 ? "batch
 
 const withBar = (value, bar, show = asScore) => (bar == null ? show(value) : `${show(value)} ± ${show(bar)}`);
 
-// Where a population score is shown, the published one is told too.
+const SCORE_NAMES = { published: "affinity score", population: "population score" };
+
+// Both scores are told, the one that is compared first.
 const describeSite = (network, site) => [
   ["title", site.name],
   ["", `${network.name}, call ${site.number + 1} of ${network.count}`],
   ["", `${site.kind}, width ${site.dim}`],
   ...(network.by === "population"
-    ? [
-        ["value", `population score ${withBar(site.population, site.half)}`],
-        ["", site.half == null ? "" : "95 % interval"],
-        ["", site.score == null ? "" : `published ${withBar(site.score, site.std)}`],
-      ]
-    : [["value", `score ${withBar(site.score, site.std)}`]]),
-  ["", site.std == null ? "" : `std over ${batchesOf(site)}`],
+    ? [...populationLines(site, "value"), ...publishedLines(site, "", "published")]
+    : [...publishedLines(site, "value", "score"), ...(site.population == null ? [] : populationLines(site, ""))]),
   ["", site.reason],
+];
+
+const publishedLines = (site, look, name) => [
+  [look, look || site.score != null ? `${name} ${withBar(site.score, site.std)}` : ""],
+  ["", site.std == null ? "" : `std over ${batchesOf(site)}`],
+];
+
+const populationLines = (site, look) => [
+  [look, `population score ${withBar(site.population, site.half)}`],
+  ["", site.half == null ? "" : "95 % interval"],
 ];
 
 const listSome = (names, most) =>

@@ -11,14 +11,14 @@ function drawDensities(curves, choice, width) {
   const line = (points, options) =>
     Plot.line(points, { x: "score", y: "value", z: (point) => point.network.number, ...options });
   const figure = figureOf(
-    `Densities of the affinity scores. In color: ${listed(inColor.map(({ network }) => network.name)) || "no network"}.`,
+    `Densities of the ${SCORE_NAMES[curves[0].network.by]}s. In color: ${listed(inColor.map(({ network }) => network.name)) || "no network"}.`,
     {
       width,
       height: 280,
       marginLeft: 46,
       marginRight: 12,
       marginBottom: 42,
-      x: { label: "affinity score", labelAnchor: "center", ticks: width / 90 },
+      x: { label: SCORE_NAMES[curves[0].network.by], labelAnchor: "center", ticks: width / 90 },
       y: { label: "density", grid: true, ticks: 5, domain: [0, d3.max(all, (point) => point.value)] },
       marks: [
         line(

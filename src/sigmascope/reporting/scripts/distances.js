@@ -142,10 +142,10 @@ function followCells(stage, figure, { cell, side }, describe) {
   note.mount(figure);
 }
 
-const explained = (method) =>
+const explained = (method, by) =>
   [
-    "Distance between signatures by dynamic time warping: the root of the smallest sum of squared differences when",
-    `either may be stretched along depth. Networks are ordered by hierarchical clustering (${method} linkage).`,
+    `Distance between signatures by dynamic time warping of their ${by} scores: the root of the smallest sum of squared`,
+    `differences when either may be stretched along depth. Networks are ordered by hierarchical clustering (${method} linkage).`,
     "The stronger the color, the closer the networks.",
   ].join(" ");
 
@@ -167,7 +167,7 @@ function createDistanceChart(networks, data) {
     tree,
     stage,
   );
-  const chart = element("div", { class: "whole" }, element("p", {}, explained(data.method)), drawRamp(largest), map);
+  const chart = element("div", { class: "whole" }, element("p", {}, explained(data.method, networks[0].by)), drawRamp(largest), map);
   home.replaceChildren(chart, distanceTable(names, distance));
 
   const describe = (row, column) => [

@@ -24,17 +24,23 @@ function samplesCard(networks, data) {
 // The network with the lowest or highest median, and those that cannot be told apart from it.
 function extremeCard(label, numbers, networks, short) {
   const nameOf = (number) => shortened(short[number], 40);
-  const { summary, halves } = networks[numbers[0]];
-  const median = `median ${withBar(summary.median, halves.median, asStatistic)}`;
+  const { summary, population, ranked } = networks[numbers[0]];
+  const median =
+    ranked === "population"
+      ? `population median ${withBar(population.median, population.half, asStatistic)}`
+      : `median ${asStatistic(summary.median)}`;
   const tied = listSome(numbers.slice(1).map(nameOf), 3);
   return tied
     ? cardOf(`${label}, tied`, named(nameOf(numbers[0])), element("span", {}, `${median}; tied with `, named(tied)))
     : cardOf(label, named(nameOf(numbers[0])), median);
 }
 
-function layerCard({ lowest, sites, by }) {
-  const [first, ...tied] = lowest.map((number) => sites[number]);
-  const score = withBar(first.shown, by === "population" ? first.bar : null);
+const rankedScore = ({ ranked }, site) =>
+  ranked === "population" ? `population score ${withBar(site.population, site.half)}` : `score ${asScore(site.score)}`;
+
+function layerCard(network) {
+  const [first, ...tied] = network.lowest.map((number) => network.sites[number]);
+  const score = rankedScore(network, first);
   const others = tied.length ? `; tied with ${listSome(tied.map((site) => site.name), 3)}` : "";
   return cardOf(`Most non-linear layer${tied.length ? ", tied" : ""}`, named(shortened(first.name, 40)), named(score + others));
 }
@@ -58,13 +64,12 @@ function cardsOf({ networks, distances, data, extremes }) {
       ...["Most non-linear", "Least non-linear"].map((label, end) => extremeCard(label, extremes[end], networks, short)),
     );
   else if (sorted.length) {
-    const { summary, halves } = sorted[0];
+    const { by, summary, halves, population } = sorted[0];
+    const range = `from ${asStatistic(summary.min)} to ${asStatistic(summary.max)}`;
+    const beside =
+      by === "published" && population ? `; population median ${withBar(population.median, population.half, asStatistic)}` : "";
     cards.push(
-      cardOf(
-        "Median score",
-        withBar(summary.median, halves.median, asStatistic),
-        `from ${asStatistic(summary.min)} to ${asStatistic(summary.max)}`,
-      ),
+      cardOf(`Median ${SCORE_NAMES[by]}`, withBar(summary.median, halves.median, asStatistic), range + beside),
       layerCard(sorted[0]),
     );
   }
@@ -91,15 +96,27 @@ const COLUMNS = [
     half: (network) => (CERTAIN.includes(key) ? network.halves[key] : null),
     show: asStatistic,
   })),
+  {
+    key: "population",
+    text: "population median",
+    of: ({ by, population }) => (by === "published" ? population?.median : null),
+    half: ({ population }) => population?.half,
+    show: asStatistic,
+    optional: true,
+  },
   { key: "parameters", text: "parameters", of: (network) => network.parameters, show: asShortCount },
   { key: "accuracy", text: "accuracy", of: ({ facts }) => facts.accuracy, show: asAccuracy, optional: true },
   { key: "depth", text: "depth", of: ({ facts }) => facts.depth, show: asCount, optional: true },
   { key: "flops", text: "FLOPs", of: ({ facts }) => facts.flops, show: asShortCount, optional: true },
-  { key: "samples", text: "samples", of: (network) => network.samples, show: asCount },
+  { key: "samples", text: "samples", of: (network) => network.samples, show: asCount, varying: true },
 ];
 
-// A fact has a column if it is known for any network.
-const columnsOf = (networks) => COLUMNS.filter(({ optional, of }) => !optional || networks.some((one) => of(one) != null));
+// A fact has a column if it is known for any network, and the number of samples if it differs: else the cards tell it.
+const columnsOf = (networks) =>
+  COLUMNS.filter(({ optional, varying, of }) => {
+    const known = new Set(networks.map(of).filter((value) => value != null));
+    return (!optional || known.size > 0) && (!varying || known.size > 1);
+  });
 
 // Names sort by their numbers: resnet9 before resnet18. Missing values come last either way.
 function sortedBy(networks, { of }, direction) {
@@ -109,8 +126,11 @@ function sortedBy(networks, { of }, direction) {
   return [...networks].sort((a, b) => (of(a) == null) - (of(b) == null) || sign * compare(of(a), of(b)) || a.number - b.number);
 }
 
-// The range of the scores on a line from 0 to 1, with the median as a tick.
-function rangeBar({ min, median, max }) {
+// A population score may be negative, so that the line of the ranges may begin below 0.
+const lineStart = (networks) => Math.min(0, Math.floor((d3.min(networks, ({ summary }) => summary.min) ?? 0) * 10) / 10);
+
+// The range of the scores on a line from `low` to 1, with the median as a tick.
+function rangeBar({ min, median, max }, low) {
   if (median == null) return "";
   const bar = element(
     "span",
@@ -118,11 +138,11 @@ function rangeBar({ min, median, max }) {
     element("span", { class: "extent" }),
     element("span", { class: "middle" }),
   );
-  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, Math.max(0, value));
+  for (const [name, value] of Object.entries({ min, median, max })) bar.style.setProperty(`--${name}`, (value - low) / (1 - low));
   return bar;
 }
 
-function networkRow(network, columns) {
+function networkRow(network, columns, low) {
   const link = element("a", { href: `#sites-${network.number}` }, named(network.name));
   const cells = columns.slice(1).map(({ of, show, half }) => {
     const bar = half?.(network);
@@ -133,13 +153,13 @@ function networkRow(network, columns) {
       bar == null ? null : element("span", { class: "bar" }, ` ± ${show(bar)}`),
     );
   });
-  cells.splice(1, 0, element("td", { class: "ranged" }, rangeBar(network.summary)));
+  cells.splice(1, 0, element("td", { class: "ranged" }, rangeBar(network.summary, low)));
   return element("tr", {}, element("th", { scope: "row" }, link), ...cells);
 }
 
 function createNetworkTable(networks) {
-  const columns = columnsOf(networks);
-  const body = element("tbody", {}, ...networks.map((network) => networkRow(network, columns)));
+  const [columns, low] = [columnsOf(networks), lineStart(networks)];
+  const body = element("tbody", {}, ...networks.map((network) => networkRow(network, columns, low)));
   const rows = new Map(networks.map((network, number) => [network, body.rows[number]]));
   const heads = columns.map((one, number) =>
     element(
@@ -158,10 +178,10 @@ function createNetworkTable(networks) {
   }
 
   const cells = [...heads];
-  cells.splice(2, 0, element("th", { scope: "col", class: "ranged" }, "0 – 1"));
+  cells.splice(2, 0, element("th", { scope: "col", class: "ranged" }, `${low.toString().replace("-", "−")} – 1`));
   const scores =
-    "Scores of each network over its sites: minimum, median, maximum, mean, standard deviation and spread (max − min).";
-  const certain = networks.some(({ halves }) => halves.median != null);
+    `${networks[0].by === "published" ? "Published" : "Population"} scores of each network over its sites: minimum, median, maximum, mean, standard deviation and spread (max − min).`;
+  const certain = networks.some(({ population }) => population?.half != null);
   const accurate = columns.some(({ key }) => key === "accuracy");
   const caption = captionOf(
     [scores, certain && "± is half the width of the 95 % interval.", accurate && "Accuracy in percent."].filter(Boolean).join(" "),

@@ -34,7 +34,7 @@ function start() {
   byId("cards").replaceChildren(...cardsOf(content));
   byId("colophon").textContent =
     `Written by sigmascope ${content.sigmascope}. This page is self-contained and loads nothing.`;
-  byId("estimator").textContent = ESTIMATORS[content.by];
+  byId("estimator").textContent = estimatorText(content);
   createRemarks(content);
   createPicker(byId("picker"), networks, choice);
   createNetworkTable(networks);

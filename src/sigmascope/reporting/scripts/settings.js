@@ -12,10 +12,14 @@ function createSettings(networks, { shared, columns, rows }) {
   byId("setting-tables").replaceChildren(...tables);
 }
 
-const ESTIMATORS = {
-  population: "Shown are population scores, without the bias of a batch, with 95 % intervals.",
-  published: "Shown are published scores, means over batches.",
-};
+// Which scores are compared, and which rank.
+function estimatorText({ by, ranked, networks }) {
+  if (by === "population") return "Compared are population scores, without the bias of a batch, with 95 % intervals.";
+  const published = "Compared are published scores, means over batches.";
+  if (!networks.some(({ population }) => population)) return published;
+  const ranking = ranked === "population" ? " and rank what is most non-linear" : "";
+  return `${published} Population scores, without the bias of a batch, stand beside them with 95 % intervals${ranking}.`;
+}
 
 function remarksOf({ networks, settings, companionsLeftOut }) {
   const unscored = networks.filter((network) => !hasScores(network));

@@ -35,6 +35,24 @@ const spreadMark = (points, color) =>
     },
   );
 
+// The population score and its interval beside a published score, at a distance that leaves room for both.
+const besideMarks = (points, color, shift) => {
+  const known = points.filter(({ network, site }) => network.by === "published" && site.population != null);
+  const ends = (sign) => ({ site }) => Math.min(1, site.population + sign * (site.half ?? 0));
+  return [
+    Plot.ruleX(known, { x: "depth", y1: ends(-1), y2: ends(1), dx: shift, stroke: color, strokeWidth: 1.6 }),
+    Plot.dot(known, {
+      x: "depth",
+      y: ({ site }) => site.population,
+      dx: shift,
+      r: 1.6,
+      fill: "var(--surface)",
+      stroke: color,
+      strokeWidth: 1.2,
+    }),
+  ];
+};
+
 const dotMark = (points, slot, radius) =>
   Plot.dot(points, {
     x: "depth",
@@ -48,7 +66,12 @@ const dotMark = (points, slot, radius) =>
 
 function networkMarks(points, slot, radius) {
   const [color, scored] = [slotColor(slot), points.filter(isScored)];
-  return [spreadMark(scored, color), strongMark(points, color), dotMark(scored, slot, radius)];
+  return [
+    spreadMark(scored, color),
+    strongMark(points, color),
+    dotMark(scored, slot, radius),
+    ...besideMarks(points, color, 1.5 * radius),
+  ];
 }
 
 const placesOf = (network) => [...new Set(network.sites.map((site) => site.place))];
@@ -57,7 +80,15 @@ function placeMarks(network, points, radius) {
   const scored = points.filter(isScored);
   const marks = placesOf(network).flatMap((place, slot) => {
     const here = scored.filter(({ site }) => site.place === place);
-    return [spreadMark(here, slotColor(slot)), dotMark(here, slot, radius)];
+    return [
+      spreadMark(here, slotColor(slot)),
+      dotMark(here, slot, radius),
+      ...besideMarks(
+        points.filter(({ site }) => site.place === place),
+        slotColor(slot),
+        1.5 * radius,
+      ),
+    ];
   });
   return [strongMark(points, "var(--quiet)"), ...marks];
 }
@@ -67,18 +98,22 @@ const radiusOf = (chosen, width) =>
   Math.max(1.4, Math.min(chosen[0]?.by === "population" ? 2.2 : 3, (0.45 * width) / (d3.max(chosen, (network) => network.count) ?? 1)));
 
 function domainOf(points) {
-  const low = Math.floor((d3.min(points, ({ site }) => site.shown - (site.bar ?? 0)) ?? 0) * 10 - 0.2) / 10;
+  const ends = points.flatMap(({ site }) => [site.shown - (site.bar ?? 0), (site.population ?? 1) - (site.half ?? 0)]);
+  const low = Math.floor((d3.min(ends) ?? 0) * 10 - 0.2) / 10;
   // A population score may be negative, a published one not.
-  return [points.some(({ score }) => score < 0) ? low : Math.max(0, low), 1];
+  return [points.some(({ site }) => Math.min(site.shown, site.population ?? 0) < 0) ? low : Math.max(0, low), 1];
 }
 
-const scoreName = (network) => (network?.by === "population" ? "population score, 95 % interval" : "affinity score");
+function scoreName(networks) {
+  if (networks[0]?.by === "population") return "population score, 95 % interval";
+  return `affinity score${networks.some(({ population }) => population) ? "; beside it, the population score, 95 % interval" : ""}`;
+}
 
 function labelOf(chosen, points) {
   const names = chosen.length ? listed(chosen.map((network) => network.name)) : "no network";
   const [low, high] = d3.extent(points, (point) => point.score);
   return [
-    `Line chart: ${scoreName(points[0]?.network)} of every activation call over depth.`,
+    `Line chart: ${scoreName(chosen)} of every activation call over depth.`,
     `In color: ${names}.`,
     `All scores are between ${asScore(low)} and ${asScore(high)}.`,
     "Use the slider below the chart to inspect single sites.",
@@ -103,7 +138,7 @@ function drawSignatures(networks, choice, mode, width) {
       inset: 6,
       ticks: width / 90,
     },
-    y: { label: scoreName(networks[0]), domain: domainOf(scored), grid: true, ticks: 6 },
+    y: { label: scoreName(networks), domain: domainOf(scored), grid: true, ticks: 6 },
     marks: [
       Plot.ruleY([1], { stroke: "var(--quiet)", strokeDasharray: "3 3" }),
       faintMark(points.filter(({ network }) => choice.slotOf(network) < 0)),

@@ -71,7 +71,7 @@ function lowestSentence(network) {
     { class: "lowest" },
     `Most non-linear layer${tied.length ? ", tied" : ""}: `,
     named(first.name),
-    ` (${withBar(first.shown, network.by === "population" ? first.bar : null)})`,
+    ` (${rankedScore(network, first)})`,
     ...(tied.length ? [" with ", named(listSome(names, 8)), "; the intervals of the differences include 0"] : []),
     ".",
   );
