@@ -23,6 +23,7 @@ Run as `python benchmarks/overhead.py cuda` (some minutes) or, for ResNet-50 on 
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ from workload import photographs, torchvision_models
 import sigmascope as sg
 from sigmascope.capture.guard import preserve_state
 from sigmascope.checks import options_from
+from sigmascope.maths.moments import score_all
 from sigmascope.measure.batches import run_forward
 from sigmascope.measure.options import Options
 from sigmascope.measure.running import Run
@@ -56,25 +58,22 @@ NETWORKS = {
     "EfficientNet-B0": ("efficientnet_b0", 512),
     "MobileNetV2": ("mobilenet_v2", 512),
 }
-MODES = ("float32", "TF32", "bfloat16")
-KINDS = ("population", "both")
+REPEATS = {"float32": 1, "TF32": 3, "bfloat16": 5}  # by mode
+MODES = tuple(REPEATS)
 
 
 class Cost(NamedTuple):
     """One network in one mode: seconds and bytes of the forward pass and of the accumulation.
 
-    `both` is the accumulation with published scores, `host` how long that without them keeps the
-    host busy, `finish` what the scores of all sites take, `read` the bytes of all inputs and
-    outputs of activations.
+    `both` is the accumulation with published scores, `read` the bytes of all inputs and outputs of
+    activations. NaN is not measured.
     """
 
     forward: float
     accumulation: float
     both: float
-    host: float
-    finish: float
-    forward_peak: int
-    accumulation_peak: int
+    forward_peak: float
+    accumulation_peak: float
     read: int
 
 
@@ -120,14 +119,22 @@ def read_bytes(model: nn.Module, images: Tensor) -> int:
     return count
 
 
-def timed(call: Callable[[], object]) -> tuple[float, float]:
-    """Return the seconds until a call returns, and until the device is done."""
+def timed(call: Callable[[], object]) -> float:
+    """Return the seconds until a call has returned and the device is done."""
     synchronize()
     started = time.perf_counter()
     call()
-    host = time.perf_counter() - started
     synchronize()
-    return host, time.perf_counter() - started
+    return time.perf_counter() - started
+
+
+def by_turns(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Return the median times of calls that take turns, so that a slow machine slows all."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats + 1):  # the first is to warm up
+        for call, found in zip(calls, times, strict=True):
+            found.append(timed(call))
+    return [sorted(found[1:])[repeats // 2] for found in times]
 
 
 def synchronize() -> None:
@@ -135,35 +142,50 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def peak(call: Callable[[], object]) -> int:
-    """Return how far a call raises the memory on the device; 0 on the CPU."""
+def peak(call: Callable[[], object]) -> float:
+    """Return how far a call raises the memory on the device; NaN on the CPU."""
     if not torch.cuda.is_available():
-        return 0
+        return math.nan
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     call()
     return torch.cuda.max_memory_allocated() - before
 
 
-def cost(model: nn.Module, batches: Sequence[Tensor], repeats: int) -> Cost:
-    """Measure all by turns, so that a machine that slows down slows all."""
-    calls = (
-        lambda: forward(model, batches),
-        lambda: accumulate(model, batches, "population"),
-        lambda: accumulate(model, batches, "both"),
-    )
-    times: list[list[tuple[float, float]]] = [[], [], []]
-    for _ in range(repeats + 1):
-        for call, found in zip(calls, times, strict=True):
-            found.append(timed(call))
-    hosts, totals = (
-        [sorted(one[part] for one in found[1:])[repeats // 2] for found in times] for part in (0, 1)
-    )
-    peaks = [peak(call) for call in calls[:2]]
-    run = accumulate(model, batches, "population")
-    finish = min(timed(run.sums.scores)[1] for _ in range(2))
+def cost(model: nn.Module, batches: Sequence[Tensor], repeats: int, *, brief: bool = False) -> Cost:
+    """Measure a network; `brief` only the forward pass and the accumulation."""
+
+    def plain() -> None:
+        forward(model, batches)
+
+    def population() -> Run:
+        return accumulate(model, batches, "population")
+
+    slow, total = by_turns([plain, population], repeats)
+    both, peaks = math.nan, [math.nan, math.nan]
+    if not brief:
+        (both,) = by_turns([lambda: accumulate(model, batches, "both")], 1)
+        peaks = [peak(plain), peak(population)]
     read = len(batches) * read_bytes(model, batches[0])
-    return Cost(*totals, hosts[1], finish, *peaks, read)
+    return Cost(slow, total, both, *peaks, read)
+
+
+def finishing(device: str) -> str:
+    """Say how long the scores of sums take that have the widths of ResNet-50's 49 calls."""
+    model, widths = torchvision_models().resnet50(weights=None).eval(), []
+    with torch.no_grad(), sg.recording(model, lambda call, x: widths.append(x.shape[1])):
+        model(torch.zeros(1, 3, 32, 32))
+    sites = []
+    for width in widths:
+        count = max(2048, 3 * width)
+        x = torch.randn(count, width, device=device)
+        sites.append(sg.Moments())
+        sites[-1].update(x + x.roll(1, dims=1), (x + x.roll(1, dims=1)).relu())
+    seconds = min(timed(lambda: score_all(sites)) for _ in range(2 if device == "cuda" else 1))
+    return (
+        f"Finishing, which does not grow with the data: the population scores of {len(widths)} "
+        f"sites of the widths of ResNet-50, with enough samples for all, take {seconds:.2f} s."
+    )
 
 
 def in_mode(mode: str, model: nn.Module, batches: list[Tensor]) -> tuple[nn.Module, list[Tensor]]:
@@ -175,7 +197,7 @@ def in_mode(mode: str, model: nn.Module, batches: list[Tensor]) -> tuple[nn.Modu
     return model.to(**kind), [images.to(**kind) for images in batches]
 
 
-def on_cuda(names: Sequence[str], repeats: int = 3) -> str:
+def on_cuda(names: Sequence[str]) -> str:
     images = [photographs(512, seed=seed, device="cuda") for seed in range(BATCHES)]
     rows, details = [], []
     for name in names:
@@ -186,9 +208,9 @@ def on_cuda(names: Sequence[str], repeats: int = 3) -> str:
         for mode in MODES:
             progress(f"{name}, {mode}")
             model, batches = in_mode(mode, model, batches)
-            costs[mode] = cost(model, batches, repeats)
+            costs[mode] = cost(model, batches, REPEATS[mode], brief=mode == "float32")
         ratios = [f"{one.accumulation / one.forward:.2f}" for one in costs.values()]
-        both = [f"{one.both / one.forward:.2f}" for one in costs.values()]
+        both = [f"{one.both / one.forward:.2f}" for mode, one in costs.items() if mode != "float32"]
         rows.append(f"| {name} | {' | '.join(ratios)} | {' | '.join(both)} |")
         details += [detail(name, mode, one) for mode, one in costs.items()]
         print(*details[-len(MODES) :], sep="\n", flush=True)
@@ -199,38 +221,41 @@ def on_cuda(names: Sequence[str], repeats: int = 3) -> str:
             f"Accumulation over {BATCHES} batches of 512 images (VGG-16: 256), divided by the "
             "forward pass; bfloat16 with channels last:",
             "",
-            f"| network | {' | '.join(f'{mode}, {kind}' for kind in KINDS for mode in MODES)} |",
-            f"|---|{'---:|' * 6}",
+            f"| network | {' | '.join(MODES)} | TF32, both estimators | bfloat16, both |",
+            f"|---|{'---:|' * 5}",
             *rows,
             "",
-            "All of it: milliseconds per batch of the forward pass and of the accumulation, how "
-            "long the latter keeps the host busy, its floor (one more reading of all inputs and "
-            "outputs of activations at 4.0 TB/s), the scores of all sites in seconds, "
-            "and peak memory above weights and images in MiB.",
+            "All of it: milliseconds per batch of the forward pass and of the accumulation, its "
+            "floor (one more reading of all inputs and outputs of activations at 4.0 TB/s), and "
+            "peak memory above weights and images in MiB.",
             "",
-            "| network | mode | forward | accumulation | host | floor | scores | peak, forward | "
-            "peak, accumulation |",
-            "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+            "| network | mode | forward | accumulation | floor | peak, forward | peak, "
+            "accumulation |",
+            "|---|---|---:|---:|---:|---:|---:|",
             *details,
+            "",
+            finishing("cuda"),
         ]
     )
 
 
 def detail(name: str, mode: str, one: Cost) -> str:
     floor = 1 + one.read / BANDWIDTH / one.forward
-    each = [1e3 * seconds / BATCHES for seconds in (one.forward, one.accumulation, one.host)]
+    each = [1e3 * seconds / BATCHES for seconds in (one.forward, one.accumulation)]
+    before, after = one.forward_peak, one.accumulation_peak
+    memory = "as with TF32 |"
+    if not math.isnan(before):
+        memory = f"{before / MIB:.0f} | {after / MIB:.0f} ({after / before:.2f})"
     return (
         f"| {name} | {mode} | {each[0]:.1f} | {each[1]:.1f} "
-        f"({one.accumulation / one.forward:.2f}) | {each[2]:.1f} | {floor:.2f} | "
-        f"{one.finish:.2f} | {one.forward_peak / MIB:.0f} | {one.accumulation_peak / MIB:.0f} "
-        f"({one.accumulation_peak / one.forward_peak:.2f}) |"
+        f"({one.accumulation / one.forward:.2f}) | {floor:.2f} | {memory} |"
     )
 
 
 def on_cpu() -> str:
     batches = [photographs(32, seed=seed) for seed in range(2)]
     model = calibrated("resnet50", batches[0])
-    one = cost(model, batches, repeats=5)
+    one = cost(model, batches, 5)
     return "\n".join(
         [
             "| ResNet-50, 2 batches of 32 images | seconds | ratio |",
@@ -239,7 +264,8 @@ def on_cpu() -> str:
             f"| accumulation, population | {one.accumulation:.2f} | "
             f"{one.accumulation / one.forward:.3f} |",
             f"| accumulation, both | {one.both:.2f} | {one.both / one.forward:.3f} |",
-            f"| scores of all sites, apart | {one.finish:.1f} | |",
+            "",
+            finishing("cpu"),
         ]
     )
 

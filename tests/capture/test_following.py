@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -116,20 +117,50 @@ def network() -> nn.Module:
     ).eval()
 
 
-def test_the_same_pass_is_not_worked_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    worked_out: list[str] = []
+ONCE = ["conv2d", "batch_norm", "relu", "flatten", "linear", "gelu"]
+
+
+@pytest.fixture
+def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the functions that were worked out."""
+    names: list[str] = []
     work_out = Following._work_out
 
     def counted(self: Following, call: Applied, outputs: list[Tensor]) -> object:
-        worked_out.append(call.name)
+        names.append(call.name)
         return work_out(self, call, outputs)
 
     monkeypatch.setattr(Following, "_work_out", counted)
+    return names
+
+
+def test_the_same_pass_is_not_worked_out_again(worked_out: list[str]) -> None:
     sizes = [5, 5, 5, 4, 5]
     passes = watch(network(), [torch.randn(size, 3, 8, 8) for size in sizes])
-    once = ["conv2d", "batch_norm", "relu", "flatten", "linear", "gelu"]
-    assert worked_out == once + once + once  # the first, the smaller one, and the one after it
+    assert worked_out == ONCE + ONCE + ONCE  # the first, the smaller one, and the one after it
     assert passes == [passes[0]] * 5
+
+
+def test_nor_is_it_when_the_network_is_watched_again(worked_out: list[str]) -> None:
+    model, x = network(), torch.randn(5, 3, 8, 8)
+    first, again = watch(model, [x]), watch(model, [x])
+    assert worked_out == ONCE
+    assert first == again
+    old = weakref.ref(model[0].weight)
+    model[0].weight = nn.Parameter(torch.randn(8, 3, 3, 3))
+    assert old() is None  # nobody keeps it
+    assert watch(model, [x]) == first
+    assert worked_out == [*ONCE, "conv2d"]
+    watch(network(), [x])
+    assert worked_out == [*ONCE, "conv2d", *ONCE]  # another network
+
+
+def test_a_buffer_that_becomes_an_input_is_one(worked_out: list[str]) -> None:
+    model = Switching(lambda m, x: x + m.held, lambda m, x: x + m.held)
+    held = model.held
+    assert watch(model, [CUBE])[0] == fresh(lambda m, x: x + m.held, CUBE)
+    model.held = torch.zeros(6, 6, 6, 6)
+    assert watch(model, [held])[0][0].descent.state == "known"
 
 
 def test_other_weights_are_noticed() -> None:
@@ -148,8 +179,6 @@ def _places(recorder: Recorder) -> int:
 
 
 def test_steps_keep_no_activation_alive() -> None:
-    import weakref
-
     alive = []
 
     def observe(call: Call, x: Tensor) -> None:

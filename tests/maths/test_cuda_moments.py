@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sigmascope.maths.moments import Moments, score_all
+from sigmascope.maths.moments import Moments
+from sigmascope.maths.scoring import score_all
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

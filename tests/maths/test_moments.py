@@ -14,10 +14,11 @@ from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths import memory, moments as module, paired_score, population
+from sigmascope.maths import memory, moments as module, paired_score, population, scoring
 from sigmascope.maths.grouped_sums import GROUPS
-from sigmascope.maths.moments import Moments, score_all
+from sigmascope.maths.moments import Moments
 from sigmascope.maths.population import design_of, samples_needed
+from sigmascope.maths.scoring import score_all
 
 
 def samples(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -122,6 +123,7 @@ class TestSums:
 
     def test_wide_rows_share_cells(self, monkeypatch):
         monkeypatch.setattr(module, "WIDE", 10)
+        monkeypatch.setattr(scoring, "WIDE", 10)
         monkeypatch.setattr(population, "WIDE", 10)
         x, y = samples(160, 12)
         shared, split = accumulated(x, y), accumulated(x, y)
@@ -291,7 +293,7 @@ class TestReasons:
         assert "8 groups" in moments.score().reason
 
     def test_no_sample_at_all(self):
-        assert Moments().score().reason == "0 samples are too few for 0 channels: 32 would do"
+        assert Moments().score().reason == "no samples yet"
 
     def test_an_output_that_varies_in_one_half_only(self):
         x, y = samples(320, 3)
@@ -301,8 +303,8 @@ class TestReasons:
         assert "does not vary" in found.reason
 
     def test_what_does_not_fit(self, monkeypatch):
-        monkeypatch.setattr(module, "free_memory", lambda device: 2**10)
-        monkeypatch.setattr(module, "LITTLE", 0)
+        monkeypatch.setattr(scoring, "free_memory", lambda device: 2**10)
+        monkeypatch.setattr(scoring, "LITTLE", 0)
         reason = accumulated(*samples(200, 20)).score().reason
         assert "20 channels need about" in reason
         assert "pool to fewer channels" in reason
@@ -322,8 +324,8 @@ class TestReasons:
         monkeypatch.setattr(module, "LITTLE", 0)
         host, other = torch.ones(4, 2), torch.ones(4, 2, device="meta")
         moments = Moments()
-        moments.take(host, host)
-        moments.take(other, other)
+        moments.take(host, host, rounding=0)
+        moments.take(other, other, rounding=0)
         assert [device.type for device in asked] == ["cpu", "meta", "cpu"]
 
     def test_rows_are_copied(self):
@@ -336,6 +338,18 @@ class TestReasons:
                 buffer.copy_(values[start : start + 50])
             reused.update(*buffers)
         assert_same(reused.score(), accumulated(x, y).score(), 1e-12)
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+    def test_the_rounding_of_a_type_is_constant(self, dtype):
+        x, _ = samples(300, 4)
+        step = torch.finfo(dtype).eps
+        rng = np.random.default_rng(0)
+        jitter = torch.from_numpy(1 + step * rng.integers(0, 2, (300, 4))).to(dtype)
+        moments = Moments()
+        moments.update(torch.from_numpy(x).to(dtype), jitter)
+        assert moments.score().reason == "the output is constant up to rounding"
+        wide = accumulated(x, jitter.double().numpy())
+        assert wide.score().reason == ""  # in float64 the same values vary
 
 
 class TestInput:
@@ -394,7 +408,7 @@ class TestFiles:
         accumulated(*samples(400, 3)).save(path)
         tensors, info = module.read_features(path)
         tensors["sums.shift"] = torch.ones(5, dtype=torch.float64)
-        info["moments"]["precision"] = 1e-16
+        info["moments"]["sums"] = True
         write_features(path, tensors, info)
         with pytest.raises(FileFormatError, match="holds no moments"):
             Moments.load(path)

@@ -92,8 +92,8 @@ relu         relu          6  0.5000  0.2500 ± 0.0000  ████████
 Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
 """
     + FOOT.format(
-        "Note: the published score, which depends on the size of the batches, is further from the "
-        "population score than its half-width at 2 of 3 sites (most at relu: +0.2500).\n"
+        "Note: the bias of the published score, which depends on the size of the batches, exceeds "
+        "the half-width at 2 of 3 sites (most at relu: +0.2500).\n"
     )
     + "\nNote: the last batch of 3 samples counts for the population score only, the first has 24.",
     "published": """\
@@ -145,7 +145,7 @@ def test_scores_that_are_missing_for_different_reasons() -> None:
     single = sg.signature(network(), torch.cat(batches()).split(1), activations=["relu", "tanh"])
     text = repr(single)
     assert "3 activation calls seen, 2 scored, 1 skipped" in text
-    assert "No published score at 2 sites: x has 1 row" in text
+    assert "No published score at 2 sites: a batch of one sample has none: use larger" in text
     assert "nan" not in text
     few = repr(sg.signature(network(), batches(1), activations=["relu", "tanh"]))
     assert few.count("No population score at ") == 2
@@ -156,7 +156,7 @@ def test_a_bias_of_rounding_is_not_noted() -> None:
     exact = replace(RESULT.sites[0], population=1.0, low=1.0, high=1.0)
     for score, is_noted in ((1 - 1e-12, False), (0.9999, True)):
         text = repr(replace(RESULT, sites=(replace(exact, score=score),)))
-        assert ("further from the population score" in text) == is_noted
+        assert ("the bias of the published score" in text) == is_noted
 
 
 def test_rows_that_move_are_noted() -> None:
@@ -167,8 +167,8 @@ def test_rows_that_move_are_noted() -> None:
     )
     assert (
         "Note: the population score couples each input with its own output, which is not optimal "
-        "at 2 of 3 sites (most at (network)#1: 9 of 48 sampled rows move); it is a lower bound "
-        "there." in repr(replace(RESULT, sites=sites))
+        "at 2 of 3 sites (most at (network)#1: 9 of 48 sampled rows move): a lower bound there."
+        in repr(replace(RESULT, sites=sites))
     )
     only = repr(replace(RESULT, sites=(sites[0], *RESULT.sites[2:])))
     assert "not optimal at 1 of 2 sites (relu: 5 of 48 sampled rows move)" in only

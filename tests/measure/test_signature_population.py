@@ -107,7 +107,7 @@ def test_a_loader_without_batches() -> None:
     whole = sg.signature(built(), images(80), activations=["relu"], estimator="population")
     assert site.population == pytest.approx(whole.scores[0], abs=EXACT)
     assert math.isnan(site.score)
-    assert "x has 1 row" in site.reason
+    assert "use larger batches" in site.reason
     assert (found.coverage.scored, found.coverage.failed) == (1, 0)
 
 

@@ -405,11 +405,11 @@ def test_interrupted_while_sums_are_added(
     """Sums to which a batch was added in part are not written."""
     path, calls, original = tmp_path / "run.jsonl", [], sg.Moments.take
 
-    def take(self: sg.Moments, *args: Any) -> None:
+    def take(self: sg.Moments, *args: Any, **options: Any) -> None:
         calls.append(self)
         if len(calls) == call:
             raise KeyboardInterrupt
-        original(self, *args)
+        original(self, *args, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(sg.Moments, "take", take)

@@ -200,7 +200,7 @@ def test_too_few_samples(count: int) -> None:
         assert set(site.metrics) == KEYS
         assert math.isfinite(site.score) == (count == 2)
         if count == 1:
-            assert site.reason.startswith("x has 1 row; at least 2 samples are needed")
+            assert site.reason.startswith("a batch of one sample has none: use larger batches")
             assert set(site.metric_reasons) == KEYS
             assert all(math.isnan(value) for value in site.metrics.values())
 

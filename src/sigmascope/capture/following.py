@@ -7,10 +7,11 @@ point of the pass before, so is the answer. Otherwise it is worked out again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -69,13 +70,35 @@ class Following:
     lineage: Lineage
 
     def __init__(self) -> None:
-        self._constants: Marks[Mark] = Marks()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
-        self._steps: list[_Step] = []  # of this pass
+        self._before: list[_Step] = []  # of the pass before
+        self._steps: list[_Step] = []  # of this one
+        self.begin([])
+
+    def begin(self, constants: Iterable[Tensor]) -> None:
+        """Begin to follow a network whose parameters and buffers these are."""
+        self._constants: Marks[Mark] = Marks()
+        self._add_constants(constants)
+        self._before = [_exchanged(step, self._strong) for step in self._before]
         self.begin_pass()
 
-    def add_constants(self, tensors: Iterable[Tensor]) -> None:
-        """Take tensors as independent of the samples, in all passes."""
+    def end(self) -> None:
+        """Keep no tensor, but the steps of the last pass, for another time."""
+        self.begin_pass()
+        self._before = [_exchanged(step, _weak) for step in self._before]
+
+    def _strong(self, value: object) -> object:
+        """Return a constant for its weak reference; where it is no more, what is the same as none.
+
+        Of any other value, itself.
+        """
+        if not isinstance(value, ref):
+            return value
+        tensor = value()
+        known = tensor is not None and self._constants.get(tensor) is not None
+        return tensor if known else object()
+
+    def _add_constants(self, tensors: Iterable[Tensor]) -> None:
         for tensor in tensors:
             self._constants[tensor] = self._mark(CONSTANT, tuple(tensor.shape), None)
 
@@ -83,7 +106,8 @@ class Following:
         self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
     ) -> None:
         """Forget the tensors of the pass before; the inputs hold `size` samples."""
-        self._before, self._steps = self._steps, []
+        if self._steps:
+            self._before, self._steps = self._steps, []
         self._rewritten = False  # whether a constant has become a function of the samples
         self._marks: Marks[Mark] = Marks(self._constants)
         self.layouts, self.lineage = Layouts(self._marks), Lineage(self._marks, size=size)
@@ -147,7 +171,7 @@ class Following:
         if isinstance(value, Tensor):
             mark = self._marks.get(value)
             if mark is None and is_parameter(value):
-                self.add_constants([value])
+                self._add_constants([value])
                 return value
             if mark is not None and mark is self._constants.get(value):
                 return value
@@ -173,9 +197,9 @@ class Following:
         for value, was in zip(call.args, step.args, strict=True):
             if value is not was and not self._is_same(value, was, given):
                 return False
-        for name, was in zip(call.kwargs, step.kwargs, strict=True):
-            value, before = call.kwargs[name], step.kwargs[was]
-            if name != was or (value is not before and not self._is_same(value, before, given)):
+        for name, key in zip(call.kwargs, step.kwargs, strict=True):
+            value, was = call.kwargs[name], step.kwargs[key]
+            if name != key or (value is not was and not self._is_same(value, was, given)):
                 return False
         shapes = [output.shape for output in outputs]
         return shapes == step.shapes and len({*given}) == step.tensors
@@ -202,3 +226,23 @@ class Following:
             one is other or self._is_same(one, other, given)
             for one, other in zip(value, was, strict=True)
         )
+
+
+def _weak(value: object) -> object:
+    return ref(value) if isinstance(value, Tensor) else value
+
+
+def _exchanged(step: _Step, exchange: Callable[[object], object]) -> _Step:
+    """Return a step with its constants exchanged, also those in lists and tuples."""
+    args = tuple(_each(value, exchange) for value in step.args)
+    kwargs = {name: _each(value, exchange) for name, value in step.kwargs.items()}
+    return step._replace(args=args, kwargs=kwargs)
+
+
+def _each(value: object, exchange: Callable[[object], object]) -> object:
+    if type(value) is list:
+        return [_each(item, exchange) for item in value]
+    if type(value) is tuple:
+        items = tuple(_each(item, exchange) for item in value)
+        return value if all(map(is_, items, value)) else items
+    return exchange(value)

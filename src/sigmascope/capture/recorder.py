@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn, overrides
 from torch.nn.functional import multi_head_attention_forward
@@ -54,6 +55,8 @@ class Call(CallSite):
 LEAVES = {nn.Linear, nn.Embedding, nn.LayerNorm, nn.GroupNorm, nn.Dropout, nn.Identity, nn.Flatten}
 LEAVES |= {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d}
 LEAVES |= {nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d}
+# What is known of the functions that a network calls, for the next time that it is watched.
+_followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
 
 Finish: TypeAlias = Callable[[Tensor], None]
 Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
@@ -89,18 +92,22 @@ def recording(
     ...     _ = model(torch.zeros(2, 3))
     1 0 relu (2, 4)
     """
-    recorder = Recorder(observe, chosen_kinds(activations))
+    network = unwrapped(model)
+    following = _followed.pop(network, None) or Following()
+    following.begin([*network.parameters(), *network.buffers()])
+    recorder = Recorder(observe, chosen_kinds(activations), following)
     handles = []
     try:
-        for path, module in unwrapped(model).named_modules():
+        for path, module in network.named_modules():
             handles += recorder.watch(module, plain_path(path))
-            recorder.following.add_constants(module.buffers(recurse=False))
         recorder.start()
         yield recorder
     finally:
         recorder.stop()
         for handle in handles:
             handle.remove()
+        following.end()
+        _followed[network] = following
 
 
 class Recorder(overrides.TorchFunctionMode):
@@ -109,13 +116,13 @@ class Recorder(overrides.TorchFunctionMode):
     Only the thread that enters the context is watched, and only while a watched module runs.
     """
 
-    def __init__(self, observe: Observer, kinds: frozenset[str]) -> None:
+    def __init__(self, observe: Observer, kinds: frozenset[str], following: Following) -> None:
         super().__init__()
         self._observe = observe
         self._kinds = kinds
         self._entered: list[_Entered] = []
         self._calls: Counter[str] = Counter()
-        self.following = Following()
+        self.following = following
         self._batch_axis = 0
         self._watching = False
         self._observing = False

@@ -41,7 +41,7 @@ class Sums:
         first: (g, 2d), the sum of z - shift.
         second: (c, 2d, 2d), the sum of its products, by cell.
         shift: (2d,).
-        precision: of the input's type, to tell a constant from a channel that varies.
+        precision: the standard deviation, relative to the mean, up to which a channel is constant.
         cells: the groups that share a matrix of products, each alone by default.
         forms: where groups share one, the function from a matrix B (2d, 2d) to the sum of
             (z - shift)ᵀ B (z - shift) in each group, (g,).
@@ -51,7 +51,7 @@ class Sums:
     first: Tensor
     second: Tensor
     shift: Tensor
-    precision: float
+    precision: float = 0.0
     cells: tuple[tuple[int, ...], ...] = SINGLE
     forms: Callable[[Tensor], Tensor] | None = None
 
@@ -128,14 +128,12 @@ def with_rows(sums: Sums | None, kept: Sequence[Rows], cell_of: Tensor) -> Sums:
     parts = joined(kept)
     first = next(parts)
     sums = no_sums(first, int(cell_of.max()) + 1) if sums is None else _copied(sums)
-    precision = sums.precision
     for rows in chain([first], parts):
         for group, z in _by_group(rows, sums.shift):
             sums.first[group] += z.sum(dim=0)
             sums.second[cell_of[group]].addmm_(z.mT, z)
         sums.count.add_(torch.bincount(rows.groups, minlength=GROUPS))
-        precision = max(precision, torch.finfo(rows.x.dtype).eps)
-    return replace(sums, precision=precision)
+    return sums
 
 
 def _copied(sums: Sums) -> Sums:
@@ -171,7 +169,7 @@ def no_sums(rows: Rows, cells: int) -> Sums:
     shift = z[0] + (z - z[0]).mean(dim=0)
     first = torch.zeros(GROUPS, len(shift), dtype=torch.float64, device=z.device)
     second = first.new_zeros(cells, len(shift), len(shift))
-    return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift, 0.0)
+    return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift)
 
 
 def added(one: Sums, other: Sums) -> Sums:
@@ -183,7 +181,4 @@ def added(one: Sums, other: Sums) -> Sums:
     cross = first[:, :, None] * moved
     second = second + cross + cross.mT + count[:, None, None] * torch.outer(moved, moved)
     first = first + count[:, None] * moved
-    precision = max(one.precision, other.precision)
-    return Sums(
-        one.count + other.count, one.first + first, one.second + second, one.shift, precision
-    )
+    return Sums(one.count + other.count, one.first + first, one.second + second, one.shift)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,24 +25,13 @@ from sigmascope.maths.grouped_sums import (
     joined,
     with_rows,
 )
-from sigmascope.maths.memory import free_memory, lacks_memory
-from sigmascope.maths.population import (
-    WIDE,
-    WIDE_CELLS,
-    PopulationScore,
-    bytes_needed,
-    population_scores,
-    samples_needed,
-    without_score,
-)
-from sigmascope.maths.samples import Array, check_eps
+from sigmascope.maths.memory import LITTLE, lacks_memory
+from sigmascope.maths.population import WIDE, WIDE_CELLS, PopulationScore
+from sigmascope.maths.samples import Array, check_eps, rounding_of
+from sigmascope.maths.scoring import score_all
 from sigmascope.store import read_features, write_features
 
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
-# Bytes that are there without asking.
-LITTLE = 2**28
-# Bytes of one score, or of many small ones, on an accelerator.
-CHUNK_BYTES = 2**31
 # Bytes of rows that are always kept: sums of a few rows at a time would take longer than a network.
 KEPT = 2**20
 
@@ -80,6 +68,7 @@ class Moments:
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
         self._next = 0
+        self._precision = 0.0  # see `Sums`
         self._seen = 0  # bytes of rows when memory was last looked at
         self._reason = ""  # why nothing more is kept
 
@@ -113,12 +102,14 @@ class Moments:
             InputTypeError: not real floating point, of different kinds or on different devices.
         """
         rows_x, rows_y = checked_rows(x, y)
-        self.take(rows_x.clone(), rows_y.clone(), index)
+        rounding = max(rounding_of(x.dtype), rounding_of(y.dtype))
+        self.take(rows_x, rows_y, index, rounding=rounding)
 
-    def take(self, x: Tensor, y: Tensor, index: Index | None = None) -> None:
+    def take(self, x: Tensor, y: Tensor, index: Index | None = None, *, rounding: float) -> None:
         """Add pairs as `update` does; the tensors are kept, so that nobody may change them later.
 
-        They are of float32 or float64, and of one shape.
+        They are of float32 or float64, and of one shape. `rounding` is the range of a constant
+        column, see `rounding_of`.
         """
         n, d = x.shape
         if self._dim not in (0, d):
@@ -128,6 +119,8 @@ class Moments:
             self._next += n
         self._dim = d
         self._count += count
+        # the standard deviation of values in a range is at most half of it
+        self._precision = max(self._precision, rounding / 2)
         if not self._reason:
             self._rows.append(Rows(x, y, groups))
             self._kept += 2 * x.numel() * x.element_size()
@@ -155,6 +148,7 @@ class Moments:
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
+        self._precision = max(self._precision, other._precision)
         self._reason = self._reason or other._reason
         self._fold_if_large()
         return self
@@ -203,7 +197,8 @@ class Moments:
             "eps": self.eps,
             "next": self._next,
             "parts": len(kept),
-            "precision": None if self._sums is None else self._sums.precision,
+            "sums": self._sums is not None,
+            "precision": self._precision,
             "reason": self._reason,
         }
         return tensors, info
@@ -216,9 +211,10 @@ class Moments:
             for number in range(info["parts"]):
                 x, y, groups = (tensors[f"{number}.{name}"] for name in ("x", "y", "groups"))
                 moments.update(x, y, groups)
-            if info["precision"] is not None:
+            if info["sums"]:
                 count, first, second, shift = (tensors[f"sums.{name}"] for name in NAMES)
-                moments._take(Sums(count, first, second, shift, float(info["precision"])))
+                moments._take(Sums(count, first, second, shift))
+            moments._precision = float(info["precision"])
             moments._next = int(info["next"])
             moments._reason = str(info["reason"])
         except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
@@ -276,55 +272,14 @@ class Moments:
         Of a wide layer whose rows are all kept, groups share matrices of products, which would be
         the larger part of the memory.
         """
-        if self._sums is not None and not self._rows:
-            return self._sums
         cells = WIDE_CELLS if self._sums is None and self._dim > WIDE else SINGLE
         cell_of = torch.empty(GROUPS, dtype=torch.long)
         for number, cell in enumerate(cells):
             cell_of[list(cell)] = number
-        sums = with_rows(self._sums, self._rows, cell_of)
+        sums = self._sums
+        if sums is None or self._rows:
+            sums = with_rows(sums, self._rows, cell_of)
+        sums = replace(sums, precision=self._precision)
         if cells is SINGLE:
             return sums
         return replace(sums, cells=cells, forms=functools.partial(forms_of, self._rows, sums.shift))
-
-
-def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
-    """Return the scores of several accumulators, those of one width computed together."""
-    results: dict[int, PopulationScore] = {}
-    alike: dict[tuple[object, ...], list[int]] = {}
-    for number, one in enumerate(moments):
-        reason = _obstacle(one)
-        if reason:
-            results[number] = without_score(one.n, one.dim, reason)
-        else:
-            whole = one._sums is not None or one.dim <= WIDE
-            alike.setdefault((one.dim, one.eps, one._device(), whole), []).append(number)
-    for (dim, eps, device, _), numbers in alike.items():
-        for some in _chunks(numbers, cast(int, dim), cast(torch.device, device)):
-            sums = [moments[number]._folded() for number in some]
-            results |= zip(some, population_scores(sums, cast("float | None", eps)), strict=True)
-    return [results[number] for number in range(len(moments))]
-
-
-def _chunks(numbers: list[int], dim: int, device: torch.device) -> list[list[int]]:
-    """Return the sites to be computed at once: on the CPU one, elsewhere as many as are small."""
-    most = 1 if device.type == "cpu" else max(1, CHUNK_BYTES // bytes_needed(dim))
-    return [numbers[start : start + most] for start in range(0, len(numbers), most)]
-
-
-def _obstacle(moments: Moments) -> str:
-    """Return why there is no score, seen without the sums themselves, or an empty text."""
-    n, dim, enough = moments.n, moments.dim, samples_needed(moments.dim)
-    if moments._reason:
-        return moments._reason
-    if n < enough:
-        samples = "1 sample is" if n == 1 else f"{n} samples are"
-        return f"{samples} too few for {dim} channels: {enough} would do"
-    needed = bytes_needed(dim)
-    free = free_memory(moments._device()) if needed > LITTLE else None
-    if free is not None and needed > free:
-        return (
-            f"{dim} channels need about {needed / 2**30:.1f} GiB for their covariances, and "
-            f"{free / 2**30:.1f} GiB are free: pool to fewer channels, or score where there is more"
-        )
-    return ""

@@ -130,7 +130,10 @@ def _obstacle(sums: Sums) -> str:
     """Return why these sums have no score, or an empty text."""
     dim = sums.dim
     if bool((sums.count < 2).any()):
-        return f"fewer than two samples in one of the {GROUPS} groups that their numbers form"
+        return (
+            f"fewer than two samples in one of the {GROUPS} groups that their numbers form: number "
+            "them one by one"
+        )
     variance, rounding = _variance_and_rounding(sums)
     if not bool(torch.isfinite(variance).all()):
         return "the input or the output contains NaN, infinite or huge values"
@@ -146,7 +149,7 @@ def _variance_and_rounding(sums: Sums) -> tuple[Tensor, Tensor]:
     n = sums.count.sum().item()
     mean = sums.first.sum(dim=0) / n
     variance = sums.second.diagonal(dim1=1, dim2=2).sum(dim=0) / n - mean.square()
-    return variance, (4 * sums.precision * (sums.shift + mean)).square()
+    return variance, (sums.precision * (sums.shift + mean)).square()
 
 
 def _denoised(sums: Sums) -> Sums:

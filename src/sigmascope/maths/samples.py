@@ -53,11 +53,13 @@ def as_pair(x: Array, y: Array) -> tuple[Tensor, Tensor]:
 
 
 def as_rows(values: Array) -> Tensor:
-    """Return checked samples as a detached tensor of float32, or of float64 where they are."""
+    """Return a copy of checked samples in float32, or in float64 where they are."""
     if isinstance(values, np.ndarray) and values.dtype.itemsize <= SINGLE_BYTES:
         return torch.from_numpy(np.array(values, dtype=np.float32, order="C", copy=True))
-    tensor = (values if isinstance(values, Tensor) else _as_tensor(values, "values")).detach()
-    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+    if not isinstance(values, Tensor):
+        return _as_tensor(values, "values")
+    kept = values.dtype if values.dtype == torch.float64 else torch.float32
+    return values.detach().to(kept, copy=True)
 
 
 def check_alike(x: Array, y: Array, *, rows: int = 2) -> None:

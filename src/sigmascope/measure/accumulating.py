@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -16,9 +16,10 @@ from sigmascope.capture.call_site import CallSite
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import FileFormatError, SigmascopeError
 from sigmascope.maths.affine_fit import fit
-from sigmascope.maths.moments import Moments, score_all
+from sigmascope.maths.moments import Moments
 from sigmascope.maths.population import PopulationScore, without_score
-from sigmascope.measure.batch_scores import call_of, scored
+from sigmascope.maths.scoring import score_all
+from sigmascope.measure.batch_scores import call_of, rounding_of_call, scored
 from sigmascope.measure.options import Options
 from sigmascope.measure.site import Population
 from sigmascope.store import decode, encode, read_features, write_features
@@ -45,10 +46,12 @@ class _Call:
     y: list[Tensor] = field(default_factory=list)
     reason: str = ""
 
-    def add(self, call: PooledCall, x: Tensor, y: Tensor, first: int) -> None:
+    def add(self, call: PooledCall, first: int, rounding: float) -> None:
         """Add the rows of a batch whose first sample has this number."""
+        x, y = cast(Tensor, call.x), cast(Tensor, call.y)
+        index = first if call.index is None else call.index + first
         try:
-            self.moments.take(x, y, first if call.index is None else call.index + first)
+            self.moments.take(x, y, index, rounding=rounding)
         except (SigmascopeError, RuntimeError) as error:
             self.reason = str(error).rstrip(".")
             return
@@ -86,7 +89,7 @@ class PopulationSums:
                 found = self._calls.get(site)
                 if found is None:
                     found = self._calls[site] = _Call(Moments(eps=self._options.eps))
-                found.add(call, call.x, call.y, first)
+                found.add(call, first, rounding_of_call(call, call.x, self._options))
         self.batches.append(fingerprint)
         self.whole = True
 

@@ -16,7 +16,7 @@ from sigmascope.errors import SigmascopeError
 from sigmascope.maths.samples import rounding_of
 from sigmascope.measure.affinity import Affinity, Rounding, score_pairs
 from sigmascope.measure.companions import Companions, companions, without_companions
-from sigmascope.measure.options import Options
+from sigmascope.measure.options import FUNCTION, Options
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read(
     with torch.no_grad(), torch.autocast(kind, enabled=False):
         scores: Iterator[Affinity[Any] | str] = iter([""] * len(pooled))
         if complete and options.published:
-            rounding = [_rounding(call, x, options) for call, (x, _) in pooled]
+            rounding = [(rounding_of_call(call, x, options),) * 2 for call, (x, _) in pooled]
             scores = iter(scored([pair for _, pair in pooled], options, rounding))
         return tuple(
             _reading(call, call.reason, (0, 0), Companions({}, {}))
@@ -102,17 +102,18 @@ def _pair(call: PooledCall, options: Options) -> tuple[Tensor, Tensor] | None:
     return x[rows], y[rows]
 
 
-def _rounding(call: PooledCall, x: Tensor, options: Options) -> Rounding:
+def rounding_of_call(call: PooledCall, x: Tensor, options: Options) -> float:
     """Return the rounding of pooled values, which have more digits than those they average."""
     averaged = math.prod(call.call.shape) // max(x.numel(), 1) if options.samples == "batch" else 1
-    rounding = rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
-    return rounding, rounding
+    return rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
 
 
 def scored(
     pairs: list[tuple[Tensor, Tensor]], options: Options, rounding: list[Rounding] | None = None
 ) -> list[Affinity[Any] | str]:
     """Score all pairs at once; where one fails, one by one, with the reason in place of a score."""
+    if len(pairs) == 1 and len(pairs[0][0]) == 1 and not options.pool.startswith(FUNCTION):
+        return ["a batch of one sample has none: use larger batches"]
     try:
         return list(score_pairs(pairs, options.scoring(), rounding))
     except (SigmascopeError, RuntimeError) as error:

@@ -41,7 +41,7 @@ class Run:
     """One run of a network over data.
 
     Attributes:
-        subject: the network, identified when the first batch has run.
+        subject: the network, identified when all batches have run.
         notes: what a reader of the result should know.
         earlier: batches whose readings are known.
         sums: what the population score is computed from.
@@ -104,6 +104,9 @@ class Run:
                 f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
                 f"{SAME_DATA}"
             )
+        # only now: an accelerator computes while the host gathers what it needs
+        if not self.subject.model:
+            self.subject = identified(self.subject, self._network)
         self._fetch_digests()
         return [
             replace(one, fingerprint=self._digests.get(one.batch, one.fingerprint)) for one in found
@@ -213,9 +216,6 @@ class Run:
             calls = capture.run(
                 lambda: self._forward(network, batch.content), tensors_in(batch.content), pooling
             )
-        # only now: an accelerator computes while the host gathers what it needs
-        if not self.subject.model:
-            self.subject = identified(self.subject, network)
         # later batches may take an exit before the first activation
         if not calls and index == 0:
             raise NoActivationError(_no_call(network, options))

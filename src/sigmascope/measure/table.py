@@ -172,19 +172,19 @@ def _missing(site: Site, signature: Signature) -> list[tuple[str, str]]:
 def _cautions(signature: Signature) -> list[str]:
     """Return how far the scores can be trusted, where they cannot be taken as they are."""
     sites, lines = signature.sites, []
-    if biased := [site for site in sites if abs(site.bias) > max(half_width(site), SHOWN)]:
+    settled = [site for site in sites if not site.moved]
+    if biased := [site for site in settled if abs(site.bias) > max(half_width(site), SHOWN)]:
         worst = max(biased, key=lambda site: abs(site.bias))
         lines.append(
-            "Note: the published score, which depends on the size of the batches, is further from "
-            f"the population score than its half-width at {_some(biased, sites, worst)}: "
-            f"{worst.bias:+.4f})."
+            "Note: the bias of the published score, which depends on the size of the batches, "
+            f"exceeds the half-width at {_some(biased, sites, worst)}: {worst.bias:+.4f})."
         )
     if moved := [site for site in sites if site.moved]:
         worst = max(moved, key=lambda site: site.moved / site.tested)
         lines.append(
             "Note: the population score couples each input with its own output, which is not "
             f"optimal at {_some(moved, sites, worst)}: {worst.moved} of {worst.tested} sampled "
-            "rows move); it is a lower bound there."
+            "rows move): a lower bound there."
         )
     return lines
 

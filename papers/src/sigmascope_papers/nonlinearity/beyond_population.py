@@ -15,8 +15,9 @@ import torch
 from sigmascope.errors import InputError
 from sigmascope.figures import Drawn
 from sigmascope.maths.grouped_sums import GROUPS
-from sigmascope.maths.moments import Moments, score_all
+from sigmascope.maths.moments import Moments
 from sigmascope.maths.population import PopulationScore
+from sigmascope.maths.scoring import score_all
 from sigmascope.measure.result import Signature
 from sigmascope_papers.chance import Array
 from sigmascope_papers.figures.rejudged import draw_claims, draw_gaps, draw_widths

@@ -88,7 +88,8 @@ def _launched(tensor: Tensor, plan: _Plan, high: float, *, direct: bool) -> tupl
     out = torch.empty(2, plan.n, plan.d, dtype=torch.float32, device=tensor.device)
     aligned = tensor.data_ptr() % 16 == 0
     _launcher(plan, high, direct, (tensor.dtype, tensor.device, aligned))(tensor, out)
-    return out[0], out[1]
+    x, y = out.unbind()
+    return x, y
 
 
 @functools.lru_cache(maxsize=1024)
