@@ -122,8 +122,8 @@ class TestSums:
         assert accumulated(x, y).score().score == pytest.approx(wide.score, abs=1e-12)
 
     def test_wide_rows_share_cells(self, monkeypatch):
-        monkeypatch.setattr(module, "WIDE", 10)
-        monkeypatch.setattr(scoring, "WIDE", 10)
+        monkeypatch.setattr(module, "SHARED", 10)
+        monkeypatch.setattr(scoring, "SHARED", 10)
         monkeypatch.setattr(population, "WIDE", 10)
         x, y = samples(160, 12)
         shared, split = accumulated(x, y), accumulated(x, y)
@@ -159,7 +159,7 @@ class TestPrecision:
     @pytest.mark.parametrize("wide", [False, True])
     def test_a_huge_column_that_is_constant_up_to_rounding_changes_nothing(self, monkeypatch, wide):
         if wide:  # groups share matrices of products
-            monkeypatch.setattr(module, "WIDE", 4)
+            monkeypatch.setattr(module, "SHARED", 4)
             monkeypatch.setattr(population, "WIDE", 4)
         x, y = (one.astype(np.float32) for one in samples(400, 6))
         steps = np.random.default_rng(1).integers(-1, 2, (400, 1))

@@ -26,7 +26,7 @@ from sigmascope.maths.grouped_sums import (
     with_rows,
 )
 from sigmascope.maths.memory import LITTLE, lacks_memory
-from sigmascope.maths.population import WIDE, WIDE_CELLS, PopulationScore
+from sigmascope.maths.population import SHARED, SHARED_CELLS, PopulationScore
 from sigmascope.maths.samples import Array, check_eps, rounding_of
 from sigmascope.maths.scoring import score_all
 from sigmascope.store import read_features, write_features
@@ -269,10 +269,10 @@ class Moments:
     def _folded(self) -> Sums:
         """Return the sums of everything; rows that are kept stay.
 
-        Of a wide layer whose rows are all kept, groups share matrices of products, which would be
-        the larger part of the memory.
+        Of a very wide layer whose rows are all kept, groups share matrices of products, which would
+        be the larger part of the memory.
         """
-        cells = WIDE_CELLS if self._sums is None and self._dim > WIDE else SINGLE
+        cells = SHARED_CELLS if self._sums is None and self._dim > SHARED else SINGLE
         cell_of = torch.empty(GROUPS, dtype=torch.long)
         for number, cell in enumerate(cells):
             cell_of[list(cell)] = number

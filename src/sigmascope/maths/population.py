@@ -18,8 +18,10 @@ from sigmascope.maths.paired_score import AFFINE, covariances_of, score_and_grad
 NARROW, WIDE = 128, 512
 # The share of the second-order term of the bias that may be left after it was removed.
 SAME_SIGN, ALTERNATING = 1 / 2, 1 / 4
-# The cells of wide layers: of these every part of their design is made.
-WIDE_CELLS = ((0, 4), (2, 6), (1, 3, 5, 7))
+# Beyond this width groups share matrices of products, which would take more than a GiB: those of a
+# cell, of which every part of the design is made.
+SHARED = 2048
+SHARED_CELLS = ((0, 4), (2, 6), (1, 3, 5, 7))
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,9 @@ def population_scores(sums: Sequence[Sums], eps: float | None) -> list[Populatio
 
 def bytes_needed(dim: int) -> int:
     """Return the memory that the score of one site takes, about: sums, parts, decompositions."""
-    matrices = (
-        4 * (len(WIDE_CELLS) + 11) if dim > WIDE else 4 * GROUPS + 12 * len(design_of(dim).parts)
-    )
-    return 8 * dim**2 * matrices
+    sums = len(SHARED_CELLS) if dim > SHARED else GROUPS
+    parts = 11 if dim > WIDE else 3 * len(design_of(dim).parts)
+    return 8 * (2 * dim) ** 2 * (sums + parts)
 
 
 def _obstacle(sums: Sums) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from sigmascope.maths.memory import LITTLE, free_memory
 from sigmascope.maths.population import (
-    WIDE,
+    SHARED,
     PopulationScore,
     bytes_needed,
     population_scores,
@@ -33,7 +33,7 @@ def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
         if reason:
             results[number] = without_score(one.n, one.dim, reason)
         else:
-            whole = one._sums is not None or one.dim <= WIDE
+            whole = one._sums is not None or one.dim <= SHARED
             alike.setdefault((one.dim, one.eps, one._device(), whole), []).append(number)
     for (dim, eps, device, _), numbers in alike.items():
         for some in _chunks(numbers, cast(int, dim), cast(torch.device, device)):
