@@ -37,7 +37,8 @@ def test_a_file_is_the_listed_one_and_fits_its_network(name: str) -> None:
 def test_nothing_is_there_that_is_not_listed() -> None:
     assert {path.stem for path in (ZOO / "weights").iterdir()} == set(INDEX)
     assert sum(entry["bytes"] for entry in INDEX.values()) < 80e6
-    assert sum(path.stat().st_size for path in (RESULTS / "signatures").rglob("*.json")) < 5e6
+    # 4.4 MB of published scores, 1.7 MB of population scores
+    assert sum(path.stat().st_size for path in (RESULTS / "signatures").rglob("*.json")) < 6.5e6
 
 
 @pytest.mark.parametrize(("network", "least"), [("resnet20", 91.5), ("plain20", 90.0)])

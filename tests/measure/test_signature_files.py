@@ -153,7 +153,7 @@ def test_scores_that_are_missing_for_different_reasons() -> None:
 
 
 def test_a_bias_of_rounding_is_not_noted() -> None:
-    exact = replace(RESULT.sites[0], population=1.0, low=1.0, high=1.0)
+    exact = replace(RESULT.sites[0], population=1.0, low=1.0, high=1.0, moved=0)
     for score, is_noted in ((1 - 1e-12, False), (0.9999, True)):
         text = repr(replace(RESULT, sites=(replace(exact, score=score),)))
         assert ("the bias of the published score" in text) == is_noted
