@@ -170,9 +170,7 @@ def _denoised(sums: Sums) -> Sums:
 
 def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
     count = torch.stack([one.count for one in sums])
-    first, second = (
-        torch.stack([getattr(one, name) for one in sums]) for name in ("first", "second")
-    )
+    first, second = _stacked([one.first for one in sums]), _stacked([one.second for one in sums])
     design = design_of(sums[0].dim)
     chosen = [list(range(GROUPS)), *design.parts]
     groups = _membership(chosen, [[group] for group in range(GROUPS)])
@@ -195,6 +193,11 @@ def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
         _estimated(one, value, shares, size, design)
         for one, value, shares, size in zip(sums, values, linear.cpu(), sizes, strict=True)
     ]
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor:
+    """Return tensors stacked; one alone, which may be large, is not copied."""
+    return tensors[0][None] if len(tensors) == 1 else torch.stack(tensors)
 
 
 def _membership(parts: Sequence[Sequence[int]], cells: Sequence[Sequence[int]]) -> Tensor:
