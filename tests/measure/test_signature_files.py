@@ -298,6 +298,8 @@ def test_a_flat_dict_for_loggers() -> None:
 def test_a_signature_draws_itself() -> None:
     drawn = RESULT.plot()
     assert drawn.axes[0].get_title() == "toy"
+    assert "population" in RESULT.plot(by="population").axes[0].get_ylabel()
+    assert "population" not in drawn.axes[0].get_ylabel()
 
 
 def test_scores_and_length() -> None:

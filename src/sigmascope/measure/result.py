@@ -196,12 +196,12 @@ class Signature:
             scores[name] = value
         return {f"{prefix}{name}": value for name, value in scores.items()}
 
-    def plot(self) -> Drawn:
+    def plot(self, by: ScoreKind | None = None) -> Drawn:
         """Draw the scores in order of execution; see `sigmascope.figures.draw_signature`."""
         # deferred: figures come with matplotlib
         from sigmascope.figures.signature import draw_signature
 
-        return draw_signature(self)
+        return draw_signature(self, by=by)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per site; metrics and scatter are columns.
