@@ -20,7 +20,7 @@ import sigmascope as sg
 # for the networks, which the tests use too
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.real.data import photographs
-from tests.real.trained import NETWORKS, Trained, normalised, trained, untrained
+from tests.real.trained import NETWORKS, Trained, normalized, trained, untrained
 
 SEEDS = (0, 1, 2)
 
@@ -30,7 +30,7 @@ PHOTOGRAPHS = replace(
     PAGES,
     name=f"{PAGES.name} on photographs",
     samples="photographs",
-    batch=lambda count: normalised(photographs(count)),
+    batch=lambda count: normalized(photographs(count)),
 )
 
 

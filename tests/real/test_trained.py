@@ -22,7 +22,7 @@ import sigmascope as sg
 from sigmascope.store import encode
 from tests.real import data
 from tests.real.packages import file
-from tests.real.trained import NETWORKS, Trained, arrays_in, normalised, tokens, trained, untrained
+from tests.real.trained import NETWORKS, Trained, arrays_in, normalized, tokens, trained, untrained
 
 BY_NAME = {network.name: network for network in NETWORKS}
 
@@ -119,7 +119,7 @@ def test_a_photograph_is_found_again_in_a_mirror(name: str) -> None:
 def found_again(model: nn.Module, images: Tensor, changed: Tensor) -> int:
     """Count the images whose features are nearest to their own changed version."""
     known, asked = (
-        normalize(model(normalised(one)).mean((2, 3)), dim=1) for one in (images, changed)
+        normalize(model(normalized(one)).mean((2, 3)), dim=1) for one in (images, changed)
     )
     return int(((asked @ known.T).argmax(1) == torch.arange(len(images))).sum())
 

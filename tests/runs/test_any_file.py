@@ -49,6 +49,21 @@ def test_a_similarity(tmp_path: Path) -> None:
     assert loaded == found
 
 
+def test_moments(tmp_path: Path) -> None:
+    moments = sg.Moments()
+    moments.update(torch.randn(100, 3), torch.randn(100, 3))
+    found = sg.load(moments.save(tmp_path / "a.safetensors"))
+    assert isinstance(found, sg.Moments)
+    assert found.score().score == pytest.approx(moments.score().score, abs=1e-12)
+
+
+def test_sums_of_a_run_belong_to_its_journal(tmp_path: Path) -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    sg.signature(network, torch.randn(64, 3), resume=tmp_path / "run.jsonl")
+    with pytest.raises(sg.FileFormatError, match=r"sums of a signature\. Pass its journal"):
+        sg.load(tmp_path / "run.jsonl.moments.safetensors")
+
+
 def test_tensors(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     write_features(path, {"x": torch.ones(2)}, {})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.maths.moments import Moments
 from sigmascope.measure.kept_features import FILES
 from sigmascope.measure.result import load as load_signature
 from sigmascope.runs.loading import read_runs, read_several
@@ -41,6 +42,19 @@ OTHERS = {
 }
 
 
+def _tensors(file: Path) -> Any:
+    """Return the moments in a safetensors file, or its tensors."""
+    tensors, info = read_features(file)
+    if "moments" in info:
+        return Moments.from_state(tensors, info["moments"], str(file))
+    if "sums" in info:
+        raise FileFormatError(
+            f"{file} holds the sums of a signature. Pass its journal, the file beside it: "
+            "signature(..., resume=JOURNAL)."
+        )
+    return tensors
+
+
 def load(path: Location) -> Any:
     """Return what a file or directory written by sigmascope holds, by its kind.
 
@@ -48,7 +62,7 @@ def load(path: Location) -> Any:
         path: a signature, stitch, layer similarity, dissection or rotation penalty: the result
             itself; the output of `sigmascope show --json`: a list of signatures; facts or a
             failure; a directory of runs or its manifest: `Runs`; a safetensors file: what belongs
-            to the document of the same name beside it, or else a dict of tensors.
+            to the document of the same name beside it, `Moments`, or else a dict of tensors.
 
     Raises:
         FileNotFoundError: no such file or directory.
@@ -67,7 +81,7 @@ def load(path: Location) -> Any:
     check_source(file)
     if file.suffix == ".safetensors":
         document = file.with_suffix(".json")
-        return load(document) if document.is_file() else read_features(file)[0]
+        return load(document) if document.is_file() else _tensors(file)
     kind = kind_of(file)
     if kind in OTHERS:
         raise FileFormatError(f"{path} is {OTHERS[kind].replace('PATH', repr(str(path)))}.")
