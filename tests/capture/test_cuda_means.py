@@ -155,9 +155,7 @@ def captured(
     found, outputs = [], []
     with torch.no_grad(), capturing(model) as capture:
         for x in batches:
-            pooling = Pooling(
-                "channels", "batch", {}, 0, len(x), {}, 0, torch.Generator().manual_seed(0)
-            )
+            pooling = Pooling("channels", "batch", {}, 0, len(x), {})
             found.append(capture.run(lambda x=x: outputs.append(model(x)), [x], pooling))
     return found, outputs
 

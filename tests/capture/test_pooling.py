@@ -13,6 +13,7 @@ from torch import Tensor
 from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError
+from sigmascope.capture.positions import Draws
 from sigmascope.capture.recorder import Call
 
 N, C = 6, 5
@@ -45,8 +46,11 @@ def pooling(pool: Any = "channels", **changed: Any) -> Pooling:
         "masks": {},
         "limit": 2048,
         "generator": torch.Generator().manual_seed(0),
+        **changed,
     }
-    return Pooling(pool, **{**options, **changed})
+    drawn = options.pop("limit"), options.pop("generator")
+    draws = Draws(options["samples"] == "tokens", options["size"], *drawn)
+    return Pooling(pool, **options, draws=draws)
 
 
 def pooled(tensor: Tensor, how: Call, pool: Any = "channels", **changed: Any) -> Tensor:
@@ -386,7 +390,7 @@ def test_draws_are_uniform() -> None:
     counts = torch.zeros(40)
     way = pooling(samples="tokens", size=4, limit=10)
     for _ in range(400):
-        way._draws._drawn.clear()
+        way.draws._drawn.clear()
         counts[way.matrix(x, Axes(0, 2, 1, 1, ""))[:, 0].long()] += 1
     assert counts.sum() == 4000
     assert (counts - 100).abs().max() < 45  # five standard deviations

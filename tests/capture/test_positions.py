@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.capture.pooling import Axes, Pooling
-from sigmascope.capture.positions import divided, draw_positions
+from sigmascope.capture.positions import Draws, divided, draw_positions
 
 
 def drawn(numbers: Tensor, positions: int, most: int, **options: Any) -> list[list[int]]:
@@ -77,9 +77,10 @@ def test_masks() -> None:
 
 
 def pooling(**options: Any) -> Pooling:
-    given: dict[str, Any] = {"size": 6, "masks": {}, "limit": 2048, "most": 4, **options}
-    generator = torch.Generator().manual_seed(0)
-    return Pooling("channels", "positions", {}, 0, generator=generator, **given)
+    given: dict[str, Any] = {"size": 6, "masks": {}, "most": 4, **options}
+    size, masks, generator = given.pop("size"), given.pop("masks"), torch.Generator().manual_seed(0)
+    draws = Draws(False, size, 2048, generator, **given)
+    return Pooling("channels", "positions", {}, 0, size=size, masks=masks, draws=draws)
 
 
 IMAGES = torch.arange(6.0)[:, None, None, None] * 1000 + torch.arange(15.0).reshape(5, 3)

@@ -6,7 +6,7 @@ import fnmatch
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -140,11 +140,7 @@ class Pooling:
         batch_axis: the axis of the samples in the network's inputs.
         size: the number of samples in the batch.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
-        limit: the largest number of tokens to use of a batch.
-        generator: draws them.
-        first: the number of the batch's first sample in the data.
-        most: the largest number of positions to use of a sample.
-        seed: draws them.
+        draws: the positions to use where they are samples; None for "batch".
     """
 
     pool: str | Callable[[Tensor], Tensor]
@@ -153,22 +149,7 @@ class Pooling:
     batch_axis: int
     size: int
     masks: Mapping[str, Tensor]
-    limit: int
-    generator: torch.Generator
-    first: int = 0
-    most: int = 1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self._draws = Draws(
-            self.samples == "tokens",
-            self.size,
-            self.limit,
-            self.generator,
-            first=self.first,
-            most=self.most,
-            seed=self.seed,
-        )
+    draws: Draws | None = None
 
     @property
     def reading(self) -> tuple[object, ...]:
@@ -321,7 +302,7 @@ class Pooling:
         return ordered[(place, *reversed(inner))].to(_precise(tensor))
 
     def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
-        return self._draws.of(
+        return cast(Draws, self.draws).of(
             tuple(ordered.shape[:-1]),
             self._mask(ordered, axes),
             part=axes.part,

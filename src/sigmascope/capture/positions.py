@@ -47,9 +47,9 @@ class Draws:
     size: int
     limit: int
     generator: torch.Generator
-    first: int
-    most: int
-    seed: int
+    first: int = 0
+    most: int = 1
+    seed: int = 0
     _drawn: dict[tuple[object, ...], Drawn] = field(default_factory=dict)
 
     def of(

@@ -146,10 +146,7 @@ class _Capture:
             raise InputError(
                 "the batch size is unknown. Yield tensors, tuples or dicts of tensors."
             )
-        source = torch.Generator()
-        self._pooling = Pooling(
-            "channels", "batch", {}, 0, size=size, masks={}, limit=2, generator=source
-        )
+        self._pooling = Pooling("channels", "batch", {}, 0, size=size, masks={})
         named = dict(self._network.named_modules()).get(self._site)
         watched = nn.Module() if named is None or self._side == "input" else named
         with (

@@ -15,6 +15,7 @@ from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
 from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.positions import Draws
 from sigmascope.errors import InputError, NoActivationError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
 from sigmascope.measure.batch_scores import BatchReadings, Reading, read
@@ -195,6 +196,21 @@ class Run:
                 f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}"
             )
 
+    def _draws(self, index: int, batch: Batch) -> Draws | None:
+        """Return which positions of a batch are samples, where they are."""
+        options = self._options
+        if options.samples == "batch":
+            return None
+        return Draws(
+            options.samples == "tokens",
+            batch.size,
+            options.max_tokens,
+            torch.Generator().manual_seed(_seed(options.seed, index)),
+            first=self._samples,
+            most=options.max_positions,
+            seed=options.seed,
+        )
+
     def _calls(self, capture: Capture, index: int, batch: Batch) -> list[PooledCall]:
         """Return the activation calls of a batch as matrices."""
         options, network = self._options, self._network
@@ -205,11 +221,7 @@ class Run:
             options.batch_axis,
             size=batch.size,
             masks=batch.masks,
-            limit=options.max_tokens,
-            generator=torch.Generator().manual_seed(_seed(options.seed, index)),
-            first=self._samples,
-            most=options.max_positions,
-            seed=options.seed,
+            draws=self._draws(index, batch),
         )
         with randomness_kept():
             torch.manual_seed(_seed(options.seed, index))

@@ -131,8 +131,8 @@ class Tap:
         return finish
 
     def _pooling(self, size: int) -> Pooling:
-        axes, source = (self._options.channel_axis, self._options.batch_axis), torch.Generator()
-        return Pooling("channels", "batch", *axes, size=size, masks={}, limit=2, generator=source)
+        axes = self._options.channel_axis, self._options.batch_axis
+        return Pooling("channels", "batch", *axes, size=size, masks={})
 
     @contextmanager
     def _hooked(self, sink: Sink) -> Iterator[None]:
