@@ -44,6 +44,7 @@ ALIASES = {
     "special_softmax": "softmax",
 }
 _FUNCTIONS = {**{name: name for name in (*POINTWISE, *SOFTMAX, *GATED)}, **ALIASES}
+_LAYERS = {kind.replace("_", ""): kind for kind in _FUNCTIONS.values()}
 
 # Kind -> the bounds to which it clamps its input, and the functions of torch that compute it so.
 BOUNDS = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0)}
@@ -108,6 +109,13 @@ def kind_of_function(function: object, args: tuple[Any, ...], kwargs: dict[str, 
     return kind
 
 
+def may_be_activation(function: object) -> bool:
+    """Return whether a dispatched function is an activation, at least for some arguments."""
+    name = function_name(function)
+    registered = function in _registered_functions or name in _registered_functions
+    return registered or name in _FUNCTIONS
+
+
 def bounds_of_function(function: object, kind: str) -> tuple[float, float] | None:
     """Return (low, high) where a function of torch does nothing but clamp its input to them.
 
@@ -155,10 +163,7 @@ def kind_of_layer(module: nn.Module) -> str | None:
     ('leaky_relu', None)
     """
     if type(module).__module__ == nn.ReLU.__module__:
-        name = type(module).__name__.lower()
-        return next(
-            (kind for kind in {*_FUNCTIONS.values()} if kind.replace("_", "") == name), None
-        )
+        return _LAYERS.get(type(module).__name__.lower())
     return kind_of_module(module)
 
 

@@ -7,7 +7,7 @@ point of the pass before, so is the answer. Otherwise it is worked out again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import is_
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
@@ -41,7 +41,8 @@ class _Step(NamedTuple):
     Attributes:
         name: of the function.
         size: the number of samples of the pass.
-        args, kwargs: its arguments. Constants stand for themselves, other tensors are a `_Place`.
+        args, kwargs: its arguments. Of constants there is a weak reference; other tensors are a
+            `_Place`.
         tensors: the number of such tensors; -1 where one is given twice, which is not compared.
         shapes: of its outputs.
         marks: what is known of its outputs.
@@ -59,7 +60,7 @@ class _Step(NamedTuple):
 
 
 class Following:
-    """Follows channels and samples through forward passes.
+    """Follows channels and samples through forward passes; keeps no tensor.
 
     Attributes:
         layouts: where the channels of a tensor are.
@@ -71,32 +72,16 @@ class Following:
 
     def __init__(self) -> None:
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
+        self._constants: Marks[Mark] = Marks()
         self._before: list[_Step] = []  # of the pass before
         self._steps: list[_Step] = []  # of this one
-        self.begin([])
+        self.begin_pass()
 
-    def begin(self, constants: Iterable[Tensor]) -> None:
+    def begin(self, constants: Sequence[Tensor]) -> None:
         """Begin to follow a network whose parameters and buffers these are."""
-        self._constants: Marks[Mark] = Marks()
+        self._constants = Marks()
         self._add_constants(constants)
-        self._before = [_exchanged(step, self._strong) for step in self._before]
         self.begin_pass()
-
-    def end(self) -> None:
-        """Keep no tensor, but the steps of the last pass, for another time."""
-        self.begin_pass()
-        self._before = [_exchanged(step, _weak) for step in self._before]
-
-    def _strong(self, value: object) -> object:
-        """Return a constant for its weak reference; where it is no more, what is the same as none.
-
-        Of any other value, itself.
-        """
-        if not isinstance(value, ref):
-            return value
-        tensor = value()
-        known = tensor is not None and self._constants.get(tensor) is not None
-        return tensor if known else object()
 
     def _add_constants(self, tensors: Iterable[Tensor]) -> None:
         for tensor in tensors:
@@ -172,9 +157,9 @@ class Following:
             mark = self._marks.get(value)
             if mark is None and is_parameter(value):
                 self._add_constants([value])
-                return value
+                return ref(value)
             if mark is not None and mark is self._constants.get(value):
-                return value
+                return ref(value)
             given.append(id(value))
             return _Place(mark, value.shape, value.dtype is torch.bool)
         if type(value) is list:
@@ -189,24 +174,40 @@ class Following:
 
     def _recurs(self, step: _Step, call: Applied, outputs: Sequence[Tensor]) -> bool:
         """Return whether a call is the step of the pass before in all that matters."""
-        if call.name != step.name or self.lineage.size != step.size or self._rewritten:
+        name, args, kwargs = call
+        if name != step.name or self.lineage.size != step.size or self._rewritten:
             return False
-        if len(call.args) != len(step.args) or len(call.kwargs) != len(step.kwargs):
+        if len(args) != len(step.args) or len(kwargs) != len(step.kwargs):
             return False
         given: list[int] = []
-        for value, was in zip(call.args, step.args, strict=True):
-            if value is not was and not self._is_same(value, was, given):
+        constants = self._constants.entries
+        for value, was in zip(args, step.args):  # noqa: B905
+            if value is was:
+                continue
+            if type(was) is ref:
+                if was() is not value or id(value) not in constants:
+                    return False
+            elif not self._is_same(value, was, given):
                 return False
-        for name, key in zip(call.kwargs, step.kwargs, strict=True):
-            value, was = call.kwargs[name], step.kwargs[key]
-            if name != key or (value is not was and not self._is_same(value, was, given)):
-                return False
-        shapes = [output.shape for output in outputs]
-        return shapes == step.shapes and len({*given}) == step.tensors
+        if kwargs:
+            for key, name in zip(step.kwargs, kwargs, strict=True):
+                value, was = kwargs[name], step.kwargs[key]
+                if name != key or (value is not was and not self._is_same(value, was, given)):
+                    return False
+        if len(given) > 1 and len({*given}) != len(given):
+            return False
+        shapes = step.shapes
+        return (
+            len(given) == step.tensors
+            and len(outputs) == len(shapes)
+            and all(output.shape == shape for output, shape in zip(outputs, shapes, strict=True))
+        )
 
     def _is_same(self, value: Any, was: Any, given: list[int]) -> bool:
         """Return whether an argument is the one that was described so."""
         kind = type(was)
+        if kind is ref:
+            return was() is value and id(value) in self._constants.entries
         if kind is _Place:
             given.append(id(value))
             return (
@@ -227,22 +228,3 @@ class Following:
             for one, other in zip(value, was, strict=True)
         )
 
-
-def _weak(value: object) -> object:
-    return ref(value) if isinstance(value, Tensor) else value
-
-
-def _exchanged(step: _Step, exchange: Callable[[object], object]) -> _Step:
-    """Return a step with its constants exchanged, also those in lists and tuples."""
-    args = tuple(_each(value, exchange) for value in step.args)
-    kwargs = {name: _each(value, exchange) for name, value in step.kwargs.items()}
-    return step._replace(args=args, kwargs=kwargs)
-
-
-def _each(value: object, exchange: Callable[[object], object]) -> object:
-    if type(value) is list:
-        return [_each(item, exchange) for item in value]
-    if type(value) is tuple:
-        items = tuple(_each(item, exchange) for item in value)
-        return value if all(map(is_, items, value)) else items
-    return exchange(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from sigmascope.capture.walk import modules_of
 from sigmascope.errors import InputTypeError, NetworkError
 
 # Base class -> why its calls cannot be watched: they run in other threads, in other processes, or
@@ -37,20 +39,27 @@ def unwrapped(model: object) -> nn.Module:
         )
     while COMPILED in model._modules:
         model = model.get_submodule(COMPILED)
-    for path, module in model.named_modules():
+    for path, module in modules_of(model):
         if any(
             isinstance(parameter, nn.parameter.UninitializedParameter)
-            for parameter in module.parameters(recurse=False)
+            for parameter in module._parameters.values()
         ):
             raise NetworkError(
                 f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a "
                 "batch first."
             )
-        for base in type(module).__mro__:
-            if base.__name__ in WRAPPERS and base.__module__.startswith("torch."):
-                where = f"The part {plain_path(path)!r} of the network" if path else "The network"
-                raise NetworkError(f"{where} is a {base.__name__}, which {WRAPPERS[base.__name__]}")
+        wrapper = _wrapper(type(module))
+        if wrapper:
+            where = f"The part {plain_path(path)!r} of the network" if path else "The network"
+            raise NetworkError(f"{where} is a {wrapper}, which {WRAPPERS[wrapper]}")
     return model
+
+
+@functools.lru_cache(maxsize=512)
+def _wrapper(kind: type[nn.Module]) -> str:
+    """Return the name in `WRAPPERS` of a class or one of its bases; empty for none."""
+    bases = (base for base in kind.__mro__ if base.__module__.startswith("torch."))
+    return next((base.__name__ for base in bases if base.__name__ in WRAPPERS), "")
 
 
 def plain_path(path: str) -> str:
@@ -69,7 +78,7 @@ def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
     Flags are set one by one, since `train` and `eval` may be overridden and do more. Running
     statistics that a network in training mode updates are restored too.
     """
-    modules = list(model.modules())
+    modules = [module for _, module in modules_of(model)]
     flags = [module.training for module in modules]
     buffers = []
     if mode == "as-is":

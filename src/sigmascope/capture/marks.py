@@ -18,22 +18,25 @@ class Marks(Generic[Value]):
 
     Every function that a network calls looks its tensors up here. The dictionaries of
     `torch.utils.weak` would take most of the time that watching takes.
+
+    Attributes:
+        entries: `id` of a tensor -> a reference to it and its value; without those of the base.
     """
 
     def __init__(self, base: Marks[Value] | None = None) -> None:
-        self._entries: dict[int, tuple[ref[Tensor], Value]] = {}
+        self.entries: dict[int, tuple[ref[Tensor], Value]] = {}
         self._base = base
 
     def get(self, tensor: Tensor) -> Value | None:
         """Return the value of a tensor, or None."""
-        entry = self._entries.get(id(tensor))
+        entry = self.entries.get(id(tensor))
         # The number of a tensor that is gone may have passed to another one.
         if entry is not None and entry[0]() is tensor:
             return entry[1]
         return None if self._base is None else self._base.get(tensor)
 
     def __setitem__(self, tensor: Tensor, value: Value) -> None:
-        self._entries[id(tensor)] = ref(tensor), value
+        self.entries[id(tensor)] = ref(tensor), value
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ class Capture:
         known = self._sites.get((call.path, call.call))
         if (
             known is not None
-            and known.call == call
+            and (known.call is call or known.call == call)
             and known.seen.shape == x.shape
             and known.dtype is x.dtype
             and _is_plain(x)

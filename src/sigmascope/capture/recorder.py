@@ -19,6 +19,7 @@ from sigmascope.capture.activations import (
     function_name,
     kind_of_function,
     kind_of_module,
+    may_be_activation,
 )
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.call_site import CallSite
@@ -27,6 +28,7 @@ from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.walk import modules_of, tensors_of
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Call(CallSite):
     descent: Descent
     sequence_first: bool
     bounds: tuple[float, float] | None = None
+
+    @property
+    def others(self) -> tuple[object, ...]:
+        """All that is known of it but the path and the number."""
+        return self.kind, self.layout, self.descent, self.sequence_first, self.bounds
 
     @property
     def number(self) -> int:
@@ -94,11 +101,12 @@ def recording(
     """
     network = unwrapped(model)
     following = _followed.pop(network, None) or Following()
-    following.begin([*network.parameters(), *network.buffers()])
+    modules = modules_of(network)
+    following.begin(tensors_of(modules))
     recorder = Recorder(observe, chosen_kinds(activations), following)
     handles = []
     try:
-        for path, module in network.named_modules():
+        for path, module in modules:
             handles += recorder.watch(module, plain_path(path))
         recorder.start()
         yield recorder
@@ -106,7 +114,7 @@ def recording(
         recorder.stop()
         for handle in handles:
             handle.remove()
-        following.end()
+        following.begin_pass()
         _followed[network] = following
 
 
@@ -122,6 +130,9 @@ class Recorder(overrides.TorchFunctionMode):
         self._kinds = kinds
         self._entered: list[_Entered] = []
         self._calls: Counter[str] = Counter()
+        self._known: dict[tuple[str, int], Call] = {}
+        # function -> its name, and whether it may be an activation
+        self._roles: dict[object, tuple[str, bool]] = {}
         self.following = following
         self._batch_axis = 0
         self._watching = False
@@ -174,7 +185,8 @@ class Recorder(overrides.TorchFunctionMode):
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
-        if type(module) in LEAVES and path:
+        # a plain container calls nothing itself
+        if path and (type(module) in LEAVES or type(module).forward is nn.Sequential.forward):
             return []
         kind, sequence_first = kind_of_module(module), _expects_sequence_first(module)
 
@@ -199,9 +211,13 @@ class Recorder(overrides.TorchFunctionMode):
         kwargs = kwargs or {}
         if self._observing:
             return func(*args, **kwargs)
-        name = function_name(func)
-        watched = self._entered and not self._quiet
-        kind = kind_of_function(func, args, kwargs) if watched else None
+        role = self._roles.get(func)
+        if role is None:
+            role = function_name(func), may_be_activation(func)
+            self._roles[func] = role
+        name, kind = role[0], None
+        if role[1] and self._entered and not self._quiet:
+            kind = kind_of_function(func, args, kwargs)
         if kind is None:
             result = func(*args, **kwargs)
             self._note(name, args, kwargs, result)
@@ -250,8 +266,12 @@ class Recorder(overrides.TorchFunctionMode):
         here = self._entered[-1]
         number = self._calls[here.path]
         self._calls[here.path] += 1
-        layout, descent = self.following.layouts.of(x), self.following.lineage.of(x)
-        call = Call(here.path, number, kind, layout, descent, here.sequence_first, bounds)
+        where = self.following.layouts.of(x), self.following.lineage.of(x)
+        call = self._known.get((here.path, number))
+        # The same object where it is the same, which an observer can tell at once.
+        if call is None or call.others != (kind, *where, here.sequence_first, bounds):
+            call = Call(here.path, number, kind, *where, here.sequence_first, bounds)
+            self._known[here.path, number] = call
         return self._observe(call, x)
 
     def _enter(self, here: _Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ from sigmascope.measure.batches import (
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
-from sigmascope.measure.subject import Subject, identified
+from sigmascope.measure.subject import Subject
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
@@ -42,7 +42,7 @@ class Run:
     """One run of a network over data.
 
     Attributes:
-        subject: the network, identified when all batches have run.
+        subject: the network.
         notes: what a reader of the result should know.
         earlier: batches whose readings are known.
         sums: what the population score is computed from.
@@ -105,9 +105,6 @@ class Run:
                 f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
                 f"{SAME_DATA}"
             )
-        # only now: an accelerator computes while the host gathers what it needs
-        if not self.subject.model:
-            self.subject = identified(self.subject, self._network)
         self._fetch_digests()
         return [
             replace(one, fingerprint=self._digests.get(one.batch, one.fingerprint)) for one in found

@@ -97,7 +97,9 @@ def signature(
         torch.manual_seed(chosen.seed)
         scored = run.over(batches_of(batches), shown=progress)
         population = run.sums.scores()
-    return assembled(run.subject, chosen, scored, population, run.notes)
+        # only now: an accelerator computes while the host gathers what it needs
+        subject = subject if subject.model else identified(subject, network)
+    return assembled(subject, chosen, scored, population, run.notes)
 
 
 def _pool(given: object, options: Options) -> str | Callable[[Tensor], Tensor]:

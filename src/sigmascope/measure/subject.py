@@ -14,6 +14,7 @@ from torch import nn
 from sigmascope import __version__
 from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_module
 from sigmascope.capture.guard import plain_path
+from sigmascope.capture.walk import modules_of, parameters_of
 from sigmascope.errors import InputError
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.options import Options
@@ -53,7 +54,8 @@ class Subject:
 def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
     """Return the description of a network, not yet identified by its weights."""
     kinds = chosen_kinds(options.activations)
-    modules = [(plain_path(path), module) for path, module in network.named_modules()]
+    walked = modules_of(network)
+    modules = [(plain_path(path), module) for path, module in walked]
     device = place_of(network)[0]
     if device.type == "meta":
         raise InputError(
@@ -63,7 +65,7 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
     return Subject(
         name=name or type(network).__name__,
         model="",
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        parameters=sum(parameter.numel() for parameter in parameters_of(walked)),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         versions=current_versions(),
         expected=_expected(modules, kinds),

@@ -44,17 +44,25 @@ def means(
         channels: the axis that becomes the columns.
         bounds: (low, high).
     """
-    small = tensor.numel() * tensor.itemsize <= LARGE
-    if small or tensor.dtype not in TYPES or bounds not in BOUNDS:
+    if tensor.numel() * tensor.itemsize <= LARGE or bounds not in BOUNDS:
         return None
+    device = tensor.device
     plan = _plan(tensor.shape, tensor.stride(), samples, channels)
-    if plan is None:
+    direct = None if plan is None else _way(tensor.dtype, device)
+    if plan is None or direct is None:
         return None
-    direct = _works(tensor.device, direct=True)
-    if not direct and not _works(tensor.device, direct=False):
-        return None
-    with torch.cuda.device(tensor.device):
+    if device.index == torch.cuda.current_device():
         return _launched(tensor, plan, bounds[1], direct=direct)
+    with torch.cuda.device(device):
+        return _launched(tensor, plan, bounds[1], direct=direct)
+
+
+@functools.cache
+def _way(dtype: torch.dtype, device: torch.device) -> bool | None:
+    """Return whether kernels can be launched directly; None where none works."""
+    if dtype not in TYPES:
+        return None
+    return next((direct for direct in (True, False) if _works(device, direct=direct)), None)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -85,7 +93,7 @@ def _is_dense(axes: list[tuple[int, int]]) -> bool:
 
 
 def _launched(tensor: Tensor, plan: _Plan, high: float, *, direct: bool) -> tuple[Tensor, Tensor]:
-    out = torch.empty(2, plan.n, plan.d, dtype=torch.float32, device=tensor.device)
+    out = tensor.new_empty((2, plan.n, plan.d), dtype=torch.float32)
     aligned = tensor.data_ptr() % 16 == 0
     _launcher(plan, high, direct, (tensor.dtype, tensor.device, aligned))(tensor, out)
     x, y = out.unbind()
