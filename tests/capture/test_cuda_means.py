@@ -17,7 +17,7 @@ from sigmascope.capture.pooled import PooledCall, capturing
 from sigmascope.capture.pooling import Pooling
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-RELU = (0.0, math.inf)
+FORMULAS = {"relu": F.relu, "relu6": F.relu6, "silu": F.silu}
 
 
 def plan(x: Tensor, samples: int = 0, channels: int = 1) -> tuple[int, ...] | None:
@@ -92,10 +92,10 @@ class TestNumbers:
         if layout == "a later part":  # which is not aligned
             x = torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape)
         others = [axis for axis in range(x.ndim) if axis not in (samples, channels)]
-        for bounds, clamp in 2 * [(RELU, F.relu), ((0.0, 6.0), F.relu6)]:  # the second time direct
-            found = means(x, samples=samples, channels=channels, bounds=bounds)
+        for formula, function in 2 * [*FORMULAS.items()]:  # the second time direct
+            found = means(x, samples=samples, channels=channels, formula=formula)
             assert found is not None
-            for matrix, values in zip(found, (x, clamp(x)), strict=True):
+            for matrix, values in zip(found, (x, function(x)), strict=True):
                 expected = values.double().mean(others)
                 assert matrix.dtype == torch.float32
                 assert matrix.shape == (x.shape[samples], x.shape[channels])
@@ -107,15 +107,15 @@ class TestNumbers:
         x[0, 0, 0, 0], x[1, 1, 1, 1], x[2, 2, 2, 2] = math.nan, math.inf, -math.inf
         if last:
             x = x.to(memory_format=torch.channels_last)
-        for bounds, clamp in ((RELU, F.relu), ((0.0, 6.0), F.relu6)):
-            found = means(x, samples=0, channels=1, bounds=bounds)
+        for formula, function in FORMULAS.items():
+            found = means(x, samples=0, channels=1, formula=formula)
             assert found is not None
-            for matrix, values in zip(found, (x, clamp(x)), strict=True):
+            for matrix, values in zip(found, (x, function(x)), strict=True):
                 assert torch.allclose(matrix, values.mean((2, 3)), atol=1e-6, equal_nan=True)
 
     def test_new_tensors(self) -> None:
         x = tensor(4, 8, 6, 6)
-        found = means(x, samples=0, channels=1, bounds=RELU)
+        found = means(x, samples=0, channels=1, formula="relu")
         assert found is not None
         before = found[0].clone()
         x.zero_()
@@ -125,16 +125,16 @@ class TestNumbers:
         x, chosen = tensor(6, 8, 50), _Plan(6, 8, 50, False)
         expected = torch.stack([x.mean(2), x.relu().mean(2)])
         for direct in (True, True, False, False):
-            found = torch.stack(_launched(x, chosen, math.inf, direct=direct))
+            found = torch.stack(_launched(x, chosen, "relu", direct=direct))
             assert torch.allclose(found, expected, atol=1e-6)
         assert _works(x.device, direct=True)
 
-    def test_other_bounds_are_left_to_torch(self) -> None:
-        assert means(tensor(4, 8, 6), samples=0, channels=1, bounds=(-1.0, 1.0)) is None
+    def test_other_functions_are_left_to_torch(self) -> None:
+        assert means(tensor(4, 8, 6), samples=0, channels=1, formula="hardtanh") is None
 
     def test_other_types_and_empty_tensors_are_left_to_torch(self) -> None:
         for x in (tensor(4, 8, 6).double(), tensor(0, 8, 6), tensor(4, 8, 0), tensor(4, 0, 6)):
-            assert means(x, samples=0, channels=1, bounds=RELU) is None
+            assert means(x, samples=0, channels=1, formula="relu") is None
 
 
 def network() -> nn.Module:
@@ -184,16 +184,16 @@ class TestCapture:
     def test_a_kernel_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("triton")
         monkeypatch.setattr(module, "LARGE", 0)
-        launched: list[float] = []
+        launched: list[str] = []
         launch = module._launched
 
-        def counted(x: Tensor, plan: object, high: float, *, direct: bool) -> object:
-            launched.append(high)
-            return launch(x, plan, high, direct=direct)
+        def counted(x: Tensor, plan: object, formula: str, *, direct: bool) -> object:
+            launched.append(formula)
+            return launch(x, plan, formula, direct=direct)
 
         monkeypatch.setattr(module, "_launched", counted)
         captured(network(), [tensor(6, 3, 32, 32)])
-        assert launched[-2:] == [math.inf, 6.0]
+        assert launched[-3:] == ["relu", "relu6", "silu"]
 
     def test_another_mode_may_compute_something_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "LARGE", 0)

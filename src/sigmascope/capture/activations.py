@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Collection
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -46,11 +45,11 @@ ALIASES = {
 _FUNCTIONS = {**{name: name for name in (*POINTWISE, *SOFTMAX, *GATED)}, **ALIASES}
 _LAYERS = {kind.replace("_", ""): kind for kind in _FUNCTIONS.values()}
 
-# Kind -> the bounds to which it clamps its input, and the functions of torch that compute it so.
-BOUNDS = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0)}
-_CLAMPING: dict[object, str] = {
+# Functions of torch that compute a kind without parameters of their own, and nothing else.
+_PLAIN: dict[object, str] = {
     **dict.fromkeys((F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_), "relu"),
     **dict.fromkeys((F.relu6, F.hardtanh), "relu6"),
+    F.silu: "silu",
 }
 
 # Kind -> classes of other libraries and of many papers, by name so that nothing is imported.
@@ -116,16 +115,16 @@ def may_be_activation(function: object) -> bool:
     return registered or name in _FUNCTIONS
 
 
-def bounds_of_function(function: object, kind: str) -> tuple[float, float] | None:
-    """Return (low, high) where a function of torch does nothing but clamp its input to them.
+def is_plain(function: object, kind: str) -> bool:
+    """Return whether a function is torch's own for a kind, so that its formula is known.
 
-    None where it may compute something else, as below another mode.
+    Not so where it may compute something else, as below another mode.
 
-    >>> bounds_of_function(torch.relu_, "relu"), bounds_of_function(torch.tanh, "tanh")
-    ((0.0, inf), None)
+    >>> is_plain(torch.relu_, "relu"), is_plain(torch.relu_, "my_relu")
+    (True, False)
     """
     modes = torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack()
-    return None if modes or _CLAMPING.get(function) != kind else BOUNDS[kind]
+    return not modes and _PLAIN.get(function) == kind
 
 
 @functools.lru_cache(maxsize=4096)  # a network calls the same few functions over and over

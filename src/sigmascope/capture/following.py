@@ -135,7 +135,10 @@ class Following:
     def _mark(self, descent: Descent, shape: Shape, trace: Trace | None) -> Mark:
         """Return the one mark that says this."""
         known = (descent, tuple(shape), trace)
-        return self._same.setdefault(known, Mark(*known))
+        mark = self._same.get(known)
+        if mark is None:
+            mark = self._same[known] = Mark(*known)
+        return mark
 
     def _put(self, tensor: Tensor, mark: Mark) -> None:
         if mark.trace is None:
@@ -227,4 +230,3 @@ class Following:
             one is other or self._is_same(one, other, given)
             for one, other in zip(value, was, strict=True)
         )
-

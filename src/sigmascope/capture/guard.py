@@ -43,6 +43,7 @@ def unwrapped(model: object) -> nn.Module:
         if any(
             isinstance(parameter, nn.parameter.UninitializedParameter)
             for parameter in module._parameters.values()
+            if type(parameter) is not nn.Parameter  # of which it takes long to ask
         ):
             raise NetworkError(
                 f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a "
@@ -68,6 +69,8 @@ def plain_path(path: str) -> str:
     >>> plain_path("block._orig_mod.act")
     'block.act'
     """
+    if COMPILED not in path:
+        return path
     return ".".join(part for part in path.split(".") if part != COMPILED)
 
 
@@ -97,7 +100,8 @@ def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
         stack.enter_context(randomness_kept())
         if mode == "eval":
             for module in modules:
-                module.training = False
+                if module.training:
+                    module.training = False
         yield
 
 
@@ -107,7 +111,8 @@ def _restore(
     buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]],
 ) -> None:
     for module, flag in zip(modules, flags, strict=True):
-        module.training = flag
+        if module.training is not flag:  # setting it takes long
+            module.training = flag
     with torch.no_grad():
         for module, name, buffer, value in buffers:
             # also where the network has replaced the tensor

@@ -99,7 +99,7 @@ class Capture:
         if axes is None:
             return None
         try:
-            ahead = self._both(x, axes, call.bounds)
+            ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]
             pooled.index = self._pooling.index(x, axes, len(pooled.x))
         except UnreadableError as error:
@@ -130,16 +130,16 @@ class Capture:
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
         kind = tensor.device.type
+        if tensor.requires_grad:
+            tensor = tensor.detach()
         if not torch.is_grad_enabled() and not torch.is_autocast_enabled(kind):
-            return self._pooling.matrix(tensor.detach(), axes)
+            return self._pooling.matrix(tensor, axes)
         # The gradients and types that the network asks for do not apply to averages.
         with torch.no_grad(), torch.autocast(kind, enabled=False):
-            return self._pooling.matrix(tensor.detach(), axes)
+            return self._pooling.matrix(tensor, axes)
 
-    def _both(
-        self, x: Tensor, axes: Axes, bounds: tuple[float, float] | None
-    ) -> tuple[Tensor, Tensor] | None:
-        return None if bounds is None else self._pooling.both(x.detach(), axes, bounds)
+    def _both(self, x: Tensor, axes: Axes, call: Call) -> tuple[Tensor, Tensor] | None:
+        return self._pooling.both(x, axes, call.kind) if call.plain and x.is_cuda else None
 
     def _site(self, call: Call, x: Tensor) -> _Site:
         """Return how to read a call, from the batch before where it is the same."""

@@ -251,17 +251,15 @@ class Pooling:
             )
         return pooled.to(_precise(pooled), copy=True)
 
-    def both(
-        self, tensor: Tensor, axes: Axes, bounds: tuple[float, float]
-    ) -> tuple[Tensor, Tensor] | None:
-        """Return the matrices of a tensor and of it clamped to bounds, from one reading.
+    def both(self, tensor: Tensor, axes: Axes, formula: str) -> tuple[Tensor, Tensor] | None:
+        """Return the matrices of a tensor and of a function of it, from one reading.
 
         None where it takes two.
         """
         pair = axes.pair if self.pool == "channels" and self.samples == "batch" else None
-        if pair is None or self.masks or tensor.device.type != "cuda" or type(tensor) is not Tensor:
+        if pair is None or self.masks or not tensor.is_cuda or type(tensor) is not Tensor:
             return None
-        return means(tensor, samples=pair[0], channels=pair[1], bounds=bounds)
+        return means(tensor, samples=pair[0], channels=pair[1], formula=formula)
 
     def _mask(self, ordered: Tensor, axes: Axes) -> Tensor | None:
         """Return the mask of all positions of a tensor, if one of its axes has the same length."""

@@ -14,9 +14,9 @@ from torch import Tensor, nn, overrides
 from torch.nn.functional import multi_head_attention_forward
 
 from sigmascope.capture.activations import (
-    bounds_of_function,
     chosen_kinds,
     function_name,
+    is_plain,
     kind_of_function,
     kind_of_module,
     may_be_activation,
@@ -39,18 +39,18 @@ class Call(CallSite):
         layout: where the channels of the input are.
         descent: where its samples are.
         sequence_first: whether the call belongs to a layer that expects (time, batch, channels).
-        bounds: (low, high) where the output is the input clamped to them, in exactly these numbers.
+        plain: whether torch's own function of this kind computes the output.
     """
 
     layout: Layout
     descent: Descent
     sequence_first: bool
-    bounds: tuple[float, float] | None = None
+    plain: bool = False
 
     @property
     def others(self) -> tuple[object, ...]:
         """All that is known of it but the path and the number."""
-        return self.kind, self.layout, self.descent, self.sequence_first, self.bounds
+        return self.kind, self.layout, self.descent, self.sequence_first, self.plain
 
     @property
     def number(self) -> int:
@@ -224,7 +224,7 @@ class Recorder(overrides.TorchFunctionMode):
             return result
         finish = None
         if kind in self._kinds:
-            finish = self._begin(kind, args, kwargs, bounds_of_function(func, kind))
+            finish = self._begin(kind, args, kwargs, plain=is_plain(func, kind))
         self._quiet += 1
         try:
             result = func(*args, **kwargs)
@@ -252,11 +252,7 @@ class Recorder(overrides.TorchFunctionMode):
             self.following.note(Applied(name, args, kwargs), outputs)
 
     def _begin(
-        self,
-        kind: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        bounds: tuple[float, float] | None = None,
+        self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, plain: bool = False
     ) -> Finish | None:
         """Pass the input of an activation to the observer."""
         candidates = (*args, kwargs.get("input"), *kwargs.values())
@@ -269,8 +265,8 @@ class Recorder(overrides.TorchFunctionMode):
         where = self.following.layouts.of(x), self.following.lineage.of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
-        if call is None or call.others != (kind, *where, here.sequence_first, bounds):
-            call = Call(here.path, number, kind, *where, here.sequence_first, bounds)
+        if call is None or call.others != (kind, *where, here.sequence_first, plain):
+            call = Call(here.path, number, kind, *where, here.sequence_first, plain)
             self._known[here.path, number] = call
         return self._observe(call, x)
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sigmascope.capture.call_site import CallSite
+from sigmascope.capture.call_site import CallInput, CallSite
 from sigmascope.capture.pooled import PooledCall
 from sigmascope.errors import FileFormatError, SigmascopeError
 from sigmascope.maths.affine_fit import fit
@@ -74,6 +74,7 @@ class PopulationSums:
         self.whole = True
         self._options = options
         self._calls: dict[CallSite, _Call] = {}
+        self._recent: dict[int, tuple[CallInput, int, _Call, float]] = {}
 
     def add(self, calls: Sequence[PooledCall], first: int, fingerprint: str) -> None:
         """Add the calls of a batch whose first sample has this number; nothing waits for a GPU."""
@@ -85,13 +86,23 @@ class PopulationSums:
             for call in calls:
                 if call.x is None or call.y is None or not len(call.x):
                     continue
-                site = call_of(call.call)
-                found = self._calls.get(site)
-                if found is None:
-                    found = self._calls[site] = _Call(Moments(eps=self._options.eps))
-                found.add(call, first, rounding_of_call(call, call.x, self._options))
+                found, rounding = self._found(call, call.x)
+                found.add(call, first, rounding)
         self.batches.append(fingerprint)
         self.whole = True
+
+    def _found(self, call: PooledCall, x: Tensor) -> tuple[_Call, float]:
+        """Return what is accumulated of a call, and the rounding of its rows.
+
+        In the next batch it is as a rule the same object.
+        """
+        known = self._recent.get(id(call.call))
+        if known is not None and known[0] is call.call and known[1] == x.numel():
+            return known[2:]
+        found = self._calls.setdefault(call_of(call.call), _Call(Moments(eps=self._options.eps)))
+        rounding = rounding_of_call(call, x, self._options)
+        self._recent[id(call.call)] = call.call, x.numel(), found, rounding
+        return found, rounding
 
     def scores(self) -> dict[CallSite, Population]:
         """Return the population scores of all calls, those of one width computed together."""

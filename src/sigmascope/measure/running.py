@@ -74,6 +74,7 @@ class Run:
         self._sketches: dict[int, Sketch] = {}
         self._digests: dict[int, str] = {}
         self._last: tuple[Reading, ...] = ()
+        self._seen: list[tuple[object, ...]] = []  # of which calls these are the readings
 
     def continue_sums(self, file: SumsFile) -> None:
         """Begin with the sums of a file that belong to the batches known; write them there."""
@@ -170,9 +171,13 @@ class Run:
         fingerprint = "" if later else batch.sketch.digest()
         if self.kept is not None:
             self.kept.add(self.subject, index, batch, calls, complete=complete)
-        scores = read(calls, self._options, complete=complete)
         # without published scores all batches are alike: kept once, however many there are
-        self._last = self._last if scores == self._last else scores
+        seen = [
+            (call.call, call.reason, call.skipped, None if call.x is None else call.x.shape)
+            for call in calls
+        ]
+        if self._options.published or self._options.metrics or seen != self._seen:
+            self._last, self._seen = read(calls, self._options, complete=complete), seen
         readings = BatchReadings(index, batch.size, fingerprint, self._last, complete)
         if self.journal and complete:
             self.journal.append(cast(dict[str, object], encode(readings)))

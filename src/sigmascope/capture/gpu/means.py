@@ -1,4 +1,4 @@
-"""The averages of a tensor and of its clamped values on an accelerator, from one reading.
+"""The averages of the input and the output of an activation on an accelerator, from one reading.
 
 The output of a ReLU need not be read at all: it is its input, clamped. Reading each input once
 takes half of what reading input and output takes.
@@ -18,7 +18,7 @@ from torch import Tensor
 # positions with the channels side by side, torch takes the averages faster.
 LARGE, FEW = 2**24, 64
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
-BOUNDS = ((0.0, math.inf), (0.0, 6.0))
+FORMULAS = ("relu", "relu6", "silu")
 
 
 class _Plan(NamedTuple):
@@ -31,20 +31,20 @@ class _Plan(NamedTuple):
 
 
 def means(
-    tensor: Tensor, *, samples: int, channels: int, bounds: tuple[float, float]
+    tensor: Tensor, *, samples: int, channels: int, formula: str
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the averages (n, d) over all axes but two, of a tensor and of it clamped to bounds.
+    """Return the averages (n, d) over all axes but two, of a tensor and of a function of it.
 
     In float32. None where two readings by torch do as well or must do: a small tensor, another
-    type, memory in another order, other bounds than those of ReLU and ReLU6, no Triton.
+    type, memory in another order, another function, no Triton.
 
     Args:
         tensor: any.
         samples: the axis that becomes the rows.
         channels: the axis that becomes the columns.
-        bounds: (low, high).
+        formula: the function, one of `FORMULAS`.
     """
-    if tensor.numel() * tensor.itemsize <= LARGE or bounds not in BOUNDS:
+    if tensor.numel() * tensor.itemsize <= LARGE or formula not in FORMULAS:
         return None
     device = tensor.device
     plan = _plan(tensor.shape, tensor.stride(), samples, channels)
@@ -52,9 +52,9 @@ def means(
     if plan is None or direct is None:
         return None
     if device.index == torch.cuda.current_device():
-        return _launched(tensor, plan, bounds[1], direct=direct)
+        return _launched(tensor, plan, formula, direct=direct)
     with torch.cuda.device(device):
-        return _launched(tensor, plan, bounds[1], direct=direct)
+        return _launched(tensor, plan, formula, direct=direct)
 
 
 @functools.cache
@@ -92,17 +92,17 @@ def _is_dense(axes: list[tuple[int, int]]) -> bool:
     return True
 
 
-def _launched(tensor: Tensor, plan: _Plan, high: float, *, direct: bool) -> tuple[Tensor, Tensor]:
+def _launched(tensor: Tensor, plan: _Plan, formula: str, *, direct: bool) -> tuple[Tensor, Tensor]:
     out = tensor.new_empty((2, plan.n, plan.d), dtype=torch.float32)
     aligned = tensor.data_ptr() % 16 == 0
-    _launcher(plan, high, direct, (tensor.dtype, tensor.device, aligned))(tensor, out)
+    _launcher(plan, formula, direct, (tensor.dtype, tensor.device, aligned))(tensor, out)
     x, y = out.unbind()
     return x, y
 
 
 @functools.lru_cache(maxsize=1024)
 def _launcher(
-    plan: _Plan, high: float, direct: bool, _: tuple[object, ...]
+    plan: _Plan, formula: str, direct: bool, _: tuple[object, ...]
 ) -> Callable[[Tensor, Tensor], object]:
     """Return the function that runs the kernel for one plan.
 
@@ -116,11 +116,11 @@ def _launcher(
     # The tiles were the fastest on an H200.
     if columns:
         width = 32 if d <= 32 else 64 if many and (d - 1) % 128 < 64 else 128
-        kernel, given, warps = average_columns, (d, positions, high, width), 8 if many else 4
+        kernel, given, warps = average_columns, (d, positions, formula, width), 8 if many else 4
         grid = n, -(-d // width), 1
     else:
         rows = 4 if many else 16
-        kernel, given, warps = average_rows, (n * d, positions, high, rows), 4 if many else 8
+        kernel, given, warps = average_rows, (n * d, positions, formula, rows), 4 if many else 8
         grid = -(-n * d // rows), 1, 1
     found: list[Any] = []
 
@@ -149,7 +149,7 @@ def _works(device: torch.device, *, direct: bool) -> bool:
     try:
         # Twice, for the second launch may be direct.
         for _ in range(2):
-            found = torch.stack(_launched(x, _Plan(2, 3, 20, False), 6.0, direct=direct))
+            found = torch.stack(_launched(x, _Plan(2, 3, 20, False), "relu6", direct=direct))
             if not torch.allclose(found, expected):
                 return False
     except Exception:  # whatever a compiler raises that is missing, broken or of another version
