@@ -49,9 +49,16 @@ if has_triton:
         tl.store(out + rows + row, tl.sum(output_sums, axis=1) / positions, mask=known)
 
     @triton.jit
-    def average_columns(x, out, channels, positions, FORMULA: tl.constexpr, CHANNELS: tl.constexpr):
+    def average_columns(
+        x,
+        out,
+        channels,
+        positions,
+        FORMULA: tl.constexpr,
+        CHANNELS: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
         """Average a tensor (samples, positions, channels)."""
-        BLOCK: tl.constexpr = 4096 // CHANNELS
         sample = tl.program_id(0)
         channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
         known = channel < channels

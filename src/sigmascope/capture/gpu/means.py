@@ -113,10 +113,10 @@ def _launcher(
 
     n, d, positions, columns = plan
     many = positions >= 1024
-    # The tiles were the fastest on an H200.
+    # These tiles were the fastest on an H200.
     if columns:
-        width = 32 if d <= 32 else 64 if many and (d - 1) % 128 < 64 else 128
-        kernel, given, warps = average_columns, (d, positions, formula, width), 8 if many else 4
+        width, block, warps = _tile(d, many=many)
+        kernel, given = average_columns, (d, positions, formula, width, block)
         grid = n, -(-d // width), 1
     else:
         rows = 4 if many else 16
@@ -133,6 +133,18 @@ def _launcher(
             found.append(compiled[grid])
 
     return launch
+
+
+def _tile(d: int, *, many: bool) -> tuple[int, int, int]:
+    """Return how many channels and positions a block of a kernel takes, and its warps."""
+    if d <= 64:
+        width = 32 if d <= 32 else 64
+        return width, 4096 // width, 8
+    if d >= 192:
+        return 256, 4, 8
+    if many:
+        return 128, 32 if d <= 128 else 8, 8
+    return 64, 32 if d <= 128 else 16, 4
 
 
 @functools.cache
