@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sigmascope.capture.axis_moves import Applied, Shape
 from sigmascope.capture.channel_axis import Layouts
+from sigmascope.capture.layers import arguments_of
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.sample_axis import CONSTANT, Lineage
@@ -47,6 +48,7 @@ class _Step(NamedTuple):
         shapes: of its outputs.
         marks: what is known of its outputs.
         produced: the channels that it put somewhere.
+        layer: the layer that called it, which stands for all other arguments than the first.
     """
 
     name: str
@@ -57,6 +59,7 @@ class _Step(NamedTuple):
     shapes: list[torch.Size]
     marks: list[Mark]
     produced: list[Trace]
+    layer: ref[nn.Module] | None = None
 
 
 class Following:
@@ -107,13 +110,40 @@ class Following:
 
     def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
         """Record where channels and samples are in the outputs of a function."""
-        number = len(self._steps)
-        step = self._before[number] if number < len(self._before) else None
+        step = self._next()
         if step is None or not self._recurs(step, call, outputs):
             step = self._work_out(call, outputs)
-        if number < LIMIT:
+        self._done(step, outputs)
+
+    def note_layer(self, module: nn.Module, name: str, x: Tensor, y: Tensor) -> None:
+        """Record where channels and samples are in the output of a layer of one input.
+
+        `name` is that of its function.
+        """
+        step = self._next()
+        if (
+            step is None
+            or step.layer is None
+            or step.layer() is not module
+            or step.size != self.lineage.size
+            or self._rewritten
+            or not self._is_same(x, step.args[0], [])
+            or y.shape != step.shapes[0]
+        ):
+            step = self._work_out(Applied(name, arguments_of(module, x), {}), [y])
+            step = step._replace(layer=ref(module))
+        self._done(step, [y])
+
+    def _next(self) -> _Step | None:
+        """Return the step of the pass before at this point."""
+        number = len(self._steps)
+        return self._before[number] if number < len(self._before) else None
+
+    def _done(self, step: _Step, outputs: Sequence[Tensor]) -> None:
+        if len(self._steps) < LIMIT:
             self._steps.append(step)
-        self.layouts.remember(step.produced)
+        if step.produced:
+            self.layouts.remember(step.produced)
         for output, mark in zip(outputs, step.marks, strict=False):
             self._put(output, mark)
 
@@ -179,6 +209,8 @@ class Following:
         """Return whether a call is the step of the pass before in all that matters."""
         name, args, kwargs = call
         if name != step.name or self.lineage.size != step.size or self._rewritten:
+            return False
+        if step.layer is not None:
             return False
         if len(args) != len(step.args) or len(kwargs) != len(step.kwargs):
             return False

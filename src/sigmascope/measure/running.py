@@ -74,7 +74,7 @@ class Run:
         self._sketches: dict[int, Sketch] = {}
         self._digests: dict[int, str] = {}
         self._last: tuple[Reading, ...] = ()
-        self._seen: list[tuple[object, ...]] = []  # of which calls these are the readings
+        self._seen: list[object] = []  # of which calls these are the readings
 
     def continue_sums(self, file: SumsFile) -> None:
         """Begin with the sums of a file that belong to the batches known; write them there."""
@@ -172,7 +172,7 @@ class Run:
         if self.kept is not None:
             self.kept.add(self.subject, index, batch, calls, complete=complete)
         # without published scores all batches are alike: kept once, however many there are
-        seen = [
+        seen: list[object] = [
             (call.call, call.reason, call.skipped, None if call.x is None else call.x.shape)
             for call in calls
         ]

@@ -2,7 +2,7 @@
 
 Both write two matrices (samples, channels) of float32, one behind the other: the averages over the
 positions, and those of what the formula makes of the values, rounded as torch rounds it. NaN stays
-NaN.
+NaN. Values beyond the end are read as 0, of which every formula makes 0.
 """
 # mypy: ignore-errors
 # Triton compiles these functions; their arguments have no types of Python.
@@ -30,9 +30,10 @@ if has_triton:
         return raised
 
     @triton.jit(do_not_specialize=["rows"])
-    def average_rows(x, out, rows, positions, FORMULA: tl.constexpr, ROWS: tl.constexpr):
+    def average_rows(
+        x, out, rows, positions, FORMULA: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+    ):
         """Average a tensor (samples, channels, positions); a row is a sample's channel."""
-        BLOCK: tl.constexpr = 1024 // ROWS
         row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
         known = row < rows
         start = row.to(tl.int64) * positions
