@@ -41,7 +41,6 @@ from sigmascope.maths.moments import score_all
 from sigmascope.measure.batches import run_forward
 from sigmascope.measure.options import Options
 from sigmascope.measure.running import Run
-from sigmascope.measure.subject import subject_of
 
 MIB = 2**20
 BANDWIDTH = 4.0e12  # bytes per second
@@ -101,7 +100,7 @@ def forward(model: nn.Module, batches: Sequence[Tensor]) -> None:
 def accumulate(model: nn.Module, batches: Sequence[Tensor], estimator: str) -> Run:
     """Run the part of `sg.signature` that grows with the data, and return it."""
     options = options_from(Options, {"estimator": estimator})
-    run = Run(model, subject_of(model, options, None), options, options.pool, run_forward)
+    run = Run(model, type(model).__name__, options, options.pool, run_forward)
     with preserve_state(model, mode=options.mode):
         run.over(batches, shown=False)
     return run
@@ -253,8 +252,8 @@ def on_cuda(names: Sequence[str]) -> str:
             *rows,
             "",
             "All of it: milliseconds per batch of the forward pass, of which the host is busy for "
-            "some, and of the accumulation, its floor (one more reading of all inputs and outputs of activations at 4.0 TB/s), and "
-            "peak memory above weights and images in MiB.",
+            "some, and of the accumulation, its floor (one more reading of all inputs and outputs "
+            "of activations at 4.0 TB/s), and peak memory above weights and images in MiB.",
             "",
             "| network | mode | forward | host | accumulation | floor | peak, forward | peak, "
             "accumulation |",

@@ -8,7 +8,7 @@ point of the pass before, so is the answer. Otherwise it is worked out again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import is_
+from operator import is_, is_not
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
 from weakref import ref
@@ -75,6 +75,7 @@ class Following:
 
     def __init__(self) -> None:
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
+        self._weights: list[ref[Tensor]] = []
         self._constants: Marks[Mark] = Marks()
         self._before: list[_Step] = []  # of the pass before
         self._steps: list[_Step] = []  # of this one
@@ -82,8 +83,11 @@ class Following:
 
     def begin(self, constants: Sequence[Tensor]) -> None:
         """Begin to follow a network whose parameters and buffers these are."""
-        self._constants = Marks()
-        self._add_constants(constants)
+        same = len(constants) == len(self._weights)
+        if not same or any(map(is_not, (one() for one in self._weights), constants)):
+            self._weights = [ref(tensor) for tensor in constants]
+            self._constants = Marks()
+            self._add_constants(constants)
         self.begin_pass()
 
     def _add_constants(self, tensors: Iterable[Tensor]) -> None:

@@ -189,7 +189,8 @@ class Recorder(WatchingMode):
         The function is not watched, which would take several times as long.
         """
         function, original = FUNCTIONS[type(module)], module.forward
-        name, kind = function_name(function), kind_of_function(function, (), {})
+        name, may_be = self._role(function)
+        kind = kind_of_function(function, (), {}) if may_be else None
         observed = kind if kind in self._kinds else None
 
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -234,12 +235,8 @@ class Recorder(WatchingMode):
         kwargs = kwargs or {}
         if self.observing:
             return func(*args, **kwargs)
-        role = self._roles.get(func)
-        if role is None:
-            role = function_name(func), may_be_activation(func)
-            self._roles[func] = role
-        name, kind = role[0], None
-        if role[1] and self._entered and not self._quiet:
+        (name, may_be), kind = self._roles.get(func) or self._role(func), None
+        if may_be and self._entered and not self._quiet:
             kind = kind_of_function(func, args, kwargs)
         if kind is None:
             result = func(*args, **kwargs)
@@ -260,16 +257,20 @@ class Recorder(WatchingMode):
             finish(result)
         return result
 
+    def _role(self, function: object) -> tuple[str, bool]:
+        """Return the name of a function, and whether it may be an activation."""
+        role = self._roles.get(function)
+        if role is None:
+            role = self._roles[function] = function_name(function), may_be_activation(function)
+        return role
+
     def _note(self, name: str, args: Any, kwargs: dict[str, Any], result: object) -> None:
         """Record where channels and samples are in the result of a function."""
-        if isinstance(result, Tensor):
-            outputs = [result]
-        elif name == "__setitem__":
+        outputs = [result] if isinstance(result, Tensor) else []
+        if name == "__setitem__":
             outputs = [args[0]]
         elif isinstance(result, (tuple, list)):
             outputs = [tensor for tensor in result if isinstance(tensor, Tensor)]
-        else:
-            return
         if not args and outputs:  # the tensors were given by name
             kwargs = dict(kwargs)
             args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)

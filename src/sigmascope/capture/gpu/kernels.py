@@ -12,6 +12,7 @@ from __future__ import annotations
 try:
     import triton
     import triton.language as tl
+    from triton.language.extra import libdevice
 except ImportError:  # as on Windows and with torch for the CPU; torch takes the averages then
     triton = None
 
@@ -23,7 +24,8 @@ if has_triton:
     def _outputs(values, FORMULA: tl.constexpr):
         if FORMULA == "silu":
             inside = values.to(tl.float32)
-            return (inside / (1.0 + tl.exp(-inside))).to(values.dtype).to(tl.float32)
+            outputs = libdevice.fast_dividef(inside, 1.0 + tl.exp(-inside))
+            return outputs.to(values.dtype).to(tl.float32)
         raised = tl.maximum(values.to(tl.float32), 0.0, propagate_nan=tl.PropagateNan.ALL)
         if FORMULA == "relu6":
             raised = tl.minimum(raised, 6.0, propagate_nan=tl.PropagateNan.ALL)
