@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.following import Following
-from sigmascope.capture.recorder import Call, Recorder, recording
+from sigmascope.capture.observer import Call
+from sigmascope.capture.recorder import Recorder, recording
 
 
 class Switching(nn.Module):

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.capture.marks import Descent
-from sigmascope.capture.recorder import Call, recording
+from sigmascope.capture.observer import Call
+from sigmascope.capture.recorder import recording
 from tests.capture.steps import Steps
 
 # The sequences are as long as there are samples, and so are the channels: sizes tell nothing.

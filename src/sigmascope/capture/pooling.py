@@ -13,8 +13,8 @@ from torch import Tensor
 
 from sigmascope.capture.gpu.means import means
 from sigmascope.capture.marks import Descent
+from sigmascope.capture.observer import Call
 from sigmascope.capture.positions import Drawn, Draws, divided
-from sigmascope.capture.recorder import Call
 
 
 @dataclass(frozen=True)

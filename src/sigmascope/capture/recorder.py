@@ -6,8 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
@@ -22,53 +21,17 @@ from sigmascope.capture.activations import (
     may_be_activation,
 )
 from sigmascope.capture.axis_moves import Applied
-from sigmascope.capture.call_site import CallSite
-from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
 from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
-from sigmascope.capture.marks import Descent
 from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.observer import Call, Finish, Observer
 from sigmascope.capture.walk import modules_of, tensors_of
-
-
-@dataclass(frozen=True)
-class Call(CallSite):
-    """One call of an activation, as an observer sees it.
-
-    Attributes:
-        layout: where the channels of the input are.
-        descent: where its samples are.
-        sequence_first: whether the call belongs to a layer that expects (time, batch, channels).
-        plain: whether torch's own function of this kind computes the output.
-    """
-
-    layout: Layout
-    descent: Descent
-    sequence_first: bool
-    plain: bool = False
-
-    @property
-    def others(self) -> tuple[object, ...]:
-        """All that is known of it but the path and the number."""
-        return self.kind, self.layout, self.descent, self.sequence_first, self.plain
-
-    @property
-    def number(self) -> int:
-        """Which call of its module it is, from 0; the same as `call`."""
-        return self.call
-
 
 # What is known of the functions that a network calls, for the next time that it is watched.
 _followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
-
-Finish: TypeAlias = Callable[[Tensor], None]
-Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
-"""Receives the input before the activation runs, which may overwrite it; returns a function that
-receives the output, or None.
-"""
 
 
 @contextmanager
@@ -203,8 +166,8 @@ class Recorder(WatchingMode):
             self.step_out()
             try:
                 if observed is not None and not self._quiet:
-                    here, same = self._inner(module, path), is_plain(function, observed)
-                    finish = self._begin(here, observed, x, plain=same)
+                    here = self._inner(module, path)
+                    finish = self._begin(here, observed, x, plain=is_plain(function, observed))
                 y = original(x)
                 self.following.note_layer(module, name, x, y)
                 if finish is not None:
@@ -270,7 +233,7 @@ class Recorder(WatchingMode):
         if name == "__setitem__":
             outputs = [args[0]]
         elif isinstance(result, (tuple, list)):
-            outputs = [tensor for tensor in result if isinstance(tensor, Tensor)]
+            outputs = [one for one in result if isinstance(one, Tensor)]
         if not args and outputs:  # the tensors were given by name
             kwargs = dict(kwargs)
             args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)

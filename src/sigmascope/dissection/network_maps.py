@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
+from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling, UnreadableError
-from sigmascope.capture.recorder import Call, Finish, recording
+from sigmascope.capture.recorder import recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Side
 from sigmascope.errors import InputError, InputTypeError, NoActivationError
