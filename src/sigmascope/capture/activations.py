@@ -29,6 +29,9 @@ POINTWISE = words("""
 SOFTMAX = ("gumbel_softmax", "log_softmax", "softmax", "softmin")
 GATED = ("glu",)
 
+# Formulas that are recognized only where they are written out.
+WRITTEN = ("elementwise", "sin")
+
 # Names that torch gives to the same functions.
 ALIASES = {
     "_log_softmax": "log_softmax",
@@ -78,7 +81,7 @@ _registered_classes: dict[type[nn.Module], str] = {}
 
 FAMILIES = MappingProxyType(
     {
-        "pointwise": (*POINTWISE, *sorted({*CLASSES} - {*POINTWISE})),
+        "pointwise": (*POINTWISE, *sorted({*CLASSES} - {*POINTWISE}), *WRITTEN),
         "softmax": SOFTMAX,
         "gated": GATED,
     }

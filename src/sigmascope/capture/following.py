@@ -7,7 +7,8 @@ point of the pass before, so is the answer. Otherwise it is worked out again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import is_, is_not
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
@@ -18,9 +19,12 @@ from torch import Tensor, nn
 
 from sigmascope.capture.axis_moves import Applied, Shape
 from sigmascope.capture.channel_axis import Layouts
+from sigmascope.capture.formulas import formulas_of
+from sigmascope.capture.graph import Graph, Seen
 from sigmascope.capture.layers import arguments_of
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
+from sigmascope.capture.plan import Plan
 from sigmascope.capture.sample_axis import CONSTANT, Lineage
 
 LIMIT = 10_000  # steps of a pass that are remembered
@@ -68,12 +72,17 @@ class Following:
     Attributes:
         layouts: where the channels of a tensor are.
         lineage: where its samples are.
+        plan: the formulas of the last pass.
+        where: returns the path of the innermost module, and whether it counts as one activation.
     """
 
     layouts: Layouts
     lineage: Lineage
+    where: Callable[[], tuple[str, bool]]
 
     def __init__(self) -> None:
+        self.where = lambda: ("", False)
+        self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self._weights: list[ref[Tensor]] = []
         self._constants: Marks[Mark] = Marks()
@@ -100,10 +109,25 @@ class Following:
         """Forget the tensors of the pass before; the inputs hold `size` samples."""
         if self._steps:
             self._before, self._steps = self._steps, []
+        self._graph, self._fresh = Graph(), LIMIT  # from the first step that was worked out
         self._rewritten = False  # whether a constant has become a function of the samples
         self._marks: Marks[Mark] = Marks(self._constants)
         self.layouts, self.lineage = Layouts(self._marks), Lineage(self._marks, size=size)
         self.add_inputs(inputs, batch_axis)
+
+    def end_pass(self) -> bool:
+        """Look for formulas in what was worked out; return whether they are others than before."""
+        if self._fresh == LIMIT:
+            return False
+        found = [*self.plan.before(self._fresh), *formulas_of(self._graph)]
+        changed = tuple(found) != self.plan.formulas
+        self.plan, self._graph, self._fresh = Plan(found), Graph(), LIMIT
+        return changed
+
+    @property
+    def step(self) -> int:
+        """How many functions were called so far."""
+        return len(self._steps)
 
     def add_inputs(self, inputs: Iterable[Tensor], batch_axis: int) -> None:
         """Take the inputs of the network as the samples, unless others were named."""
@@ -112,17 +136,23 @@ class Following:
             if descent is not None:
                 self._put(tensor, self._mark(descent, tuple(tensor.shape), None))
 
-    def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
-        """Record where channels and samples are in the outputs of a function."""
+    def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
+        """Record where channels and samples are in the outputs of a function.
+
+        `named` tells whether it is an activation.
+        """
         step = self._next()
         if step is None or not self._recurs(step, call, outputs):
             step = self._work_out(call, outputs)
+            self._add(call, outputs, named=named)
         self._done(step, outputs)
 
-    def note_layer(self, module: nn.Module, name: str, x: Tensor, y: Tensor) -> None:
+    def note_layer(
+        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, named: bool = False
+    ) -> None:
         """Record where channels and samples are in the output of a layer of one input.
 
-        `name` is that of its function.
+        `name` is that of its function, `named` whether that is an activation.
         """
         step = self._next()
         if (
@@ -134,9 +164,31 @@ class Following:
             or not self._is_same(x, step.args[0], [])
             or y.shape != step.shapes[0]
         ):
-            step = self._work_out(Applied(name, arguments_of(module, x), {}), [y])
-            step = step._replace(layer=ref(module))
+            call = Applied(name, arguments_of(module, x), {})
+            step = self._work_out(call, [y])._replace(layer=ref(module))
+            self._add(call, [y], named=named, function=partial(type(module).forward, module))
         self._done(step, [y])
+
+    def _add(
+        self,
+        call: Applied,
+        outputs: Sequence[Tensor],
+        *,
+        named: bool,
+        function: Callable[..., Tensor] | None = None,
+    ) -> None:
+        """Add a function that was worked out to the graph of the pass."""
+        self._fresh = min(self._fresh, self.step)
+        path, hidden = self.where()
+        about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
+        self._graph.add(self.step, call, outputs, about)
+
+    def _is_constant(self, tensor: Tensor) -> bool:
+        return self.lineage.of(tensor).state == "constant"
+
+    def _is_followed(self, tensor: Tensor) -> bool:
+        mark = self._marks.get(tensor)
+        return mark is not None and mark.trace is not None
 
     def _next(self) -> _Step | None:
         """Return the step of the pass before at this point."""

@@ -44,14 +44,18 @@ class PooledCall:
 
 @contextmanager
 def capturing(
-    model: nn.Module, *, activations: str | Collection[str] = "pointwise", densities: bool = False
+    model: nn.Module,
+    *,
+    activations: str | Collection[str] = "pointwise",
+    densities: bool = False,
+    fuse: bool = True,
 ) -> Iterator[Capture]:
     """Watch a network inside the context, as `recording` does, and yield a `Capture` to run it.
 
     `densities` tells whether to count the nonzero entries of inputs and outputs.
     """
     capture = Capture(densities)
-    with recording(model, capture.observe, activations=activations) as recorder:
+    with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
         recorder.stop()
         capture.recorder = recorder
         yield capture
@@ -83,12 +87,23 @@ class Capture:
     def run(
         self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
     ) -> list[PooledCall]:
-        """Run a forward pass on inputs that hold the samples; return its calls in order."""
+        """Run a forward pass on inputs that hold the samples; return its calls in order.
+
+        `forward` is called twice where the network writes activations as formulas that are not
+        known yet, so it should set the seed of what is random.
+        """
         if pooling.reading != self._reading:
             self._sites, self._reading = {}, pooling.reading
-        self._pooling, self._calls = pooling, []
-        with self.recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size):
-            forward()
+        self._pooling, inputs = pooling, list(inputs)
+        # Formulas are known when a pass has ended: where there are new ones, it is run again.
+        for _ in range(2):
+            self._calls = []
+            with self.recorder.forward_pass(
+                inputs, batch_axis=pooling.batch_axis, size=pooling.size
+            ):
+                forward()
+            if not self.recorder.changed:
+                break
         calls, self._calls = self._calls, []
         return calls
 
@@ -160,7 +175,16 @@ class Capture:
             reason, skipped = str(error), isinstance(error, NotSamplesError)
         dtype = str(x.dtype).removeprefix("torch.")
         channels, how = (None, "") if axes is None else (axes.channels, axes.reason)
-        seen = CallInput(call.path, call.call, call.kind, tuple(x.shape), dtype, channels, how)
+        seen = CallInput(
+            call.path,
+            call.call,
+            call.kind,
+            tuple(x.shape),
+            dtype,
+            channels,
+            how,
+            formula=call.formula,
+        )
         site = _Site(call, x.dtype, seen, axes, reason, skipped)
         if _is_plain(x):
             self._sites[call.path, call.call] = site

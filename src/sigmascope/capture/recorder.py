@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,11 +24,13 @@ from sigmascope.capture.activations import (
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
 from sigmascope.capture.following import Following
+from sigmascope.capture.formulas import Formula
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.observer import Call, Finish, Observer
+from sigmascope.capture.plan import Plan, input_of_formula
 from sigmascope.capture.walk import modules_of, tensors_of
 
 # What is known of the functions that a network calls, for the next time that it is watched.
@@ -36,7 +39,11 @@ _followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
 
 @contextmanager
 def recording(
-    model: nn.Module, observe: Observer, *, activations: str | Collection[str] = "pointwise"
+    model: nn.Module,
+    observe: Observer,
+    *,
+    activations: str | Collection[str] = "pointwise",
+    fuse: bool = True,
 ) -> Iterator[Recorder]:
     """Pass every activation call that a network makes inside the context to an observer.
 
@@ -49,6 +56,9 @@ def recording(
         model: any network. Its hooks are restored when the context ends, however it ends.
         observe: see `Observer`.
         activations: which kinds to pass on, see `chosen_kinds`.
+        fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
+            one call. It is recognized when the network has run, so that its parts are passed on
+            the first time.
 
     Raises:
         NetworkError: a network whose calls cannot be watched.
@@ -65,7 +75,7 @@ def recording(
     following = _followed.pop(network, None) or Following()
     modules = modules_of(network)
     following.begin(tensors_of(modules))
-    recorder = Recorder(observe, chosen_kinds(activations), following)
+    recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse)
     handles = []
     try:
         for path, module in modules:
@@ -76,7 +86,9 @@ def recording(
         recorder.stop()
         for handle in handles:
             handle.remove()
+        following.end_pass()
         following.begin_pass()
+        following.where = lambda: ("", False)  # a recorder keeps its observer
         _followed[network] = following
 
 
@@ -86,8 +98,16 @@ class Recorder(WatchingMode):
     Only the thread that enters the context is watched, and only while a watched module runs.
     """
 
-    def __init__(self, observe: Observer, kinds: frozenset[str], following: Following) -> None:
+    def __init__(
+        self, observe: Observer, kinds: frozenset[str], following: Following, *, fuse: bool = True
+    ) -> None:
         super().__init__()
+        self._fuse = fuse
+        self._plan: Plan | None = following.plan if fuse else None
+        self._open: dict[Formula, Finish | None] = {}
+        self._ending: list[Formula] = []
+        self.changed = False  # whether the last pass had other formulas than were expected
+        following.where = self._where
         self._observe = observe
         self._kinds = kinds
         self._entered: list[Entered] = []
@@ -110,12 +130,19 @@ class Recorder(WatchingMode):
         self._entered.clear()
         self._calls.clear()
         self._quiet, self._batch_axis = 0, batch_axis
+        self._open.clear()
+        self._ending, self.changed = [], False
         self.following.begin_pass(inputs, batch_axis=batch_axis, size=size)
         self.start()
         try:
             yield
         finally:
             self.stop()
+        self.changed = self.following.end_pass() and self._fuse
+        self._plan = self.following.plan if self._fuse else None
+
+    def _where(self) -> tuple[str, bool]:
+        return (self._entered[-1].path if self._entered else ""), self._quiet > 0
 
     @property
     def samples(self) -> int:
@@ -165,13 +192,15 @@ class Recorder(WatchingMode):
             x, finish = args[0], None
             self.step_out()
             try:
-                if observed is not None and not self._quiet:
+                inside = self._begin_formulas(args, kwargs)
+                if observed is not None and not inside and not self._quiet:
                     here = self._inner(module, path)
                     finish = self._begin(here, observed, x, plain=is_plain(function, observed))
                 y = original(x)
-                self.following.note_layer(module, name, x, y)
+                self.following.note_layer(module, name, x, y, named=kind is not None)
                 if finish is not None:
                     finish(y)
+                self._end_formulas(y)
             finally:
                 self.step_in()
             return y
@@ -201,12 +230,14 @@ class Recorder(WatchingMode):
         (name, may_be), kind = self._roles.get(func) or self._role(func), None
         if may_be and self._entered and not self._quiet:
             kind = kind_of_function(func, args, kwargs)
+        inside = self._begin_formulas(args, kwargs)
         if kind is None:
             result = func(*args, **kwargs)
             self._note(name, args, kwargs, result)
+            self._end_formulas(result)
             return result
         finish = None
-        if kind in self._kinds:
+        if kind in self._kinds and not inside:
             finish = self._begin(
                 self._entered[-1], kind, input_of(args, kwargs), plain=is_plain(func, kind)
             )
@@ -215,10 +246,34 @@ class Recorder(WatchingMode):
             result = func(*args, **kwargs)
         finally:
             self._quiet -= 1
-        self._note(name, args, kwargs, result)
+        self._note(name, args, kwargs, result, named=True)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
+        self._end_formulas(result)
         return result
+
+    def _begin_formulas(self, args: Any, kwargs: dict[str, Any]) -> bool:
+        """Pass on the inputs of formulas that begin now; return whether a step is part of one."""
+        plan = self._plan
+        if plan is None or not plan.formulas:
+            return False
+        step = self.following.step
+        for formula in plan.begins.get(step, ()):
+            here = replace(self._entered[-1], path=formula.path, finish=None)
+            x = input_of_formula(formula, args, kwargs)
+            if formula.kind in self._kinds:
+                self._open[formula] = self._begin(here, formula.kind, x, formula=formula.text)
+        self._ending = plan.ends.get(step, [])
+        return step in plan.parts
+
+    def _end_formulas(self, result: object) -> None:
+        """Pass on the outputs of formulas that the last step ended."""
+        if self._ending:
+            for formula in self._ending:
+                finish = self._open.pop(formula, None)
+                if finish is not None and isinstance(result, Tensor):
+                    finish(result)
+            self._ending = []
 
     def _role(self, function: object) -> tuple[str, bool]:
         """Return the name of a function, and whether it may be an activation."""
@@ -227,7 +282,9 @@ class Recorder(WatchingMode):
             role = self._roles[function] = function_name(function), may_be_activation(function)
         return role
 
-    def _note(self, name: str, args: Any, kwargs: dict[str, Any], result: object) -> None:
+    def _note(
+        self, name: str, args: Any, kwargs: dict[str, Any], result: object, *, named: bool = False
+    ) -> None:
         """Record where channels and samples are in the result of a function."""
         outputs = [result] if isinstance(result, Tensor) else []
         if name == "__setitem__":
@@ -238,9 +295,11 @@ class Recorder(WatchingMode):
             kwargs = dict(kwargs)
             args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)
         if outputs:
-            self.following.note(Applied(name, args, kwargs), outputs)
+            self.following.note(Applied(name, args, kwargs), outputs, named=named)
 
-    def _begin(self, here: Entered, kind: str, x: object, *, plain: bool = False) -> Finish | None:
+    def _begin(
+        self, here: Entered, kind: str, x: object, *, plain: bool = False, formula: str = ""
+    ) -> Finish | None:
         """Pass the input of an activation to the observer."""
         if not isinstance(x, Tensor) or not self.watching:
             return None
@@ -249,8 +308,9 @@ class Recorder(WatchingMode):
         where = self.following.layouts.of(x), self.following.lineage.of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
-        if call is None or call.others != (kind, *where, here.sequence_first, plain):
-            call = Call(here.path, number, kind, *where, here.sequence_first, plain)
+        others = (kind, *where, here.sequence_first, plain, formula)
+        if call is None or call.others != others:
+            call = Call(here.path, number, *others)
             self._known[here.path, number] = call
         return self._observe(call, x)
 

@@ -70,6 +70,8 @@ class SignatureOptions(RescoreOptions, total=False):
         max_tokens: with samples="tokens", the largest number of rows to draw from a batch; with
             "positions", the largest number that the published score takes of a batch.
         max_positions: with samples="positions", the largest number of rows to draw from an image.
+        fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
+            one site; otherwise its parts are.
         mode: "eval", or "as-is" to leave training mode on where it is on.
         seed: for the order of the loader, random networks and the tokens or positions drawn; a
             whole number or a torch.Generator.
@@ -83,6 +85,7 @@ class SignatureOptions(RescoreOptions, total=False):
     max_batches: int | None
     max_tokens: int
     max_positions: int
+    fuse: bool
     mode: Mode
     seed: FixedSeed
 
@@ -111,6 +114,7 @@ class Options:
     seed: int = 0
     estimator: str | None = field(default=None, metadata={"later": "published"})
     max_positions: int = field(default=64, metadata={"later": True})
+    fuse: bool = field(default=True, metadata={"later": False})
 
     def __post_init__(self) -> None:
         scoring = self.scoring()
@@ -129,6 +133,7 @@ class Options:
             "max_positions": check_whole("max_positions", self.max_positions, 1),
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
+            "fuse": bool(self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }
         for name, value in checked.items():

@@ -89,7 +89,10 @@ class Run:
         with (
             progress_bar(self.name, total, shown=shown) as advance,
             capturing(
-                self._network, activations=options.activations, densities=densities
+                self._network,
+                activations=options.activations,
+                densities=densities,
+                fuse=options.fuse,
             ) as capture,
         ):
             try:
@@ -224,11 +227,13 @@ class Run:
             masks=batch.masks,
             draws=self._draws(index, batch),
         )
-        with randomness_kept():
+
+        def forward() -> None:
             torch.manual_seed(_seed(options.seed, index))
-            calls = capture.run(
-                lambda: self._forward(network, batch.content), tensors_in(batch.content), pooling
-            )
+            self._forward(network, batch.content)
+
+        with randomness_kept():
+            calls = capture.run(forward, tensors_in(batch.content), pooling)
         # later batches may take an exit before the first activation
         if not calls and index == 0:
             raise NoActivationError(_no_call(network, options))
