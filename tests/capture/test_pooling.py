@@ -12,7 +12,8 @@ from torch import Tensor
 
 from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.marks import Descent
-from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import POOLS, Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.positions import Draws
 from sigmascope.capture.recorder import Call
 

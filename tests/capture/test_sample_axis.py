@@ -41,6 +41,14 @@ def known(axis: int = 0, outer: int = 1, inner: int = 1) -> Descent:
     return Descent("known", axis, outer, inner)
 
 
+def part(first: int, count: int, axis: int = 0, inner: int = 1) -> Descent:
+    return Descent("part", axis, 1, inner, first, count)
+
+
+def single(number: int) -> Descent:
+    return Descent("single", first=number, count=1)
+
+
 LOST, MERGED, CONSTANT, UNKNOWN = (
     Descent(state) for state in ("lost", "merged", "constant", "unknown")
 )
@@ -111,7 +119,7 @@ MOVED: dict[str, tuple[Tensor, Step, Descent]] = {
     "stack": (matrix, lambda x: torch.stack([x, x]), known(1)),
     "stack behind": (matrix, lambda x: torch.stack([x, x], dim=-1), known()),
     "unbind": (sequence, lambda x: x.unbind(1)[0], known()),
-    "unbind the samples": (sequence, lambda x: x.unbind(0)[0], MERGED),
+    "unbind the samples": (sequence, lambda x: x.unbind(0)[0], single(0)),
     "fold and unfold": (
         image,
         lambda x: F.fold(F.unfold(x, 2, stride=2), (H, H), 2, stride=2),
@@ -144,9 +152,9 @@ JOINED: dict[str, tuple[Tensor, Step, Descent]] = {
     "views of views": (matrix, lambda x: torch.cat([torch.cat([x, x]), x]), known(outer=3)),
     "views apart again": (matrix, lambda x: torch.cat([x, 2 * x]).chunk(2)[1], known()),
     "views split again": (matrix, lambda x: torch.cat([x, 2 * x]).split(N)[1], known()),
-    "half of the samples": (matrix, lambda x: x.chunk(2)[1], LOST),
+    "half of the samples": (matrix, lambda x: x.chunk(2)[1], part(2, 2)),
     "uneven pieces": (matrix, lambda x: torch.cat([x, x]).split([N, N])[1], LOST),
-    "a slice of the samples": (matrix, lambda x: x[:2], LOST),
+    "a slice of the samples": (matrix, lambda x: x[:2], part(0, 2)),
     "channels": (sequence, lambda x: torch.cat([x, x], -1), known()),
     "a class token": (sequence, lambda x: torch.cat([weight[:1].expand(N, 1, C), x], 1), known()),
     "other rows": (matrix, lambda x: torch.cat([x, torch.ones(N, C)]), LOST),
@@ -230,11 +238,11 @@ for mixing, dim in itertools.product(by, (0, 1, 2)):
         known() if dim else LOST,
     )
 MERGING: dict[str, tuple[Tensor, Step, Descent]] = {
-    "one sample": (sequence, lambda x: x[0], MERGED),
-    "one sample, select": (sequence, lambda x: x.select(0, 1), MERGED),
+    "one sample": (sequence, lambda x: x[0], single(0)),
+    "one sample, select": (sequence, lambda x: x.select(0, 1), single(1)),
     "one token": (sequence, lambda x: x[:, 0], known()),
     "one step": (sequence, lambda x: x.transpose(0, 1)[0], known()),
-    "one number": (matrix, lambda x: x[:, 0][0], MERGED),
+    "one number": (matrix, lambda x: x[:, 0][0], single(0)),
     "mean": (matrix, lambda x: x.mean(0), MERGED),
     "mean, kept": (matrix, lambda x: x.mean(0, keepdim=True), MERGED),
     "mean of all": (matrix, lambda x: x.mean(), MERGED),
@@ -335,8 +343,8 @@ COMPUTED: dict[str, tuple[Tensor, Step, Descent]] = {
 FREE: dict[str, tuple[Tensor, Step, Descent]] = {
     "a parameter": (matrix, lambda x: weight, CONSTANT),
     "of a parameter": (matrix, lambda x: F.linear(weight.T, weight).reshape(2, -1), CONSTANT),
-    "made of numbers": (matrix, lambda x: torch.ones(N, C), UNKNOWN),
-    "made of numbers and weights": (matrix, lambda x: torch.ones(N, C) @ weight, UNKNOWN),
+    "made of numbers": (matrix, lambda x: torch.ones(N, C), CONSTANT),
+    "made of numbers and weights": (matrix, lambda x: torch.ones(N, C) @ weight, CONSTANT),
     "made of samples and numbers": (matrix, lambda x: torch.ones(N, C) * x, known()),
 }
 CASES = {**MOVED, **JOINED, **ORDERED, **MERGING, **COMPUTED, **FREE}

@@ -20,7 +20,8 @@ from sigmascope.capture.axis_moves import Applied, Shape
 from sigmascope.capture.channel_axis import Layouts
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
-from sigmascope.capture.sample_axis import CONSTANT, Lineage
+from sigmascope.capture.partial_samples import single, view_of
+from sigmascope.capture.sample_axis import CONSTANT, FACTORIES, INTO_BASE, Lineage
 
 LIMIT = 10_000  # steps of a pass that are remembered
 PLAIN = {bool, complex, float, int, str, EllipsisType, NoneType}
@@ -88,7 +89,7 @@ class Following:
             self._constants[tensor] = self._mark(CONSTANT, tuple(tensor.shape), None)
 
     def begin_pass(
-        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+        self, inputs: Iterable[Tensor | list[Tensor]] = (), *, batch_axis: int = 0, size: int = 0
     ) -> None:
         """Forget the tensors of the pass before; the inputs hold `size` samples."""
         if self._steps:
@@ -98,12 +99,24 @@ class Following:
         self.layouts, self.lineage = Layouts(self._marks), Lineage(self._marks, size=size)
         self.add_inputs(inputs, batch_axis)
 
-    def add_inputs(self, inputs: Iterable[Tensor], batch_axis: int) -> None:
-        """Take the inputs of the network as the samples, unless others were named."""
+    def add_inputs(self, inputs: Iterable[Tensor | list[Tensor]], batch_axis: int) -> None:
+        """Take the inputs of the network as the samples, unless others were named.
+
+        A list holds single samples.
+        """
         for tensor in inputs:
+            if isinstance(tensor, list):
+                self._add_samples(tensor)
+                continue
             descent = self.lineage.first(tensor, batch_axis)
             if descent is not None:
                 self._put(tensor, self._mark(descent, tuple(tensor.shape), None))
+
+    def _add_samples(self, samples: list[Tensor]) -> None:
+        self.lineage.size = self.lineage.size or len(samples)
+        for number, tensor in enumerate(samples):
+            if self._marks.get(tensor) is None:
+                self._put(tensor, self._mark(single(number), tuple(tensor.shape), None))
 
     def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
         """Record where channels and samples are in the outputs of a function."""
@@ -116,6 +129,17 @@ class Following:
         self.layouts.remember(step.produced)
         for output, mark in zip(outputs, step.marks, strict=False):
             self._put(output, mark)
+        if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
+            self._note_base(outputs[0])
+
+    def _note_base(self, view: Tensor) -> None:
+        """Record what a function that wrote into a view did to the tensor it is a view of."""
+        base = view._base
+        if base is None or base.layout is not torch.strided:
+            return
+        block = view_of(base, view)
+        if block is not None:
+            self.note(Applied(INTO_BASE, (base, view), {"block": block}), [base])
 
     def _work_out(self, call: Applied, outputs: Sequence[Tensor]) -> _Step:
         given: list[int] = []
@@ -129,6 +153,8 @@ class Following:
             descents = self.lineage.descents(call, tensors, outputs)
             traces, produced = self.layouts.traces(call, outputs)
             marks = [self._mark(*known) for known in zip(descents, shapes, traces, strict=True)]
+        elif call.name in FACTORIES:
+            marks = [self._mark(CONSTANT, shape, None) for shape in shapes]
         count = len(given) if len({*given}) == len(given) else -1
         return _Step(call.name, self.lineage.size, args, kwargs, count, shapes, marks, produced)
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.call_site import CallInput
-from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.recorder import Call, Finish, Recorder, recording
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
@@ -80,9 +81,15 @@ class Capture:
         self._reading: tuple[object, ...] = ()
 
     def run(
-        self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
+        self,
+        forward: Callable[[], object],
+        inputs: Iterable[Tensor | list[Tensor]],
+        pooling: Pooling,
     ) -> list[PooledCall]:
-        """Run a forward pass on inputs that hold the samples; return its calls in order."""
+        """Run a forward pass on inputs that hold the samples; return its calls in order.
+
+        A list among the inputs holds one sample in each of its tensors.
+        """
         if pooling.reading != self._reading:
             self._sites, self._reading = {}, pooling.reading
         self._pooling, self._calls = pooling, []

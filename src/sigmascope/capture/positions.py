@@ -60,6 +60,7 @@ class Draws:
         part: str,
         lost: bool,
         device: torch.device,
+        start: int = 0,
     ) -> Drawn:
         """Return the positions of a tensor (n, ..., d) without its channels.
 
@@ -69,8 +70,9 @@ class Draws:
             part: the part of the network whose mask it is.
             lost: whether the samples are in no known order.
             device: of the tensor.
+            start: the number in the batch of its first sample.
         """
-        key = (*shape, mask is not None, part, lost)
+        key = (*shape, mask is not None, part, lost, start)
         if key not in self._drawn:
             n, each = shape[0], math.prod(shape[1:])
             if self.tokens:
@@ -79,8 +81,11 @@ class Draws:
                 step = max(1, math.ceil(n * each / (self.most * (self.size or n))))
                 place = torch.arange(0, n * each, step)
             else:
-                place = self._of_each(n, each, mask, device)
+                place = self._of_each(n, each, mask, self.first + start, device)
             index = self._index(place, n, each, lost=lost, even=mask is None and not self.tokens)
+            if not lost and 0 < self.size != n:  # not the whole batch, or more rows than that
+                index = torch.arange(n) if index is None else index
+                index = start + index if n < self.size else index * self.size // n
             self._drawn[key] = Drawn(None if place is None else place.to(device), index)
         return self._drawn[key]
 
@@ -107,11 +112,11 @@ class Draws:
         return allowed[chosen.sort().values]
 
     def _of_each(
-        self, n: int, each: int, mask: Tensor | None, device: torch.device
+        self, n: int, each: int, mask: Tensor | None, first: int, device: torch.device
     ) -> Tensor | None:
         if mask is None and each <= self.most:
             return None
-        numbers = self.first + torch.arange(n, device=device)
+        numbers = first + torch.arange(n, device=device)
         return draw_positions(numbers, each, most=self.most, seed=self.seed, mask=mask)
 
 

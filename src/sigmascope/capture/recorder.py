@@ -27,7 +27,7 @@ from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.marks import Descent
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.nested import inputs_in
 from sigmascope.capture.walk import modules_of, tensors_of
 
 
@@ -162,11 +162,12 @@ class Recorder(overrides.TorchFunctionMode):
 
     @contextmanager
     def forward_pass(
-        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+        self, inputs: Iterable[Tensor | list[Tensor]] = (), *, batch_axis: int = 0, size: int = 0
     ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
-        The samples are the entries of axis `batch_axis` of the `inputs`; `size` is their number.
+        The samples are the entries of axis `batch_axis` of the `inputs`, or the tensors of a list
+        among them; `size` is their number.
         """
         self._entered.clear()
         self._calls.clear()
@@ -272,7 +273,7 @@ class Recorder(overrides.TorchFunctionMode):
 
     def _enter(self, here: _Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
-            self.following.add_inputs(tensors_in((args, kwargs)), self._batch_axis)
+            self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:

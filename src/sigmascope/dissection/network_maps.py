@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
-from sigmascope.capture.pooling import Pooling, UnreadableError
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import UnreadableError
 from sigmascope.capture.recorder import Call, Finish, recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Side

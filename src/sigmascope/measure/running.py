@@ -25,7 +25,7 @@ from sigmascope.measure.batches import (
     Sketch,
     batch_size,
     fingerprint_of_batch,
-    tensors_in,
+    inputs_of,
     to_model,
 )
 from sigmascope.measure.kept_features import KeptFeatures
@@ -224,11 +224,12 @@ class Run:
             size=batch.size,
             masks=batch.masks,
             draws=self._draws(index, batch),
+            sample_axis=options.sample_axis,
         )
         with randomness_kept():
             torch.manual_seed(_seed(options.seed, index))
             calls = capture.run(
-                lambda: self._forward(network, batch.content), tensors_in(batch.content), pooling
+                lambda: self._forward(network, batch.content), inputs_of(batch.content), pooling
             )
         # later batches may take an exit before the first activation
         if not calls and index == 0:

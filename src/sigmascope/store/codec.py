@@ -146,7 +146,9 @@ def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
         elif isinstance(old, str) and old in data:
             data[field.name] = data.pop(old)
         elif later:
-            data[field.name] = encode(field.default if later is True else later)
+            made = field.default_factory
+            default = field.default if made is dataclasses.MISSING else made()
+            data[field.name] = encode(default if later is True else later)
     return data
 
 

@@ -15,7 +15,8 @@ from torch.nn.modules.module import _global_forward_hooks
 
 from sigmascope.capture.activations import kind_of_layer
 from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
-from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.recorder import Call, Finish, recording
 from sigmascope.errors import InputError, NoActivationError
 from sigmascope.measure.batches import Batch, batches_of, run_forward, tensors_in, to_model
