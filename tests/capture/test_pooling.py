@@ -503,7 +503,7 @@ UNREADABLE: dict[str, tuple[type[Exception], Tensor, Call, dict[str, Any], str]]
         numbers(N, C),
         call(1, descent=Descent("lost")),
         {},
-        "the rows of [6, 5] are no longer in the order of the samples and cannot be averaged "
+        "which sample each row of [6, 5] belongs to is not known, so they cannot be averaged "
         "by sample; samples='tokens'",
     ),
     "known, both": (

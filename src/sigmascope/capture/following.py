@@ -114,6 +114,8 @@ class Following:
 
     def _add_samples(self, samples: list[Tensor]) -> None:
         self.lineage.size = self.lineage.size or len(samples)
+        if len({*map(id, samples)}) < len(samples):
+            return  # a tensor that is several samples cannot be followed as one of them
         for number, tensor in enumerate(samples):
             if self._marks.get(tensor) is None:
                 self._put(tensor, self._mark(single(number), tuple(tensor.shape), None))

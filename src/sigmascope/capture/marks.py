@@ -45,10 +45,11 @@ class Descent:
 
     Attributes:
         state: "known"; "part" where the axis holds some consecutive samples only; "single" where
-            the tensor is computed from one sample and has no axis of samples; "lost" where it
-            depends on the samples in an unknown order; "merged" where several were combined;
-            "features" where a layer took the entries of their axis as features; "constant" where
-            it depends on the weights alone; "unknown" where its computation was not seen.
+            the tensor is computed from one sample and has no axis of samples; "filling" where so
+            far `count` samples were written along the axis; "lost" where it depends on the samples
+            in an unknown order; "merged" where several were combined; "features" where a layer took
+            the entries of their axis as features; "constant" where it depends on the weights alone;
+            "unknown" where its computation was not seen.
         axis: the axis of the samples; its entries are (outer, samples, inner), the last running
             fastest.
         outer: how often the samples are repeated as a whole.

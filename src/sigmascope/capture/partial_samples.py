@@ -33,6 +33,7 @@ BLANKS = frozenset(
 """)
 )
 JOINING = ("cat", "concat", "concatenate")
+STACKING = ("stack", "pad_sequence")
 
 
 def single(number: int) -> Descent:
@@ -121,21 +122,24 @@ def _index_of(index: object, axis: int, ndim: int) -> object:
     return counted[axis] if axis < len(counted) else slice(None)
 
 
-def stacked(places: Sequence[Descent], dim: int, size: int) -> Descent:
-    """Return the place of single samples stacked along a new axis."""
-    return _in_order([(place, 1) for place in places], dim, size)
-
-
-def joined(pieces: Sequence[tuple[Tensor, Descent]], dim: int, size: int) -> Descent | None:
-    """Return the place of samples put one after another; None where that is not along them."""
-    if all(place.state == "part" and place.axis != dim for _, place in pieces):
+def put_together(
+    call: Applied, pieces: Sequence[tuple[Tensor, Descent]], ndim: int, size: int
+) -> Descent | None:
+    """Return the place of samples stacked or put one after another; None for parts side by side."""
+    dim = call.value(1, "dim", "axis", default=0) % ndim
+    places = [place for _, place in pieces]
+    if call.name in STACKING:
+        if call.name == "pad_sequence":
+            dim = 0 if call.value(1, "batch_first", default=False) else 1
+        alone = all(place.state == "single" for place in places)
+        return _in_order([(place, 1) for place in places], dim, size) if alone else None
+    if all(place.state == "part" and place.axis != dim for place in places):
         return None
     return _in_order([(place, tensor.shape[dim]) for tensor, place in pieces], dim, size)
 
 
-def _in_order(pieces: Iterable[tuple[Descent, int]], axis: int, size: int) -> Descent:
+def _in_order(pieces: Sequence[tuple[Descent, int]], axis: int, size: int) -> Descent:
     """Return the place of pieces along an axis, each with its number of entries there."""
-    pieces = list(pieces)
     if len(pieces) > 1 and len({(place.state, place.first) for place, _ in pieces}) == 1:
         return pieces[0][0] if pieces[0][0].state == "single" else LOST
     first = following = pieces[0][0].first
@@ -169,9 +173,11 @@ def written(before: Descent, value: Descent, axis: int, number: int, size: int) 
     """
     if value.state != "single" or value.first != number:
         return LOST
-    if number and (before.state, before.axis, before.count) != ("part", axis, number):
+    if number and (before.state, before.axis, before.count) != ("filling", axis, number):
         return LOST
-    return some(Descent("known", axis), 0, number + 1, size)
+    if number + 1 == size:
+        return Descent("known", axis)
+    return Descent("filling", axis, count=number + 1)
 
 
 def view_of(base: Tensor, view: Tensor) -> tuple[tuple[int, int, int], ...] | None:
@@ -197,7 +203,7 @@ def written_through(
     block: Sequence[tuple[int, int, int]], base: Descent, view: Descent, shape: Shape, size: int
 ) -> Descent:
     """Return the place of a tensor after a function wrote into a view of it; see `view_of`."""
-    if base.state == "known" or view.state not in ("known", *PARTIAL, "lost"):
+    if base.state == "known" or view.state in ("constant", "unknown", "filling"):
         return base
     if view.state == "single":
         for axis, (start, length, _) in enumerate(block):

@@ -95,11 +95,11 @@ class Pooling:
             raise NotSamplesError(NOT_SAMPLES[place.state].format(shape=shape, number=place.first))
         if place.state == "lost" and self.samples == "batch":
             raise UnreadableError(
-                f"the rows of {list(tensor.shape)} are no longer in the order of the samples and "
-                "cannot be averaged by sample; samples='tokens' scores them row by row, "
-                "sample_axis={pattern: axis} names the axis of the samples"
+                f"which sample each row of {list(tensor.shape)} belongs to is not known, so they "
+                "cannot be averaged by sample; samples='tokens' scores them row by row, and "
+                "sample_axis={pattern: axis} names an axis whose entries are samples"
             )
-        return self._place_by_size(tensor) if place.state == "unknown" else place
+        return self._place_by_size(tensor) if place.state in ("unknown", "filling") else place
 
     def _place_by_size(self, tensor: Tensor) -> Descent:
         shape = tuple(tensor.shape)

@@ -166,8 +166,7 @@ class Recorder(overrides.TorchFunctionMode):
     ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
-        The samples are the entries of axis `batch_axis` of the `inputs`, or the tensors of a list
-        among them; `size` is their number.
+        The `size` samples are entries of axis `batch_axis` of the `inputs`, or tensors of a list.
         """
         self._entered.clear()
         self._calls.clear()

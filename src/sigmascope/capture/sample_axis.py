@@ -17,7 +17,7 @@ from sigmascope.capture import axis_moves, partial_samples
 from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape
 from sigmascope.capture.marks import Descent, Mark, Marks
 from sigmascope.capture.nested import is_parameter, tensors_in
-from sigmascope.capture.partial_samples import BLANKS, DIVIDING, JOINING, PARTIAL
+from sigmascope.capture.partial_samples import BLANKS, DIVIDING, JOINING, PARTIAL, STACKING
 from sigmascope.capture.reordering import is_reordered
 from sigmascope.capture.words import words
 
@@ -139,12 +139,8 @@ class Lineage:
         if call.name == "__setitem__":
             return self._put_in_order(call, sources)
         some = [(source, place) for source, place in sources if place.state in PARTIAL]
-        if len(some) == len(sources) and call.name in ("stack", *JOINING):
-            dim = call.value(1, "dim", "axis", default=0) % len(shape)
-            places = [place for _, place in some]
-            if call.name == "stack" and all(place.state == "single" for place in places):
-                return partial_samples.stacked(places, dim, self.size)
-            joined = partial_samples.joined(some, dim, self.size) if call.name != "stack" else None
+        if len(some) == len(sources) and call.name in (*STACKING, *JOINING):
+            joined = partial_samples.put_together(call, some, len(shape), self.size)
             if joined is not None:
                 return joined
         single = [place for _, place in some if place.state == "single"]
