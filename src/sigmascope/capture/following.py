@@ -21,6 +21,7 @@ from sigmascope.capture.channel_axis import Layouts
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.partial_samples import single, view_of
+from sigmascope.capture.routing import SELECTING, Routing
 from sigmascope.capture.sample_axis import CONSTANT, FACTORIES, INTO_BASE, Lineage
 
 LIMIT = 10_000  # steps of a pass that are remembered
@@ -66,10 +67,12 @@ class Following:
     Attributes:
         layouts: where the channels of a tensor are.
         lineage: where its samples are.
+        routing: which of them it holds, where they were selected.
     """
 
     layouts: Layouts
     lineage: Lineage
+    routing: Routing
 
     def __init__(self) -> None:
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
@@ -97,6 +100,7 @@ class Following:
         self._rewritten = False  # whether a constant has become a function of the samples
         self._marks: Marks[Mark] = Marks(self._constants)
         self.layouts, self.lineage = Layouts(self._marks), Lineage(self._marks, size=size)
+        self.routing = Routing()
         self.add_inputs(inputs, batch_axis)
 
     def add_inputs(self, inputs: Iterable[Tensor | list[Tensor]], batch_axis: int) -> None:
@@ -133,6 +137,9 @@ class Following:
             self._put(output, mark)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
             self._note_base(outputs[0])
+        if call.name in SELECTING or self.routing.active:
+            before = self._marks.get(call.args[0]) if call.args else None
+            self.routing.note(call, outputs, None if before is None else before.descent)
 
     def _note_base(self, view: Tensor) -> None:
         """Record what a function that wrote into a view did to the tensor it is a view of."""

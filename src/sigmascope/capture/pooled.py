@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -105,6 +105,8 @@ class Capture:
         self._calls.append(pooled)
         if axes is None:
             return None
+        if axes.samples is None:
+            axes = replace(axes, rows=self.recorder.following.routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]

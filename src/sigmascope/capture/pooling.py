@@ -168,6 +168,9 @@ class Pooling:
         if mask is None or axes.samples is None or len(ordered) != len(mask):
             return None
         positions = tuple(ordered.shape[1:-1])
+        times = axes.inner // mask.shape[1] if mask.shape[1] else 0
+        if times > 1 and times * mask.shape[1] == axes.inner and mask.shape[1] not in positions:
+            mask = mask.repeat_interleave(times, dim=1)  # tokens repeated for several experts
         if positions.count(mask.shape[1]) != 1:
             return None
         tokens = positions.index(mask.shape[1])
@@ -205,7 +208,10 @@ class Pooling:
         return ordered[(place, *reversed(inner))].to(precise(tensor))
 
     def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
-        return cast(Draws, self.draws).of(
+        draws = cast(Draws, self.draws)
+        if axes.rows is not None and len(ordered) == ordered[..., 0].numel():
+            return draws.selected(axes.rows, self.masks.get(axes.part), ordered.device)
+        return draws.of(
             tuple(ordered.shape[:-1]),
             self._mask(ordered, axes),
             part=axes.part,

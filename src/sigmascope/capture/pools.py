@@ -10,6 +10,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from sigmascope.capture.routing import Rows
+
 
 @dataclass(frozen=True)
 class Axes:
@@ -25,6 +27,7 @@ class Axes:
         part: the part of the network whose mask applies, "" or "decoder".
         first, count: where the tensor holds some consecutive samples of the batch only, the number
             of the first one and how many; a count of 0 stands for all.
+        rows: which rows of the batch the rows are, where they were selected.
     """
 
     samples: int | None
@@ -35,6 +38,7 @@ class Axes:
     part: str = ""
     first: int = 0
     count: int = 0
+    rows: Rows | None = None
 
     def ordered(self, tensor: Tensor) -> Tensor:
         """Return a view (n, outer, inner, ..., d) of the tensor, the other axes in the middle."""

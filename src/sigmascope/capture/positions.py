@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from sigmascope.capture.routing import Rows
+
 # SplitMix64 (Steele et al., OOPSLA 2014) in signed whole numbers, in which all devices agree.
 STEP, FIRST, SECOND = (
     number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -87,6 +89,35 @@ class Draws:
                 index = torch.arange(n) if index is None else index
                 index = start + index if n < self.size else index * self.size // n
             self._drawn[key] = Drawn(None if place is None else place.to(device), index)
+        return self._drawn[key]
+
+    def selected(self, rows: Rows, mask: Tensor | None, device: torch.device) -> Drawn:
+        """Return the positions of a tensor whose rows were selected from those of the batch.
+
+        Args:
+            rows: which rows they are.
+            mask: (n, tokens), those that are not padding; None for all.
+            device: of the tensor.
+        """
+        key = (rows, mask is not None)
+        if key not in self._drawn:
+            numbers, allowed = rows.numbers().cpu(), None
+            if mask is not None and mask.shape[1] and rows.inner % mask.shape[1] == 0:
+                every = mask.cpu().repeat_interleave(rows.inner // mask.shape[1], dim=1)
+                if every.numel() > int(numbers.max() if len(numbers) else 0):
+                    allowed = every.reshape(-1)[numbers]
+            if allowed is None:
+                shape = (rows.count,)
+                place = self.of(shape, None, part="", lost=True, device=device).place
+            elif self.tokens:
+                place = self._of_batch(rows.count, allowed)
+            else:
+                kept = allowed.nonzero()[:, 0]
+                step = max(1, math.ceil(len(kept) / (self.most * (self.size or rows.count))))
+                place = kept[::step]
+            used = numbers if place is None else numbers[place.cpu()]
+            drawn = Drawn(None if place is None else place.to(device), used // rows.inner)
+            self._drawn[key] = drawn
         return self._drawn[key]
 
     def _index(

@@ -260,8 +260,7 @@ class Recorder(overrides.TorchFunctionMode):
         if x is None or not self._watching:
             return None
         here = self._entered[-1]
-        number = self._calls[here.path]
-        self._calls[here.path] += 1
+        number = self.following.routing.number(here.path, x, self._calls)
         where = self.following.layouts.of(x), self.following.lineage.of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
