@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.capture.marks import Descent
+from sigmascope.capture.permuting import order_of
 from sigmascope.capture.recorder import Call, recording
 from tests.capture.steps import Steps
 
@@ -39,6 +40,10 @@ def descent(x: Tensor, *steps: Any, batch_axis: int = 0) -> Descent:
 
 def known(axis: int = 0, outer: int = 1, inner: int = 1) -> Descent:
     return Descent("known", axis, outer, inner)
+
+
+def ordered() -> Descent:
+    return Descent("known", order=order_of(places))
 
 
 def part(first: int, count: int, axis: int = 0, inner: int = 1) -> Descent:
@@ -193,7 +198,8 @@ ORDERED: dict[str, tuple[Tensor, Step, Descent]] = {
     "sort by default": (sequence, lambda x: x.sort().values, known()),
     "sort by default, the samples last": (matrix, lambda x: x.T.sort(descending=True).values, LOST),
     "topk by default": (sequence, lambda x: x.topk(2).values, known()),
-    "index": (sequence, lambda x: x[places], LOST),
+    "index": (sequence, lambda x: x[places], ordered()),
+    "index with one twice": (sequence, lambda x: x[torch.tensor([2, 0, 2, 1])], LOST),
     "index a list": (sequence, lambda x: x[[2, 0, 3, 1]], LOST),
     "index tokens": (sequence, lambda x: x[:, places], known()),
     "index channels": (sequence, lambda x: x[..., places], known()),
@@ -213,7 +219,7 @@ ORDERED: dict[str, tuple[Tensor, Step, Descent]] = {
     "flip a list": (sequence, lambda x: x.flip((1, 2)), known()),
     "take_along_dim of all": (matrix, lambda x: torch.take_along_dim(x, places), LOST),
     "fewer": (sequence, lambda x: x[:, :2], known()),
-    "lost stays lost": (sequence, lambda x: (2 * x[places]).reshape(-1, C), LOST),
+    "lost stays lost": (sequence, lambda x: (2 * x[[2, 0, 3, 1]]).reshape(-1, C), LOST),
     "found again by a sum": (sequence, lambda x: x + x[places], known()),
 }
 by: dict[str, Callable[[Tensor, int], Tensor]] = {
@@ -235,7 +241,7 @@ for mixing, dim in itertools.product(by, (0, 1, 2)):
     ORDERED[f"{mixing} {dim}"] = (
         sequence,
         lambda x, name=mixing, dim=dim: by[name](x, dim),
-        known() if dim else LOST,
+        known() if dim else ordered() if mixing == "index_select" else LOST,
     )
 MERGING: dict[str, tuple[Tensor, Step, Descent]] = {
     "one sample": (sequence, lambda x: x[0], single(0)),
@@ -360,7 +366,7 @@ VAGUE = ("zeros like", "found again by a sum", *(f"argsort {dim}" for dim in (1,
 EXACT = [
     name
     for name, case in {**MOVED, **JOINED, **ORDERED}.items()
-    if case[2].state == "known" and name not in VAGUE
+    if case[2].state == "known" and not case[2].order and name not in VAGUE
 ]
 
 
@@ -460,7 +466,7 @@ def test_recurrent_layers(layer: Any, bidirectional: bool) -> None:
     assert descent(sequence, lambda x: x.repeat_interleave(3, 0), batch_first, state) == known(
         1, inner=3
     )
-    assert descent(sequence, lambda x: x[places], batch_first, state) == LOST
+    assert descent(sequence, lambda x: x[[2, 0, 3, 1]], batch_first, state) == LOST
 
 
 @pytest.mark.parametrize("batch_first", [False, True])

@@ -49,12 +49,14 @@ class Descent:
             far `count` samples were written along the axis; "lost" where it depends on the samples
             in an unknown order; "merged" where several were combined; "features" where a layer took
             the entries of their axis as features; "constant" where it depends on the weights alone;
-            "unknown" where its computation was not seen.
+            "packed" where it holds packed sequences; "unknown" where its computation was not seen.
         axis: the axis of the samples; its entries are (outer, samples, inner), the last running
             fastest.
         outer: how often the samples are repeated as a whole.
         inner: how many consecutive entries each sample has.
         first, count: of a part or a single sample, the number of its first one and how many.
+        order: the order of the samples, a number other than 0 where it is not that of the batch;
+            below 0 where the rows of each sample are no longer together.
     """
 
     state: str
@@ -63,6 +65,7 @@ class Descent:
     inner: int = 1
     first: int = 0
     count: int = 0
+    order: int = 0
 
 
 @dataclass(frozen=True)

@@ -51,13 +51,15 @@ def some(place: Descent, first: int, count: int, size: int) -> Descent:
 def entry(place: Descent, number: int, size: int) -> Descent:
     """Return the place of one entry of the axis of the samples."""
     held = place.count or size
-    return single(place.first + number // place.inner % held) if held else MERGED
+    if not held or place.order:
+        return MERGED
+    return single(place.first + number // place.inner % held)
 
 
 def stretch(place: Descent, start: int, length: int, size: int) -> Descent:
     """Return the place of consecutive entries of the axis of the samples."""
     inner = place.inner
-    if place.outer != 1 or start % inner or length % inner or not length:
+    if place.outer != 1 or place.order or start % inner or length % inner or not length:
         return LOST
     return some(place, place.first + start // inner, length // inner, size)
 
@@ -185,7 +187,7 @@ def view_of(base: Tensor, view: Tensor) -> tuple[tuple[int, int, int], ...] | No
 
     That axis is -1 where the view has none. None where it is not a block of the base.
     """
-    if not base.is_contiguous() or base.numel() == 0 or view.numel() == 0:
+    if base.is_nested or view.is_nested or not base.is_contiguous() or not view.numel():
         return None
     offset, block = view.storage_offset() - base.storage_offset(), []
     own = {stride: axis for axis, stride in enumerate(view.stride()) if view.shape[axis] > 1}

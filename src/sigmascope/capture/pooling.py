@@ -39,6 +39,7 @@ class Pooling:
             averages.
         channel_axis: pattern of a path -> axis, which overrides the axis that was followed.
         sample_axis: the same of the samples; every entry of the axis is a row.
+        graphs: of a batch of graphs, number of rows -> (rows,), the graph of each row.
         batch_axis: the axis of the samples in the network's inputs.
         size: the number of samples in the batch.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
@@ -53,12 +54,14 @@ class Pooling:
     masks: Mapping[str, Tensor]
     draws: Draws | None = None
     sample_axis: Mapping[str, int] = field(default_factory=dict)
+    graphs: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def reading(self) -> tuple[object, ...]:
         """All that `axes` depends on beside the call and the shape of the tensor."""
         axes = tuple(self.channel_axis.items()), tuple(self.sample_axis.items())
-        return self.samples, axes, self.batch_axis, self.size, tuple(self.masks)
+        batch = self.batch_axis, self.size, tuple(self.masks), tuple(self.graphs)
+        return self.samples, axes, batch
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
@@ -76,7 +79,8 @@ class Pooling:
                 "{pattern: axis}"
             )
         if place.state == "lost":
-            return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
+            rows = "a node, an edge or a graph" if self.graphs else "a sample, in no known order"
+            return Axes(None, channels, 1, 1, f"{reason}; every row {rows}")
         decoding = any(name.startswith(DECODER) for name in call.path.split("."))
         part = DECODER if DECODER in self.masks and decoding else ""
         place_in_batch = (place.first, place.count) if place.state == "part" else (0, 0)
@@ -89,7 +93,12 @@ class Pooling:
             return Descent("known", named[0])
         if call.sequence_first and tensor.ndim == 3:
             return Descent("known", 1)
+        if self.graphs:
+            return self._place_of_graphs(call.descent, tensor)
         place = call.descent
+        # where samples are whole, their order does not matter, but for masks
+        if place.state == "packed" or place.order < 0 or (place.order and self.masks):
+            place = Descent("lost")
         if place.state in NOT_SAMPLES:
             shape = list(tensor.shape)
             raise NotSamplesError(NOT_SAMPLES[place.state].format(shape=shape, number=place.first))
@@ -100,6 +109,14 @@ class Pooling:
                 "sample_axis={pattern: axis} names an axis whose entries are samples"
             )
         return self._place_by_size(tensor) if place.state in ("unknown", "filling") else place
+
+    def _place_of_graphs(self, place: Descent, tensor: Tensor) -> Descent:
+        """Return that every row is a sample, where the rows are nodes, graphs or edges."""
+        if place.state != "constant" and len(tensor) in self.graphs:
+            return Descent("lost")
+        shape = list(tensor.shape)
+        reason = NOT_SAMPLES.get(place.state, "the rows of {shape} are no nodes, edges or graphs")
+        raise NotSamplesError(reason.format(shape=shape, number=place.first))
 
     def _place_by_size(self, tensor: Tensor) -> Descent:
         shape = tuple(tensor.shape)
@@ -184,7 +201,14 @@ class Pooling:
         None where row i is of sample i. Rows in no known order are divided evenly.
         """
         if self.samples != "batch":
-            return self._draw(axes.ordered(tensor), axes).index
+            drawn = self._draw(axes.ordered(tensor), axes)
+            whole = axes.samples is None and tensor.ndim < 3 and len(tensor) in self.graphs
+            if not whole:
+                return drawn.index
+            graphs = self.graphs[len(tensor)]
+            return graphs if drawn.place is None else graphs[drawn.place.cpu()]
+        if axes.samples is None and rows in self.graphs:
+            return self.graphs[rows]
         if axes.count and rows == axes.count:
             return axes.first + torch.arange(rows)
         if rows == self.size or (

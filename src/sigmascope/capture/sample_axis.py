@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from sigmascope.capture import axis_moves, partial_samples
+from sigmascope.capture import axis_moves, partial_samples, permuting
 from sigmascope.capture.axis_moves import MOVES, RESHAPING, Applied, Shape
 from sigmascope.capture.marks import Descent, Mark, Marks
 from sigmascope.capture.nested import is_parameter, tensors_in
@@ -87,6 +87,9 @@ class Lineage:
             (base, before), (_, view) = sources
             shape, block = tuple(base.shape), call.kwargs["block"]
             return [partial_samples.written_through(block, before, view, shape, self.size)]
+        packed = permuting.packing(call, sources, outputs)
+        if packed is not None:
+            return packed
         place = next((descent for _, descent in sources if descent.state == "known"), None)
         found = []
         for number, output in enumerate(outputs):
@@ -122,7 +125,12 @@ class Lineage:
         if places:
             # Where sources disagree, as in attention between two sequences, the one with the fewest
             # rows per sample.
-            return min(places, key=lambda place: (place.outer * place.inner, place.axis))
+            return min(
+                places, key=lambda place: (bool(place.order), place.outer * place.inner, place.axis)
+            )
+        packed = [source for source in sources if source[1].state == "packed"]
+        if packed and len(states & {"known", "lost", "merged", *PARTIAL}) == 0:
+            return _packed_still(call, packed, shape)
         if partial and not gone:
             return partial.pop()
         if not followed and states & {*PARTIAL} and "lost" not in states:
@@ -130,7 +138,7 @@ class Lineage:
         for one in (FEATURES, MERGED):
             if gone == {one} or (not gone and one.state in states and "lost" not in states):
                 return one
-        if states & {"known", "lost", "merged", "features", *PARTIAL}:
+        if states & {"known", "lost", "merged", "features", "packed", *PARTIAL}:
             return LOST
         return CONSTANT if states == {"constant"} else UNKNOWN
 
@@ -191,7 +199,10 @@ class Lineage:
         if name in ("chunk", "split") and shape[place.axis] != before[place.axis]:
             return self._cut(call, place, before, shape)
         if is_reordered(call, source, place.axis):
-            return LOST
+            back = name in ("index_add", "index_copy") and len(call.args) > 2
+            if back and source is not call.args[0]:
+                return permuting.put_back(call.args[2], place)
+            return permuting.reordered(call, source, place)
         if name in ("__getitem__", "index_select") and source is not call.args[0]:
             axis = axis_moves.looked_up(call, source, place.axis)
         elif name in MOVES and place.axis not in (order := call.order(len(before))):
@@ -239,13 +250,15 @@ def _written(args: tuple[Any, ...], place: Descent, source: Tensor, shape: Shape
     if source is args[0]:
         return place
     index = args[1][0] if isinstance(args[1], tuple) else args[1]
+    if isinstance(index, Tensor):
+        return permuting.put_back(index, place)
     in_order = place.axis == 0 and index == slice(None) and shape[0] == source.shape[0]
     return place if in_order else LOST
 
 
 def _reshaped(place: Descent, before: Shape, shape: Shape, size: int) -> Descent:
     """Return where the samples are after a reshape, by the strides they cover."""
-    if not math.prod(before):
+    if not math.prod(before) or (place.order < 0 and shape[: place.axis + 1] != before[:1]):
         return LOST
     low = axis_moves.span(before, place.axis)[0] * place.inner
     high = low * size
@@ -256,6 +269,13 @@ def _reshaped(place: Descent, before: Shape, shape: Shape, size: int) -> Descent
         if inside and (shape[axis] > 1 or size == 1):
             return replace(place, axis=axis, outer=end // high, inner=low // start)
     return LOST
+
+
+def _packed_still(call: Applied, packed: Places, shape: Shape) -> Descent:
+    """Return packed where a function leaves the rows of packed sequences as they are, or lost."""
+    source, place = packed[0]
+    kept = bool(shape) and shape[0] == len(source) and not is_reordered(call, source, 0)
+    return place if kept and all(one == place for _, one in packed) else LOST
 
 
 def _takes_as_features(call: Applied, source: Tensor, axis: int) -> bool:

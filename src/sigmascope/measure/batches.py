@@ -7,7 +7,7 @@ import inspect
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.nested import are_samples
 from sigmascope.errors import InputError, InputTypeError
+from sigmascope.measure.graphs import graphs_in, is_graph, tensors_of_graph
 
 Forward: TypeAlias = Callable[[nn.Module, Any], object]
 """Runs a network on a batch."""
@@ -33,12 +34,15 @@ class Batch:
         size: the number of samples; 0 where no tensor tells.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
         sketch: the shapes of its tensors and some of their values.
+        graphs: of a batch of graphs, number of rows -> (rows,), the graph of each node, edge or
+            graph.
     """
 
     content: Any
     size: int
     masks: dict[str, Tensor]
     sketch: Sketch
+    graphs: dict[int, Tensor] = field(default_factory=dict)
 
 
 class Sketch:
@@ -84,6 +88,8 @@ def batches_of(batches: object) -> Iterable[object]:
     """Return an iterable of batches; a tensor, a mapping or a pair (inputs, labels) is one."""
     if isinstance(batches, (Tensor, np.ndarray, Mapping)) or _is_inputs_and_labels(batches):
         return [batches]
+    if is_graph(batches):
+        return [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
         raise InputTypeError(
             f"batches is a {type(batches).__name__}. Pass a DataLoader, a list of batches, "
@@ -115,7 +121,8 @@ def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
     if torch.is_autocast_enabled(device.type):
         dtype = None
     content = _moved(item, device, dtype)
-    return Batch(content, batch_size(item, batch_axis), _masks(content), sketch_of_batch(item))
+    size, graphs = batch_size(item, batch_axis), graphs_in(item)
+    return Batch(content, size, _masks(content), sketch_of_batch(item), graphs)
 
 
 def _masks(content: object) -> dict[str, Tensor]:
@@ -138,6 +145,9 @@ def batch_size(item: object, batch_axis: int) -> int:
     samples = samples_in(item)
     if samples is not None:
         return len(samples)
+    graphs = graphs_in(item)
+    if graphs:
+        return 1 + max(int(rows.max()) for rows in graphs.values())
     first = next((tensor for tensor in tensors_in(item) if tensor.ndim > batch_axis), None)
     return 0 if first is None else first.shape[batch_axis]
 
@@ -180,7 +190,9 @@ def _as_tensor(value: Any) -> Any:
 def inputs_of(content: Any) -> list[Tensor | list[Tensor]]:
     """Return what holds the samples of a batch: tensors, or a list of single samples."""
     samples = samples_in(content)
-    return [*tensors_in(content)] if samples is None else [samples]
+    if samples is None:
+        return [] if graphs_in(content) else [*tensors_in(content)]
+    return [samples]
 
 
 def fingerprint_of_batch(item: object) -> str:
@@ -218,6 +230,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (Mapping, tuple, list)):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from tensors_in(item)
+    elif is_graph(value):
+        yield from tensors_of_graph(value)
 
 
 def run_forward(model: nn.Module, content: Any) -> object:

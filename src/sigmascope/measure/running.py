@@ -226,6 +226,7 @@ class Run:
             masks=batch.masks,
             draws=self._draws(index, batch),
             sample_axis=options.sample_axis,
+            graphs=batch.graphs,
         )
         with randomness_kept():
             torch.manual_seed(_seed(options.seed, index))
