@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import sigmascope as sg
-from sigmascope.capture.recorder import Call
+from sigmascope.capture.observer import Call
 from sigmascope.catalog.zoo import MEAN, STD
 from sigmascope.maths.scoring import score_all
 

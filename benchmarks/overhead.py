@@ -41,7 +41,6 @@ from sigmascope.maths.moments import score_all
 from sigmascope.measure.batches import run_forward
 from sigmascope.measure.options import Options
 from sigmascope.measure.running import Run
-from sigmascope.measure.subject import subject_of
 
 MIB = 2**20
 BANDWIDTH = 4.0e12  # bytes per second
@@ -66,10 +65,11 @@ class Cost(NamedTuple):
     """One network in one mode: seconds and bytes of the forward pass and of the accumulation.
 
     `both` is the accumulation with published scores, `read` the bytes of all inputs and outputs of
-    activations. NaN is not measured.
+    activations, `launch` the seconds that the forward pass keeps the host. NaN is not measured.
     """
 
     forward: float
+    launch: float
     accumulation: float
     both: float
     forward_peak: float
@@ -100,7 +100,7 @@ def forward(model: nn.Module, batches: Sequence[Tensor]) -> None:
 def accumulate(model: nn.Module, batches: Sequence[Tensor], estimator: str) -> Run:
     """Run the part of `sg.signature` that grows with the data, and return it."""
     options = options_from(Options, {"estimator": estimator})
-    run = Run(model, subject_of(model, options, None), options, options.pool, run_forward)
+    run = Run(model, type(model).__name__, options, options.pool, run_forward)
     with preserve_state(model, mode=options.mode):
         run.over(batches, shown=False)
     return run
@@ -126,6 +126,16 @@ def timed(call: Callable[[], object]) -> float:
     call()
     synchronize()
     return time.perf_counter() - started
+
+
+def launched(call: Callable[[], object]) -> float:
+    """Return the seconds until a call has returned, whether or not the device is done."""
+    synchronize()
+    started = time.perf_counter()
+    call()
+    seconds = time.perf_counter() - started
+    synchronize()
+    return seconds
 
 
 def by_turns(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
@@ -167,7 +177,7 @@ def cost(model: nn.Module, batches: Sequence[Tensor], repeats: int, *, brief: bo
         (both,) = by_turns([lambda: accumulate(model, batches, "both")], 1)
         peaks = [peak(plain), peak(population)]
     read = len(batches) * read_bytes(model, batches[0])
-    return Cost(slow, total, both, *peaks, read)
+    return Cost(slow, launched(plain), total, both, *peaks, read)
 
 
 def finishing(device: str) -> str:
@@ -241,13 +251,13 @@ def on_cuda(names: Sequence[str]) -> str:
             f"|---|{'---:|' * 5}",
             *rows,
             "",
-            "All of it: milliseconds per batch of the forward pass and of the accumulation, its "
-            "floor (one more reading of all inputs and outputs of activations at 4.0 TB/s), and "
-            "peak memory above weights and images in MiB.",
+            "All of it: milliseconds per batch of the forward pass, of which the host is busy for "
+            "some, and of the accumulation, its floor (one more reading of all inputs and outputs "
+            "of activations at 4.0 TB/s), and peak memory above weights and images in MiB.",
             "",
-            "| network | mode | forward | accumulation | floor | peak, forward | peak, "
+            "| network | mode | forward | host | accumulation | floor | peak, forward | peak, "
             "accumulation |",
-            "|---|---|---:|---:|---:|---:|---:|",
+            "|---|---|---:|---:|---:|---:|---:|---:|",
             *details,
             "",
             finishing("cuda"),
@@ -257,13 +267,14 @@ def on_cuda(names: Sequence[str]) -> str:
 
 def detail(name: str, mode: str, one: Cost) -> str:
     floor = 1 + one.read / BANDWIDTH / one.forward
-    each = [1e3 * seconds / BATCHES for seconds in (one.forward, one.accumulation)]
+    times = one.forward, one.launch, one.accumulation
+    each = [1e3 * seconds / BATCHES for seconds in times]
     before, after = one.forward_peak, one.accumulation_peak
     memory = "as with TF32 |"
     if not math.isnan(before):
         memory = f"{before / MIB:.0f} | {after / MIB:.0f} ({after / before:.2f})"
     return (
-        f"| {name} | {mode} | {each[0]:.1f} | {each[1]:.1f} "
+        f"| {name} | {mode} | {each[0]:.1f} | {each[1]:.1f} | {each[2]:.1f} "
         f"({one.accumulation / one.forward:.2f}) | {floor:.2f} | {memory} |"
     )
 

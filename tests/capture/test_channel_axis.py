@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.capture.channel_axis import Layout
-from sigmascope.capture.recorder import Call, recording
+from sigmascope.capture.observer import Call
+from sigmascope.capture.recorder import recording
 from tests.capture.steps import Steps
 
 Step = Callable[[Tensor], Tensor]

@@ -84,6 +84,14 @@ class TestNumbers:
         monkeypatch.setattr(module, "FEW", 0)
         _plan.cache_clear()
 
+    def test_single_values_of_a_silu_are_left_to_torch(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "FEW", 64)
+        x = tensor(4, 8, 6)
+        assert means(x, samples=0, channels=1, formula="relu") is not None
+        assert means(x, samples=0, channels=1, formula="silu") is None
+
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_the_averages_of_torch(self, layout: str, dtype: torch.dtype) -> None:
@@ -99,7 +107,10 @@ class TestNumbers:
                 expected = values.double().mean(others)
                 assert matrix.dtype == torch.float32
                 assert matrix.shape == (x.shape[samples], x.shape[channels])
-                assert torch.allclose(matrix.double(), expected, rtol=1e-5, atol=1e-6)
+                # one value may be rounded to the neighbor of what torch rounds it to
+                step = torch.finfo(dtype).eps * values.abs().max() if formula == "silu" else 0.0
+                atol = 1e-6 + float(step) * expected.numel() / values.numel()
+                assert torch.allclose(matrix.double(), expected, rtol=1e-5, atol=atol)
 
     @pytest.mark.parametrize("last", [False, True])
     def test_nan_and_infinity(self, last: bool) -> None:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from sigmascope.capture.marks import Descent
-from sigmascope.capture.recorder import Call, recording
+from sigmascope.capture.observer import Call
+from sigmascope.capture.recorder import recording
 from tests.networks import TIMM, TORCHVISION, TRANSFORMERS, Network
 
 pytestmark = pytest.mark.slow

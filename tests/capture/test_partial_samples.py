@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.nested import are_samples
+from sigmascope.capture.observer import Call
 from sigmascope.capture.partial_samples import view_of
-from sigmascope.capture.recorder import Call, recording
+from sigmascope.capture.recorder import recording
 from tests.capture.steps import Steps
 
 N = T = C = 4  # sizes tell nothing

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.marks import Descent
+from sigmascope.capture.observer import Call
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import POOLS, Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.positions import Draws
-from sigmascope.capture.recorder import Call
 
 N, C = 6, 5
 

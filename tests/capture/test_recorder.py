@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from sigmascope.capture import activations
 from sigmascope.capture.activations import register_activation
 from sigmascope.capture.guard import preserve_state, unwrapped
-from sigmascope.capture.recorder import Call, recording
+from sigmascope.capture.observer import Call
+from sigmascope.capture.recorder import recording
 
 Site = tuple[str, int, str]
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.recorder import Call, recording
+from sigmascope.capture.observer import Call
+from sigmascope.capture.recorder import recording
 from tests.capture.steps import Steps
 
 N, HEADS, WIDTH, SIDE = 2, 5, 4, 3

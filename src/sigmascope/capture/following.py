@@ -8,16 +8,17 @@ point of the pass before, so is the answer. Otherwise it is worked out again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import is_
+from operator import is_, is_not
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sigmascope.capture.axis_moves import Applied, Shape
 from sigmascope.capture.channel_axis import Layouts
+from sigmascope.capture.layers import arguments_of
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.partial_samples import single, view_of
@@ -49,6 +50,7 @@ class _Step(NamedTuple):
         shapes: of its outputs.
         marks: what is known of its outputs.
         produced: the channels that it put somewhere.
+        layer: the layer that called it, which stands for all other arguments than the first.
     """
 
     name: str
@@ -59,6 +61,7 @@ class _Step(NamedTuple):
     shapes: list[torch.Size]
     marks: list[Mark]
     produced: list[Trace]
+    layer: ref[nn.Module] | None = None
 
 
 class Following:
@@ -76,6 +79,7 @@ class Following:
 
     def __init__(self) -> None:
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
+        self._weights: list[ref[Tensor]] = []
         self._constants: Marks[Mark] = Marks()
         self._before: list[_Step] = []  # of the pass before
         self._steps: list[_Step] = []  # of this one
@@ -83,8 +87,11 @@ class Following:
 
     def begin(self, constants: Sequence[Tensor]) -> None:
         """Begin to follow a network whose parameters and buffers these are."""
-        self._constants = Marks()
-        self._add_constants(constants)
+        same = len(constants) == len(self._weights)
+        if not same or any(map(is_not, (one() for one in self._weights), constants)):
+            self._weights = [ref(tensor) for tensor in constants]
+            self._constants = Marks()
+            self._add_constants(constants)
         self.begin_pass()
 
     def _add_constants(self, tensors: Iterable[Tensor]) -> None:
@@ -126,20 +133,51 @@ class Following:
 
     def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
         """Record where channels and samples are in the outputs of a function."""
-        number = len(self._steps)
-        step = self._before[number] if number < len(self._before) else None
+        step = self._next()
         if step is None or not self._recurs(step, call, outputs):
             step = self._work_out(call, outputs)
-        if number < LIMIT:
-            self._steps.append(step)
-        self.layouts.remember(step.produced)
-        for output, mark in zip(outputs, step.marks, strict=False):
-            self._put(output, mark)
+        self._done(step, outputs)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
             self._note_base(outputs[0])
         if call.name in SELECTING or self.routing.active:
             before = self._marks.get(call.args[0]) if call.args else None
             self.routing.note(call, outputs, None if before is None else before.descent)
+
+    def note_layer(self, module: nn.Module, name: str, x: Tensor, y: Tensor) -> None:
+        """Record where channels and samples are in the output of a layer of one input.
+
+        `name` is that of its function.
+        """
+        step = self._next()
+        if (
+            step is None
+            or step.layer is None
+            or step.layer() is not module
+            or step.size != self.lineage.size
+            or self._rewritten
+            or not self._is_same(x, step.args[0], [])
+            or y.shape != step.shapes[0]
+        ):
+            step = self._work_out(Applied(name, arguments_of(module, x), {}), [y])
+            step = step._replace(layer=ref(module))
+        self._done(step, [y])
+        if y is x:
+            self._note_base(y)
+        if self.routing.active:
+            self.routing.note(Applied(name, (x,), {}), [y], None)
+
+    def _next(self) -> _Step | None:
+        """Return the step of the pass before at this point."""
+        number = len(self._steps)
+        return self._before[number] if number < len(self._before) else None
+
+    def _done(self, step: _Step, outputs: Sequence[Tensor]) -> None:
+        if len(self._steps) < LIMIT:
+            self._steps.append(step)
+        if step.produced:
+            self.layouts.remember(step.produced)
+        for output, mark in zip(outputs, step.marks, strict=False):
+            self._put(output, mark)
 
     def _note_base(self, view: Tensor) -> None:
         """Record what a function that wrote into a view did to the tensor it is a view of."""
@@ -214,6 +252,8 @@ class Following:
         """Return whether a call is the step of the pass before in all that matters."""
         name, args, kwargs = call
         if name != step.name or self.lineage.size != step.size or self._rewritten:
+            return False
+        if step.layer is not None:
             return False
         if len(args) != len(step.args) or len(kwargs) != len(step.kwargs):
             return False

@@ -49,7 +49,7 @@ def unwrapped(model: object) -> nn.Module:
                 f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a "
                 "batch first."
             )
-        wrapper = _wrapper(type(module))
+        wrapper = _wrapper(type(module).__mro__)
         if wrapper:
             where = f"The part {plain_path(path)!r} of the network" if path else "The network"
             raise NetworkError(f"{where} is a {wrapper}, which {WRAPPERS[wrapper]}")
@@ -57,10 +57,10 @@ def unwrapped(model: object) -> nn.Module:
 
 
 @functools.lru_cache(maxsize=512)
-def _wrapper(kind: type[nn.Module]) -> str:
-    """Return the name in `WRAPPERS` of a class or one of its bases; empty for none."""
-    bases = (base for base in kind.__mro__ if base.__module__.startswith("torch."))
-    return next((base.__name__ for base in bases if base.__name__ in WRAPPERS), "")
+def _wrapper(bases: tuple[type, ...]) -> str:
+    """Return the name in `WRAPPERS` of one of the bases of a class; empty for none."""
+    ours = (base.__name__ for base in bases if base.__module__.startswith("torch."))
+    return next((name for name in ours if name in WRAPPERS), "")
 
 
 def plain_path(path: str) -> str:

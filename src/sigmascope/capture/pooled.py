@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.call_site import CallInput
+from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
-from sigmascope.capture.recorder import Call, Finish, Recorder, recording
+from sigmascope.capture.recorder import Recorder, recording
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.

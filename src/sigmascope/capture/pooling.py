@@ -12,9 +12,9 @@ from torch import Tensor
 
 from sigmascope.capture.gpu.means import means
 from sigmascope.capture.marks import Descent
+from sigmascope.capture.observer import Call
 from sigmascope.capture.pools import POOLS, Axes, NotSamplesError, UnreadableError, precise
 from sigmascope.capture.positions import Drawn, Draws, divided
-from sigmascope.capture.recorder import Call
 
 UNFIT = "does not fit a tensor of shape"
 # State of a tensor's samples -> why it has none that could be scored.

@@ -6,11 +6,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn, overrides
+from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from sigmascope.capture.activations import (
@@ -22,54 +21,17 @@ from sigmascope.capture.activations import (
     may_be_activation,
 )
 from sigmascope.capture.axis_moves import Applied
-from sigmascope.capture.call_site import CallSite
-from sigmascope.capture.channel_axis import Layout
+from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
 from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
-from sigmascope.capture.marks import Descent
+from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
+from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import inputs_in
+from sigmascope.capture.observer import Call, Finish, Observer
 from sigmascope.capture.walk import modules_of, tensors_of
 
-
-@dataclass(frozen=True)
-class Call(CallSite):
-    """One call of an activation, as an observer sees it.
-
-    Attributes:
-        layout: where the channels of the input are.
-        descent: where its samples are.
-        sequence_first: whether the call belongs to a layer that expects (time, batch, channels).
-        plain: whether torch's own function of this kind computes the output.
-    """
-
-    layout: Layout
-    descent: Descent
-    sequence_first: bool
-    plain: bool = False
-
-    @property
-    def others(self) -> tuple[object, ...]:
-        """All that is known of it but the path and the number."""
-        return self.kind, self.layout, self.descent, self.sequence_first, self.plain
-
-    @property
-    def number(self) -> int:
-        """Which call of its module it is, from 0; the same as `call`."""
-        return self.call
-
-
-# Layers that call neither an activation nor another layer, of which a network has many.
-LEAVES = {nn.Linear, nn.Embedding, nn.LayerNorm, nn.GroupNorm, nn.Dropout, nn.Identity, nn.Flatten}
-LEAVES |= {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d}
-LEAVES |= {nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d}
 # What is known of the functions that a network calls, for the next time that it is watched.
 _followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
-
-Finish: TypeAlias = Callable[[Tensor], None]
-Observer: TypeAlias = Callable[[Call, Tensor], Finish | None]
-"""Receives the input before the activation runs, which may overwrite it; returns a function that
-receives the output, or None.
-"""
 
 
 @contextmanager
@@ -118,7 +80,7 @@ def recording(
         _followed[network] = following
 
 
-class Recorder(overrides.TorchFunctionMode):
+class Recorder(WatchingMode):
     """Sees every torch function that is called, and every module that is entered and left.
 
     Only the thread that enters the context is watched, and only while a watched module runs.
@@ -128,37 +90,14 @@ class Recorder(overrides.TorchFunctionMode):
         super().__init__()
         self._observe = observe
         self._kinds = kinds
-        self._entered: list[_Entered] = []
+        self._entered: list[Entered] = []
         self._calls: Counter[str] = Counter()
         self._known: dict[tuple[str, int], Call] = {}
         # function -> its name, and whether it may be an activation
         self._roles: dict[object, tuple[str, bool]] = {}
         self.following = following
         self._batch_axis = 0
-        self._watching = False
-        self._observing = False
         self._quiet = 0  # how many activations that call others are running
-        self._thread = 0
-
-    def start(self, *, below: int = 0) -> None:
-        """Start to see functions, below that many modes which the network has entered itself."""
-        if self._watching:
-            return
-        others = [overrides._pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
-        for mode in (self, *reversed(others)):
-            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
-        self._watching, self._thread = True, threading.get_ident()
-
-    def stop(self) -> int:
-        """Stop seeing functions; return how many other modes were above the recorder."""
-        stack = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-        if not self._watching or self not in stack:
-            return 0
-        self._watching = False
-        others = [overrides._pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
-        for mode in reversed(others):
-            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
-        return len(others)
 
     @contextmanager
     def forward_pass(
@@ -185,15 +124,17 @@ class Recorder(overrides.TorchFunctionMode):
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
+        if path and is_known(module):
+            return [Replaced(module, self._forward_of(module, path))]
         # a plain container calls nothing itself
         if path and (type(module) in LEAVES or type(module).forward is nn.Sequential.forward):
             return []
-        kind, sequence_first = kind_of_module(module), _expects_sequence_first(module)
+        kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if threading.get_ident() == self._thread:
-                inside = bool(self._entered) and self._entered[-1].sequence_first
-                here = _Entered(module, path, sequence_first or inside)
+            if threading.get_ident() == self.thread:
+                here = self._inner(module, path)
+                here.sequence_first |= sequence_first
                 self._enter(here, kind, args, kwargs)
 
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
@@ -205,18 +146,60 @@ class Recorder(overrides.TorchFunctionMode):
             module.register_forward_hook(after, prepend=True, always_call=True),
         ]
 
+    def _forward_of(self, module: nn.Module, path: str) -> Callable[..., Any]:
+        """Return the forward of a layer that computes one known function, for `Replaced`.
+
+        The function is not watched, which would take several times as long.
+        """
+        function, original = FUNCTIONS[type(module)], module.forward
+        name, may_be = self._role(function)
+        kind = kind_of_function(function, (), {}) if may_be else None
+        observed = kind if kind in self._kinds else None
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self.thread or self.observing:
+                return original(*args, **kwargs)
+            plain = len(args) == 1 and not kwargs and type(args[0]) is Tensor
+            if not plain or not self.is_on_top() or not has_own_weights(module):
+                return self._called(self._inner(module, path), original, args, kwargs)
+            x, finish = args[0], None
+            self.step_out()
+            try:
+                if observed is not None and not self._quiet:
+                    here = self._inner(module, path)
+                    finish = self._begin(here, observed, x, plain=is_plain(function, observed))
+                y = original(x)
+                self.following.note_layer(module, name, x, y)
+                if finish is not None:
+                    finish(y)
+            finally:
+                self.step_in()
+            return y
+
+        return forward
+
+    def _inner(self, module: nn.Module, path: str) -> Entered:
+        inside = bool(self._entered) and self._entered[-1].sequence_first
+        return Entered(module, path, inside)
+
+    def _called(self, here: Entered, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a module, watched."""
+        self._enter(here, None, args, kwargs)
+        output = None
+        try:
+            output = forward(*args, **kwargs)
+        finally:
+            self._leave(here.module, output)
+        return output
+
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._observing:
+        if self.observing:
             return func(*args, **kwargs)
-        role = self._roles.get(func)
-        if role is None:
-            role = function_name(func), may_be_activation(func)
-            self._roles[func] = role
-        name, kind = role[0], None
-        if role[1] and self._entered and not self._quiet:
+        (name, may_be), kind = self._roles.get(func) or self._role(func), None
+        if may_be and self._entered and not self._quiet:
             kind = kind_of_function(func, args, kwargs)
         if kind is None:
             result = func(*args, **kwargs)
@@ -224,7 +207,9 @@ class Recorder(overrides.TorchFunctionMode):
             return result
         finish = None
         if kind in self._kinds:
-            finish = self._begin(kind, args, kwargs, plain=is_plain(func, kind))
+            finish = self._begin(
+                self._entered[-1], kind, input_of(args, kwargs), plain=is_plain(func, kind)
+            )
         self._quiet += 1
         try:
             result = func(*args, **kwargs)
@@ -235,31 +220,30 @@ class Recorder(overrides.TorchFunctionMode):
             finish(result)
         return result
 
+    def _role(self, function: object) -> tuple[str, bool]:
+        """Return the name of a function, and whether it may be an activation."""
+        role = self._roles.get(function)
+        if role is None:
+            role = self._roles[function] = function_name(function), may_be_activation(function)
+        return role
+
     def _note(self, name: str, args: Any, kwargs: dict[str, Any], result: object) -> None:
         """Record where channels and samples are in the result of a function."""
-        if isinstance(result, Tensor):
-            outputs = [result]
-        elif name == "__setitem__":
+        outputs = [result] if isinstance(result, Tensor) else []
+        if name == "__setitem__":
             outputs = [args[0]]
         elif isinstance(result, (tuple, list)):
-            outputs = [tensor for tensor in result if isinstance(tensor, Tensor)]
-        else:
-            return
+            outputs = [one for one in result if isinstance(one, Tensor)]
         if not args and outputs:  # the tensors were given by name
             kwargs = dict(kwargs)
             args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)
         if outputs:
             self.following.note(Applied(name, args, kwargs), outputs)
 
-    def _begin(
-        self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, plain: bool = False
-    ) -> Finish | None:
+    def _begin(self, here: Entered, kind: str, x: object, *, plain: bool = False) -> Finish | None:
         """Pass the input of an activation to the observer."""
-        candidates = (*args, kwargs.get("input"), *kwargs.values())
-        x = next((value for value in candidates if isinstance(value, Tensor)), None)
-        if x is None or not self._watching:
+        if not isinstance(x, Tensor) or not self.watching:
             return None
-        here = self._entered[-1]
         number = self.following.routing.number(here.path, x, self._calls)
         where = self.following.layouts.of(x), self.following.lineage.of(x)
         call = self._known.get((here.path, number))
@@ -269,26 +253,26 @@ class Recorder(overrides.TorchFunctionMode):
             self._known[here.path, number] = call
         return self._observe(call, x)
 
-    def _enter(self, here: _Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
+    def _enter(self, here: Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
             self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:
-                with self._aside():
-                    here.finish = self._begin(kind, args, kwargs)
+                with self.aside():
+                    here.finish = self._begin(here, kind, input_of(args, kwargs))
             here.quiet = True
             self._quiet += 1
         attends = isinstance(here.module, nn.MultiheadAttention)
         if attends and type(here.module).forward is nn.MultiheadAttention.forward:
             # Where it is watched it takes another, slightly different path; its only activation is
             # a softmax.
-            here.unwatched, here.args = self._watching, (*args, *kwargs.values())
+            here.unwatched, here.args = self.watching, (*args, *kwargs.values())
             here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
         # Not so in another thread, or where another hook failed before the module was entered.
-        if threading.get_ident() != self._thread or not self._is_entered(module):
+        if threading.get_ident() != self.thread or not self._is_entered(module):
             return
         while self._entered:
             here = self._entered.pop()
@@ -298,40 +282,12 @@ class Recorder(overrides.TorchFunctionMode):
             if here.module is module:
                 break
         if here.unwatched:
-            with self._aside():
+            with self.aside():
                 self._note(multi_head_attention_forward.__name__, here.args, {}, output)
         if here.finish is not None and isinstance(output, Tensor):
-            with self._aside():
+            with self.aside():
                 here.finish(output)
 
     def _is_entered(self, module: nn.Module) -> bool:
         innermost = bool(self._entered) and self._entered[-1].module is module
         return innermost or any(here.module is module for here in self._entered)
-
-    @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """Do not see the functions that an observer calls."""
-        self._observing = True
-        try:
-            yield
-        finally:
-            self._observing = False
-
-
-@dataclass(slots=True)
-class _Entered:
-    """A module that is running; `sequence_first` also where one around it is."""
-
-    module: nn.Module
-    path: str
-    sequence_first: bool
-    finish: Finish | None = None
-    quiet: bool = False
-    unwatched: bool = False
-    below: int = 0
-    args: tuple[Any, ...] = ()
-
-
-def _expects_sequence_first(module: nn.Module) -> bool:
-    layer = isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer))
-    return layer and not getattr(getattr(module, "self_attn", None), "batch_first", True)

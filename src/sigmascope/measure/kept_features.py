@@ -52,13 +52,14 @@ class _KeptBatch:
 class KeptFeatures:
     """A directory that keeps the matrices of a run, one file per batch."""
 
-    def __init__(self, keep: str | Path, options: Options) -> None:
+    def __init__(self, keep: str | Path, subject: Subject, options: Options) -> None:
         self._directory = Path(keep)
+        self._subject = subject
         self._options = options
         if self._directory.exists() and not self._directory.is_dir():
             raise InputError(f"keep={str(keep)!r} is a file. Pass a directory.")
 
-    def check(self, subject: Subject, earlier: Sequence[BatchReadings] | None) -> None:
+    def check(self, earlier: Sequence[BatchReadings] | None) -> None:
         """Check that the directory fits the network and the batches scored `earlier`; create it.
 
         Raises:
@@ -73,7 +74,7 @@ class KeptFeatures:
             kept, data = _read(paths[0])[0], [batch.fingerprint for batch in scored[:1]]
             same = [kept.fingerprint][: len(data)]
             there = {"subject": kept.subject, "options": kept.options, "data": same}
-            here = {"subject": subject, "options": self._options, "data": data}
+            here = {"subject": self._subject, "options": self._options, "data": data}
             check_identity(f"keep={keep!r}", there, here)
         if other:
             raise InputError(
@@ -87,13 +88,7 @@ class KeptFeatures:
         self._directory.mkdir(parents=True, exist_ok=True)
 
     def add(
-        self,
-        subject: Subject,
-        index: int,
-        batch: Batch,
-        calls: Sequence[PooledCall],
-        *,
-        complete: bool = True,
+        self, index: int, batch: Batch, calls: Sequence[PooledCall], *, complete: bool = True
     ) -> None:
         """Write the matrices of a batch to a file of their own, atomically."""
         tensors: dict[str, Tensor] = {}
@@ -110,7 +105,13 @@ class KeptFeatures:
                 )
             )
         content = _KeptBatch(
-            subject, self._options, index, batch.size, batch.sketch.digest(), tuple(kept), complete
+            self._subject,
+            self._options,
+            index,
+            batch.size,
+            batch.sketch.digest(),
+            tuple(kept),
+            complete,
         )
         path = self._directory / f"batch-{index:06d}.safetensors"
         write_features(path, tensors, {"kept": encode(content)})

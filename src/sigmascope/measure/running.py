@@ -32,7 +32,6 @@ from sigmascope.measure.batches import (
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
-from sigmascope.measure.subject import Subject
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
@@ -43,7 +42,7 @@ class Run:
     """One run of a network over data.
 
     Attributes:
-        subject: the network.
+        name: of the network.
         notes: what a reader of the result should know.
         earlier: batches whose readings are known.
         sums: what the population score is computed from.
@@ -58,12 +57,12 @@ class Run:
     def __init__(
         self,
         network: nn.Module,
-        subject: Subject,
+        name: str,
         options: Options,
         pool: str | Callable[[Tensor], Tensor],
         forward: Forward,
     ) -> None:
-        self.subject = subject
+        self.name = name
         self.notes: list[str] = []
         self.earlier: list[BatchReadings] = []
         self.sums = PopulationSums(options)
@@ -75,7 +74,7 @@ class Run:
         self._sketches: dict[int, Sketch] = {}
         self._digests: dict[int, str] = {}
         self._last: tuple[Reading, ...] = ()
-        self._seen: list[tuple[object, ...]] = []  # of which calls these are the readings
+        self._seen: list[object] = []  # of which calls these are the readings
 
     def continue_sums(self, file: SumsFile) -> None:
         """Begin with the sums of a file that belong to the batches known; write them there."""
@@ -89,7 +88,7 @@ class Run:
         found: list[BatchReadings] = []
         total, densities = steps_of(batches, options.max_batches), "sparsity" in options.metrics
         with (
-            progress_bar(self.subject.name, total, shown=shown) as advance,
+            progress_bar(self.name, total, shown=shown) as advance,
             capturing(
                 self._network, activations=options.activations, densities=densities
             ) as capture,
@@ -171,9 +170,9 @@ class Run:
                 self._fetch_digests()
         fingerprint = "" if later else batch.sketch.digest()
         if self.kept is not None:
-            self.kept.add(self.subject, index, batch, calls, complete=complete)
+            self.kept.add(index, batch, calls, complete=complete)
         # without published scores all batches are alike: kept once, however many there are
-        seen = [
+        seen: list[object] = [
             (call.call, call.reason, call.skipped, None if call.x is None else call.x.shape)
             for call in calls
         ]

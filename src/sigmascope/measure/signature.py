@@ -21,7 +21,7 @@ from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import FUNCTION, Options, SignatureOptions
 from sigmascope.measure.result import Signature
 from sigmascope.measure.running import Run
-from sigmascope.measure.subject import Subject, identified, subject_of
+from sigmascope.measure.subject import Subject, check_device, identified, subject_of
 from sigmascope.store import Journal, decode, encode
 
 
@@ -80,26 +80,27 @@ def signature(
     """
     network, chosen = unwrapped(model), options_from(Options, changes, base=options)
     pool = _pool(changes.get("pool"), chosen)
-    subject = subject_of(network, chosen, name)
+    check_device(network)
+    run = Run(network, name or type(network).__name__, chosen, pool, forward or run_forward)
+    subject = None
     # needed at once, or changed by a forward pass
     if resume is not None or keep is not None or chosen.mode == "as-is":
-        subject = identified(subject, network)
-    run = Run(network, subject, chosen, pool, forward or run_forward)
+        subject = identified(subject_of(network, chosen, run.name), network)
     with ExitStack() as stack:
-        if resume is not None:
+        if subject is not None and resume is not None:
             header = _header(subject, chosen)
             run.journal = stack.enter_context(Journal.open(resume, header))
             run.earlier = _earlier(run.journal, str(resume))
             run.continue_sums(SumsFile(resume, header))
-        if keep is not None:
-            run.kept = KeptFeatures(keep, chosen)
-            run.kept.check(subject, None if resume is None else run.earlier)
+        if subject is not None and keep is not None:
+            run.kept = KeptFeatures(keep, subject, chosen)
+            run.kept.check(None if resume is None else run.earlier)
         stack.enter_context(preserve_state(network, mode=chosen.mode))
         torch.manual_seed(chosen.seed)
         scored = run.over(batches_of(batches), shown=progress)
         population = run.sums.scores()
-        # only now: an accelerator computes while the host gathers what it needs
-        subject = subject if subject.model else identified(subject, network)
+        # only now: an accelerator should have something to do at once
+        subject = subject or identified(subject_of(network, chosen, run.name), network)
     return assembled(subject, chosen, scored, population, run.notes)
 
 

@@ -51,17 +51,21 @@ class Subject:
     notes: tuple[str, ...]
 
 
+def check_device(network: nn.Module) -> None:
+    """Raise an error for a network without numbers."""
+    if place_of(network)[0].type == "meta":
+        raise InputError(
+            "the network is on the meta device, without numbers. Build it on a real device and "
+            "load its weights."
+        )
+
+
 def subject_of(network: nn.Module, options: Options, name: str | None) -> Subject:
     """Return the description of a network, not yet identified by its weights."""
     kinds = chosen_kinds(options.activations)
     walked = modules_of(network)
     modules = [(plain_path(path), module) for path, module in walked]
     device = place_of(network)[0]
-    if device.type == "meta":
-        raise InputError(
-            "the network is on the meta device, without numbers. Build it on a real device and "
-            "load its weights."
-        )
     return Subject(
         name=name or type(network).__name__,
         model="",

@@ -2,7 +2,7 @@
 
 Both write two matrices (samples, channels) of float32, one behind the other: the averages over the
 positions, and those of what the formula makes of the values, rounded as torch rounds it. NaN stays
-NaN.
+NaN. Values beyond the end are read as 0, of which every formula makes 0.
 """
 # mypy: ignore-errors
 # Triton compiles these functions; their arguments have no types of Python.
@@ -12,6 +12,7 @@ from __future__ import annotations
 try:
     import triton
     import triton.language as tl
+    from triton.language.extra import libdevice
 except ImportError:  # as on Windows and with torch for the CPU; torch takes the averages then
     triton = None
 
@@ -23,16 +24,18 @@ if has_triton:
     def _outputs(values, FORMULA: tl.constexpr):
         if FORMULA == "silu":
             inside = values.to(tl.float32)
-            return (inside / (1.0 + tl.exp(-inside))).to(values.dtype).to(tl.float32)
+            outputs = libdevice.fast_dividef(inside, 1.0 + tl.exp(-inside))
+            return outputs.to(values.dtype).to(tl.float32)
         raised = tl.maximum(values.to(tl.float32), 0.0, propagate_nan=tl.PropagateNan.ALL)
         if FORMULA == "relu6":
             raised = tl.minimum(raised, 6.0, propagate_nan=tl.PropagateNan.ALL)
         return raised
 
     @triton.jit(do_not_specialize=["rows"])
-    def average_rows(x, out, rows, positions, FORMULA: tl.constexpr, ROWS: tl.constexpr):
+    def average_rows(
+        x, out, rows, positions, FORMULA: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+    ):
         """Average a tensor (samples, channels, positions); a row is a sample's channel."""
-        BLOCK: tl.constexpr = 1024 // ROWS
         row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
         known = row < rows
         start = row.to(tl.int64) * positions
