@@ -158,7 +158,16 @@ def test_positions_are_not_samples() -> None:
         places = torch.stack(torch.meshgrid(torch.arange(4.0), torch.ones(C), indexing="ij"), -1)
         return F.linear(places.sum(-1), weight)
 
+    def waves(x: Tensor) -> Tensor:
+        table = torch.zeros(N, C)
+        table[:, 0::2] = torch.sin(torch.arange(N)[:, None] * torch.ones(2))
+        table[:, 1].copy_(torch.linspace(0, 1, N))
+        return F.linear(table, weight)
+
     assert passes(Steps(offsets), torch.rand(N, C)) == [CONSTANT]
+    assert passes(Steps(waves), torch.rand(N, C)) == [CONSTANT]
+    # which a function that is not seen may have filled
+    assert passes(Steps(lambda x: torch.empty(N, C) @ weight), torch.rand(N, C)) == [UNKNOWN]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.routing import SELECTING, Routing
-from sigmascope.capture.sample_axis import CONSTANT, FACTORIES, INTO_BASE, Lineage
+from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, MADE, Lineage
 
 LIMIT = 10_000  # steps of a pass that are remembered
 PLAIN = {bool, complex, float, int, str, EllipsisType, NoneType}
@@ -200,8 +200,8 @@ class Following:
             descents = self.lineage.descents(call, tensors, outputs)
             traces, produced = self.layouts.traces(call, outputs)
             marks = [self._mark(*known) for known in zip(descents, shapes, traces, strict=True)]
-        elif call.name in FACTORIES:
-            marks = [self._mark(CONSTANT, shape, None) for shape in shapes]
+        elif call.name in MADE:
+            marks = [self._mark(MADE[call.name], shape, None) for shape in shapes]
         count = len(given) if len({*given}) == len(given) else -1
         return _Step(call.name, self.lineage.size, args, kwargs, count, shapes, marks, produced)
 

@@ -49,7 +49,8 @@ class Descent:
             far `count` samples were written along the axis; "lost" where it depends on the samples
             in an unknown order; "merged" where several were combined; "features" where a layer took
             the entries of their axis as features; "constant" where it depends on the weights alone;
-            "packed" where it holds packed sequences; "unknown" where its computation was not seen.
+            "blank" where its values are yet to be written; "packed" where it holds packed
+            sequences; "unknown" where its computation was not seen.
         axis: the axis of the samples; its entries are (outer, samples, inner), the last running
             fastest.
         outer: how often the samples are repeated as a whole.

@@ -205,7 +205,9 @@ def written_through(
     block: Sequence[tuple[int, int, int]], base: Descent, view: Descent, shape: Shape, size: int
 ) -> Descent:
     """Return the place of a tensor after a function wrote into a view of it; see `view_of`."""
-    if base.state == "known" or view.state in ("constant", "unknown", "filling"):
+    if base.state == "blank" and view.state == "constant":
+        return view
+    if base.state == "known" or view.state in ("blank", "constant", "unknown", "filling"):
         return base
     if view.state == "single":
         for axis, (start, length, _) in enumerate(block):

@@ -27,6 +27,7 @@ NOT_SAMPLES = {
     "of samples; pass inputs with one, such as batch[None], or name it by batch_axis",
 }
 DECODER = "decoder"
+UNKNOWN = ("blank", "filling", "unknown")  # states of samples that may be known by their number
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Pooling:
                 "cannot be averaged by sample; samples='tokens' scores them row by row, and "
                 "sample_axis={pattern: axis} names an axis whose entries are samples"
             )
-        return self._place_by_size(tensor) if place.state in ("unknown", "filling") else place
+        return self._place_by_size(tensor) if place.state in UNKNOWN else place
 
     def _place_of_graphs(self, place: Descent, tensor: Tensor) -> Descent:
         """Return that every row is a sample, where the rows are nodes, graphs or edges."""

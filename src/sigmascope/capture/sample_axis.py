@@ -21,17 +21,17 @@ from sigmascope.capture.partial_samples import BLANKS, DIVIDING, JOINING, PARTIA
 from sigmascope.capture.reordering import is_reordered
 from sigmascope.capture.words import words
 
-LOST, MERGED, CONSTANT, UNKNOWN, FEATURES = (
-    Descent(state) for state in ("lost", "merged", "constant", "unknown", "features")
+LOST, MERGED, CONSTANT, UNKNOWN, FEATURES, BLANK = (
+    Descent(state) for state in ("lost", "merged", "constant", "unknown", "features", "blank")
 )
-# Functions without a tensor among their arguments whose values are the same for all samples. Not
-# so random ones, and empty ones and zeros, which a function that is not seen may fill.
-FACTORIES = frozenset(
-    words("""
-    arange bartlett_window blackman_window eye full hamming_window hann_window kaiser_window
-    linspace logspace ones range tril_indices triu_indices
-""")
-)
+# Functions without a tensor among their arguments whose values are the same for all samples, and
+# those whose values are yet to be written. Not so random ones.
+MADE = {
+    **dict.fromkeys(words("arange eye full linspace logspace ones range tril_indices"), CONSTANT),
+    **dict.fromkeys(words("bartlett_window blackman_window hamming_window hann_window"), CONSTANT),
+    **dict.fromkeys(words("kaiser_window triu_indices"), CONSTANT),
+    **dict.fromkeys(words("empty zeros"), BLANK),
+}
 # Function -> how many axes its input has where it has no axis of samples; a linear layer takes any.
 UNBATCHED = {f"conv{kind}{count}d": count + 1 for kind in ("", "_transpose") for count in (1, 2, 3)}
 INTO_BASE = "into_base"  # a function that wrote into a view, seen from the tensor it is a view of
@@ -66,7 +66,7 @@ class Lineage:
         counts = tensor.ndim > batch_axis and tensor.shape[batch_axis] == self.size
         # also constants made in this pass, but no parameters and buffers
         made = id(tensor) in self._marks.entries and self.of(tensor) == CONSTANT
-        free = self.of(tensor) == UNKNOWN or (made and not is_parameter(tensor))
+        free = self.of(tensor) in (UNKNOWN, BLANK) or (made and not is_parameter(tensor))
         return Descent("known", batch_axis) if counts and free else None
 
     def of(self, tensor: Tensor) -> Descent:
@@ -140,7 +140,10 @@ class Lineage:
                 return one
         if states & {"known", "lost", "merged", "features", "packed", *PARTIAL}:
             return LOST
-        return CONSTANT if states == {"constant"} else UNKNOWN
+        written = call.name in ("__setitem__", "copy") and "constant" in states
+        return (
+            CONSTANT if states <= ({"constant", "blank"} if written else {"constant"}) else UNKNOWN
+        )
 
     def _of_some(self, call: Applied, sources: Places, shape: Shape) -> Descent:
         """Return the place in a function of single samples or of parts of the batch."""
@@ -169,7 +172,7 @@ class Lineage:
             return LOST
         (target, before), (_, value) = sources
         index = call.args[1][0] if isinstance(call.args[1], tuple) else call.args[1]
-        if value.state in ("constant", "unknown"):
+        if value.state in ("constant", "unknown", "blank"):
             return before
         if before.state in ("single", "part") and (before.first, before.count) == (
             value.first,
