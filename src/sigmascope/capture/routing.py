@@ -83,8 +83,9 @@ class Routing:
         """
         expert = self._experts.get(tensor) if self.active else None
         if expert is None or self.rows_of(tensor) is None:
-            calls[path] += 1
-            return calls[path] - 1 + self._numbered.get(path, (0, 0))[1]
+            number = calls[path]
+            calls[path] = number + 1
+            return number + self._numbered[path][1] if path in self._numbered else number
         first, experts = self._numbered.setdefault(path, (calls[path], expert.experts))
         self._repeats[path, expert.number] += 1
         if self._repeats[path, expert.number] > 1:  # behind all others
