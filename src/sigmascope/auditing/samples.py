@@ -1,0 +1,111 @@
+"""Whether the rows of a site are the samples: one sample is replaced, and only its rows change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sigmascope.auditing.result import Finding
+from sigmascope.auditing.state import leaves, same_bits
+from sigmascope.capture.pooled import PooledCall
+
+CHANGED = 0  # the sample that is replaced, by the last one
+# Kernels may add in another order for other values nearby; a sample changes far more.
+TOLERANCE = 1e-4
+
+
+def count_samples(batch: Any) -> int:
+    """Return the number of samples in a batch, or 0 where it does not tell."""
+    if isinstance(batch, Tensor):
+        return batch.shape[0] if batch.ndim else 0
+    if isinstance(batch, Mapping):
+        counts = map(count_samples, batch.values())
+        return next((count for count in counts if count), 0)
+    if isinstance(batch, (tuple, list)) and batch:
+        return len(batch[0]) if _is_list_of_tensors(batch[0]) else count_samples(batch[0])
+    return 0
+
+
+def _is_list_of_tensors(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(one, Tensor) for one in value)
+
+
+def with_sample_replaced(batch: Any, count: int) -> Any:
+    """Return a batch whose first sample is its last one too."""
+    if isinstance(batch, Tensor):
+        if batch.ndim == 0 or batch.shape[0] != count or batch.is_nested:
+            return batch
+        batch = batch.clone()
+        batch[CHANGED] = batch[-1]
+        return batch
+    if isinstance(batch, Mapping):
+        return {key: with_sample_replaced(value, count) for key, value in batch.items()}
+    if _is_list_of_tensors(batch) and len(batch) == count and batch[0].shape[:1] != (count,):
+        return type(batch)([batch[-1], *batch[1:]])
+    if isinstance(batch, (tuple, list)) and not hasattr(batch, "_fields"):
+        return type(batch)(with_sample_replaced(value, count) for value in batch)
+    return batch
+
+
+def mixes_samples(before: Any, after: Any, count: int) -> bool:
+    """Return whether the outputs of other samples change with the one that was replaced."""
+    for first, second in zip(leaves(before), leaves(after), strict=False):
+        if first.ndim == 0 or first.shape[0] != count or first.shape != second.shape:
+            continue
+        if _changed_rows(first, second).logical_and(torch.arange(count) != CHANGED).any():
+            return True
+    return False
+
+
+def _changed_rows(first: Tensor, second: Tensor) -> Tensor:
+    """Return (n,), which rows differ by more than rounding."""
+    pair = [torch.nan_to_num(one.detach().cpu().double().flatten(1)) for one in (first, second)]
+    scale = pair[0].abs().amax(dim=1).clamp_min(1e-12) if pair[0].shape[1] else 1.0
+    return (pair[0] - pair[1]).abs().sum(dim=1) > TOLERANCE * scale
+
+
+def sample_findings(
+    before: Sequence[PooledCall], after: Sequence[PooledCall], count: int, *, mixes: bool
+) -> tuple[list[Finding], int]:
+    """Return the sites whose rows are not the samples, and how many could be checked."""
+    findings, checked = [], 0
+    later = {one.call.name: one for one in after}
+    for first in before:
+        second = later.get(first.call.name)
+        if first.x is None or second is None or second.x is None:
+            continue
+        if first.x.shape != second.x.shape or _other_index(first.index, second.index):
+            continue  # rows that depend on the values, as tokens routed to an expert do
+        checked += 1
+        reason = _wrong_rows(first, second.x, count, mixes=mixes)
+        if reason:
+            findings.append(Finding("wrong axis", first.call.name, reason))
+    return findings, checked
+
+
+def _other_index(first: Tensor | None, second: Tensor | None) -> bool:
+    if first is None or second is None:
+        return first is not second
+    return not torch.equal(first, second)
+
+
+def _wrong_rows(call: PooledCall, after: Tensor, count: int, *, mixes: bool) -> str:
+    assert call.x is not None
+    if call.index is None and len(call.x) != count:
+        return f"{len(call.x)} rows for {count} samples"
+    sample = torch.arange(count) if call.index is None else call.index.cpu()
+    changed = _changed_rows(call.x, after)
+    if not changed.any():
+        return "no row changes when a sample is replaced"
+    others = sorted({*sample[changed].tolist()} - {CHANGED})
+    if others and not mixes:
+        return f"replacing sample {CHANGED} changes the rows of samples {others[:8]} too"
+    return ""
+
+
+def is_same_batch(first: Any, second: Any) -> bool:
+    """Return whether replacing the sample has changed nothing."""
+    return same_bits(first, second)
