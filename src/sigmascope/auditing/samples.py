@@ -43,10 +43,14 @@ def with_sample_replaced(batch: Any, count: int) -> Any:
         return batch
     if isinstance(batch, Mapping):
         return {key: with_sample_replaced(value, count) for key, value in batch.items()}
-    if _is_list_of_tensors(batch) and len(batch) == count and batch[0].shape[:1] != (count,):
-        return type(batch)([batch[-1], *batch[1:]])
     if isinstance(batch, (tuple, list)) and not hasattr(batch, "_fields"):
-        return type(batch)(with_sample_replaced(value, count) for value in batch)
+        return type(batch)(
+            # a list of samples, each a tensor of its own, among the entries of a batch
+            type(value)([value[-1], *value[1:]])
+            if _is_list_of_tensors(value) and len(value) == count
+            else with_sample_replaced(value, count)
+            for value in batch
+        )
     return batch
 
 
