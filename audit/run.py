@@ -140,6 +140,11 @@ class Worker:
         row = dict.fromkeys(COLUMNS, 0) | {"tried": 1, "raw error": 1}
         return Outcome(name, row, [f"raw error: {reason}"])
 
+    def end(self) -> None:
+        if self._process is not None:
+            self._pipe.send(None)
+            self._process.join()
+
 
 def run_all(names: list[str], workers: int, limit: float) -> list[Outcome]:
     """Audit networks in several processes; return the outcomes in the order of the names."""
@@ -154,6 +159,7 @@ def run_all(names: list[str], workers: int, limit: float) -> list[Outcome]:
             try:
                 name = waiting.get_nowait()
             except queue.Empty:
+                worker.end()
                 return
             outcome = found[name] = worker.outcome(name)
             verdict = "complete" if outcome.row["complete"] else "; ".join(outcome.lines[:3])

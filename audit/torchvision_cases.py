@@ -55,7 +55,8 @@ def _detector(model: nn.Module) -> Built:
     _without_extension()
     transform: Any = model.transform
     transform.min_size, transform.max_size = (64,), 96
-    transform.fixed_size = (64, 64) if transform.fixed_size else None
+    if transform.fixed_size and "VGG" not in type(model.backbone).__name__:
+        transform.fixed_size = (64, 64)
     images = list(noise(3, 64, 64).unbind())
     return Built(model, (images, [None] * SAMPLES))
 

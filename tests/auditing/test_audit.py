@@ -243,7 +243,10 @@ def test_wrong_channels_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda x: x.roll(1, dims=0), "replacing sample 0 changes the rows of samples [1] too"),
         (lambda x: x[:4], "4 rows for 5 samples"),
-        (torch.zeros_like, "no row changes when a sample is replaced"),
+        (
+            lambda x: torch.arange(5.0)[:, None].expand_as(x),
+            "the rows of sample 0 do not become those of the one it is replaced by",
+        ),
     ],
 )
 def test_wrong_samples_are_found(
@@ -261,6 +264,12 @@ def test_a_network_that_mixes_samples_may_change_other_rows() -> None:
     found = sg.audit(Function(lambda x: torch.relu(x - x.mean(dim=0))), noise(5, 6))
     assert found.complete
     assert "mixes samples" in found.notes[0]
+
+
+def test_a_signal_that_has_died_has_no_wrong_axis() -> None:
+    network = nn.Sequential(nn.Linear(6, 10), nn.ReLU())
+    nn.init.zeros_(network[0].weight)
+    assert sg.audit(network, noise(5, 6)).complete
 
 
 def test_one_sample_is_not_checked() -> None:

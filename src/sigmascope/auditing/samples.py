@@ -13,8 +13,7 @@ from sigmascope.auditing.state import leaves, same_bits
 from sigmascope.capture.pooled import PooledCall
 
 CHANGED = 0  # the sample that is replaced, by the last one
-# Kernels may add in another order for other values nearby; a sample changes far more.
-TOLERANCE = 1e-4
+OF_SPREAD, OF_SIZE = 1e-3, 1e-5  # differences that count as rounding
 
 
 def count_samples(batch: Any) -> int:
@@ -59,16 +58,23 @@ def mixes_samples(before: Any, after: Any, count: int) -> bool:
     for first, second in zip(leaves(before), leaves(after), strict=False):
         if first.ndim == 0 or first.shape[0] != count or first.shape != second.shape:
             continue
-        if _changed_rows(first, second).logical_and(torch.arange(count) != CHANGED).any():
+        if _differ(first, second)[CHANGED + 1 :].any():
             return True
     return False
 
 
-def _changed_rows(first: Tensor, second: Tensor) -> Tensor:
-    """Return (n,), which rows differ by more than rounding."""
+def _differ(first: Tensor, second: Tensor) -> Tensor:
+    """Return (n,), which rows of two matrices differ by more than rounding.
+
+    Kernels may add in another order for other values nearby. A signal that hardly depends on the
+    samples, as in a network without training, is compared by how much it does.
+    """
     pair = [torch.nan_to_num(one.detach().cpu().double().flatten(1)) for one in (first, second)]
-    scale = pair[0].abs().amax(dim=1).clamp_min(1e-12) if pair[0].shape[1] else 1.0
-    return (pair[0] - pair[1]).abs().sum(dim=1) > TOLERANCE * scale
+    if not pair[0].numel():
+        return torch.zeros(len(first), dtype=torch.bool)
+    spread = (pair[0] - pair[0].mean(dim=0)).abs().max()
+    allowed = torch.maximum(OF_SPREAD * spread, OF_SIZE * pair[0].abs().max())
+    return (pair[0] - pair[1]).abs().amax(dim=1) > allowed
 
 
 def sample_findings(
@@ -97,16 +103,23 @@ def _other_index(first: Tensor | None, second: Tensor | None) -> bool:
 
 
 def _wrong_rows(call: PooledCall, after: Tensor, count: int, *, mixes: bool) -> str:
-    assert call.x is not None
-    if call.index is None and len(call.x) != count:
-        return f"{len(call.x)} rows for {count} samples"
+    """Return what is wrong with the rows; those of the sample must become those of the last."""
+    before = call.x
+    if before is None or (call.index is None and len(before) != count):
+        return f"{0 if before is None else len(before)} rows for {count} samples"
+    if mixes:
+        return ""
     sample = torch.arange(count) if call.index is None else call.index.cpu()
-    changed = _changed_rows(call.x, after)
-    if not changed.any():
-        return "no row changes when a sample is replaced"
+    changed = _differ(before, after)
     others = sorted({*sample[changed].tolist()} - {CHANGED})
-    if others and not mixes:
+    if others:
         return f"replacing sample {CHANGED} changes the rows of samples {others[:8]} too"
+    own, last = sample == CHANGED, sample == count - 1
+    if int(own.sum()) == int(last.sum()):
+        expected = before.clone()
+        expected[own.to(before.device)] = before[last.to(before.device)]
+        if _differ(expected, after).any():
+            return f"the rows of sample {CHANGED} do not become those of the one it is replaced by"
     return ""
 
 
