@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-# Not a size that axes of networks usually have, so that samples are not mistaken for something else.
+# Not a size that other axes of networks usually have.
 SAMPLES = 3
 
 
@@ -33,9 +33,9 @@ class Case:
         return self.name.partition("/")[0]
 
 
-def noise(*shape: int) -> Tensor:
+def noise(*shape: int, samples: int = SAMPLES) -> Tensor:
     """Return samples that differ, the same in every run."""
-    return torch.randn(SAMPLES, *shape, generator=torch.Generator().manual_seed(0))
+    return torch.randn(samples, *shape, generator=torch.Generator().manual_seed(0))
 
 
 def tokens(length: int, vocabulary: int = 90, first: int = 6) -> Tensor:

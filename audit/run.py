@@ -29,6 +29,7 @@ import torch
 from network import Case
 
 import sigmascope as sg
+from sigmascope.catalog.optional import optional
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
 # Package -> the module of this directory that builds its networks, whose names begin with it.
@@ -96,6 +97,7 @@ def work(pipe: Any) -> None:
 
 
 def cases_of(library: str) -> dict[str, Case]:
+    optional("torchvision")  # which most of them import; it may not fit torch, see there
     return {case.name: case for case in importlib.import_module(LIBRARIES[library]).cases()}
 
 
@@ -132,13 +134,12 @@ class Worker:
         try:
             if self._pipe.poll(self._limit):
                 return self._pipe.recv()
-            reason = f"no result in {self._limit:.0f} s"
+            row, reason = {}, f"not tried: no result in {self._limit:.0f} s"
         except EOFError:
-            reason = "the process ended"
+            row, reason = {"tried": 1, "raw error": 1}, "raw error: the process ended"
         self._process.kill()
         self._process = None
-        row = dict.fromkeys(COLUMNS, 0) | {"tried": 1, "raw error": 1}
-        return Outcome(name, row, [f"raw error: {reason}"])
+        return Outcome(name, dict.fromkeys(COLUMNS, 0) | row, [reason])
 
     def end(self) -> None:
         if self._process is not None:
@@ -163,7 +164,10 @@ def run_all(names: list[str], workers: int, limit: float) -> list[Outcome]:
                 return
             outcome = found[name] = worker.outcome(name)
             verdict = "complete" if outcome.row["complete"] else "; ".join(outcome.lines[:3])
-            print(f"{len(found)}/{len(names)} {name} {outcome.seconds:.1f} s: {verdict}"[:400], flush=True)
+            print(
+                f"{len(found)}/{len(names)} {name} {outcome.seconds:.1f} s: {verdict}"[:400],
+                flush=True,
+            )
 
     threads = [threading.Thread(target=serve) for _ in range(workers)]
     for thread in threads:
@@ -183,12 +187,14 @@ def totals(outcomes: Iterable[Outcome]) -> Counter[str]:
 
 def table(outcomes: list[Outcome]) -> list[str]:
     """Return the summary: one line per library, and one for all."""
-    names = [*COLUMNS, "operators", "sites"]
+    names = [*COLUMNS, "operators", "sites", "skipped"]
     heads = [WORDS.get(name, name) for name in names]
     lines = [f"| library | {' | '.join(heads)} |", "|---" + "|---:" * len(heads) + "|"]
     libraries = dict.fromkeys(one.name.partition("/")[0] for one in outcomes)
-    groups = {library: [one for one in outcomes if one.name.startswith(f"{library}/")]
-              for library in libraries}
+    groups = {
+        library: [one for one in outcomes if one.name.startswith(f"{library}/")]
+        for library in libraries
+    }
     for library, some in {**groups, "**all**": outcomes}.items():
         total = totals(some)
         lines.append(f"| {library} | {' | '.join(str(total[name]) for name in names)} |")
@@ -234,9 +240,9 @@ def document(outcomes: list[Outcome], missing: list[str]) -> str:
         "untouched. *Missed*, *false* and *wrong axis* count sites; *changed* counts outputs and "
         "parts of the state. The axis of samples was checked by replacing one sample "
         f"({total['samples']:,} sites), that of channels against the layer before "
-        f"({total['channels']:,} sites). {total['skipped']:,} sites have no score for a reason, and "
-        f"{total['explained']:,} operators are named as not seen, such as the gates of recurrent "
-        "layers.",
+        f"({total['channels']:,} sites). {total['skipped']:,} sites have no score for a reason, "
+        f"and {total['explained']:,} operators are named as not seen, such as the gates of "
+        "recurrent layers.",
         "",
         *(["Not installed: " + ", ".join(missing) + ".", ""] if missing else []),
         "## Not complete, and why",
@@ -271,7 +277,9 @@ def main() -> int:
         output.write_text(text, encoding="utf-8")
     print("\n".join(["", *table(outcomes), "", *findings(outcomes)]))
     total = totals(outcomes)
-    return int(any(total[name] for name in ("raw error", "missed", "false", "wrong axis", "changed")))
+    return int(
+        any(total[name] for name in ("raw error", "missed", "false", "wrong axis", "changed"))
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from network import SAMPLES, Built, Case, noise
+from network import Built, Case, noise
 from torch import Tensor, nn
 
 from sigmascope.catalog.optional import optional
@@ -14,6 +14,7 @@ from sigmascope.catalog.optional import optional
 # Side of the images; 64 elsewhere. These have positions or poolings of a fixed size.
 SIDES = {"vit_h_14": 224, "vit": 224, "inception_v3": 96, "maxvit_t": 224, "alexnet": 96}
 SIDES |= {"squeezenet": 96, "vgg": 64}
+IMAGES = 4
 OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"init_weights": False},
     "inception_v3": {"init_weights": False},
@@ -30,7 +31,7 @@ def build(name: str) -> Built:
     kind = models.get_model_builder(name).__module__
     options = dict(OPTIONS.get(name, {}))
     if "quantized" in kind:
-        return Built(models.get_model(name, weights=None, quantize=False), noise(3, 64, 64))
+        return Built(models.get_model(name, weights=None, quantize=False), noise(3, 96, 96))
     if any(part in kind for part in ("segmentation", "detection")):
         options["weights_backbone"] = None
     torch.manual_seed(0)
@@ -40,7 +41,7 @@ def build(name: str) -> Built:
     if "detection" in kind:
         return _detector(model)
     if "video" in kind:
-        frames, side = (16, 224) if "mvit" in name else (16, 112) if name == "s3d" else (4, 32)
+        frames, side = (16, 224) if "mvit" in name else (16, 224) if name == "s3d" else (4, 32)
         return Built(model, noise(3, frames, side, side))
     if "optical_flow" in kind:
         pair = noise(3, 128, 128), noise(3, 128, 128).flip(-1)
@@ -57,8 +58,8 @@ def _detector(model: nn.Module) -> Built:
     transform.min_size, transform.max_size = (64,), 96
     if transform.fixed_size and "VGG" not in type(model.backbone).__name__:
         transform.fixed_size = (64, 64)
-    images = list(noise(3, 64, 64).unbind())
-    return Built(model, (images, [None] * SAMPLES))
+    images = list(noise(3, 64, 64, samples=IMAGES).unbind())  # not as many as they have colors
+    return Built(model, (images, [None] * IMAGES))
 
 
 def _without_extension() -> None:

@@ -15,36 +15,94 @@ from sigmascope.catalog.optional import optional
 # Attribute of a configuration -> the value of a tiny one; it is set where the attribute is.
 TINY: dict[str, Any] = {
     **dict.fromkeys(
-        "hidden_size d_model dim n_embd embed_dim embedding_size word_embed_proj_dim width "
-        "decoder_hidden_size projection_dim hidden_dim_size lm_embed_dim entity_emb_size "
-        "d_embed model_dim emb_dim mask_feature_size fpn_feature_size "
-        "encoder_hidden_dim".split(),
+        [
+            "hidden_size",
+            "d_model",
+            "dim",
+            "n_embd",
+            "embed_dim",
+            "embedding_size",
+            "word_embed_proj_dim",
+            "width",
+            "decoder_hidden_size",
+            "projection_dim",
+            "hidden_dim_size",
+            "lm_embed_dim",
+            "entity_emb_size",
+            "d_embed",
+            "model_dim",
+            "emb_dim",
+            "mask_feature_size",
+            "fpn_feature_size",
+            "encoder_hidden_dim",
+        ],
         32,
     ),
     **dict.fromkeys(
-        "intermediate_size d_ff ffn_dim encoder_ffn_dim decoder_ffn_dim hidden_dim n_inner "
-        "dim_feedforward moe_intermediate_size shared_expert_intermediate_size d_inner "
-        "decoder_intermediate_size feedforward_size intermediate_dim".split(),
+        [
+            "intermediate_size",
+            "d_ff",
+            "ffn_dim",
+            "encoder_ffn_dim",
+            "decoder_ffn_dim",
+            "hidden_dim",
+            "n_inner",
+            "dim_feedforward",
+            "moe_intermediate_size",
+            "shared_expert_intermediate_size",
+            "d_inner",
+            "decoder_intermediate_size",
+            "feedforward_size",
+            "intermediate_dim",
+        ],
         64,
     ),
     **dict.fromkeys(
-        "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers "
-        "num_decoder_layers num_encoder_layers encoder_num_layers num_hidden_layers_encoder "
-        "depth num_blocks vision_layers decoder_num_hidden_layers".split(),
+        [
+            "num_hidden_layers",
+            "n_layer",
+            "n_layers",
+            "num_layers",
+            "encoder_layers",
+            "decoder_layers",
+            "num_decoder_layers",
+            "num_encoder_layers",
+            "encoder_num_layers",
+            "num_hidden_layers_encoder",
+            "depth",
+            "num_blocks",
+            "vision_layers",
+            "decoder_num_hidden_layers",
+        ],
         2,
     ),
     **dict.fromkeys(
-        "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
-        "decoder_attention_heads num_key_value_heads num_decoder_attention_heads "
-        "num_encoder_attention_heads decoder_num_attention_heads "
-        "num_global_key_value_heads".split(),
+        [
+            "num_attention_heads",
+            "n_head",
+            "n_heads",
+            "num_heads",
+            "encoder_attention_heads",
+            "decoder_attention_heads",
+            "num_key_value_heads",
+            "num_decoder_attention_heads",
+            "num_encoder_attention_heads",
+            "decoder_num_attention_heads",
+            "num_global_key_value_heads",
+        ],
         2,
     ),
     **dict.fromkeys(
-        "num_experts n_routed_experts num_local_experts moe_num_experts num_routed_experts".split(),
+        [
+            "num_experts",
+            "n_routed_experts",
+            "num_local_experts",
+            "moe_num_experts",
+            "num_routed_experts",
+        ],
         4,
     ),
-    **dict.fromkeys("num_experts_per_tok moe_k top_k_experts moe_topk".split(), 2),
+    **dict.fromkeys(["num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk"], 2),
     "n_group": 1,
     "topk_group": 1,
     "first_k_dense_replace": 1,
@@ -142,7 +200,12 @@ SWIN = STAGES | WINDOWS | {"model_type": "swin", "depths": [1] * 4, "num_heads":
 SWIN |= {"out_features": ["stage1", "stage2", "stage3", "stage4"]}
 # Types that need more: type -> entries of the configuration, on top of `TINY`.
 MORE: dict[str, dict[str, Any]] = {
-    "esm": {"vocab_size": 99, "pad_token_id": 0, "mask_token_id": 3, "position_embedding_type": "rotary"},
+    "esm": {
+        "vocab_size": 99,
+        "pad_token_id": 0,
+        "mask_token_id": 3,
+        "position_embedding_type": "rotary",
+    },
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": 2},
     "gptj": {"rotary_dim": 8},
     "codegen": {"rotary_dim": 8, "n_head": 4, "num_attention_heads": 4},
@@ -226,19 +289,26 @@ def _trajectory() -> dict[str, Tensor]:
 LENGTHS = {"past": 14, "future": 4}
 # Type -> its inputs, where the name of the main one does not tell.
 INPUTS: dict[str, Callable[[], dict[str, Tensor]]] = {
-    **dict.fromkeys(("clip", "altclip", "siglip", "blip", "groupvit", "clipseg", "vilt"),
-                    _text_and_pictures),
-    **dict.fromkeys(("videomae", "vivit", "timesformer"),
-                    lambda: {"pixel_values": noise(4, 3, 32, 32)}),
+    **dict.fromkeys(
+        ("clip", "altclip", "siglip", "blip", "groupvit", "clipseg", "vilt"), _text_and_pictures
+    ),
+    **dict.fromkeys(
+        ("videomae", "vivit", "timesformer"), lambda: {"pixel_values": noise(4, 3, 32, 32)}
+    ),
     **dict.fromkeys(("time_series_transformer", "informer", "autoformer"), _series),
     **dict.fromkeys(("patchtst", "patchtsmixer"), lambda: {"past_values": noise(16, 2)}),
     **dict.fromkeys(("encodec", "dac"), lambda: {"input_values": noise(1, 320)}),
-    **dict.fromkeys(("detr", "conditional_detr", "deformable_detr", "mask2former"), partial(_pictures, 64)),
+    **dict.fromkeys(
+        ("detr", "conditional_detr", "deformable_detr", "mask2former"), partial(_pictures, 64)
+    ),
     "audio-spectrogram-transformer": lambda: {"input_values": noise(32, 16)},
     "wav2vec2-bert": lambda: {"input_features": noise(20, 16)},
     "decision_transformer": _trajectory,
-    "lxmert": lambda: {"input_ids": tokens(TOKENS), "visual_feats": noise(5, 8),
-                       "visual_pos": noise(5, 4)},
+    "lxmert": lambda: {
+        "input_ids": tokens(TOKENS),
+        "visual_feats": noise(5, 8),
+        "visual_pos": noise(5, 4),
+    },
     "perceiver": lambda: {"inputs": noise(10, 8)},
     "vits": lambda: {"input_ids": tokens(6, vocabulary=30)},
 }

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import sigmascope as sg
-from sigmascope.auditing import audit as auditing
+from sigmascope.auditing import passes as auditing
 from sigmascope.auditing.matching import SeenSite, unmatched
 from sigmascope.auditing.operators import Operator, OperatorCounter
 from sigmascope.auditing.producers import channels_of
@@ -206,6 +206,18 @@ def test_an_error_of_the_bookkeeping_is_a_raw_error(monkeypatch: pytest.MonkeyPa
     assert "raw error: ZeroDivisionError" in repr(found)
 
 
+def test_what_runs_in_a_script_is_missed_or_seen() -> None:
+    script = scripted(in_script)
+    found = sg.audit(Function(lambda x: torch.relu(script(x))), noise(5, 6))
+    assert found.operators == 2
+    assert found.sites + found.explained + found.count("missed") == 2
+
+
+def test_random_numbers_of_a_place_are_no_wrong_axis() -> None:
+    found = sg.audit(Function(lambda x: torch.relu(x + torch.randn_like(x))), noise(5, 6))
+    assert found.complete, found
+
+
 def test_false_sites_are_found() -> None:
     sites = [
         SeenSite("a", "a", "relu", 0, 1),
@@ -234,8 +246,33 @@ def test_wrong_channels_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditing, "signature", partial(auditing.signature, channel_axis={"1": 2}))
     found = sg.audit(network, batch)
     assert [str(one) for one in found.findings] == [
-        "wrong axis: 1: the layer before has 6 channels on axis 1, the site 7 on axis 2"
+        "wrong axis: 1: the layer before has 6 channels on axis 1, the site 7 on axis 2",
+        "wrong axis: 1: axis 2 is read as channels, and each holds several channels of a layer",
     ]
+
+
+class Heads(nn.Module):
+    """Applies ReLU to channels that are split into heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(4, 6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.layer(x).unflatten(1, (2, 3)).transpose(2, 3))
+
+
+@pytest.mark.parametrize("axis", [1, 3])
+def test_heads_taken_for_channels_are_found(axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        auditing, "signature", partial(auditing.signature, channel_axis={"*": axis})
+    )
+    found = sg.audit(Heads(), noise(5, 4, 7))
+    assert [str(one) for one in found.findings] == [
+        f"wrong axis: (network): axis {axis} is read as channels, and each holds several channels "
+        "of a layer"
+    ]
+    assert found.channels == 1
 
 
 @pytest.mark.parametrize(

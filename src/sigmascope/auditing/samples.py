@@ -63,6 +63,20 @@ def mixes_samples(before: Any, after: Any, count: int) -> bool:
     return False
 
 
+def exchanges_samples(before: Any, after: Any, count: int) -> bool:
+    """Return whether the outputs of the sample become those of the one it is replaced by.
+
+    Not so where they depend on its place in the batch, as random numbers do.
+    """
+    for first, second in zip(leaves(before), leaves(after), strict=False):
+        if first.ndim and first.shape[0] == count and first.shape == second.shape:
+            expected = first.clone()
+            expected[CHANGED] = first[-1]
+            if _differ(expected, second)[CHANGED]:
+                return False
+    return True
+
+
 def _differ(first: Tensor, second: Tensor) -> Tensor:
     """Return (n,), which rows of two matrices differ by more than rounding.
 
@@ -78,7 +92,12 @@ def _differ(first: Tensor, second: Tensor) -> Tensor:
 
 
 def sample_findings(
-    before: Sequence[PooledCall], after: Sequence[PooledCall], count: int, *, mixes: bool
+    before: Sequence[PooledCall],
+    after: Sequence[PooledCall],
+    count: int,
+    *,
+    mixes: bool,
+    exchanges: bool = True,
 ) -> tuple[list[Finding], int]:
     """Return the sites whose rows are not the samples, and how many could be checked."""
     findings, checked = [], 0
@@ -90,7 +109,7 @@ def sample_findings(
         if first.x.shape != second.x.shape or _other_index(first.index, second.index):
             continue  # rows that depend on the values, as tokens routed to an expert do
         checked += 1
-        reason = _wrong_rows(first, second.x, count, mixes=mixes)
+        reason = "" if mixes else _wrong_rows(first, second.x, count, exchanges=exchanges)
         if reason:
             findings.append(Finding("wrong axis", first.call.name, reason))
     return findings, checked
@@ -102,20 +121,18 @@ def _other_index(first: Tensor | None, second: Tensor | None) -> bool:
     return not torch.equal(first, second)
 
 
-def _wrong_rows(call: PooledCall, after: Tensor, count: int, *, mixes: bool) -> str:
+def _wrong_rows(call: PooledCall, after: Tensor, count: int, *, exchanges: bool) -> str:
     """Return what is wrong with the rows; those of the sample must become those of the last."""
     before = call.x
     if before is None or (call.index is None and len(before) != count):
         return f"{0 if before is None else len(before)} rows for {count} samples"
-    if mixes:
-        return ""
     sample = torch.arange(count) if call.index is None else call.index.cpu()
     changed = _differ(before, after)
     others = sorted({*sample[changed].tolist()} - {CHANGED})
     if others:
         return f"replacing sample {CHANGED} changes the rows of samples {others[:8]} too"
     own, last = sample == CHANGED, sample == count - 1
-    if int(own.sum()) == int(last.sum()):
+    if exchanges and int(own.sum()) == int(last.sum()):
         expected = before.clone()
         expected[own.to(before.device)] = before[last.to(before.device)]
         if _differ(expected, after).any():
