@@ -247,7 +247,7 @@ def test_wrong_channels_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = sg.audit(network, batch)
     assert [str(one) for one in found.findings] == [
         "wrong axis: 1: the layer before has 6 channels on axis 1, the site 7 on axis 2",
-        "wrong axis: 1: axis 2 is read as channels, and each holds several channels of a layer",
+        "wrong axis: 1: axis 2 is read as channels, those of the layer before run along [1]",
     ]
 
 
@@ -262,16 +262,15 @@ class Heads(nn.Module):
         return torch.relu(self.layer(x).unflatten(1, (2, 3)).transpose(2, 3))
 
 
-@pytest.mark.parametrize("axis", [1, 3])
-def test_heads_taken_for_channels_are_found(axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        auditing, "signature", partial(auditing.signature, channel_axis={"*": axis})
-    )
+@pytest.mark.parametrize(("axis", "wrong"), [(1, True), (2, True), (3, False)])
+def test_heads_taken_for_channels_are_found(
+    axis: int, wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = partial(auditing.signature, channel_axis={"*": axis})
+    monkeypatch.setattr(auditing, "signature", measure)
     found = sg.audit(Heads(), noise(5, 4, 7))
-    assert [str(one) for one in found.findings] == [
-        f"wrong axis: (network): axis {axis} is read as channels, and each holds several channels "
-        "of a layer"
-    ]
+    text = f"axis {axis} is read as channels, those of the layer before run along [3]"
+    assert [str(one) for one in found.findings] == [f"wrong axis: (network): {text}"] * wrong
     assert found.channels == 1
 
 

@@ -2,8 +2,9 @@
 
 In a pass of its own every layer's output is overwritten: all values of its channel c are c + 1.
 Where nothing is computed between a layer and a site, but for views, copies and concatenations, each
-value at the site still says of which channel it is. Along the channels of the site these values
-differ, and along every other axis they must not.
+value at the site still says of which channel it is. These numbers must run along the axis that is
+read as channels. Where a layer's channels are split over two axes, such as heads and the channels
+of each head, neighbors along the axis of channels differ by 1, and along the other by more.
 """
 
 from __future__ import annotations
@@ -60,15 +61,21 @@ class TagReader:
         if axis is None or not x.numel() or not x.dtype.is_floating_point or axis >= x.ndim:
             return None
         with torch._C.DisableTorchFunction():
-            values = x.detach().movedim(axis, -1).flatten(0, -2)
+            values = x.detach()
             if not _are_tags(values):
                 return None
             self.read.add(call.name)
-            together = bool((values != values[0]).any())
-        if together:
-            detail = f"axis {axis} is read as channels, and each holds several channels of a layer"
+            right = [one for one in range(x.ndim) if _counts_on(values, one)]
+        if right and axis not in right:
+            detail = f"axis {axis} is read as channels, those of the layer before run along {right}"
             self.findings.append(Finding("wrong axis", call.name, detail))
         return None
+
+
+def _counts_on(values: Tensor, axis: int) -> bool:
+    """Return whether most neighbors along an axis are neighboring channels."""
+    steps = values.diff(dim=axis)
+    return steps.numel() > 0 and float((steps == 1).double().mean()) > 0.5
 
 
 def _are_tags(values: Tensor) -> bool:
