@@ -13,6 +13,7 @@ import datetime
 import importlib
 import importlib.metadata
 import importlib.util
+import json
 import multiprocessing
 import queue
 import sys
@@ -21,7 +22,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +148,17 @@ class Worker:
             self._process.join()
 
 
-def run_all(names: list[str], workers: int, limit: float) -> list[Outcome]:
-    """Audit networks in several processes; return the outcomes in the order of the names."""
+def run_all(names: list[str], workers: int, limit: float, journal: Path | None) -> list[Outcome]:
+    """Audit networks in several processes; return the outcomes in the order of the names.
+
+    Those in the journal are known; it receives the others.
+    """
+    lines = journal.read_text().splitlines() if journal and journal.exists() else []
+    found = {one.name: one for one in (Outcome(**json.loads(line)) for line in lines)}
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
-        waiting.put(name)
-    found: dict[str, Outcome] = {}
+        if name not in found:
+            waiting.put(name)
 
     def serve() -> None:
         worker = Worker(limit)
@@ -163,6 +169,9 @@ def run_all(names: list[str], workers: int, limit: float) -> list[Outcome]:
                 worker.end()
                 return
             outcome = found[name] = worker.outcome(name)
+            if journal:
+                with journal.open("a") as file:
+                    file.write(json.dumps(asdict(outcome)) + "\n")
             verdict = "complete" if outcome.row["complete"] else "; ".join(outcome.lines[:3])
             print(
                 f"{len(found)}/{len(names)} {name} {outcome.seconds:.1f} s: {verdict}"[:400],
@@ -268,9 +277,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--limit", type=float, default=180.0, help="seconds per network")
     parser.add_argument("--output", type=Path, help="file for the document")
+    parser.add_argument("--journal", type=Path, help="file to continue an audit from")
     given = parser.parse_args()
     names, missing = chosen_names(given.names)
-    outcomes = run_all(names, given.workers, given.limit)
+    outcomes = run_all(names, given.workers, given.limit, given.journal)
     text = document(outcomes, missing)
     output = given.output or (None if given.names else DOCUMENT)
     if output is not None:

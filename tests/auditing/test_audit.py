@@ -296,6 +296,18 @@ def test_wrong_samples_are_found(
     assert [one.detail for one in found.findings] == [detail]
 
 
+def test_an_untrue_reason_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(keep: str) -> list[list[PooledCall]]:
+        lost = {"x": None, "y": None, "reason": "no axis of samples", "skipped": True}
+        return [[replace(call, **lost) for call in calls] for calls in kept_calls(keep)]
+
+    monkeypatch.setattr(auditing, "kept_calls", other)
+    found = sg.audit(nn.Sequential(nn.Linear(6, 10), nn.ReLU()), noise(5, 6))
+    assert [str(one) for one in found.findings] == [
+        "wrong axis: 1: axis 0 holds the samples, but it has no score: no axis of samples"
+    ]
+
+
 def test_a_network_that_mixes_samples_may_change_other_rows() -> None:
     found = sg.audit(Function(lambda x: torch.relu(x - x.mean(dim=0))), noise(5, 6))
     assert found.complete

@@ -19,6 +19,7 @@ from sigmascope.auditing.samples import (
     is_same_batch,
     mixes_samples,
     sample_findings,
+    untrue_reasons,
 )
 from sigmascope.auditing.state import same_bits
 from sigmascope.capture.guard import preserve_state, unwrapped
@@ -132,9 +133,13 @@ def _sample_findings(
     mixes, exchanges = mixes_samples(*outputs), exchanges_samples(*outputs)
     if mixes:
         notes.append("the network itself mixes samples, so other rows may change")
-    return sample_findings(
+    found, checked = sample_findings(
         watched.calls[0], watched.calls[1], subject.size, mixes=mixes, exchanges=exchanges
     )
+    if any(call.skipped for call in watched.calls[0]):
+        sums = subject.sample_sums(subject.batch), subject.sample_sums(subject.other)
+        found += untrue_reasons(watched.calls[0], *sums)
+    return found, checked
 
 
 def _missed(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from sigmascope.auditing.matching import SeenSite
@@ -105,6 +106,22 @@ class Passes:
         ):
             self.run(self.batch)
         return Seen(sites, counter.operators)
+
+    def sample_sums(self, batch: Any) -> dict[str, Tensor]:
+        """Return the sum of each sample at the sites whose inputs have the samples first."""
+        sums: dict[str, Tensor] = {}
+
+        def observe(call: Call, x: Tensor) -> None:
+            plain = x.layout == torch.strided and not x.is_nested and x.dtype.is_floating_point
+            if plain and x.ndim and x.shape[0] == self.size:
+                sums[call.name] = x.detach().cpu().double().reshape(self.size, -1).sum(dim=1)
+
+        with (
+            preserve_state(self.network, mode="eval"),
+            recording(self.network, observe, activations=self.activations),
+        ):
+            self.run(batch)
+        return sums
 
     def count(self) -> int:
         """Return how many activation operators the network computes where nobody watches."""

@@ -115,6 +115,27 @@ def sample_findings(
     return findings, checked
 
 
+def untrue_reasons(
+    calls: Sequence[PooledCall], before: Mapping[str, Tensor], after: Mapping[str, Tensor]
+) -> list[Finding]:
+    """Return the sites without a score for a lack of samples that have the samples first.
+
+    Args:
+        calls: the calls of a batch.
+        before: site -> (n,), the sums of its samples.
+        after: the same with one sample replaced.
+    """
+    findings = []
+    for call in calls:
+        first, second = before.get(call.call.name), after.get(call.call.name)
+        if not call.skipped or "sample" not in call.reason or first is None or second is None:
+            continue
+        if _differ(first[:, None], second[:, None]).nonzero().flatten().tolist() == [CHANGED]:
+            detail = f"axis 0 holds the samples, but it has no score: {call.reason}"
+            findings.append(Finding("wrong axis", call.call.name, detail))
+    return findings
+
+
 def _other_index(first: Tensor | None, second: Tensor | None) -> bool:
     if first is None or second is None:
         return first is not second
