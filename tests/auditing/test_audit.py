@@ -224,6 +224,7 @@ def test_false_sites_are_found() -> None:
         SeenSite("b", "b", "relu", 1, 2),
         SeenSite("c", "c", "relu", 2, 2),
         SeenSite("d", "d", "silu", 4, 4),
+        SeenSite("f", "f", "silu", 5, 6),
     ]
     operators = [
         Operator("relu", "a", 0, True),
@@ -231,6 +232,7 @@ def test_false_sites_are_found() -> None:
         Operator("sigmoid", "d", 2, True),
         Operator("mul", "d", 3, False),
         Operator("tanh", "e", 4, True),
+        Operator("sigmoid", "f", 5, True),
     ]
     left, false = unmatched(sites, operators)
     assert [one.name for one in left] == ["tanh"]

@@ -10,6 +10,13 @@ from sigmascope.auditing.result import Finding
 
 # Kinds that are one operator; all others are composed and may contain any.
 SINGLE = {kind for kinds in (OPERATORS | SOFTMAX).values() for kind in kinds}
+# Operator -> kinds that may be composed of it and of arithmetic that was not noted.
+PART_OF = {
+    "hardtanh": ("hardsigmoid", "hardswish"),
+    "sigmoid": ("logsigmoid", "silu"),
+    "softplus": ("logsigmoid", "mish"),
+    "tanh": ("gelu", "mish"),
+}
 
 
 @dataclass
@@ -71,7 +78,7 @@ def _mismatch(site: SeenSite, own: Sequence[Operator]) -> str:
         return f"a site of kind {site.kind} where no such operator was computed"
     activations = [one.name for one in own if one.activation]
     if site.kind in SINGLE and len(own) == len(activations) == 1:
-        kinds = (OPERATORS | SOFTMAX)[activations[0]]
+        kinds = (OPERATORS | SOFTMAX)[activations[0]] + PART_OF.get(activations[0], ())
         if site.kind not in kinds:
             return f"named {site.kind}, but {activations[0]} was computed"
     return ""
