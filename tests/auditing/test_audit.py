@@ -322,6 +322,10 @@ def test_a_signal_that_has_died_has_no_wrong_axis() -> None:
     assert sg.audit(network, noise(5, 6)).complete
 
 
+def test_outputs_may_be_one_number_per_sample() -> None:
+    assert sg.audit(Function(lambda x: torch.relu(x).sum(dim=1)), noise(5, 6)).complete
+
+
 def test_one_sample_is_not_checked() -> None:
     found = sg.audit(nn.Sequential(nn.Linear(6, 10), nn.ReLU()), noise(1, 6))
     assert found.samples == 0

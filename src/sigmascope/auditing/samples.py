@@ -83,7 +83,8 @@ def _differ(first: Tensor, second: Tensor) -> Tensor:
     Kernels may add in another order for other values nearby. A signal that hardly depends on the
     samples, as in a network without training, is compared by how much it does.
     """
-    pair = [torch.nan_to_num(one.detach().cpu().double().flatten(1)) for one in (first, second)]
+    rows = [one.detach().cpu().double().reshape(len(first), -1) for one in (first, second)]
+    pair = [torch.nan_to_num(one) for one in rows]
     if not pair[0].numel():
         return torch.zeros(len(first), dtype=torch.bool)
     spread = (pair[0] - pair[0].mean(dim=0)).abs().max()
