@@ -234,6 +234,8 @@ def versions() -> str:
 def document(outcomes: list[Outcome], missing: list[str]) -> str:
     total = totals(outcomes)
     wrong = findings(outcomes)
+    ran = {one.name.partition("/")[0] for one in outcomes}
+    left = [library for library in LIBRARIES if library not in ran and library not in missing]
     text = [
         "# Compatibility",
         "",
@@ -254,6 +256,7 @@ def document(outcomes: list[Outcome], missing: list[str]) -> str:
         "recurrent layers.",
         "",
         *(["Not installed: " + ", ".join(missing) + ".", ""] if missing else []),
+        *(["Not part of this run: " + ", ".join(left) + ".", ""] if left else []),
         "## Not complete, and why",
         "",
         *(wrong or ["None."]),

@@ -136,7 +136,7 @@ def _sample_findings(
     found, checked = sample_findings(
         watched.calls[0], watched.calls[1], subject.size, mixes=mixes, exchanges=exchanges
     )
-    if any(call.skipped for call in watched.calls[0]):
+    if any(call.reason for call in watched.calls[0]):
         sums = subject.sample_sums(subject.batch), subject.sample_sums(subject.other)
         found += untrue_reasons(watched.calls[0], *sums)
     return found, checked

@@ -129,7 +129,7 @@ def untrue_reasons(
     findings = []
     for call in calls:
         first, second = before.get(call.call.name), after.get(call.call.name)
-        if not call.skipped or "sample" not in call.reason or first is None or second is None:
+        if call.x is not None or "sample" not in call.reason or first is None or second is None:
             continue
         if _differ(first[:, None], second[:, None]).nonzero().flatten().tolist() == [CHANGED]:
             detail = f"axis 0 holds the samples, but it has no score: {call.reason}"
