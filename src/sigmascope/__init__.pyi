@@ -6,6 +6,8 @@ from . import (
     stitching as stitching,
     symmetry as symmetry,
 )
+from .auditing.audit import audit as audit
+from .auditing.result import Audit as Audit, Finding as Finding
 from .capture.activations import (
     known_activations as known_activations,
     register_activation as register_activation,
@@ -64,6 +66,7 @@ __all__ = [
     "AccuracyFits",
     "AffineMap",
     "Affinity",
+    "Audit",
     "Clustering",
     "Correlations",
     "Coverage",
@@ -73,6 +76,7 @@ __all__ = [
     "Distances",
     "Embedding",
     "FileFormatError",
+    "Finding",
     "GradientError",
     "InputError",
     "InputTypeError",
@@ -95,6 +99,7 @@ __all__ = [
     "affine_map",
     "affinities",
     "affinity",
+    "audit",
     "catalog",
     "correlations",
     "densities",
