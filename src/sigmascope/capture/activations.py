@@ -28,6 +28,7 @@ POINTWISE = words("""
 """)
 SOFTMAX = ("gumbel_softmax", "log_softmax", "softmax", "softmin")
 GATED = ("glu",)
+MIXING = frozenset((*SOFTMAX, *GATED))  # of which an output depends on several inputs
 
 # Formulas that are recognized only where they are written out.
 WRITTEN = ("elementwise", "sin")

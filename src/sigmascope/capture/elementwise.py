@@ -63,7 +63,10 @@ FACTORIES = frozenset(
     ones ones_like rand rand_like randint_like randn randn_like tensor zeros zeros_like
 """)
 )
-GRID = torch.linspace(-8, 8, 257, dtype=torch.float64)
+# Where formulas are compared, in order; the second part tells far bounds from none.
+NEAR, FAR = torch.linspace(-8, 8, 257), torch.linspace(-4000, 4000, 64)
+GRID = torch.cat([NEAR, FAR]).double()
+COUNT = len(NEAR)
 CLOSE = 1e-4  # a formula is an activation to this share of its largest value
 
 
@@ -117,14 +120,21 @@ def kind_of_values(values: Tensor) -> str | None:
     >>> kind_of_values(3 * GRID * torch.sigmoid(GRID)), kind_of_values(GRID**3)
     ('silu', None)
     """
-    if values.shape != GRID.shape or not bool(values.isfinite().all()):
+    if values.shape != GRID.shape or not bool(values[:COUNT].isfinite().all()):
         return None
+    near = values[:COUNT]
     for kind, known in _known_values():
-        factor = float(values @ known / (known @ known))
-        largest = float(values.abs().max())
-        if factor and float((values - factor * known).abs().max()) <= CLOSE * largest:
-            return kind
-    return "leaky_relu" if _is_leaky(values) else None
+        factor = float(near @ known[:COUNT] / (known[:COUNT] @ known[:COUNT]))
+        if factor and _is_close(near, factor * known[:COUNT]):
+            return kind if _is_close(values[COUNT:], factor * known[COUNT:]) else None
+    return "leaky_relu" if _is_leaky(near) else None
+
+
+def _is_close(values: Tensor, known: Tensor) -> bool:
+    """Return whether values agree, where they are numbers at all."""
+    finite = values.isfinite() & known.isfinite()
+    apart, largest = (values - known)[finite].abs(), known[finite].abs()
+    return not len(apart) or float(apart.max()) <= CLOSE * float(largest.max())
 
 
 @functools.cache
@@ -134,7 +144,8 @@ def _known_values() -> list[tuple[str, Tensor]]:
 
 def _is_leaky(values: Tensor) -> bool:
     """Return whether these are straight on both sides of 0, steeper to the right."""
-    left, right = values[GRID < 0] / GRID[GRID < 0], values[GRID > 0] / GRID[GRID > 0]
+    grid = GRID[:COUNT]
+    left, right = values[grid < 0] / grid[grid < 0], values[grid > 0] / grid[grid > 0]
     slopes = left.mean(), right.mean()
     straight = all(
         float((side - slope).abs().max()) <= CLOSE
@@ -149,10 +160,11 @@ def is_straight(values: Tensor) -> bool:
     >>> is_straight(2 * GRID + 1), is_straight(GRID.abs()), is_straight(torch.zeros(3))
     (True, False, False)
     """
-    if values.shape != GRID.shape or not bool(values.isfinite().all()):
+    if values.shape != GRID.shape or not bool(values[:COUNT].isfinite().all()):
         return False
-    slope = (values[-1] - values[0]) / (GRID[-1] - GRID[0])
-    line = values[0] + slope * (GRID - GRID[0])
+    values, grid = values[:COUNT], GRID[:COUNT]
+    slope = (values[-1] - values[0]) / (grid[-1] - grid[0])
+    line = values[0] + slope * (grid - grid[0])
     return float((values - line).abs().max()) <= 1e-9 * max(float(values.abs().max()), 1.0)
 
 

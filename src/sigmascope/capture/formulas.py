@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from sigmascope.capture.elementwise import (
     GRID,
+    NEGATIONS,
     SUMS,
     evaluated,
     is_straight,
@@ -119,18 +121,22 @@ def _bottlenecks(end: Node) -> list[Node]:
 
 def _longest(chain: list[Node], first: int) -> tuple[int, str]:
     """Return how many segments from here on are one activation that has no name, and which."""
-    if _is_affine_step(chain, first):
+    # the logistic function begins with a change of sign
+    if _is_affine_step(chain, first) and chain[first + 1].name not in NEGATIONS:
         return 0, ""
     for length in range(min(LONGEST, len(chain) - 1 - first), 0, -1):
         last = first + length
         segments = range(first, last)
-        unnamed = [i for i in segments if not _is_affine_step(chain, i) and not _is_named(chain, i)]
+        unnamed = [i for i in segments if not _is_named(chain, i) and not _is_straight(chain, i)]
         if not unnamed or _is_affine_step(chain, last - 1):
             continue
         if any(_is_residual(chain, index) for index in segments):
             continue
         kind = kind_of_values(_values(chain[last], chain[first]))
         alone = length == 1 and not _is_block(chain, first)
+        named = [i for i in segments if _is_named(chain, i)]
+        if any(kind_of_values(_values(chain[i + 1], chain[i])) == kind for i in named):
+            continue  # what is written around an activation does nothing to it
         if kind is not None and (not alone or chain[0].followed or chain[first].followed):
             return length, kind
     return (1, ELEMENTWISE) if _is_formula(chain, first) else (0, "")
@@ -143,6 +149,13 @@ def _is_block(chain: list[Node], index: int) -> bool:
 
 def _is_affine_step(chain: list[Node], index: int) -> bool:
     return not _is_block(chain, index) and chain[index + 1].is_affine
+
+
+def _is_straight(chain: list[Node], index: int) -> bool:
+    """Return whether a segment is affine, if only for the numbers in it."""
+    if _is_affine_step(chain, index):
+        return True
+    return is_straight(_values(chain[index + 1], chain[index]))
 
 
 def _is_named(chain: list[Node], index: int) -> bool:
@@ -160,21 +173,11 @@ def _is_formula(chain: list[Node], index: int) -> bool:
 
 
 def _is_residual(chain: list[Node], index: int) -> bool:
-    """Return whether a segment is a connection around activations that have a name."""
+    """Return whether a segment adds activations that have a name, or a connection around them."""
     start, stop = chain[index], chain[index + 1]
     if stop.name not in SUMS or not _is_block(chain, index):
         return False
-    around = any(_is_plain(source, start) for source in stop.sources)
-    return around and all(node.named or node.is_affine for node in _between(start, stop)[:-1])
-
-
-def _is_plain(node: Node, start: Node) -> bool:
-    """Return whether a tensor is the first one after nothing but affine steps."""
-    while node is not start:
-        if not node.is_affine:
-            return False
-        node = node.sources[0]
-    return True
+    return all(node.named or node.is_affine for node in _between(start, stop)[:-1])
 
 
 def _is_summarized(node: Node) -> bool:
@@ -202,7 +205,7 @@ def _numbers(value: Any, known: dict[Node, Tensor]) -> Any:
     if isinstance(value, Node):
         return known[value]
     if isinstance(value, Tensor):
-        return plain_number(value)
+        return torch.tensor(plain_number(value), dtype=torch.float64)
     if isinstance(value, (tuple, list)):
         return tuple(_numbers(item, known) for item in value)
     if isinstance(value, dict):

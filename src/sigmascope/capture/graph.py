@@ -102,14 +102,10 @@ class Graph:
         for node, tensor in zip(nodes, moving, strict=True):
             place = next(i for i, one in enumerate(sources) if one is tensor)
             self.positions.setdefault((step, node), place)
-        together = {id(node.root or node) for node in nodes}
-        joined = (
-            len(together) == 1
-            and len(outputs) == 1
-            and not about.hidden
-            and (about.named or is_elementwise(name))
-            and all(tensor.shape == outputs[0].shape for tensor in moving)
-        )
+        roots = {id(node.root or node) for node in nodes}
+        elementwise = not about.hidden and (about.named or is_elementwise(name))
+        shapes = {tuple(tensor.shape) for tensor in (*moving, *outputs)}
+        joined = elementwise and len(roots) == len(outputs) == len(shapes) == 1
         for node in nodes:
             node.uses[step] = name in REDUCTIONS
             if not joined:
@@ -148,6 +144,8 @@ class Graph:
 
 def _name_of(call: Applied) -> str:
     """Return the name of a function; the larger of two tensors is not that of one."""
+    if call.name == "where" and len(call.args) + len(call.kwargs) == 1:
+        return "nonzero"
     two = len(call.args) > 1 and isinstance(call.args[1], Tensor)
     return {"max": "maximum", "min": "minimum"}.get(call.name, call.name) if two else call.name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -34,6 +34,36 @@ class Plan:
     def before(self, step: int) -> list[Formula]:
         """Return the formulas that end before a step."""
         return [one for one in self.formulas if one.ends < step]
+
+
+class OpenFormulas:
+    """The formulas of a plan that are being computed in a pass."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._open: dict[Formula, Callable[[Tensor], None] | None] = {}
+        self._ending: list[Formula] = []
+
+    def beginning(self, step: int) -> list[Formula]:
+        """Return the formulas that begin with a step."""
+        self._ending = self._plan.ends.get(step, [])
+        return self._plan.begins.get(step, [])
+
+    def opened(self, formula: Formula, finish: Callable[[Tensor], None] | None) -> None:
+        """Note what to do with the output of a formula."""
+        self._open[formula] = finish
+
+    def is_part(self, step: int) -> bool:
+        """Return whether a step is part of a formula."""
+        return step in self._plan.parts
+
+    def end(self, result: object) -> None:
+        """Pass on the output of the formulas that the last step ended."""
+        for formula in self._ending:
+            finish = self._open.pop(formula, None)
+            if finish is not None and isinstance(result, Tensor):
+                finish(result)
+        self._ending = []
 
 
 def input_of_formula(formula: Formula, args: Any, kwargs: Any) -> Tensor | None:

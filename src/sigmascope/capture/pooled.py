@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.observer import Call, Finish
-from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
-from sigmascope.capture.recorder import Recorder, recording
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
+from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.recording import recording
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.
@@ -85,12 +87,16 @@ class Capture:
         self._reading: tuple[object, ...] = ()
 
     def run(
-        self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
+        self,
+        forward: Callable[[], object],
+        inputs: Iterable[Tensor | list[Tensor]],
+        pooling: Pooling,
     ) -> list[PooledCall]:
         """Run a forward pass on inputs that hold the samples; return its calls in order.
 
         `forward` is called twice where the network writes activations as formulas that are not
-        known yet, so it should set the seed of what is random.
+        known yet, so it should set the seed of what is random. A list among the inputs holds one
+        sample in each of its tensors.
         """
         if pooling.reading != self._reading:
             self._sites, self._reading = {}, pooling.reading
@@ -114,6 +120,8 @@ class Capture:
         self._calls.append(pooled)
         if axes is None:
             return None
+        if axes.samples is None:
+            axes = replace(axes, rows=self.recorder.following.routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from sigmascope.capture.activations import (
-    chosen_kinds,
+    MIXING,
     function_name,
     is_plain,
     kind_of_function,
@@ -24,72 +23,11 @@ from sigmascope.capture.activations import (
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
 from sigmascope.capture.following import Following
-from sigmascope.capture.formulas import Formula
-from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.nested import inputs_in
 from sigmascope.capture.observer import Call, Finish, Observer
-from sigmascope.capture.plan import Plan, input_of_formula
-from sigmascope.capture.walk import modules_of, tensors_of
-
-# What is known of the functions that a network calls, for the next time that it is watched.
-_followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
-
-
-@contextmanager
-def recording(
-    model: nn.Module,
-    observe: Observer,
-    *,
-    activations: str | Collection[str] = "pointwise",
-    fuse: bool = True,
-) -> Iterator[Recorder]:
-    """Pass every activation call that a network makes inside the context to an observer.
-
-    The network computes exactly what it computes otherwise, with one exception: the fused path of
-    `nn.TransformerEncoderLayer`, which hides its activations, is not taken. Activations in other
-    threads, in functions compiled by `torch.jit.script` and inside the fused kernels of recurrent
-    layers are not seen.
-
-    Args:
-        model: any network. Its hooks are restored when the context ends, however it ends.
-        observe: see `Observer`.
-        activations: which kinds to pass on, see `chosen_kinds`.
-        fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
-            one call. It is recognized when the network has run, so that its parts are passed on
-            the first time.
-
-    Raises:
-        NetworkError: a network whose calls cannot be watched.
-
-    >>> import torch
-    >>> def show(call, x):
-    ...     return lambda y: print(call.path, call.number, call.kind, tuple(x.shape))
-    >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
-    >>> with recording(model, show):
-    ...     _ = model(torch.zeros(2, 3))
-    1 0 relu (2, 4)
-    """
-    network = unwrapped(model)
-    following = _followed.pop(network, None) or Following()
-    modules = modules_of(network)
-    following.begin(tensors_of(modules))
-    recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse)
-    handles = []
-    try:
-        for path, module in modules:
-            handles += recorder.watch(module, plain_path(path))
-        recorder.start()
-        yield recorder
-    finally:
-        recorder.stop()
-        for handle in handles:
-            handle.remove()
-        following.end_pass()
-        following.begin_pass()
-        following.where = lambda: ("", False)  # a recorder keeps its observer
-        _followed[network] = following
+from sigmascope.capture.plan import OpenFormulas, input_of_formula
 
 
 class Recorder(WatchingMode):
@@ -103,9 +41,7 @@ class Recorder(WatchingMode):
     ) -> None:
         super().__init__()
         self._fuse = fuse
-        self._plan: Plan | None = following.plan if fuse else None
-        self._open: dict[Formula, Finish | None] = {}
-        self._ending: list[Formula] = []
+        self._formulas: OpenFormulas | None = None
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
         self._observe = observe
@@ -116,30 +52,35 @@ class Recorder(WatchingMode):
         # function -> its name, and whether it may be an activation
         self._roles: dict[object, tuple[str, bool]] = {}
         self.following = following
+        self._expect()
         self._batch_axis = 0
         self._quiet = 0  # how many activations that call others are running
 
     @contextmanager
     def forward_pass(
-        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+        self, inputs: Iterable[Tensor | list[Tensor]] = (), *, batch_axis: int = 0, size: int = 0
     ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
-        The samples are the entries of axis `batch_axis` of the `inputs`; `size` is their number.
+        The `size` samples are entries of axis `batch_axis` of the `inputs`, or tensors of a list.
         """
         self._entered.clear()
         self._calls.clear()
         self._quiet, self._batch_axis = 0, batch_axis
-        self._open.clear()
-        self._ending, self.changed = [], False
+        self.changed = False
         self.following.begin_pass(inputs, batch_axis=batch_axis, size=size)
+        self._expect()
         self.start()
         try:
             yield
         finally:
             self.stop()
         self.changed = self.following.end_pass() and self._fuse
-        self._plan = self.following.plan if self._fuse else None
+
+    def _expect(self) -> None:
+        """Expect the formulas of the pass before."""
+        known = self._fuse and bool(self.following.plan.formulas)
+        self._formulas = OpenFormulas(self.following.plan) if known else None
 
     def _where(self) -> tuple[str, bool]:
         return (self._entered[-1].path if self._entered else ""), self._quiet > 0
@@ -192,7 +133,7 @@ class Recorder(WatchingMode):
             x, finish = args[0], None
             self.step_out()
             try:
-                inside = self._begin_formulas(args, kwargs)
+                inside = self._begin_formulas(name, args, kwargs)
                 if observed is not None and not inside and not self._quiet:
                     here = self._inner(module, path)
                     finish = self._begin(here, observed, x, plain=is_plain(function, observed))
@@ -230,7 +171,7 @@ class Recorder(WatchingMode):
         (name, may_be), kind = self._roles.get(func) or self._role(func), None
         if may_be and self._entered and not self._quiet:
             kind = kind_of_function(func, args, kwargs)
-        inside = self._begin_formulas(args, kwargs)
+        inside = self._begin_formulas(name, args, kwargs)
         if kind is None:
             result = func(*args, **kwargs)
             self._note(name, args, kwargs, result)
@@ -246,34 +187,28 @@ class Recorder(WatchingMode):
             result = func(*args, **kwargs)
         finally:
             self._quiet -= 1
-        self._note(name, args, kwargs, result, named=True)
+        self._note(name, args, kwargs, result, named=kind not in MIXING)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
         self._end_formulas(result)
         return result
 
-    def _begin_formulas(self, args: Any, kwargs: dict[str, Any]) -> bool:
+    def _begin_formulas(self, name: str, args: Any, kwargs: dict[str, Any]) -> bool:
         """Pass on the inputs of formulas that begin now; return whether a step is part of one."""
-        plan = self._plan
-        if plan is None or not plan.formulas:
+        if self._formulas is None or name != self.following.expected:
             return False
         step = self.following.step
-        for formula in plan.begins.get(step, ()):
+        for formula in self._formulas.beginning(step):
             here = replace(self._entered[-1], path=formula.path, finish=None)
-            x = input_of_formula(formula, args, kwargs)
             if formula.kind in self._kinds:
-                self._open[formula] = self._begin(here, formula.kind, x, formula=formula.text)
-        self._ending = plan.ends.get(step, [])
-        return step in plan.parts
+                x = input_of_formula(formula, args, kwargs)
+                finish = self._begin(here, formula.kind, x, formula=formula.text)
+                self._formulas.opened(formula, finish)
+        return self._formulas.is_part(step)
 
     def _end_formulas(self, result: object) -> None:
-        """Pass on the outputs of formulas that the last step ended."""
-        if self._ending:
-            for formula in self._ending:
-                finish = self._open.pop(formula, None)
-                if finish is not None and isinstance(result, Tensor):
-                    finish(result)
-            self._ending = []
+        if self._formulas is not None:
+            self._formulas.end(result)
 
     def _role(self, function: object) -> tuple[str, bool]:
         """Return the name of a function, and whether it may be an activation."""
@@ -303,8 +238,7 @@ class Recorder(WatchingMode):
         """Pass the input of an activation to the observer."""
         if not isinstance(x, Tensor) or not self.watching:
             return None
-        number = self._calls[here.path]
-        self._calls[here.path] += 1
+        number = self.following.routing.number(here.path, x, self._calls)
         where = self.following.layouts.of(x), self.following.lineage.of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
@@ -316,7 +250,7 @@ class Recorder(WatchingMode):
 
     def _enter(self, here: Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
-            self.following.add_inputs(tensors_in((args, kwargs)), self._batch_axis)
+            self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:
