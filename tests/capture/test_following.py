@@ -195,12 +195,12 @@ def test_steps_keep_no_activation_alive() -> None:
 
 
 def test_a_recording_without_end_remembers_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sigmascope.capture.following.LIMIT", 7)
+    monkeypatch.setattr("sigmascope.capture.following.LIMIT", 5)
     model, x, calls = network(), torch.randn(4, 3, 8, 8), []
     with torch.no_grad(), recording(model, lambda call, x: calls.append(call)) as recorder:
         for _ in range(3):
             model(x)
-        assert len(recorder.following._steps) == 7
+        assert len(recorder.following._steps) == 5
     assert [(call.layout, call.descent) for call in calls] == [
         (call.layout, call.descent) for call in calls[:2]
     ] * 3

@@ -75,8 +75,8 @@ not seen for a reason. Axes checked: samples of 1 sites, channels of 1.
     subject = Passes(network, batch, forward or run_forward, softmax)
     plain = subject.plain()
     try:
+        watched = subject.watched()  # first, for then all formulas are known
         seen = subject.seen()
-        watched = subject.watched()
     except SigmascopeError as error:
         return _refused(blank, subject, error)
     except Exception as error:  # any other is a finding, whatever it is

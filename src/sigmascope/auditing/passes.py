@@ -152,11 +152,13 @@ class Passes:
 
     def watched(self) -> Watched:
         """Measure the network on the batch and on the one with a sample replaced."""
-        outputs: list[Any] = []
+        outputs: list[tuple[Any, Any]] = []  # of each batch, which may run twice
 
         def forward(model: nn.Module, batch: Any) -> Any:
-            outputs.append(seeded(functools.partial(self._forward, model, batch)))
-            return outputs[-1]
+            if outputs and outputs[-1][0] is batch:
+                outputs.pop()
+            outputs.append((batch, seeded(functools.partial(self._forward, model, batch))))
+            return outputs[-1][1]
 
         before = state_of(self.network)
         with tempfile.TemporaryDirectory() as keep:
@@ -170,7 +172,8 @@ class Passes:
                 activations=self.activations,
             )
             calls = kept_calls(keep)
-        return Watched(result, calls, outputs, differences(before, state_of(self.network)))
+        moved = differences(before, state_of(self.network))
+        return Watched(result, calls, [output for _, output in outputs], moved)
 
 
 def one_line(error: BaseException) -> str:

@@ -26,7 +26,7 @@ from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.plan import Plan
 from sigmascope.capture.routing import SELECTING, Routing
 from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, MADE, Lineage
-from sigmascope.capture.steps import Recognition, Step
+from sigmascope.capture.steps import Recognition, Step, is_alike
 
 LIMIT = 10_000  # steps of a pass that are remembered
 
@@ -76,7 +76,7 @@ class Following:
         """Forget the tensors of the pass before; the inputs hold `size` samples."""
         if self._steps:
             self._before, self._steps = self._steps, []
-        self._graph, self._fresh = Graph(), LIMIT  # from the first step that was worked out
+        self._graph, self._fresh = Graph(), set[int]()  # of the steps that were not known
         self._rewritten = False  # whether a constant has become a function of the samples
         self._marks: Marks[Mark] = Marks(self._constants)
         self._known = Recognition(self._marks, self._constants, self._add_constants)
@@ -86,11 +86,11 @@ class Following:
 
     def end_pass(self) -> bool:
         """Look for formulas in what was worked out; return whether they are others than before."""
-        if self._fresh == LIMIT:
+        if not self._fresh:
             return False
-        found = [*self.plan.before(self._fresh), *formulas_of(self._graph)]
-        changed = tuple(found) != self.plan.formulas
-        self.plan, self._graph, self._fresh = Plan(found), Graph(), LIMIT
+        found = [*self.plan.without(self._fresh, self.step), *formulas_of(self._graph)]
+        changed = {*found} != {*self.plan.formulas}
+        self.plan, self._graph, self._fresh = Plan(found), Graph(), set()
         return changed
 
     @property
@@ -132,8 +132,9 @@ class Following:
         """
         step = self._next()
         if step is None or not self._is_usual(step) or not self._known.recurs(step, call, outputs):
-            step = self._work_out(call, outputs)
-            self._add(call, outputs, named=named)
+            usual, step = step, self._work_out(call, outputs)
+            if usual is None or not is_alike(usual, step):
+                self._add(call, outputs, named=named)
         self._done(step, outputs)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
             self._note_base(outputs[0])
@@ -175,7 +176,7 @@ class Following:
         function: Callable[..., Tensor] | None = None,
     ) -> None:
         """Add a function that was worked out to the graph of the pass."""
-        self._fresh = min(self._fresh, self.step)
+        self._fresh.add(self.step)
         path, hidden = self.where()
         about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
         self._graph.add(self.step, call, outputs, about)

@@ -31,9 +31,9 @@ class Plan:
             self.begins[one.begins].append(one)
             self.ends[one.ends].append(one)
 
-    def before(self, step: int) -> list[Formula]:
-        """Return the formulas that end before a step."""
-        return [one for one in self.formulas if one.ends < step]
+    def without(self, steps: set[int], count: int) -> list[Formula]:
+        """Return the formulas among the first steps that have none of these in them."""
+        return [one for one in self.formulas if one.ends < count and not one.parts & steps]
 
 
 class OpenFormulas:

@@ -42,6 +42,7 @@ class Recorder(WatchingMode):
         super().__init__()
         self._fuse = fuse
         self._formulas: OpenFormulas | None = None
+        self._passing = False  # whether a pass begins and ends where `forward_pass` says
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
         self._observe = observe
@@ -71,9 +72,11 @@ class Recorder(WatchingMode):
         self.following.begin_pass(inputs, batch_axis=batch_axis, size=size)
         self._expect()
         self.start()
+        self._passing = True
         try:
             yield
         finally:
+            self._passing = False
             self.stop()
         self.changed = self.following.end_pass() and self._fuse
 
@@ -250,6 +253,9 @@ class Recorder(WatchingMode):
 
     def _enter(self, here: Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
+            if not here.path and not self._passing:
+                self.following.begin_pass()
+                self._expect()
             self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
@@ -276,6 +282,8 @@ class Recorder(WatchingMode):
                 self.start(below=here.below)
             if here.module is module:
                 break
+        if not self._entered and not here.path and not self._passing:
+            self.following.end_pass()
         if here.unwatched:
             with self.aside():
                 self._note(multi_head_attention_forward.__name__, here.args, {}, output)
