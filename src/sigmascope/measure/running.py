@@ -35,6 +35,7 @@ from sigmascope.measure.progress import progress_bar, steps_of
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
+HELD = 2**28  # bytes of matrices on an accelerator that wait to be scored together
 WAITING = 64  # batches on an accelerator whose fingerprints are fetched together
 
 
@@ -73,6 +74,8 @@ class Run:
         self._samples = 0  # in the batches so far
         self._sketches: dict[int, Sketch] = {}
         self._digests: dict[int, str] = {}
+        self._waiting: dict[int, list[PooledCall]] = {}  # batches to be scored
+        self._scored: dict[int, tuple[Reading, ...]] = {}  # and those that have waited
         self._last: tuple[Reading, ...] = ()
         self._seen: list[object] = []  # of which calls these are the readings
 
@@ -109,9 +112,15 @@ class Run:
                 f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
                 f"{SAME_DATA}"
             )
+        self._score_waiting()
         self._fetch_digests()
         return [
-            replace(one, fingerprint=self._digests.get(one.batch, one.fingerprint)) for one in found
+            replace(
+                one,
+                fingerprint=self._digests.get(one.batch, one.fingerprint),
+                readings=self._scored.get(one.batch, one.readings),
+            )
+            for one in found
         ]
 
     def _items(self, items: Iterator[object]) -> Iterator[tuple[object, bool]]:
@@ -179,12 +188,27 @@ class Run:
             (call.call, call.reason, call.skipped, None if call.x is None else call.x.shape)
             for call in calls
         ]
-        if self._options.published or self._options.metrics or seen != self._seen:
+        if complete and self._options.published and not self.journal and _on_accelerator(calls):
+            self._wait(index, calls)
+        elif self._options.published or self._options.metrics or seen != self._seen:
             self._last, self._seen = read(calls, self._options, complete=complete), seen
         readings = BatchReadings(index, batch.size, fingerprint, self._last, complete)
         if self.journal and complete:
             self.journal.append(cast(dict[str, object], encode(readings)))
         return readings
+
+    def _wait(self, index: int, calls: list[PooledCall]) -> None:
+        """Score a batch later, with others: an accelerator decomposes many matrices as fast."""
+        self._waiting[index] = calls
+        if sum(map(_bytes_of, self._waiting.values())) > HELD:
+            self._score_waiting()
+
+    def _score_waiting(self) -> None:
+        together = [call for calls in self._waiting.values() for call in calls]
+        found = iter(read(together, self._options) if together else ())
+        for index, calls in self._waiting.items():
+            self._scored[index] = tuple(islice(found, len(calls)))
+        self._waiting.clear()
 
     def _fetch_digests(self) -> None:
         """Fetch fingerprints from an accelerator, rarely, for that waits for all it has to do."""
@@ -257,6 +281,14 @@ def _no_samples(batch: Batch, batch_axis: int) -> str:
         f"axis {batch_axis} as features. Pass a batch of several samples; batch[None] is a batch "
         "of one, and batch_axis names another axis."
     )
+
+
+def _on_accelerator(calls: list[PooledCall]) -> bool:
+    return any(call.x is not None and not call.x.is_cpu for call in calls)
+
+
+def _bytes_of(calls: list[PooledCall]) -> int:
+    return sum(2 * call.x.numel() * call.x.itemsize for call in calls if call.x is not None)
 
 
 def _no_call(network: nn.Module, options: Options) -> str:

@@ -13,7 +13,7 @@ from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope_papers.cast import Cast
 from sigmascope_papers.chance import Array
-from sigmascope_papers.setting import BATCH, DATA, EPS, IMAGES, Setting
+from sigmascope_papers.setting import BATCH, DATA, IMAGES, OPTIONS, Setting
 
 BATCHES, SEEDS = tuple(range(128, 1025, 128)), tuple(range(1, 10))
 """Sizes of the batches, and seeds of VGG16, in Figures 10 and 11."""
@@ -80,7 +80,7 @@ def batch_statistics(setting: Setting, name: str) -> Signature:
         entry = model(full)
         chosen: Any = {"root": setting.data_root, "batch_size": BATCH, "limit": images}
         batches = data(DATA, transform=entry.transform, **chosen)
-        options: Any = {"mode": "as-is", "eps": EPS, "estimator": "published", **changes}
+        options: Any = {**OPTIONS, "metrics": (), "mode": "as-is", **changes}
         shown: Any = {"name": full, "progress": setting.progress}
         return signature(entry.network.train(), batches, **shown, **options)
 
