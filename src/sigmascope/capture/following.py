@@ -16,14 +16,15 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.axis_moves import Applied, Shape
+from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
 from sigmascope.capture.layers import arguments_of
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import is_parameter, tensors_in
-from sigmascope.capture.sample_axis import CONSTANT, Lineage
+from sigmascope.capture.sample_axis import CONSTANT, LOST, Lineage
 
 LIMIT = 10_000  # steps of a pass that are remembered
+NOWHERE = Mark(LOST, (), None)
 PLAIN = {bool, complex, float, int, str, EllipsisType, NoneType}
 PLAIN |= {torch.Size, torch.device, torch.dtype, torch.layout, torch.memory_format}
 
@@ -112,6 +113,10 @@ class Following:
             if descent is not None:
                 self._put(tensor, self._mark(descent, tuple(tensor.shape), None))
 
+    def lose(self, tensor: Tensor) -> None:
+        """Forget where the channels and samples of a tensor are."""
+        self._marks[tensor] = NOWHERE
+
     def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
         """Record where channels and samples are in the outputs of a function."""
         step = self._next()
@@ -153,6 +158,7 @@ class Following:
 
     def _work_out(self, call: Applied, outputs: Sequence[Tensor]) -> _Step:
         given: list[int] = []
+        call = with_plain_numbers(call)
         args = tuple(self._described(value, given) for value in call.args)
         kwargs = {name: self._described(value, given) for name, value in call.kwargs.items()}
         shapes = [output.shape for output in outputs]

@@ -14,6 +14,7 @@ from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.recorder import Recorder, recording
+from sigmascope.capture.unforeseen import NESTED
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.
@@ -94,6 +95,18 @@ class Capture:
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
+        known = len(self._calls)
+        try:
+            return self._observed(call, x)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # the network goes on whatever its tensors are
+            del self._calls[known:]
+            seen = CallInput(call.path, call.call, call.kind, (), "float32", None, "")
+            self._calls.append(PooledCall(seen, reason=_unforeseen(error)))
+            return None
+
+    def _observed(self, call: Call, x: Tensor) -> Finish | None:
         _, _, seen, axes, reason, skipped = self._site(call, x)
         pooled = PooledCall(seen, reason=reason, skipped=skipped)
         self._calls.append(pooled)
@@ -111,9 +124,9 @@ class Capture:
             pooled.density.append(_density(x))
 
         def finish(y: Tensor) -> None:
-            if y.shape != seen.shape:
+            if y.is_nested or y.shape != seen.shape:
                 pooled.reason = (
-                    f"input {list(seen.shape)} and output {list(y.shape)} differ in shape, so no "
+                    f"input {list(seen.shape)} and output {list(_shape(y))} differ in shape, so no "
                     "affine map compares them"
                 )
                 pooled.x, pooled.skipped = None, True
@@ -122,6 +135,11 @@ class Capture:
                 pooled.y = self._matrix(y, axes) if ahead is None else ahead[1]
             except UnreadableError as error:
                 pooled.x, pooled.reason = None, str(error)
+                return
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:
+                pooled.x, pooled.reason = None, _unforeseen(error)
                 return
             pooled.reason = ""
             if self._densities:
@@ -148,9 +166,9 @@ class Capture:
         if (
             known is not None
             and (known.call is call or known.call == call)
-            and known.seen.shape == x.shape
             and known.dtype is x.dtype
             and _is_plain(x)
+            and known.seen.shape == x.shape
         ):
             return known
         axes, reason, skipped = None, "", False
@@ -160,7 +178,7 @@ class Capture:
             reason, skipped = str(error), isinstance(error, NotSamplesError)
         dtype = str(x.dtype).removeprefix("torch.")
         channels, how = (None, "") if axes is None else (axes.channels, axes.reason)
-        seen = CallInput(call.path, call.call, call.kind, tuple(x.shape), dtype, channels, how)
+        seen = CallInput(call.path, call.call, call.kind, _shape(x), dtype, channels, how)
         site = _Site(call, x.dtype, seen, axes, reason, skipped)
         if _is_plain(x):
             self._sites[call.path, call.call] = site
@@ -172,12 +190,24 @@ class Capture:
                 "inside a transformation of torch.func, where tensors hide their samples; call "
                 "the layer plainly"
             )
+        if x.is_nested:
+            raise NotSamplesError(NESTED)
         if not x.dtype.is_floating_point or not _is_plain(x):
             kind = str(x.dtype).removeprefix("torch.")
             raise NotSamplesError(
                 f"a {kind} tensor of layout {x.layout}, for which no score is defined"
             )
         return self._pooling.axes(call, x)
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """Return the shape of a tensor; of a nested one, whose rows differ, the number of rows."""
+    return (tensor.size(0),) if tensor.is_nested else tuple(tensor.shape)
+
+
+def _unforeseen(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"the tensor was not understood, reading it raised {type(error).__name__}: {text[:200]}"
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -183,6 +183,8 @@ class Pooling:
         if call.sequence_first and tensor.ndim == 3:
             return Descent("known", 1)
         place = call.descent
+        if place.state == "puzzling":
+            raise UnreadableError(call.layout.reason)
         if place.state == "constant":
             raise NotSamplesError(
                 "computed from the weights alone, it does not depend on the samples"

@@ -22,16 +22,16 @@ from sigmascope.capture.activations import (
 )
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
-from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.observer import Call, Finish, Observer
+from sigmascope.capture.unforeseen import CarefulFollowing
 from sigmascope.capture.walk import modules_of, tensors_of
 
 # What is known of the functions that a network calls, for the next time that it is watched.
-_followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
+_followed: WeakKeyDictionary[nn.Module, CarefulFollowing] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def recording(
     1 0 relu (2, 4)
     """
     network = unwrapped(model)
-    following = _followed.pop(network, None) or Following()
+    following = _followed.pop(network, None) or CarefulFollowing()
     modules = modules_of(network)
     following.begin(tensors_of(modules))
     recorder = Recorder(observe, chosen_kinds(activations), following)
@@ -86,7 +86,9 @@ class Recorder(WatchingMode):
     Only the thread that enters the context is watched, and only while a watched module runs.
     """
 
-    def __init__(self, observe: Observer, kinds: frozenset[str], following: Following) -> None:
+    def __init__(
+        self, observe: Observer, kinds: frozenset[str], following: CarefulFollowing
+    ) -> None:
         super().__init__()
         self._observe = observe
         self._kinds = kinds
@@ -246,7 +248,7 @@ class Recorder(WatchingMode):
             return None
         number = self._calls[here.path]
         self._calls[here.path] += 1
-        where = self.following.layouts.of(x), self.following.lineage.of(x)
+        where = self.following.where(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
         if call is None or call.others != (kind, *where, here.sequence_first, plain):

@@ -50,7 +50,7 @@ class Sketch:
     def __init__(self, tensors: Iterable[Tensor], *, values_each: int = 4096) -> None:
         self._shapes = ""
         values: dict[tuple[torch.dtype, torch.device], list[Tensor]] = defaultdict(list)
-        for tensor in tensors:
+        for tensor in chain.from_iterable(map(_strided, tensors)):
             self._shapes += f"{tuple(tensor.shape)}{tensor.dtype}"
             if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
                 chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
@@ -67,6 +67,11 @@ class Sketch:
             exact = torch.view_as_real(together) if together.is_complex() else together.double()
             digest.update(exact.numpy().tobytes())
         return digest.hexdigest()[:32]
+
+
+def _strided(tensor: Tensor) -> Iterable[Tensor]:
+    """Return the tensors in a nested tensor, which has no shape of its own; of others itself."""
+    return tensor.unbind() if tensor.is_nested else (tensor,)
 
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
@@ -133,7 +138,7 @@ def _masks(content: object) -> dict[str, Tensor]:
 def batch_size(item: object, batch_axis: int) -> int:
     """Return the number of samples in an item of a loader, or 0 where no tensor tells."""
     first = next((tensor for tensor in tensors_in(item) if tensor.ndim > batch_axis), None)
-    return 0 if first is None else first.shape[batch_axis]
+    return 0 if first is None else first.size(batch_axis)
 
 
 def fingerprint_of_batch(item: object) -> str:
