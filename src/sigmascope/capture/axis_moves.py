@@ -57,7 +57,9 @@ def _plain(value: Any) -> Any:
         return operator.index(value)
     if isinstance(value, slice):
         ends = value.start, value.stop, value.step
-        return slice(*map(_plain, ends)) if any(isinstance(end, np.integer) for end in ends) else value
+        return (
+            slice(*map(_plain, ends)) if any(isinstance(end, np.integer) for end in ends) else value
+        )
     if type(value) not in (list, tuple):
         return value
     items = type(value)(map(_plain, value))

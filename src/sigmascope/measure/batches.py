@@ -187,12 +187,30 @@ def run_forward(model: nn.Module, content: Any) -> object:
             f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples "
             "(inputs, labels) or dicts of tensors, or pass forward=lambda model, batch: model(...)."
         )
-    return model(content[0] if isinstance(content, (tuple, list)) else content)
+    if not isinstance(content, (tuple, list)):
+        return model(content)
+    labels = any(name in LABELS for name in _needed(model)[1:2])
+    return model(*content[: 2 if labels else 1])
+
+
+def _needed(model: nn.Module) -> list[str]:
+    """Return the arguments without which a network does not run."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in open_ended
+    ]
 
 
 def _accepted(model: nn.Module, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that the network accepts, without labels, which would only add a loss."""
-    entries = {key: value for key, value in content.items() if key not in LABELS}
+    """Return the entries that the network accepts.
+
+    Labels would only add a loss, and are left out unless the network cannot run without them.
+    """
+    needed = _needed(model)
+    entries = {key: value for key, value in content.items() if key not in LABELS or key in needed}
     parameters = inspect.signature(model.forward).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return entries

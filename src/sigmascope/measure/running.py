@@ -31,6 +31,7 @@ from sigmascope.measure.batches import (
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
+from sigmascope.measure.subject import notes_of
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
@@ -242,8 +243,10 @@ def _seed(seed: int, batch: int) -> int:
 
 def _no_call(network: nn.Module, options: Options) -> str:
     kinds = ", ".join(sorted(chosen_kinds(options.activations)))
+    hidden = notes_of(network)
+    because = f" Note that {'; '.join(hidden)}." if hidden else ""
     return (
-        f"{type(network).__name__} made no activation call that could be seen. Looked for "
+        f"{type(network).__name__} made no activation call that could be seen.{because} Looked for "
         f"functions and modules of the kinds {kinds}. Register an activation of another name with "
         "sigmascope.register_activation; softmax is found with activations='all'."
     )
