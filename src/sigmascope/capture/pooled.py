@@ -10,7 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.call_site import CallInput
+from sigmascope.capture.crosscheck import crosscheck, notes_of
+from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
 from sigmascope.capture.recorder import Recorder, recording
@@ -51,7 +54,7 @@ def capturing(
 
     `densities` tells whether to count the nonzero entries of inputs and outputs.
     """
-    capture = Capture(densities)
+    capture = Capture(densities, unwrapped(model), chosen_kinds(activations))
     with recording(model, capture.observe, activations=activations) as recorder:
         recorder.stop()
         capture.recorder = recorder
@@ -75,8 +78,8 @@ class Capture:
     recorder: Recorder
     _pooling: Pooling
 
-    def __init__(self, densities: bool) -> None:
-        self._densities = densities
+    def __init__(self, densities: bool, network: nn.Module, kinds: Collection[str]) -> None:
+        self._densities, self._network, self._kinds = densities, network, kinds
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
@@ -88,10 +91,26 @@ class Capture:
         if pooling.reading != self._reading:
             self._sites, self._reading = {}, pooling.reading
         self._pooling, self._calls = pooling, []
-        with self.recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size):
+        recorder, inputs = self.recorder, list(inputs)
+        with (
+            crosscheck(self._network, recorder, inputs),
+            recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size),
+        ):
             forward()
         calls, self._calls = self._calls, []
         return calls
+
+    def notes(self) -> list[str]:
+        """Return which activations of the passes so far were not seen."""
+        elsewhere = [path or "the network" for path in self.recorder.elsewhere]
+        if not elsewhere:
+            return notes_of(self._network, self._kinds)
+        count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
+        return [
+            *notes_of(self._network, self._kinds),
+            f"{count} ran in another thread, where activations are not seen ({elsewhere[0]}); run "
+            "the network in one thread",
+        ]
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""

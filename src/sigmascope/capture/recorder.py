@@ -99,6 +99,7 @@ class Recorder(WatchingMode):
         self._roles: dict[object, tuple[str, bool]] = {}
         self.following = following
         self._batch_axis = 0
+        self.elsewhere: dict[str, None] = {}  # modules that ran in another thread
         self._quiet = 0  # how many activations that call others are running
 
     @contextmanager
@@ -124,6 +125,24 @@ class Recorder(WatchingMode):
         """The number of samples that the network received."""
         return self.following.lineage.size
 
+    @property
+    def inside_activation(self) -> bool:
+        """Whether an activation runs that may call others."""
+        return self._quiet > 0
+
+    @property
+    def innermost(self) -> nn.Module | None:
+        """The watched module that runs."""
+        return self._entered[-1].module if self._entered else None
+
+    def _is_here(self, path: str) -> bool:
+        """Return whether a module runs in the thread that is watched; remember it otherwise."""
+        if threading.get_ident() == self.thread:
+            return True
+        if self.watching:
+            self.elsewhere[path] = None
+        return False
+
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
         if path and is_known(module):
@@ -134,7 +153,7 @@ class Recorder(WatchingMode):
         kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if threading.get_ident() == self.thread:
+            if self._is_here(path):
                 here = self._inner(module, path)
                 here.sequence_first |= sequence_first
                 self._enter(here, kind, args, kwargs)
@@ -159,7 +178,7 @@ class Recorder(WatchingMode):
         observed = kind if kind in self._kinds else None
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != self.thread or self.observing:
+            if not self._is_here(path) or self.observing:
                 return original(*args, **kwargs)
             plain = len(args) == 1 and not kwargs and type(args[0]) is Tensor
             if not plain or not self.is_on_top() or not has_own_weights(module):

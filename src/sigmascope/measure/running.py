@@ -100,6 +100,7 @@ class Run:
                     advance()
             finally:
                 self._write_sums()
+            self.notes += capture.notes()
         count = sum(one.complete for one in found)
         if count < len(self.earlier):
             raise ResumeError(
@@ -232,7 +233,7 @@ class Run:
             )
         # later batches may take an exit before the first activation
         if not calls and index == 0:
-            raise NoActivationError(_no_call(network, options))
+            raise NoActivationError(_no_call(network, options, capture.notes()))
         return calls
 
 
@@ -241,9 +242,9 @@ def _seed(seed: int, batch: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {batch}".encode()).digest()[:8]) >> 1
 
 
-def _no_call(network: nn.Module, options: Options) -> str:
+def _no_call(network: nn.Module, options: Options, notes: list[str]) -> str:
     kinds = ", ".join(sorted(chosen_kinds(options.activations)))
-    hidden = notes_of(network)
+    hidden = [*notes_of(network), *notes]
     because = f" Note that {'; '.join(hidden)}." if hidden else ""
     return (
         f"{type(network).__name__} made no activation call that could be seen.{because} Looked for "
