@@ -13,6 +13,7 @@ from torch import nn
 
 from sigmascope import __version__
 from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_module
+from sigmascope.capture.compiled import compiled_notes
 from sigmascope.capture.guard import plain_path
 from sigmascope.capture.walk import modules_of, parameters_of
 from sigmascope.errors import InputError
@@ -73,7 +74,7 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         versions=current_versions(),
         expected=_expected(modules, kinds),
-        notes=notes_of(network),
+        notes=(*notes_of(network), *compiled_notes(network)),
     )
 
 
