@@ -39,6 +39,7 @@ LAYERS = (
     "runs",
     "figures",
     "reporting",
+    "testing",
     "demo",
     "cli",
     "__main__",

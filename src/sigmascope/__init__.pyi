@@ -5,6 +5,7 @@ from . import (
     runs as runs,
     stitching as stitching,
     symmetry as symmetry,
+    testing as testing,
 )
 from .capture.activations import (
     known_activations as known_activations,
@@ -117,6 +118,7 @@ __all__ = [
     "stitch",
     "stitching",
     "symmetry",
+    "testing",
     "w2_exact",
     "w2_gaussian",
 ]
