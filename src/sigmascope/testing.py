@@ -106,7 +106,7 @@ def _verdict(question: str, check: Check, activation: Activation, x: Tensor) -> 
 
 def _prepared(activation: Activation) -> Activation:
     """Return a function, or a copy of a module, so that nobody's module changes."""
-    made: Activation = activation() if inspect.isclass(activation) else activation
+    made: Any = activation() if inspect.isclass(activation) else activation
     return copy.deepcopy(made).eval() if isinstance(made, nn.Module) else made
 
 

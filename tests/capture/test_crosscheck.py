@@ -30,6 +30,10 @@ def bias_gelu(x: Tensor, bias: Tensor) -> Tensor:
     return F.gelu(x + bias) * torch.tanh(x)
 
 
+def one_gelu(x: Tensor) -> Tensor:
+    return F.gelu(x)
+
+
 class Calls(nn.Module):
     """A linear layer, and a function of its output."""
 
@@ -188,6 +192,13 @@ def test_where_operators_cannot_be_counted_the_coverage_says_so() -> None:
     network = Calls(F.relu)
     network.register_buffer("odd", torch.zeros(2).as_subclass(Kind))
     assert notes(network) == [f"{start}tensors are of the class Kind"]
+
+
+def test_a_network_that_was_changed_is_checked_again() -> None:
+    network = Calls(scripted(one_gelu))
+    assert len(notes(network)) == 1
+    network.function, network.other = F.gelu, nn.Identity()
+    assert notes(network) == []
 
 
 def test_it_is_remembered_without_keeping_the_network(monkeypatch: pytest.MonkeyPatch) -> None:

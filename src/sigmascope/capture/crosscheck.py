@@ -56,7 +56,8 @@ RECURRENT = (nn.RNNBase, nn.RNNCellBase)  # of which it is known, and said elsew
 Hidden = Counter[tuple[str, str]]
 """(where, kind) -> how many of them were computed there without being seen."""
 
-_checked: WeakKeyDictionary[nn.Module, Hidden | str] = WeakKeyDictionary()
+# Of each network the classes of its modules when it was checked, and what was found.
+_checked: WeakKeyDictionary[nn.Module, tuple[list[type], Hidden | str]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -65,12 +66,13 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
 
     `notes_of` says what was found. Neither results nor random states change.
     """
-    if network in _checked:
+    modules = [type(module) for _, module in modules_of(network)]
+    if network in _checked and _checked[network][0] == modules:
         yield
         return
     reason = _unsupported(network, inputs)
     if reason:
-        _checked[network] = reason
+        _checked[network] = modules, reason
         yield
         return
     counting = _Counting(recorder)
@@ -80,12 +82,12 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
             yield
         finally:
             activations.own_modes -= 1
-    _checked[network] = counting.hidden
+    _checked[network] = modules, counting.hidden
 
 
 def notes_of(network: nn.Module, kinds: Collection[str]) -> list[str]:
     """Return what the check of a network found, of activations of these kinds."""
-    found = _checked.get(network, Counter())
+    _, found = _checked.get(network, ([], Counter()))
     if isinstance(found, str):
         return [UNCHECKED.format(found)]
     places: dict[str, dict[str, int]] = {}

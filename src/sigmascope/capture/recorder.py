@@ -135,13 +135,10 @@ class Recorder(WatchingMode):
         """The watched module that runs."""
         return self._entered[-1].module if self._entered else None
 
-    def _is_here(self, path: str) -> bool:
-        """Return whether a module runs in the thread that is watched; remember it otherwise."""
-        if threading.get_ident() == self.thread:
-            return True
-        if self.watching:
+    def _note_thread(self, path: str) -> None:
+        """Remember a module that runs in another thread than the one that is watched."""
+        if self.watching and threading.get_ident() != self.thread:
             self.elsewhere[path] = None
-        return False
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
@@ -153,10 +150,11 @@ class Recorder(WatchingMode):
         kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if self._is_here(path):
-                here = self._inner(module, path)
-                here.sequence_first |= sequence_first
-                self._enter(here, kind, args, kwargs)
+            if threading.get_ident() != self.thread:
+                return self._note_thread(path)
+            here = self._inner(module, path)
+            here.sequence_first |= sequence_first
+            return self._enter(here, kind, args, kwargs)
 
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
             self._leave(module, output)
@@ -178,7 +176,8 @@ class Recorder(WatchingMode):
         observed = kind if kind in self._kinds else None
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_here(path) or self.observing:
+            if threading.get_ident() != self.thread or self.observing:
+                self._note_thread(path)
                 return original(*args, **kwargs)
             plain = len(args) == 1 and not kwargs and type(args[0]) is Tensor
             if not plain or not self.is_on_top() or not has_own_weights(module):
