@@ -99,8 +99,8 @@ Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938,
         "Note: the bias of the published score, which depends on the size of the batches, exceeds "
         "the half-width at 2 of 3 sites (most at relu: +0.2500).\n"
     )
-    + "\nNote: the last batch of 3 samples counts for the population score only, the first has 24."
-    + FEW,
+    + FEW
+    + "\nNote: the last batch of 3 samples counts for the population score only, the first has 24.",
     "published": """\
 Signature of toy: 3 activation calls, 48 samples in 2 batches, ledoit-wolf
 
@@ -112,8 +112,8 @@ forward.tanh#2  tanh          5  0.9375  0.0123  ██████████�
 Score 1 is affine, lower is more non-linear: min 0.500, median 0.719, max 0.938, mean 0.719, std 0.219, spread 0.438, iqr 0.219.
 """
     + FOOT.format("")
-    + "\nNote: the last batch of 3 samples was left out, the first has 24."
-    + FEW,
+    + FEW
+    + "\nNote: the last batch of 3 samples was left out, the first has 24.",
     "population": """\
 Signature of toy: 3 activation calls, 51 samples in 3 batches, population
 

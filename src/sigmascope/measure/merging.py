@@ -38,7 +38,7 @@ def assembled(
         failed=len(sites) - scored,
         skipped=skipped,
         never_called=tuple(path for path in subject.expected if path not in called),
-        notes=(*subject.notes, *notes, *_too_few(sites)),
+        notes=(*subject.notes, *_too_few(sites), *notes),
     )
     fingerprints = " ".join(batch.fingerprint for batch in batches)
     return Signature(
