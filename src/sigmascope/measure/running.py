@@ -53,6 +53,7 @@ class Run:
     journal: Journal | None = None
     kept: KeptFeatures | None = None
     _sums_file: SumsFile | None = None
+    _unseen: Callable[[], list[str]]
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class Run:
                 self._network, activations=options.activations, densities=densities
             ) as capture,
         ):
+            self._unseen = capture.notes
             try:
                 for item, complete in self._items(islice(batches, options.max_batches)):
                     found.append(self._batch(capture, len(found), item, complete=complete))
@@ -100,7 +102,7 @@ class Run:
                     advance()
             finally:
                 self._write_sums()
-            self.notes += capture.notes()
+            self.notes += self._unseen()
         count = sum(one.complete for one in found)
         if count < len(self.earlier):
             raise ResumeError(
@@ -171,6 +173,7 @@ class Run:
                 self._fetch_digests()
         fingerprint = "" if later else batch.sketch.digest()
         if self.kept is not None:
+            self.kept.unseen = tuple(self._unseen())
             self.kept.add(index, batch, calls, complete=complete)
         # without published scores all batches are alike: kept once, however many there are
         seen: list[object] = [
