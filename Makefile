@@ -7,6 +7,7 @@ STARTED := $(VENV)/.started
 DEV     := $(VENV)/.dev
 REAL    := $(VENV)/.real
 BENCH   := $(VENV)/.bench
+AUDIT   := $(VENV)/.audit
 PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -22,7 +23,7 @@ sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=
 avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
              OPENBLAS_CORETYPE=Zen
 
-.PHONY: help demo check lint test test-portable test-real test-gpu bench gallery format clean \
+.PHONY: help demo check lint test test-portable test-real test-gpu audit bench gallery format clean \
         browser
 
 help: ## list the targets
@@ -50,6 +51,9 @@ test-real: $(REAL) ## the networks that others have trained, on real data: downl
 
 test-gpu: ## the CUDA tests, where PYTHON has torch and pytest; EXTRA=DIR adds packages it lacks
 	PYTHONPATH=.:src:papers/src:$(EXTRA) $(PYTHON) -m tests.on_gpu
+
+audit: $(AUDIT) ## networks of ten libraries against a count of torch's operators: half an hour
+	OMP_NUM_THREADS=1 $(BIN)/python audit/run.py --workers $(WORKERS)
 
 bench: $(BENCH) ## time against the textbook pipelines
 	$(BIN)/python benchmarks/run.py
@@ -95,4 +99,9 @@ $(REAL): $(DEV)
 $(BENCH): $(DEV)
 	@mv $(DEV) $(STARTED)
 	@$(INSTALL) -e '.[bench]'
+	@mv $(STARTED) $(DEV) && touch $@
+
+$(AUDIT): $(DEV) audit/requirements.txt
+	@mv $(DEV) $(STARTED)
+	@$(INSTALL) --no-deps -r audit/requirements.txt
 	@mv $(STARTED) $(DEV) && touch $@

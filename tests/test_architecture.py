@@ -30,6 +30,7 @@ LAYERS = (
     "maths",
     "capture",
     "measure",
+    "auditing",
     "compare",
     "symmetry",
     "training",

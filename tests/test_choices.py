@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sigmascope import choices
-from sigmascope.capture.pooling import POOLS
+from sigmascope.capture.pools import POOLS
 from sigmascope.checks import OLD_NAMES, check_choice, options_from
 from sigmascope.choices import OLD_VALUES, values_of
 from sigmascope.errors import OptionError

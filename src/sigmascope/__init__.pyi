@@ -7,11 +7,13 @@ from . import (
     symmetry as symmetry,
     testing as testing,
 )
+from .auditing.audit import audit as audit
+from .auditing.result import Audit as Audit, Finding as Finding
 from .capture.activations import (
     known_activations as known_activations,
     register_activation as register_activation,
 )
-from .capture.recorder import recording as recording
+from .capture.recording import recording as recording
 from .compare.accuracy import AccuracyFits as AccuracyFits, fit_accuracy as fit_accuracy
 from .compare.correlation import Correlations as Correlations, correlations as correlations
 from .compare.density import Densities as Densities, densities as densities
@@ -65,6 +67,7 @@ __all__ = [
     "AccuracyFits",
     "AffineMap",
     "Affinity",
+    "Audit",
     "Clustering",
     "Correlations",
     "Coverage",
@@ -74,6 +77,7 @@ __all__ = [
     "Distances",
     "Embedding",
     "FileFormatError",
+    "Finding",
     "GradientError",
     "InputError",
     "InputTypeError",
@@ -96,6 +100,7 @@ __all__ = [
     "affine_map",
     "affinities",
     "affinity",
+    "audit",
     "catalog",
     "correlations",
     "densities",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import randomness_kept
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 from sigmascope.errors import InputTypeError
 from sigmascope.tables import aligned
 

@@ -22,7 +22,7 @@ from sigmascope.capture.activations import (
     known_activations,
     register_activation,
 )
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 from sigmascope.errors import InputTypeError, OptionError
 
 

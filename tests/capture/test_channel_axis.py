@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.observer import Call
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 from tests.capture.steps import Steps
 
 Step = Callable[[Tensor], Tensor]

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.following import Following
 from sigmascope.capture.observer import Call
-from sigmascope.capture.recorder import Recorder, recording
+from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.recording import recording
 
 
 class Switching(nn.Module):

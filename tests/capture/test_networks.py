@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 from tests.networks import TIMM, TORCHVISION, TRANSFORMERS, Network
 
 pytestmark = pytest.mark.slow

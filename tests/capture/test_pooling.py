@@ -13,7 +13,8 @@ from torch import Tensor
 from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call
-from sigmascope.capture.pooling import POOLS, Axes, NotSamplesError, Pooling, UnreadableError
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import POOLS, Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.positions import Draws
 
 N, C = 6, 5
@@ -502,7 +503,7 @@ UNREADABLE: dict[str, tuple[type[Exception], Tensor, Call, dict[str, Any], str]]
         numbers(N, C),
         call(1, descent=Descent("lost")),
         {},
-        "the rows of [6, 5] are no longer in the order of the samples and cannot be averaged "
+        "which sample each row of [6, 5] belongs to is not known, so they cannot be averaged "
         "by sample; samples='tokens'",
     ),
     "known, both": (

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigmascope.capture.pooling import Axes, Pooling
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import Axes
 from sigmascope.capture.positions import Draws, divided, draw_positions
 
 

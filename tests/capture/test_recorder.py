@@ -18,7 +18,7 @@ from sigmascope.capture import activations
 from sigmascope.capture.activations import register_activation
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.observer import Call
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 
 Site = tuple[str, int, str]
 

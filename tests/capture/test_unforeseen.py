@@ -15,7 +15,7 @@ from torch.overrides import get_testing_overrides
 
 from sigmascope import signature
 from sigmascope.capture.following import Following
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 
 # They change more than their tensor, or the process that runs the tests.
 APART = {"share_memory_", "set_", "backward", "register_hook", "__reduce_ex__", "__setstate__"}

@@ -48,7 +48,9 @@ def test_no_verb_names_more_than_eight_parameters(verb: Any) -> None:
 def test_the_docstring_names_every_default() -> None:
     text = inspect.getdoc(sg.signature)
     for name, value in encode(Options()).items():
-        value = {"activations": "pointwise", "channel_axis": None}.get(name, value)
+        value = {"activations": "pointwise", "channel_axis": None, "sample_axis": None}.get(
+            name, value
+        )
         value = () if value == [] else value
         shown = f'"{value}"' if isinstance(value, str) else f"{value}".replace("1e-06", "1e-6")
         assert f"{name}={shown}" in text

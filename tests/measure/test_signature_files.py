@@ -428,7 +428,7 @@ def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
     old = sg.load(path)
     assert old.options.estimator == "published"
     assert old.options == replace(
-        Options(estimator="published"),
+        Options(estimator="published", fuse=False),
         **{name: getattr(old.options, name) for name in ("metrics", "eps")},
     )
     for site, stored in zip(old.sites, content["content"]["sites"], strict=True):

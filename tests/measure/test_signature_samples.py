@@ -83,7 +83,7 @@ def test_rows_in_another_order_are_not_averaged() -> None:
     batch = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS)}
     found = sg.signature(model, [batch])
     assert found.sites[0].reason.startswith(
-        "the rows of [160, 16] are no longer in the order of the samples"
+        "which sample each row of [160, 16] belongs to is not known"
     )
     rows = sg.signature(model, [batch], samples="tokens")
     assert rows.sites[0].n == 160
@@ -247,5 +247,5 @@ def test_samples_written_into_a_tensor_stay_samples_where_all_are_written_in_ord
     assert (
         sg.signature(Written(every=False), x)
         .sites[0]
-        .reason.startswith("the rows of [16, 4, 6] are no longer in the order")
+        .reason.startswith("which sample each row of [16, 4, 6] belongs to is not known")
     )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 from sigmascope.symmetry import passes
 from sigmascope.symmetry.cross_grams import CrossGrams, PairedGrams
 from sigmascope.symmetry.layers import compare

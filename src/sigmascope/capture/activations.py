@@ -28,6 +28,10 @@ POINTWISE = words("""
 """)
 SOFTMAX = ("gumbel_softmax", "log_softmax", "softmax", "softmin")
 GATED = ("glu",)
+MIXING = frozenset((*SOFTMAX, *GATED))  # of which an output depends on several inputs
+
+# Formulas that are recognized only where they are written out.
+WRITTEN = ("elementwise", "sin")
 
 # Names that torch gives to the same functions.
 ALIASES = {
@@ -79,7 +83,7 @@ _registered_classes: dict[type[nn.Module], str] = {}
 own_modes = 0  # that are active, and only look
 FAMILIES = MappingProxyType(
     {
-        "pointwise": (*POINTWISE, *sorted({*CLASSES} - {*POINTWISE})),
+        "pointwise": (*POINTWISE, *sorted({*CLASSES} - {*POINTWISE}), *WRITTEN),
         "softmax": SOFTMAX,
         "gated": GATED,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -52,13 +52,15 @@ class CallInput(CallSite):
         shape, dtype: of the input, before pooling.
         channel_axis: the axis of its channels; None where it has no other axis.
         axis_reason: how that is known.
+        formula: what is computed of x, where the activation is written as a formula.
     """
 
     shape: tuple[int, ...]
     dtype: str
     channel_axis: int | None
     axis_reason: str
+    formula: str = field(default="", kw_only=True, metadata={"later": True})
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of `CallInput` alone, for another record that extends it."""
-        return {field.name: getattr(self, field.name) for field in fields(CallInput)}
+        return {one.name: getattr(self, one.name) for one in fields(CallInput)}

@@ -138,8 +138,12 @@ class Layouts:
                     axis = _contracted(trace.axis, call.args[0], sources)
                 else:
                     axis = _after(call, trace.axis, trace.shape, shape)
+                pieces = _pieces(call, trace, shape)
+                if pieces:
+                    axis = _chosen(axis, pieces, trace, shape)
                 if axis is not None:
-                    return Trace(axis, trace.producer, shape)
+                    others = tuple(new for new in pieces.values() if new not in (None, axis))
+                    return Trace(axis, trace.producer, shape, others)
         return None
 
 
@@ -196,6 +200,47 @@ def _reshaped(axis: int, source: Shape, output: Shape) -> int | None:
     # Of an axis in front the first piece holds the channels (the rest is space), of the last axis
     # the last piece (after heads).
     return (pieces[-1] if low == 1 else pieces[0]) if pieces else None
+
+
+def _pieces(call: Applied, trace: Trace, output: Shape) -> dict[int, int | None]:
+    """Return the axes over which the channels are split: where each was, and where it is now."""
+    axes = (trace.axis, *trace.pieces)
+    if call.name in RESHAPING and 0 not in trace.shape:
+        low, high = span(trace.shape, trace.axis)
+        if not trace.pieces:
+            spans = {new: span(output, new) for new in range(len(output)) if output[new] > 1}
+            inside = [new for new, (start, end) in spans.items() if low <= start and end <= high]
+            return {-1 - new: new for new in inside} if len(inside) > 1 else {}
+        return {axis: _same_span(axis, trace.shape, output) for axis in axes}
+    return {axis: _after(call, axis, trace.shape, output) for axis in axes} if trace.pieces else {}
+
+
+def _same_span(axis: int, source: Shape, output: Shape) -> int | None:
+    covered = span(source, axis)
+    return next(
+        (new for new in range(len(output)) if output[new] > 1 and span(output, new) == covered),
+        None,
+    )
+
+
+def _chosen(
+    axis: int | None, pieces: dict[int, int | None], trace: Trace, output: Shape
+) -> int | None:
+    """Return which of the pieces holds the channels.
+
+    Queries, keys and values are cut out of the channels of one head, so an axis that was cut is
+    that of the channels. Where the first piece is gone or joined with the samples, it was that of
+    the heads, and the last of the others holds the channels.
+    """
+    cut = [
+        new
+        for old, new in pieces.items()
+        if old >= 0 and old != trace.axis and new is not None and output[new] < trace.shape[old]
+    ]
+    if cut:
+        return cut[0]
+    left = [new for new in pieces.values() if new is not None]
+    return max(left) if left and axis in (None, 0) else axis
 
 
 def _contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | None:

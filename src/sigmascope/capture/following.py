@@ -7,10 +7,9 @@ point of the pass before, so is the answer. Otherwise it is worked out again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from operator import is_, is_not
-from types import EllipsisType, NoneType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import is_not
 from weakref import ref
 
 import torch
@@ -18,49 +17,19 @@ from torch import Tensor, nn
 
 from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
+from sigmascope.capture.formulas import formulas_of
+from sigmascope.capture.graph import Graph, Seen
 from sigmascope.capture.layers import arguments_of
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
-from sigmascope.capture.nested import is_parameter, tensors_in
-from sigmascope.capture.sample_axis import CONSTANT, LOST, Lineage
+from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.partial_samples import single, view_of
+from sigmascope.capture.plan import Plan
+from sigmascope.capture.routing import SELECTING, Routing
+from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, LOST, MADE, Lineage
+from sigmascope.capture.steps import Recognition, Step
 
 LIMIT = 10_000  # steps of a pass that are remembered
 NOWHERE = Mark(LOST, (), None)
-PLAIN = {bool, complex, float, int, str, EllipsisType, NoneType}
-PLAIN |= {torch.Size, torch.device, torch.dtype, torch.layout, torch.memory_format}
-
-
-class _Place(NamedTuple):
-    """A tensor among the arguments of a function; `is_mask` where it is boolean."""
-
-    mark: Mark | None
-    shape: torch.Size
-    is_mask: bool
-
-
-class _Step(NamedTuple):
-    """A function that was called, and what followed.
-
-    Attributes:
-        name: of the function.
-        size: the number of samples of the pass.
-        args, kwargs: its arguments. Of constants there is a weak reference; other tensors are a
-            `_Place`.
-        tensors: the number of such tensors; -1 where one is given twice, which is not compared.
-        shapes: of its outputs.
-        marks: what is known of its outputs.
-        produced: the channels that it put somewhere.
-        layer: the layer that called it, which stands for all other arguments than the first.
-    """
-
-    name: str
-    size: int
-    args: tuple[object, ...]
-    kwargs: dict[str, object]
-    tensors: int
-    shapes: list[torch.Size]
-    marks: list[Mark]
-    produced: list[Trace]
-    layer: ref[nn.Module] | None = None
 
 
 class Following:
@@ -69,17 +38,24 @@ class Following:
     Attributes:
         layouts: where the channels of a tensor are.
         lineage: where its samples are.
+        plan: the formulas of the last pass.
+        where: returns the path of the innermost module, and whether it counts as one activation.
+        routing: which of them it holds, where they were selected.
     """
 
     layouts: Layouts
     lineage: Lineage
+    where: Callable[[], tuple[str, bool]]
+    routing: Routing
 
     def __init__(self) -> None:
+        self.where = lambda: ("", False)
+        self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self._weights: list[ref[Tensor]] = []
         self._constants: Marks[Mark] = Marks()
-        self._before: list[_Step] = []  # of the pass before
-        self._steps: list[_Step] = []  # of this one
+        self._before: list[Step] = []  # of the pass before
+        self._steps: list[Step] = []  # of this one
         self.begin_pass()
 
     def begin(self, constants: Sequence[Tensor]) -> None:
@@ -96,59 +72,135 @@ class Following:
             self._constants[tensor] = self._mark(CONSTANT, tuple(tensor.shape), None)
 
     def begin_pass(
-        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+        self, inputs: Iterable[Tensor | list[Tensor]] = (), *, batch_axis: int = 0, size: int = 0
     ) -> None:
         """Forget the tensors of the pass before; the inputs hold `size` samples."""
         if self._steps:
             self._before, self._steps = self._steps, []
+        self._graph, self._fresh = Graph(), LIMIT  # from the first step that was worked out
         self._rewritten = False  # whether a constant has become a function of the samples
         self._marks: Marks[Mark] = Marks(self._constants)
+        self._known = Recognition(self._marks, self._constants, self._add_constants)
         self.layouts, self.lineage = Layouts(self._marks), Lineage(self._marks, size=size)
+        self.routing = Routing()
         self.add_inputs(inputs, batch_axis)
 
-    def add_inputs(self, inputs: Iterable[Tensor], batch_axis: int) -> None:
-        """Take the inputs of the network as the samples, unless others were named."""
+    def end_pass(self) -> bool:
+        """Look for formulas in what was worked out; return whether they are others than before."""
+        if self._fresh == LIMIT:
+            return False
+        found = [*self.plan.before(self._fresh), *formulas_of(self._graph)]
+        changed = tuple(found) != self.plan.formulas
+        self.plan, self._graph, self._fresh = Plan(found), Graph(), LIMIT
+        return changed
+
+    @property
+    def step(self) -> int:
+        """How many functions were called so far."""
+        return len(self._steps)
+
+    @property
+    def expected(self) -> str:
+        """The name of the function that was called next in the pass before."""
+        step = self._next()
+        return "" if step is None else step.name
+
+    def add_inputs(self, inputs: Iterable[Tensor | list[Tensor]], batch_axis: int) -> None:
+        """Take the inputs of the network as the samples, unless others were named.
+
+        A list holds single samples.
+        """
         for tensor in inputs:
+            if isinstance(tensor, list):
+                self._add_samples(tensor)
+                continue
             descent = self.lineage.first(tensor, batch_axis)
             if descent is not None:
                 self._put(tensor, self._mark(descent, tuple(tensor.shape), None))
+
+    def _add_samples(self, samples: list[Tensor]) -> None:
+        self.lineage.size = self.lineage.size or len(samples)
+        if len({*map(id, samples)}) < len(samples):
+            return  # a tensor that is several samples cannot be followed as one of them
+        for number, tensor in enumerate(samples):
+            if self._marks.get(tensor) is None:
+                self._put(tensor, self._mark(single(number), tuple(tensor.shape), None))
 
     def lose(self, tensor: Tensor) -> None:
         """Forget where the channels and samples of a tensor are."""
         self._marks[tensor] = NOWHERE
 
-    def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
-        """Record where channels and samples are in the outputs of a function."""
-        step = self._next()
-        if step is None or not self._recurs(step, call, outputs):
-            step = self._work_out(call, outputs)
-        self._done(step, outputs)
+    def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
+        """Record where channels and samples are in the outputs of a function.
 
-    def note_layer(self, module: nn.Module, name: str, x: Tensor, y: Tensor) -> None:
+        `named` tells whether it is an activation.
+        """
+        step = self._next()
+        if step is None or not self._is_usual(step) or not self._known.recurs(step, call, outputs):
+            step = self._work_out(call, outputs)
+            self._add(call, outputs, named=named)
+        self._done(step, outputs)
+        if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
+            self._note_base(outputs[0])
+        if call.name in SELECTING or self.routing.active:
+            before = self._marks.get(call.args[0]) if call.args else None
+            self.routing.note(call, outputs, None if before is None else before.descent)
+
+    def note_layer(
+        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, named: bool = False
+    ) -> None:
         """Record where channels and samples are in the output of a layer of one input.
 
-        `name` is that of its function.
+        `name` is that of its function, `named` whether that is an activation.
         """
         step = self._next()
         if (
             step is None
             or step.layer is None
             or step.layer() is not module
-            or step.size != self.lineage.size
-            or self._rewritten
-            or not self._is_same(x, step.args[0], [])
+            or not self._is_usual(step)
+            or not self._known.is_same(x, step.args[0], [])
             or y.shape != step.shapes[0]
         ):
-            step = self._work_out(Applied(name, arguments_of(module, x), {}), [y])
-            step = step._replace(layer=ref(module))
+            call = Applied(name, arguments_of(module, x), {})
+            step = self._work_out(call, [y])._replace(layer=ref(module))
+            self._add(call, [y], named=named, function=partial(type(module).forward, module))
         self._done(step, [y])
+        if y is x:
+            self._note_base(y)
+        if self.routing.active:
+            self.routing.note(Applied(name, (x,), {}), [y], None)
 
-    def _next(self) -> _Step | None:
+    def _add(
+        self,
+        call: Applied,
+        outputs: Sequence[Tensor],
+        *,
+        named: bool,
+        function: Callable[..., Tensor] | None = None,
+    ) -> None:
+        """Add a function that was worked out to the graph of the pass."""
+        self._fresh = min(self._fresh, self.step)
+        path, hidden = self.where()
+        about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
+        self._graph.add(self.step, call, outputs, about)
+
+    def _is_constant(self, tensor: Tensor) -> bool:
+        return self.lineage.of(tensor).state == "constant"
+
+    def _is_followed(self, tensor: Tensor) -> bool:
+        mark = self._marks.get(tensor)
+        return mark is not None and mark.trace is not None
+
+    def _is_usual(self, step: Step) -> bool:
+        return step.size == self.lineage.size and not self._rewritten
+
+    def _next(self) -> Step | None:
         """Return the step of the pass before at this point."""
         number = len(self._steps)
         return self._before[number] if number < len(self._before) else None
 
-    def _done(self, step: _Step, outputs: Sequence[Tensor]) -> None:
+    def _done(self, step: Step, outputs: Sequence[Tensor]) -> None:
         if len(self._steps) < LIMIT:
             self._steps.append(step)
         if step.produced:
@@ -156,11 +208,20 @@ class Following:
         for output, mark in zip(outputs, step.marks, strict=False):
             self._put(output, mark)
 
-    def _work_out(self, call: Applied, outputs: Sequence[Tensor]) -> _Step:
+    def _note_base(self, view: Tensor) -> None:
+        """Record what a function that wrote into a view did to the tensor it is a view of."""
+        base = view._base
+        if base is None or base.layout is not torch.strided:
+            return
+        block = view_of(base, view)
+        if block is not None:
+            self.note(Applied(INTO_BASE, (base, view), {"block": block}), [base])
+
+    def _work_out(self, call: Applied, outputs: Sequence[Tensor]) -> Step:
         given: list[int] = []
         call = with_plain_numbers(call)
-        args = tuple(self._described(value, given) for value in call.args)
-        kwargs = {name: self._described(value, given) for name, value in call.kwargs.items()}
+        args = tuple(self._known.described(value, given) for value in call.args)
+        kwargs = {name: self._known.described(value, given) for name, value in call.kwargs.items()}
         shapes = [output.shape for output in outputs]
         marks: list[Mark] = []
         produced: list[Trace] = []
@@ -169,8 +230,10 @@ class Following:
             descents = self.lineage.descents(call, tensors, outputs)
             traces, produced = self.layouts.traces(call, outputs)
             marks = [self._mark(*known) for known in zip(descents, shapes, traces, strict=True)]
+        elif call.name in MADE:
+            marks = [self._mark(MADE[call.name], shape, None) for shape in shapes]
         count = len(given) if len({*given}) == len(given) else -1
-        return _Step(call.name, self.lineage.size, args, kwargs, count, shapes, marks, produced)
+        return Step(call.name, self.lineage.size, args, kwargs, count, shapes, marks, produced)
 
     def _mark(self, descent: Descent, shape: Shape, trace: Trace | None) -> Mark:
         """Return the one mark that says this."""
@@ -190,85 +253,3 @@ class Following:
         if constant is not None and constant is not mark:
             self._rewritten = True
         self._marks[tensor] = mark
-
-    def _described(self, value: object, given: list[int]) -> object:
-        """Return what matters of an argument, and add the tensors in it to those `given`.
-
-        What cannot be compared becomes an object that is the same as nothing.
-        """
-        if isinstance(value, Tensor):
-            mark = self._marks.get(value)
-            if mark is None and is_parameter(value):
-                self._add_constants([value])
-                return ref(value)
-            if mark is not None and mark is self._constants.get(value):
-                return ref(value)
-            given.append(id(value))
-            return _Place(mark, value.shape, value.dtype is torch.bool)
-        if type(value) is list:
-            return [self._described(item, given) for item in value]
-        if type(value) is tuple:
-            items = tuple(self._described(item, given) for item in value)
-            return value if all(map(is_, items, value)) else items
-        if isinstance(value, slice):
-            ends = (value.start, value.stop, value.step)
-            return value if all(type(end) in PLAIN for end in ends) else object()
-        return value if type(value) in PLAIN else object()
-
-    def _recurs(self, step: _Step, call: Applied, outputs: Sequence[Tensor]) -> bool:
-        """Return whether a call is the step of the pass before in all that matters."""
-        name, args, kwargs = call
-        if name != step.name or self.lineage.size != step.size or self._rewritten:
-            return False
-        if step.layer is not None:
-            return False
-        if len(args) != len(step.args) or len(kwargs) != len(step.kwargs):
-            return False
-        given: list[int] = []
-        constants = self._constants.entries
-        for value, was in zip(args, step.args):  # noqa: B905
-            if value is was:
-                continue
-            if type(was) is ref:
-                if was() is not value or id(value) not in constants:
-                    return False
-            elif not self._is_same(value, was, given):
-                return False
-        if kwargs:
-            for key, name in zip(step.kwargs, kwargs, strict=True):
-                value, was = kwargs[name], step.kwargs[key]
-                if name != key or (value is not was and not self._is_same(value, was, given)):
-                    return False
-        if len(given) > 1 and len({*given}) != len(given):
-            return False
-        shapes = step.shapes
-        return (
-            len(given) == step.tensors
-            and len(outputs) == len(shapes)
-            and all(output.shape == shape for output, shape in zip(outputs, shapes, strict=True))
-        )
-
-    def _is_same(self, value: Any, was: Any, given: list[int]) -> bool:
-        """Return whether an argument is the one that was described so."""
-        kind = type(was)
-        if kind is ref:
-            return was() is value and id(value) in self._constants.entries
-        if kind is _Place:
-            given.append(id(value))
-            return (
-                isinstance(value, Tensor)
-                and self._marks.get(value) is was.mark
-                and value.shape == was.shape
-                and (value.dtype is torch.bool) == was.is_mask
-                and not (was.mark is None and is_parameter(value))
-            )
-        if kind is not type(value):  # 1, 1.0 and True are equal, and mean different things
-            return False
-        if kind is slice:
-            value, was = ((part.start, part.stop, part.step) for part in (value, was))
-        elif kind not in (list, tuple):
-            return kind in PLAIN and bool(value == was)
-        return len(value) == len(was) and all(
-            one is other or self._is_same(one, other, given)
-            for one, other in zip(value, was, strict=True)
-        )

@@ -44,31 +44,43 @@ class Descent:
     """What is known of the samples in a tensor.
 
     Attributes:
-        state: "known"; "lost" where the tensor depends on the samples in an unknown order; "merged"
-            where one was taken or all were summed; "constant" where it depends on the weights
-            alone; "unknown" where its computation was not seen.
+        state: "known"; "part" where the axis holds some consecutive samples only; "single" where
+            the tensor is computed from one sample and has no axis of samples; "filling" where so
+            far `count` samples were written along the axis; "lost" where it depends on the samples
+            in an unknown order; "merged" where several were combined; "features" where a layer took
+            the entries of their axis as features; "constant" where it depends on the weights alone;
+            "blank" where its values are yet to be written; "packed" where it holds packed
+            sequences; "unknown" where its computation was not seen.
         axis: the axis of the samples; its entries are (outer, samples, inner), the last running
             fastest.
         outer: how often the samples are repeated as a whole.
         inner: how many consecutive entries each sample has.
+        first, count: of a part or a single sample, the number of its first one and how many.
+        order: the order of the samples, a number other than 0 where it is not that of the batch;
+            below 0 where the rows of each sample are no longer together.
     """
 
     state: str
     axis: int = 0
     outer: int = 1
     inner: int = 1
+    first: int = 0
+    count: int = 0
+    order: int = 0
 
 
 @dataclass(frozen=True)
 class Trace:
     """The channel axis of a tensor, the function that put the channels there, and its shape then.
 
-    An in-place function may have changed the shape.
+    An in-place function may have changed the shape. Where the channels were split over several
+    axes, `pieces` are the others of them.
     """
 
     axis: int
     producer: str
     shape: Shape
+    pieces: Shape = ()
 
 
 @dataclass(frozen=True, eq=False)  # equal only to itself, so that it is a fast key

@@ -26,6 +26,44 @@ def tensors_in(value: object) -> Iterator[Tensor]:
         yield from tensors_in(list(value.values()))
 
 
+def are_samples(value: object, labels: object = None) -> bool:
+    """Return whether a value is a list of single samples, such as images, not of batches.
+
+    They are floating tensors with three axes, or differ in the length of the first one. Not so
+    where labels count as many samples as the first axis of each tensor.
+
+    >>> import torch
+    >>> image, batch = torch.zeros(3, 8, 8), torch.zeros(5, 3, 8, 8)
+    >>> are_samples([image, image]), are_samples([batch, batch]), are_samples([])
+    (True, False, False)
+    """
+    if not isinstance(value, (list, tuple)) or hasattr(value, "_fields") or not value:
+        return False
+    if not all(isinstance(item, Tensor) and item.ndim and _is_floating(item) for item in value):
+        return False
+    lengths = {len(item) for item in value}
+    if isinstance(labels, Tensor) and labels.ndim and len(value) != len(labels) in lengths:
+        return False
+    return len(lengths) > 1 or all(item.ndim == 3 for item in value)
+
+
+def _is_floating(tensor: Tensor) -> bool:
+    return tensor.dtype.is_floating_point
+
+
+def inputs_in(arguments: tuple[object, ...]) -> list[Tensor | list[Tensor]]:
+    """Return what holds the samples among the arguments of a network.
+
+    Those are all tensors or, where the first argument is one, a list of single samples.
+
+    >>> import torch
+    >>> [type(one).__name__ for one in inputs_in((torch.zeros(2, 3), {"a": torch.zeros(2)}))]
+    ['Tensor', 'Tensor']
+    """
+    samples = [list(tensors_in(value)) for value in arguments[:1] if are_samples(value)]
+    return [*samples] or [*tensors_in(arguments)]
+
+
 def is_parameter(tensor: Tensor) -> bool:
     """Return whether a tensor is an `nn.Parameter`, faster than `isinstance` where it is not.
 

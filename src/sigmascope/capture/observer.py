@@ -22,17 +22,19 @@ class Call(CallSite):
         descent: where its samples are.
         sequence_first: whether the call belongs to a layer that expects (time, batch, channels).
         plain: whether torch's own function of this kind computes the output.
+        formula: what it computes of x, where it is written as a formula.
     """
 
     layout: Layout
     descent: Descent
     sequence_first: bool
     plain: bool = False
+    formula: str = ""
 
     @property
     def others(self) -> tuple[object, ...]:
         """All that is known of it but the path and the number."""
-        return self.kind, self.layout, self.descent, self.sequence_first, self.plain
+        return (self.kind, self.layout, self.descent, self.sequence_first, self.plain, self.formula)
 
     @property
     def number(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -15,8 +15,10 @@ from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.crosscheck import crosscheck, notes_of
 from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.observer import Call, Finish
-from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
-from sigmascope.capture.recorder import Recorder, recording
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
+from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.recording import recording
 from sigmascope.capture.unforeseen import NESTED
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
@@ -48,14 +50,18 @@ class PooledCall:
 
 @contextmanager
 def capturing(
-    model: nn.Module, *, activations: str | Collection[str] = "pointwise", densities: bool = False
+    model: nn.Module,
+    *,
+    activations: str | Collection[str] = "pointwise",
+    densities: bool = False,
+    fuse: bool = True,
 ) -> Iterator[Capture]:
     """Watch a network inside the context, as `recording` does, and yield a `Capture` to run it.
 
     `densities` tells whether to count the nonzero entries of inputs and outputs.
     """
     capture = Capture(densities, unwrapped(model), chosen_kinds(activations))
-    with recording(model, capture.observe, activations=activations) as recorder:
+    with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
         recorder.stop()
         capture.recorder = recorder
         yield capture
@@ -86,33 +92,35 @@ class Capture:
         self._reading: tuple[object, ...] = ()
 
     def run(
-        self, forward: Callable[[], object], inputs: Iterable[Tensor], pooling: Pooling
+        self,
+        forward: Callable[[], object],
+        inputs: Iterable[Tensor | list[Tensor]],
+        pooling: Pooling,
     ) -> list[PooledCall]:
-        """Run a forward pass on inputs that hold the samples; return its calls in order."""
+        """Run a forward pass on inputs that hold the samples; return its calls in order.
+
+        `forward` is called twice where the network writes activations as formulas that are not
+        known yet, so it should set the seed of what is random. A list among the inputs holds one
+        sample in each of its tensors.
+        """
         if pooling.reading != self._reading:
             self._sites, self._reading = {}, pooling.reading
-        self._pooling, self._calls = pooling, []
-        recorder, inputs = self.recorder, list(inputs)
-        first, self._is_first = self._is_first, False
-        with (
-            crosscheck(self._network, recorder, inputs) if first else nullcontext(),
-            recorder.forward_pass(inputs, batch_axis=pooling.batch_axis, size=pooling.size),
-        ):
-            forward()
+        self._pooling, inputs = pooling, list(inputs)
+        # Formulas are known when a pass has ended: where there are new ones, it is run again.
+        for _ in range(2):
+            self._calls = []
+            first, self._is_first = self._is_first, False
+            with (
+                crosscheck(self._network, self.recorder, inputs) if first else nullcontext(),
+                self.recorder.forward_pass(
+                    inputs, batch_axis=pooling.batch_axis, size=pooling.size
+                ),
+            ):
+                forward()
+            if not self.recorder.changed:
+                break
         calls, self._calls = self._calls, []
         return calls
-
-    def notes(self) -> list[str]:
-        """Return which activations of the passes so far were not seen."""
-        elsewhere = [path or "the network" for path in self.recorder.elsewhere]
-        if not elsewhere:
-            return notes_of(self._network, self._kinds)
-        count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
-        return [
-            *notes_of(self._network, self._kinds),
-            f"{count} ran in another thread, where activations are not seen ({elsewhere[0]}); run "
-            "the network in one thread",
-        ]
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
@@ -127,12 +135,26 @@ class Capture:
             self._calls.append(PooledCall(seen, reason=_unforeseen(error)))
             return None
 
+    def notes(self) -> list[str]:
+        """Return which activations of the passes so far were not seen."""
+        elsewhere = [path or "the network" for path in self.recorder.elsewhere]
+        if not elsewhere:
+            return notes_of(self._network, self._kinds)
+        count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
+        return [
+            *notes_of(self._network, self._kinds),
+            f"{count} ran in another thread, where activations are not seen ({elsewhere[0]}); run "
+            "the network in one thread",
+        ]
+
     def _observed(self, call: Call, x: Tensor) -> Finish | None:
         _, _, seen, axes, reason, skipped = self._site(call, x)
         pooled = PooledCall(seen, reason=reason, skipped=skipped)
         self._calls.append(pooled)
         if axes is None:
             return None
+        if axes.samples is None:
+            axes = replace(axes, rows=self.recorder.following.routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]
@@ -199,7 +221,9 @@ class Capture:
             reason, skipped = str(error), isinstance(error, NotSamplesError)
         dtype = str(x.dtype).removeprefix("torch.")
         channels, how = (None, "") if axes is None else (axes.channels, axes.reason)
-        seen = CallInput(call.path, call.call, call.kind, _shape(x), dtype, channels, how)
+        seen = CallInput(
+            call.path, call.call, call.kind, _shape(x), dtype, channels, how, formula=call.formula
+        )
         site = _Site(call, x.dtype, seen, axes, reason, skipped)
         if _is_plain(x):
             self._sites[call.path, call.call] = site

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -14,118 +13,21 @@ from torch import Tensor
 from sigmascope.capture.gpu.means import means
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call
+from sigmascope.capture.pools import POOLS, Axes, NotSamplesError, UnreadableError, precise
 from sigmascope.capture.positions import Drawn, Draws, divided
 
-
-@dataclass(frozen=True)
-class Axes:
-    """How the axes of a tensor are read.
-
-    Attributes:
-        samples: the axis of the samples; its entries are (outer, samples, inner), the last running
-            fastest. None where every row is a sample of its own.
-        channels: the axis of the channels; None for a tensor that has no other axis.
-        outer: how often the samples are repeated as a whole, as views of them are.
-        inner: how many consecutive entries each sample has, as windows of an image or tokens.
-        reason: how the axes are known.
-        part: the part of the network whose mask applies, "" or "decoder".
-    """
-
-    samples: int | None
-    channels: int | None
-    outer: int
-    inner: int
-    reason: str
-    part: str = ""
-
-    def ordered(self, tensor: Tensor) -> Tensor:
-        """Return a view (n, outer, inner, ..., d) of the tensor, the other axes in the middle."""
-        axis = self.channels
-        channels_last = tensor[..., None] if axis is None else tensor.movedim(axis, -1)
-        if self.samples is None:
-            return channels_last[:, None, None]
-        moved = axis is not None and axis < self.samples
-        first = channels_last.movedim(self.samples - moved, 0)
-        parted: Tensor = torch.unflatten(first, 0, (self.outer, -1, self.inner))
-        return parted.movedim(1, 0)
-
-    @property
-    def pair(self) -> tuple[int, int] | None:
-        """The axes of samples and channels, where all others are positions; None elsewhere."""
-        if self.samples is None or self.channels is None or self.outer * self.inner != 1:
-            return None
-        return self.samples, self.channels
-
-
-class UnreadableError(Exception):
-    """A tensor that cannot be read as samples × channels; the message says why."""
-
-
-class NotSamplesError(UnreadableError):
-    """A tensor that does not hold the samples of the batch at all."""
-
-
-PoolFunction: TypeAlias = Callable[[Tensor, Axes, Tensor | None], Tensor]
-DECODER = "decoder"
-
-
-def _precise(tensor: Tensor) -> torch.dtype:
-    """Return the type to sum in: at least float32."""
-    return torch.float32 if tensor.dtype.itemsize < 4 else tensor.dtype
-
-
-def _mean(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    pair = axes.pair
-    if mask is None and pair is not None and tensor.ndim > 2:
-        # Without views, which take longer than a small average.
-        mean = tensor.mean(dim=_others(pair, tensor.ndim), dtype=_precise(tensor))
-        return mean if pair[0] < pair[1] else mean.mT
-    ordered = axes.ordered(tensor)
-    if mask is not None:
-        return _masked_mean(ordered, mask)
-    return ordered.mean(dim=tuple(range(1, ordered.ndim - 1)), dtype=_precise(tensor))
-
-
-@functools.cache
-def _others(pair: tuple[int, int], ndim: int) -> tuple[int, ...]:
-    return tuple(axis for axis in range(ndim) if axis not in pair)
-
-
-def _sum(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    ordered = axes.ordered(tensor)
-    if mask is not None:
-        return _masked_mean(ordered, mask) * mask.sum(dim=1, keepdim=True)
-    return ordered.sum(dim=tuple(range(1, ordered.ndim - 1)), dtype=_precise(tensor))
-
-
-def _masked_mean(ordered: Tensor, mask: Tensor) -> Tensor:
-    """Average over the positions that the mask (n, t) keeps, by a product that makes no copy."""
-    weights = mask.to(_precise(ordered))
-    weights = weights / weights.sum(dim=1, keepdim=True).clamp_min(1)
-    return torch.bmm(weights[:, None, :], ordered.flatten(1, -2).to(weights.dtype))[:, 0]
-
-
-def _flatten(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    in_place = replace(axes, channels=None)  # all values in their order in memory
-    return in_place.ordered(tensor).flatten(1).to(_precise(tensor), copy=True)
-
-
-def _published(tensor: Tensor, axes: Axes, mask: Tensor | None) -> Tensor:
-    """Average the axes that the published code averages, whatever they mean."""
-    if tensor.ndim not in (2, 3, 4):
-        raise UnreadableError(f"the published code has no rule for {tensor.ndim} axes")
-    if tensor.ndim == 2:
-        return tensor.to(_precise(tensor), copy=True)
-    return tensor.mean(dim=tuple(range(2, tensor.ndim)), dtype=_precise(tensor))
-
-
-POOLS: dict[str, PoolFunction] = {
-    "channels": _mean,
-    "published": _published,
-    "sum": _sum,
-    "flatten": _flatten,
+UNFIT = "does not fit a tensor of shape"
+# State of a tensor's samples -> why it has none that could be scored.
+NOT_SAMPLES = {
+    "constant": "computed from the weights alone, it does not depend on the samples",
+    "merged": "a tensor of shape {shape} that no longer has an axis of samples",
+    "single": "a tensor of shape {shape} computed from sample {number} of the batch alone; the "
+    "score compares samples, so give the layer all of them in one call",
+    "features": "a layer took the axis of the samples as features, as where an input has no axis "
+    "of samples; pass inputs with one, such as batch[None], or name it by batch_axis",
 }
-"""Name -> function of a tensor, its axes and the mask (n, t) of its tokens; returns (n, d)."""
+DECODER = "decoder"
+UNKNOWN = ("blank", "filling", "unknown")  # states of samples that may be known by their number
 
 
 @dataclass
@@ -137,6 +39,8 @@ class Pooling:
         samples: "batch", or "tokens" or "positions" for rows that are single positions instead of
             averages.
         channel_axis: pattern of a path -> axis, which overrides the axis that was followed.
+        sample_axis: the same of the samples; every entry of the axis is a row.
+        graphs: of a batch of graphs, number of rows -> (rows,), the graph of each row.
         batch_axis: the axis of the samples in the network's inputs.
         size: the number of samples in the batch.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
@@ -150,12 +54,15 @@ class Pooling:
     size: int
     masks: Mapping[str, Tensor]
     draws: Draws | None = None
+    sample_axis: Mapping[str, int] = field(default_factory=dict)
+    graphs: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def reading(self) -> tuple[object, ...]:
         """All that `axes` depends on beside the call and the shape of the tensor."""
-        axes = tuple(self.channel_axis.items())
-        return self.samples, axes, self.batch_axis, self.size, tuple(self.masks)
+        axes = tuple(self.channel_axis.items()), tuple(self.sample_axis.items())
+        batch = self.batch_axis, self.size, tuple(self.masks), tuple(self.graphs)
+        return self.samples, axes, batch
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
@@ -167,38 +74,52 @@ class Pooling:
             raise NotSamplesError("a single number, not samples")
         place = self._place(call, tensor)
         channels, reason = self._channels(call, tensor, place)
-        if channels is not None and channels == place.axis and place.state == "known":
+        if channels is not None and channels == place.axis and place.state in ("known", "part"):
             raise UnreadableError(
                 f"axis {channels} would be both samples and channels; pass channel_axis="
                 "{pattern: axis}"
             )
         if place.state == "lost":
-            return Axes(None, channels, 1, 1, f"{reason}; every row a sample, in no known order")
+            rows = "a node, an edge or a graph" if self.graphs else "a sample, in no known order"
+            return Axes(None, channels, 1, 1, f"{reason}; every row {rows}")
         decoding = any(name.startswith(DECODER) for name in call.path.split("."))
         part = DECODER if DECODER in self.masks and decoding else ""
-        return Axes(place.axis, channels, place.outer, place.inner, reason, part)
+        place_in_batch = (place.first, place.count) if place.state == "part" else (0, 0)
+        return Axes(place.axis, channels, place.outer, place.inner, reason, part, *place_in_batch)
 
     def _place(self, call: Call, tensor: Tensor) -> Descent:
-        """Return where the samples are: as followed from the inputs, otherwise by their number."""
+        """Return where the samples are: as named, as followed, otherwise by their number."""
+        named = _named(self.sample_axis, "sample_axis", call, tensor)
+        if named is not None:
+            return Descent("known", named[0])
         if call.sequence_first and tensor.ndim == 3:
             return Descent("known", 1)
+        if self.graphs:
+            return self._place_of_graphs(call.descent, tensor)
         place = call.descent
         if place.state == "puzzling":
             raise UnreadableError(call.layout.reason)
-        if place.state == "constant":
-            raise NotSamplesError(
-                "computed from the weights alone, it does not depend on the samples"
-            )
-        if place.state == "merged":
-            raise NotSamplesError(
-                f"a tensor of shape {list(tensor.shape)} that no longer has an axis of samples"
-            )
+        # where samples are whole, their order does not matter, but for masks
+        if place.state == "packed" or place.order < 0 or (place.order and self.masks):
+            place = Descent("lost")
+        if place.state in NOT_SAMPLES:
+            shape = list(tensor.shape)
+            raise NotSamplesError(NOT_SAMPLES[place.state].format(shape=shape, number=place.first))
         if place.state == "lost" and self.samples == "batch":
             raise UnreadableError(
-                f"the rows of {list(tensor.shape)} are no longer in the order of the samples and "
-                "cannot be averaged by sample; samples='tokens' scores them row by row"
+                f"which sample each row of {list(tensor.shape)} belongs to is not known, so they "
+                "cannot be averaged by sample; samples='tokens' scores them row by row, and "
+                "sample_axis={pattern: axis} names an axis whose entries are samples"
             )
-        return self._place_by_size(tensor) if place.state == "unknown" else place
+        return self._place_by_size(tensor) if place.state in UNKNOWN else place
+
+    def _place_of_graphs(self, place: Descent, tensor: Tensor) -> Descent:
+        """Return that every row is a sample, where the rows are nodes, graphs or edges."""
+        if place.state != "constant" and len(tensor) in self.graphs:
+            return Descent("lost")
+        shape = list(tensor.shape)
+        reason = NOT_SAMPLES.get(place.state, "the rows of {shape} are no nodes, edges or graphs")
+        raise NotSamplesError(reason.format(shape=shape, number=place.first))
 
     def _place_by_size(self, tensor: Tensor) -> Descent:
         shape = tuple(tensor.shape)
@@ -213,17 +134,13 @@ class Pooling:
     def _channels(self, call: Call, tensor: Tensor, place: Descent) -> tuple[int | None, str]:
         if tensor.ndim == 1:
             return None, "one number per sample"
-        for pattern, axis in self.channel_axis.items():
-            if fnmatch.fnmatchcase(call.path, pattern):
-                given = f"channel_axis={{{pattern!r}: {axis}}}"
-                inside = -tensor.ndim <= axis < tensor.ndim
-                if not inside or (place.state == "known" and axis % tensor.ndim == place.axis):
-                    raise UnreadableError(
-                        f"{given} does not fit a tensor of shape {list(tensor.shape)}"
-                    )
-                return axis % tensor.ndim, given
+        named = _named(self.channel_axis, "channel_axis", call, tensor)
+        if named is not None:
+            if place.state in ("known", "part") and named[0] == place.axis:
+                raise UnreadableError(f"{named[1]} {UNFIT} {list(tensor.shape)}")
+            return named
         if tensor.ndim == 2:
-            return (1 - place.axis if place.state == "known" else 1), call.layout.reason
+            return (1 - place.axis if place.state in ("known", "part") else 1), call.layout.reason
         if call.layout.axis is None:
             raise UnreadableError(call.layout.reason)
         return call.layout.axis, call.layout.reason
@@ -251,7 +168,7 @@ class Pooling:
             raise UnreadableError(
                 f"the function given as pool returned {found}, not a matrix (n, d)"
             )
-        return pooled.to(_precise(pooled), copy=True)
+        return pooled.to(precise(pooled), copy=True)
 
     def both(self, tensor: Tensor, axes: Axes, formula: str) -> tuple[Tensor, Tensor] | None:
         """Return the matrices of a tensor and of a function of it, from one reading.
@@ -266,9 +183,14 @@ class Pooling:
     def _mask(self, ordered: Tensor, axes: Axes) -> Tensor | None:
         """Return the mask of all positions of a tensor, if one of its axes has the same length."""
         mask = self.masks.get(axes.part)
+        if mask is not None and axes.count:
+            mask = mask[axes.first : axes.first + axes.count]
         if mask is None or axes.samples is None or len(ordered) != len(mask):
             return None
         positions = tuple(ordered.shape[1:-1])
+        times = axes.inner // mask.shape[1] if mask.shape[1] else 0
+        if times > 1 and times * mask.shape[1] == axes.inner and mask.shape[1] not in positions:
+            mask = mask.repeat_interleave(times, dim=1)  # tokens repeated for several experts
         if positions.count(mask.shape[1]) != 1:
             return None
         tokens = positions.index(mask.shape[1])
@@ -282,8 +204,19 @@ class Pooling:
         None where row i is of sample i. Rows in no known order are divided evenly.
         """
         if self.samples != "batch":
-            return self._draw(axes.ordered(tensor), axes).index
-        if rows == self.size or self.pool in ("channels", "sum", "flatten"):
+            drawn = self._draw(axes.ordered(tensor), axes)
+            whole = axes.samples is None and tensor.ndim < 3 and len(tensor) in self.graphs
+            if not whole:
+                return drawn.index
+            graphs = self.graphs[len(tensor)]
+            return graphs if drawn.place is None else graphs[drawn.place.cpu()]
+        if axes.samples is None and rows in self.graphs:
+            return self.graphs[rows]
+        if axes.count and rows == axes.count:
+            return axes.first + torch.arange(rows)
+        if rows == self.size or (
+            self.pool in ("channels", "sum", "flatten") and not self.sample_axis
+        ):
             return None
         if self.pool == "published" and axes.samples == 0:
             return torch.arange(rows) // axes.inner % max(1, rows // (axes.inner * axes.outer))
@@ -294,18 +227,35 @@ class Pooling:
         ordered = axes.ordered(tensor)
         place = self._draw(ordered, axes).place
         if place is None:
-            return ordered.flatten(0, -2).to(_precise(tensor), copy=True)
+            return ordered.flatten(0, -2).to(precise(tensor), copy=True)
         inner = []
         for length in reversed(ordered.shape[1:-1]):
             inner.append(place % length)
             place = place // length
-        return ordered[(place, *reversed(inner))].to(_precise(tensor))
+        return ordered[(place, *reversed(inner))].to(precise(tensor))
 
     def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
-        return cast(Draws, self.draws).of(
+        draws = cast(Draws, self.draws)
+        if axes.rows is not None and len(ordered) == ordered[..., 0].numel():
+            return draws.selected(axes.rows, self.masks.get(axes.part), ordered.device)
+        return draws.of(
             tuple(ordered.shape[:-1]),
             self._mask(ordered, axes),
             part=axes.part,
             lost=axes.samples is None,
             device=ordered.device,
+            start=axes.first,
         )
+
+
+def _named(
+    axes: Mapping[str, int], option: str, call: Call, tensor: Tensor
+) -> tuple[int, str] | None:
+    """Return the axis that an option names for a call, counted from the front, and the option."""
+    for pattern, axis in axes.items():
+        if fnmatch.fnmatchcase(call.path, pattern):
+            given = f"{option}={{{pattern!r}: {axis}}}"
+            if not -tensor.ndim <= axis < tensor.ndim:
+                raise UnreadableError(f"{given} {UNFIT} {list(tensor.shape)}")
+            return axis % tensor.ndim, given
+    return None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from sigmascope.capture.routing import Rows
+
 # SplitMix64 (Steele et al., OOPSLA 2014) in signed whole numbers, in which all devices agree.
 STEP, FIRST, SECOND = (
     number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -60,6 +62,7 @@ class Draws:
         part: str,
         lost: bool,
         device: torch.device,
+        start: int = 0,
     ) -> Drawn:
         """Return the positions of a tensor (n, ..., d) without its channels.
 
@@ -69,8 +72,9 @@ class Draws:
             part: the part of the network whose mask it is.
             lost: whether the samples are in no known order.
             device: of the tensor.
+            start: the number in the batch of its first sample.
         """
-        key = (*shape, mask is not None, part, lost)
+        key = (*shape, mask is not None, part, lost, start)
         if key not in self._drawn:
             n, each = shape[0], math.prod(shape[1:])
             if self.tokens:
@@ -79,9 +83,41 @@ class Draws:
                 step = max(1, math.ceil(n * each / (self.most * (self.size or n))))
                 place = torch.arange(0, n * each, step)
             else:
-                place = self._of_each(n, each, mask, device)
+                place = self._of_each(n, each, mask, self.first + start, device)
             index = self._index(place, n, each, lost=lost, even=mask is None and not self.tokens)
+            if not lost and 0 < self.size != n:  # not the whole batch, or more rows than that
+                index = torch.arange(n) if index is None else index
+                index = start + index if n < self.size else index * self.size // n
             self._drawn[key] = Drawn(None if place is None else place.to(device), index)
+        return self._drawn[key]
+
+    def selected(self, rows: Rows, mask: Tensor | None, device: torch.device) -> Drawn:
+        """Return the positions of a tensor whose rows were selected from those of the batch.
+
+        Args:
+            rows: which rows they are.
+            mask: (n, tokens), those that are not padding; None for all.
+            device: of the tensor.
+        """
+        key = (rows, mask is not None)
+        if key not in self._drawn:
+            numbers, allowed = rows.numbers().cpu(), None
+            if mask is not None and mask.shape[1] and rows.inner % mask.shape[1] == 0:
+                every = mask.cpu().repeat_interleave(rows.inner // mask.shape[1], dim=1)
+                if every.numel() > int(numbers.max() if len(numbers) else 0):
+                    allowed = every.reshape(-1)[numbers]
+            if allowed is None:
+                shape = (rows.count,)
+                place = self.of(shape, None, part="", lost=True, device=device).place
+            elif self.tokens:
+                place = self._of_batch(rows.count, allowed)
+            else:
+                kept = allowed.nonzero()[:, 0]
+                step = max(1, math.ceil(len(kept) / (self.most * (self.size or rows.count))))
+                place = kept[::step]
+            used = numbers if place is None else numbers[place.cpu()]
+            drawn = Drawn(None if place is None else place.to(device), used // rows.inner)
+            self._drawn[key] = drawn
         return self._drawn[key]
 
     def _index(
@@ -107,11 +143,11 @@ class Draws:
         return allowed[chosen.sort().values]
 
     def _of_each(
-        self, n: int, each: int, mask: Tensor | None, device: torch.device
+        self, n: int, each: int, mask: Tensor | None, first: int, device: torch.device
     ) -> Tensor | None:
         if mask is None and each <= self.most:
             return None
-        numbers = self.first + torch.arange(n, device=device)
+        numbers = first + torch.arange(n, device=device)
         return draw_positions(numbers, each, most=self.most, seed=self.seed, mask=mask)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from sigmascope.capture.activations import (
-    chosen_kinds,
+    MIXING,
     function_name,
     is_plain,
     kind_of_function,
@@ -22,62 +22,12 @@ from sigmascope.capture.activations import (
 )
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
-from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.nested import inputs_in
 from sigmascope.capture.observer import Call, Finish, Observer
+from sigmascope.capture.plan import OpenFormulas, input_of_formula
 from sigmascope.capture.unforeseen import CarefulFollowing
-from sigmascope.capture.walk import modules_of, tensors_of
-
-# What is known of the functions that a network calls, for the next time that it is watched.
-_followed: WeakKeyDictionary[nn.Module, CarefulFollowing] = WeakKeyDictionary()
-
-
-@contextmanager
-def recording(
-    model: nn.Module, observe: Observer, *, activations: str | Collection[str] = "pointwise"
-) -> Iterator[Recorder]:
-    """Pass every activation call that a network makes inside the context to an observer.
-
-    The network computes exactly what it computes otherwise, with one exception: the fused path of
-    `nn.TransformerEncoderLayer`, which hides its activations, is not taken. Activations in other
-    threads, in functions compiled by `torch.jit.script` and inside the fused kernels of recurrent
-    layers are not seen.
-
-    Args:
-        model: any network. Its hooks are restored when the context ends, however it ends.
-        observe: see `Observer`.
-        activations: which kinds to pass on, see `chosen_kinds`.
-
-    Raises:
-        NetworkError: a network whose calls cannot be watched.
-
-    >>> import torch
-    >>> def show(call, x):
-    ...     return lambda y: print(call.path, call.number, call.kind, tuple(x.shape))
-    >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
-    >>> with recording(model, show):
-    ...     _ = model(torch.zeros(2, 3))
-    1 0 relu (2, 4)
-    """
-    network = unwrapped(model)
-    following = _followed.pop(network, None) or CarefulFollowing()
-    modules = modules_of(network)
-    following.begin(tensors_of(modules))
-    recorder = Recorder(observe, chosen_kinds(activations), following)
-    handles = []
-    try:
-        for path, module in modules:
-            handles += recorder.watch(module, plain_path(path))
-        recorder.start()
-        yield recorder
-    finally:
-        recorder.stop()
-        for handle in handles:
-            handle.remove()
-        following.begin_pass()
-        _followed[network] = following
 
 
 class Recorder(WatchingMode):
@@ -87,9 +37,18 @@ class Recorder(WatchingMode):
     """
 
     def __init__(
-        self, observe: Observer, kinds: frozenset[str], following: CarefulFollowing
+        self,
+        observe: Observer,
+        kinds: frozenset[str],
+        following: CarefulFollowing,
+        *,
+        fuse: bool = True,
     ) -> None:
         super().__init__()
+        self._fuse = fuse
+        self._formulas: OpenFormulas | None = None
+        self.changed = False  # whether the last pass had other formulas than were expected
+        following.where = self._where
         self._observe = observe
         self._kinds = kinds
         self._entered: list[Entered] = []
@@ -98,27 +57,39 @@ class Recorder(WatchingMode):
         # function -> its name, and whether it may be an activation
         self._roles: dict[object, tuple[str, bool]] = {}
         self.following = following
+        self._expect()
         self._batch_axis = 0
         self.elsewhere: dict[str, None] = {}  # modules that ran in another thread
         self._quiet = 0  # how many activations that call others are running
 
     @contextmanager
     def forward_pass(
-        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+        self, inputs: Iterable[Tensor | list[Tensor]] = (), *, batch_axis: int = 0, size: int = 0
     ) -> Iterator[None]:
         """See functions inside the context only, and count calls from 0 again.
 
-        The samples are the entries of axis `batch_axis` of the `inputs`; `size` is their number.
+        The `size` samples are entries of axis `batch_axis` of the `inputs`, or tensors of a list.
         """
         self._entered.clear()
         self._calls.clear()
         self._quiet, self._batch_axis = 0, batch_axis
+        self.changed = False
         self.following.begin_pass(inputs, batch_axis=batch_axis, size=size)
+        self._expect()
         self.start()
         try:
             yield
         finally:
             self.stop()
+        self.changed = self.following.end_pass() and self._fuse
+
+    def _expect(self) -> None:
+        """Expect the formulas of the pass before."""
+        known = self._fuse and bool(self.following.plan.formulas)
+        self._formulas = OpenFormulas(self.following.plan) if known else None
+
+    def _where(self) -> tuple[str, bool]:
+        return (self._entered[-1].path if self._entered else ""), self._quiet > 0
 
     @property
     def samples(self) -> int:
@@ -185,13 +156,15 @@ class Recorder(WatchingMode):
             x, finish = args[0], None
             self.step_out()
             try:
-                if observed is not None and not self._quiet:
+                inside = self._begin_formulas(name, args, kwargs)
+                if observed is not None and not inside and not self._quiet:
                     here = self._inner(module, path)
                     finish = self._begin(here, observed, x, plain=is_plain(function, observed))
                 y = original(x)
-                self.following.note_layer(module, name, x, y)
+                self.following.note_layer(module, name, x, y, named=kind is not None)
                 if finish is not None:
                     finish(y)
+                self._end_formulas(y)
             finally:
                 self.step_in()
             return y
@@ -221,12 +194,14 @@ class Recorder(WatchingMode):
         (name, may_be), kind = self._roles.get(func) or self._role(func), None
         if may_be and self._entered and not self._quiet:
             kind = kind_of_function(func, args, kwargs)
+        inside = self._begin_formulas(name, args, kwargs)
         if kind is None:
             result = func(*args, **kwargs)
             self._note(name, args, kwargs, result)
+            self._end_formulas(result)
             return result
         finish = None
-        if kind in self._kinds:
+        if kind in self._kinds and not inside:
             finish = self._begin(
                 self._entered[-1], kind, input_of(args, kwargs), plain=is_plain(func, kind)
             )
@@ -235,10 +210,28 @@ class Recorder(WatchingMode):
             result = func(*args, **kwargs)
         finally:
             self._quiet -= 1
-        self._note(name, args, kwargs, result)
+        self._note(name, args, kwargs, result, named=kind not in MIXING)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
+        self._end_formulas(result)
         return result
+
+    def _begin_formulas(self, name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+        """Pass on the inputs of formulas that begin now; return whether a step is part of one."""
+        if self._formulas is None or name != self.following.expected:
+            return False
+        step = self.following.step
+        for formula in self._formulas.beginning(step):
+            here = replace(self._entered[-1], path=formula.path, finish=None)
+            if formula.kind in self._kinds:
+                x = input_of_formula(formula, args, kwargs)
+                finish = self._begin(here, formula.kind, x, formula=formula.text)
+                self._formulas.opened(formula, finish)
+        return self._formulas.is_part(step)
+
+    def _end_formulas(self, result: object) -> None:
+        if self._formulas is not None:
+            self._formulas.end(result)
 
     def _role(self, function: object) -> tuple[str, bool]:
         """Return the name of a function, and whether it may be an activation."""
@@ -247,7 +240,9 @@ class Recorder(WatchingMode):
             role = self._roles[function] = function_name(function), may_be_activation(function)
         return role
 
-    def _note(self, name: str, args: Any, kwargs: dict[str, Any], result: object) -> None:
+    def _note(
+        self, name: str, args: Any, kwargs: dict[str, Any], result: object, *, named: bool = False
+    ) -> None:
         """Record where channels and samples are in the result of a function."""
         outputs = [result] if isinstance(result, Tensor) else []
         if name == "__setitem__":
@@ -258,25 +253,27 @@ class Recorder(WatchingMode):
             kwargs = dict(kwargs)
             args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)
         if outputs:
-            self.following.note(Applied(name, args, kwargs), outputs)
+            self.following.note(Applied(name, args, kwargs), outputs, named=named)
 
-    def _begin(self, here: Entered, kind: str, x: object, *, plain: bool = False) -> Finish | None:
+    def _begin(
+        self, here: Entered, kind: str, x: object, *, plain: bool = False, formula: str = ""
+    ) -> Finish | None:
         """Pass the input of an activation to the observer."""
         if not isinstance(x, Tensor) or not self.watching:
             return None
-        number = self._calls[here.path]
-        self._calls[here.path] += 1
-        where = self.following.where(x)
+        number = self.following.routing.number(here.path, x, self._calls)
+        where = self.following.axes_of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
-        if call is None or call.others != (kind, *where, here.sequence_first, plain):
-            call = Call(here.path, number, kind, *where, here.sequence_first, plain)
+        others = (kind, *where, here.sequence_first, plain, formula)
+        if call is None or call.others != others:
+            call = Call(here.path, number, *others)
             self._known[here.path, number] = call
         return self._observe(call, x)
 
     def _enter(self, here: Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
-            self.following.add_inputs(tensors_in((args, kwargs)), self._batch_axis)
+            self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
             if kind in self._kinds and not self._quiet:

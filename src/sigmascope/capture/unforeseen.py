@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.channel_axis import Layout
-from sigmascope.capture.following import Following
+from sigmascope.capture.following import LIMIT, Following
+from sigmascope.capture.graph import Graph
 from sigmascope.capture.marks import Descent, Marks
 from sigmascope.capture.nested import tensors_in
 
@@ -24,13 +25,21 @@ class CarefulFollowing(Following):
     """Follows channels and samples; an error there becomes the reason why a tensor has no score."""
 
     def begin_pass(
-        self, inputs: Iterable[Tensor] = (), *, batch_axis: int = 0, size: int = 0
+        self, inputs: Iterable[Tensor | list[Tensor]] = (), *, batch_axis: int = 0, size: int = 0
     ) -> None:
         """Forget the tensors of the pass before; the inputs hold `size` samples."""
         self._puzzles: Marks[Layout] = Marks()
         super().begin_pass(inputs, batch_axis=batch_axis, size=size)
 
-    def add_inputs(self, inputs: Iterable[Tensor], batch_axis: int) -> None:
+    def end_pass(self) -> bool:
+        """Look for formulas in what was worked out; return whether they are others than before."""
+        try:
+            return super().end_pass()
+        except Exception:  # then there are none, and their parts are sites
+            self._graph, self._fresh = Graph(), LIMIT
+            return False
+
+    def add_inputs(self, inputs: Iterable[Tensor | list[Tensor]], batch_axis: int) -> None:
         """Take the inputs of the network as the samples, unless others were named."""
         for tensor in inputs:
             try:
@@ -38,25 +47,27 @@ class CarefulFollowing(Following):
             except Exception as error:
                 self._give_up("the caller of the network", tensor, error)
 
-    def note(self, call: Applied, outputs: Sequence[Tensor]) -> None:
+    def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
         """Record where channels and samples are in the outputs of a function."""
         try:
-            super().note(call, outputs)
+            super().note(call, outputs, named=named)
             if self._puzzles.entries:
                 self._pass_on((call.args, call.kwargs), outputs)
         except Exception as error:
             self._give_up(call.name, outputs, error)
 
-    def note_layer(self, module: nn.Module, name: str, x: Tensor, y: Tensor) -> None:
+    def note_layer(
+        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, named: bool = False
+    ) -> None:
         """Record where channels and samples are in the output of a layer of one input."""
         try:
-            super().note_layer(module, name, x, y)
+            super().note_layer(module, name, x, y, named=named)
             if self._puzzles.entries:
                 self._pass_on(x, [y])
         except Exception as error:
             self._give_up(name, y, error)
 
-    def where(self, tensor: Tensor) -> tuple[Layout, Descent]:
+    def axes_of(self, tensor: Tensor) -> tuple[Layout, Descent]:
         """Return where the channels and the samples of a tensor are."""
         puzzle = self._puzzles.get(tensor) if self._puzzles.entries else None
         if puzzle is not None:
@@ -65,7 +76,7 @@ class CarefulFollowing(Following):
             return self.layouts.of(tensor), self.lineage.of(tensor)
         except Exception as error:
             self._give_up("the network", tensor, error)
-            return self.where(tensor)
+            return self.axes_of(tensor)
 
     def _give_up(self, name: str, outputs: object, error: Exception) -> None:
         """Remember that the outputs of a function were not understood."""

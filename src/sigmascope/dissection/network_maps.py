@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.observer import Call, Finish
-from sigmascope.capture.pooling import Pooling, UnreadableError
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import UnreadableError
+from sigmascope.capture.recording import recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Side
 from sigmascope.errors import InputError, InputTypeError, NoActivationError
@@ -21,8 +22,8 @@ from sigmascope.measure.batches import (
     Forward,
     batches_of,
     fingerprint_of_batch,
+    inputs_of,
     run_forward,
-    tensors_in,
     to_model,
 )
 
@@ -156,7 +157,7 @@ class _Capture:
             watched.register_forward_hook(self._take_output),
         ):
             recorder.stop()
-            with recorder.forward_pass(tensors_in(batch.content), batch_axis=0, size=size):
+            with recorder.forward_pass(inputs_of(batch.content), batch_axis=0, size=size):
                 forward(self._network, batch.content)
         features = self._of_module if self._of_call is None else self._of_call
         if features is None:

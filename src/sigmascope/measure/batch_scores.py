@@ -61,6 +61,16 @@ def call_of(call: CallSite) -> CallSite:
     return CallSite(call.path, call.call, call.kind)
 
 
+# The remedy for matrices, and those for the calls of a network.
+REPAIR = "Drop those rows, or repair them."
+NUMBERS = "Find the layer before it that produces them; float32 instead of half precision may help."
+MASKED = (
+    "A router or an attention that masks by -inf does so on purpose: mask by a large finite number "
+    "such as -1e4 instead, or leave this kind of activation out with activations=[...]; if nothing "
+    "is masked, float32 instead of half precision may help."
+)
+
+
 def read(
     calls: Sequence[PooledCall], options: Options, *, complete: bool = True
 ) -> tuple[Reading, ...]:
@@ -118,12 +128,19 @@ def scored(
         return list(score_pairs(pairs, options.scoring(), rounding))
     except (SigmascopeError, RuntimeError) as error:
         if len(pairs) == 1:
-            return [str(error).removeprefix("pair 0: ")]
+            return [_advised(str(error).removeprefix("pair 0: "))]
         return [
             score
             for number, pair in enumerate(pairs)
             for score in scored([pair], options, rounding and [rounding[number]])
         ]
+
+
+def _advised(reason: str) -> str:
+    """Return a reason with a remedy that suits a network, of which nobody can drop rows."""
+    if REPAIR not in reason or "infinite" not in reason:
+        return reason.replace(REPAIR, NUMBERS)
+    return reason.replace(REPAIR, MASKED)
 
 
 def _reading(

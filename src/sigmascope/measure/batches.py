@@ -7,7 +7,7 @@ import inspect
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sigmascope.capture.nested import are_samples
 from sigmascope.errors import InputError, InputTypeError
+from sigmascope.measure.graphs import graphs_in, is_graph, tensors_of_graph
 
 Forward: TypeAlias = Callable[[nn.Module, Any], object]
 """Runs a network on a batch."""
@@ -32,12 +34,15 @@ class Batch:
         size: the number of samples; 0 where no tensor tells.
         masks: part of the network, "" or "decoder" -> (n, t), which of its tokens are not padding.
         sketch: the shapes of its tensors and some of their values.
+        graphs: of a batch of graphs, number of rows -> (rows,), the graph of each node, edge or
+            graph.
     """
 
     content: Any
     size: int
     masks: dict[str, Tensor]
     sketch: Sketch
+    graphs: dict[int, Tensor] = field(default_factory=dict)
 
 
 class Sketch:
@@ -88,6 +93,8 @@ def batches_of(batches: object) -> Iterable[object]:
     """Return an iterable of batches; a tensor, a mapping or a pair (inputs, labels) is one."""
     if isinstance(batches, (Tensor, np.ndarray, Mapping)) or _is_inputs_and_labels(batches):
         return [batches]
+    if is_graph(batches):
+        return [batches]
     if isinstance(batches, (str, bytes)) or not isinstance(batches, Iterable):
         raise InputTypeError(
             f"batches is a {type(batches).__name__}. Pass a DataLoader, a list of batches, "
@@ -103,6 +110,8 @@ def _is_inputs_and_labels(items: object) -> bool:
     """
     if isinstance(items, tuple) and hasattr(items, "_fields"):
         return True
+    if isinstance(items, tuple) and len(items) > 1 and samples_in(items) is not None:
+        return samples_in(items[1:]) is None  # images and targets, not two lists of images
     if not isinstance(items, (tuple, list)):
         return False
     if not all(isinstance(item, (Tensor, np.ndarray)) for item in items):
@@ -117,7 +126,8 @@ def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:
     if torch.is_autocast_enabled(device.type):
         dtype = None
     content = _moved(item, device, dtype)
-    return Batch(content, batch_size(item, batch_axis), _masks(content), sketch_of_batch(item))
+    size, graphs = batch_size(item, batch_axis), graphs_in(item)
+    return Batch(content, size, _masks(content), sketch_of_batch(item), graphs)
 
 
 def _masks(content: object) -> dict[str, Tensor]:
@@ -137,8 +147,57 @@ def _masks(content: object) -> dict[str, Tensor]:
 
 def batch_size(item: object, batch_axis: int) -> int:
     """Return the number of samples in an item of a loader, or 0 where no tensor tells."""
+    samples = samples_in(item)
+    if samples is not None:
+        return len(samples)
+    graphs = graphs_in(item)
+    if graphs:
+        return 1 + max(int(rows.max()) for rows in graphs.values())
     first = next((tensor for tensor in tensors_in(item) if tensor.ndim > batch_axis), None)
     return 0 if first is None else first.size(batch_axis)
+
+
+def samples_in(item: object) -> list[Tensor] | None:
+    """Return the single samples of which an item of a loader has a list, such as images.
+
+    None where it has none. The list is the first entry of the item or, if it has more than two
+    floating tensors with three axes each and nothing else, the item itself.
+
+    >>> image = torch.zeros(3, 8, 8)
+    >>> len(samples_in(([image, image], ["cat", "dog"]))), len(samples_in([image] * 3))
+    (2, 3)
+    >>> samples_in([image, image]), samples_in((torch.zeros(5, 3), torch.zeros(5)))
+    (None, None)
+    """
+    if not isinstance(item, (list, tuple)) or not item:
+        return None
+    if is_list_of_images(item):
+        return list(tensors_in(item))
+    labels = item[1] if len(item) > 1 else None
+    first = list(map(_as_tensor, item[0])) if isinstance(item[0], (list, tuple)) else None
+    return first if first and are_samples(first, _as_tensor(labels)) else None
+
+
+def is_list_of_images(item: object) -> bool:
+    """Return whether an item is a list of more than two floating tensors with three axes each."""
+    if type(item) is not list or len(item) < 3:
+        return False
+    return all(
+        isinstance(value, Tensor) and value.ndim == 3 and value.dtype.is_floating_point
+        for value in map(_as_tensor, item)
+    )
+
+
+def _as_tensor(value: Any) -> Any:
+    return next(tensors_in(value), value) if isinstance(value, np.ndarray) else value
+
+
+def inputs_of(content: Any) -> list[Tensor | list[Tensor]]:
+    """Return what holds the samples of a batch: tensors, or a list of single samples."""
+    samples = samples_in(content)
+    if samples is None:
+        return [] if graphs_in(content) else [*tensors_in(content)]
+    return [samples]
 
 
 def fingerprint_of_batch(item: object) -> str:
@@ -176,6 +235,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (Mapping, tuple, list)):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from tensors_in(item)
+    elif is_graph(value):
+        yield from tensors_of_graph(value)
 
 
 def run_forward(model: nn.Module, content: Any) -> object:
@@ -187,7 +248,7 @@ def run_forward(model: nn.Module, content: Any) -> object:
             f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples "
             "(inputs, labels) or dicts of tensors, or pass forward=lambda model, batch: model(...)."
         )
-    if not isinstance(content, (tuple, list)):
+    if not isinstance(content, (tuple, list)) or is_list_of_images(content):
         return model(content)
     labels = any(name in LABELS for name in _needed(model)[1:2])
     return model(*content[: 2 if labels else 1])

@@ -125,6 +125,11 @@ def _read(path: Path) -> tuple[_KeptBatch, dict[str, Tensor]]:
     return decode(_KeptBatch, info.get("kept"), f"{path}: kept"), tensors
 
 
+def kept_calls(folder: str | Path) -> list[list[PooledCall]]:
+    """Return the activation calls of each batch that `signature(..., keep=folder)` kept."""
+    return [calls for _, calls in _batches(sorted(Path(folder).glob(FILES)))]
+
+
 def rescore(
     folder: str | Path, *, progress: bool = True, **changes: Unpack[RescoreOptions]
 ) -> Signature:

@@ -65,11 +65,15 @@ class SignatureOptions(RescoreOptions, total=False):
         activations: "pointwise"; "all" includes softmax; or names of kinds or families, see
             `known_activations`.
         channel_axis: pattern of a path -> the axis of the channels, where it was not recognized.
+        sample_axis: pattern of a path -> the axis of the samples, where it was not recognized;
+            every entry of the axis is then a sample.
         batch_axis: the axis of the samples in the inputs.
         max_batches: the number of batches to stop after.
         max_tokens: with samples="tokens", the largest number of rows to draw from a batch; with
             "positions", the largest number that the published score takes of a batch.
         max_positions: with samples="positions", the largest number of rows to draw from an image.
+        fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
+            one site; otherwise its parts are.
         mode: "eval", or "as-is" to leave training mode on where it is on.
         seed: for the order of the loader, random networks and the tokens or positions drawn; a
             whole number or a torch.Generator.
@@ -79,10 +83,12 @@ class SignatureOptions(RescoreOptions, total=False):
     samples: Samples
     activations: str | Collection[str]
     channel_axis: Mapping[str, int] | None
+    sample_axis: Mapping[str, int] | None
     batch_axis: int
     max_batches: int | None
     max_tokens: int
     max_positions: int
+    fuse: bool
     mode: Mode
     seed: FixedSeed
 
@@ -111,6 +117,8 @@ class Options:
     seed: int = 0
     estimator: str | None = field(default=None, metadata={"later": "published"})
     max_positions: int = field(default=64, metadata={"later": True})
+    fuse: bool = field(default=True, metadata={"later": False})
+    sample_axis: dict[str, int] = field(default_factory=dict, metadata={"later": True})
 
     def __post_init__(self) -> None:
         scoring = self.scoring()
@@ -123,12 +131,14 @@ class Options:
             "compat": bool(self.compat),
             "activations": activation_names(self.activations),
             "channel_axis": checked_axes(self.channel_axis),
+            "sample_axis": checked_axes(self.sample_axis, "sample_axis"),
             "batch_axis": check_whole("batch_axis", self.batch_axis, 0, 7),
             "max_batches": checked_limit(self.max_batches),
             "max_tokens": check_whole("max_tokens", self.max_tokens, 2),
             "max_positions": check_whole("max_positions", self.max_positions, 1),
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
+            "fuse": bool(self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }
         for name, value in checked.items():
@@ -174,15 +184,15 @@ def checked_limit(count: int | None) -> int | None:
     return None if count is None else check_whole("max_batches", count, 1)
 
 
-def checked_axes(axes: object) -> dict[str, int]:
-    """Return the axes of the channels by pattern."""
+def checked_axes(axes: object, option: str = "channel_axis") -> dict[str, int]:
+    """Return the axes of the channels, or those that another option names, by pattern."""
     if axes is None:
         return {}
     if not isinstance(axes, Mapping) or not all(
         isinstance(pattern, str) and type(axis) is int for pattern, axis in axes.items()
     ):
         raise InputTypeError(
-            f"channel_axis must map patterns of paths to axes, e.g. {{'blocks.*': -1}}, got "
+            f"{option} must map patterns of paths to axes, e.g. {{'blocks.*': -1}}, got "
             f"{axes!r:.80}."
         )
     return dict(axes)

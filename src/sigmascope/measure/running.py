@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
-from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pooling import NOT_SAMPLES, Pooling
 from sigmascope.capture.positions import Draws
 from sigmascope.errors import InputError, NoActivationError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
@@ -25,6 +25,7 @@ from sigmascope.measure.batches import (
     Sketch,
     batch_size,
     fingerprint_of_batch,
+    inputs_of,
     tensors_in,
     to_model,
 )
@@ -91,7 +92,10 @@ class Run:
         with (
             progress_bar(self.name, total, shown=shown) as advance,
             capturing(
-                self._network, activations=options.activations, densities=densities
+                self._network,
+                activations=options.activations,
+                densities=densities,
+                fuse=options.fuse,
             ) as capture,
         ):
             self._unseen = capture.notes
@@ -228,21 +232,36 @@ class Run:
             size=batch.size,
             masks=batch.masks,
             draws=self._draws(index, batch),
+            sample_axis=options.sample_axis,
+            graphs=batch.graphs,
         )
-        with randomness_kept():
+
+        def forward() -> None:
             torch.manual_seed(_seed(options.seed, index))
-            calls = capture.run(
-                lambda: self._forward(network, batch.content), tensors_in(batch.content), pooling
-            )
+            self._forward(network, batch.content)
+
+        with randomness_kept():
+            calls = capture.run(forward, inputs_of(batch.content), pooling)
         # later batches may take an exit before the first activation
         if not calls and index == 0:
             raise NoActivationError(_no_call(network, options, capture.notes()))
+        if index == 0 and all(call.reason == NOT_SAMPLES["features"] for call in calls):
+            raise InputError(_no_samples(batch, options.batch_axis))
         return calls
 
 
 def _seed(seed: int, batch: int) -> int:
     """Return a seed that depends on the seed of a run and the number of a batch."""
     return int.from_bytes(hashlib.sha256(f"{seed} {batch}".encode()).digest()[:8]) >> 1
+
+
+def _no_samples(batch: Batch, batch_axis: int) -> str:
+    shape = next((list(one.shape) for one in tensors_in(batch.content)), [])
+    return (
+        f"the input of shape {shape} has no axis of samples: the network takes the entries of its "
+        f"axis {batch_axis} as features. Pass a batch of several samples; batch[None] is a batch "
+        "of one, and batch_axis names another axis."
+    )
 
 
 def _no_call(network: nn.Module, options: Options, notes: list[str]) -> str:

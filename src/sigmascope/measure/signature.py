@@ -46,7 +46,8 @@ def signature(
         model: any `nn.Module`. A compiled one is measured through its eager original.
         batches: a loader, a list of batches, or one batch. A batch is a tensor, a tuple (inputs,
             labels, ...) whose first entry is given to the network, or a mapping of arguments by
-            name. Device and dtype follow the network.
+            name. The first entry may be a list of images; a list of more than two floating tensors
+            with three axes each is one itself. Device and dtype follow the network.
         name: of the network; by default its class.
         forward: a function of the network and a batch that runs the network, for batches of any
             other form.
@@ -58,8 +59,8 @@ def signature(
         **changes: single options, on top of `options` or the defaults; see `SignatureOptions`:
             estimator="both", covariance="ledoit-wolf", eps=None, degenerate="nan", metrics=(),
             compat=False, pool="channels", samples="batch", activations="pointwise",
-            channel_axis=None, batch_axis=0, max_batches=None, max_tokens=2048, max_positions=64,
-            mode="eval", seed=0.
+            channel_axis=None, sample_axis=None, batch_axis=0, max_batches=None, max_tokens=2048,
+            max_positions=64, fuse=True, mode="eval", seed=0.
 
     Returns:
         A `Signature`, with one site per activation call, in order of execution. The `score` of a

@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 from sigmascope.capture.channel_axis import Layout
 from sigmascope.capture.guard import preserve_state
 from sigmascope.capture.observer import Call
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.recording import recording
 from sigmascope.checks import check_choice
 from sigmascope.choices import Style
 from sigmascope.errors import InputError, OptionError

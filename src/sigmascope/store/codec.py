@@ -145,8 +145,10 @@ def _current(kind: Hint, data: dict[str, object]) -> dict[str, object]:
             data[field.name] = {name: data.pop(name) for name in old}
         elif isinstance(old, str) and old in data:
             data[field.name] = data.pop(old)
-        elif later:
-            data[field.name] = encode(field.default if later is True else later)
+        elif LATER in field.metadata:
+            made = field.default_factory
+            default = field.default if made is dataclasses.MISSING else made()
+            data[field.name] = encode(default if later is True else later)
     return data
 
 

@@ -16,10 +16,18 @@ from torch.nn.modules.module import _global_forward_hooks
 from sigmascope.capture.activations import kind_of_layer
 from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
 from sigmascope.capture.observer import Call, Finish
-from sigmascope.capture.pooling import Axes, NotSamplesError, Pooling, UnreadableError
-from sigmascope.capture.recorder import recording
+from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
+from sigmascope.capture.recording import recording
 from sigmascope.errors import InputError, NoActivationError
-from sigmascope.measure.batches import Batch, batches_of, run_forward, tensors_in, to_model
+from sigmascope.measure.batches import (
+    Batch,
+    batches_of,
+    inputs_of,
+    run_forward,
+    tensors_in,
+    to_model,
+)
 from sigmascope.symmetry.similarity_options import RunOptions
 
 INCOMPLETE = "it is not called in every batch, or with features of another shape"
@@ -99,7 +107,7 @@ class Tap:
         with (
             recording(self._network, observe, activations=options.activations) as recorder,
             recorder.forward_pass(
-                tensors_in(batch.content), batch_axis=options.batch_axis, size=batch.size
+                inputs_of(batch.content), batch_axis=options.batch_axis, size=batch.size
             ),
         ):
             yield
@@ -109,7 +117,7 @@ class Tap:
     def _observe(
         self, pooling: Pooling, route: Route, sink: Sink, call: Call, x: Tensor
     ) -> Finish | None:
-        """See `capture.recorder.Observer`."""
+        """See `capture.observer.Observer`."""
         name = call.name
         if not x.dtype.is_floating_point or x.layout != torch.strided:
             return None

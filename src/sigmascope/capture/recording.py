@@ -1,0 +1,74 @@
+"""Watching a network: its activation calls, in order of execution, passed to an observer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+from sigmascope.capture.activations import chosen_kinds
+from sigmascope.capture.guard import plain_path, unwrapped
+from sigmascope.capture.observer import Observer
+from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.unforeseen import CarefulFollowing
+from sigmascope.capture.walk import modules_of, tensors_of
+
+# What is known of the functions that a network calls, for the next time that it is watched.
+_followed: WeakKeyDictionary[nn.Module, CarefulFollowing] = WeakKeyDictionary()
+
+
+@contextmanager
+def recording(
+    model: nn.Module,
+    observe: Observer,
+    *,
+    activations: str | Collection[str] = "pointwise",
+    fuse: bool = True,
+) -> Iterator[Recorder]:
+    """Pass every activation call that a network makes inside the context to an observer.
+
+    The network computes exactly what it computes otherwise, with one exception: the fused path of
+    `nn.TransformerEncoderLayer`, which hides its activations, is not taken. Activations in other
+    threads, in functions compiled by `torch.jit.script` and inside the fused kernels of recurrent
+    layers are not seen.
+
+    Args:
+        model: any network. Its hooks are restored when the context ends, however it ends.
+        observe: see `Observer`.
+        activations: which kinds to pass on, see `chosen_kinds`.
+        fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
+            one call. It is recognized when the network has run, so that its parts are passed on
+            the first time.
+
+    Raises:
+        NetworkError: a network whose calls cannot be watched.
+
+    >>> import torch
+    >>> def show(call, x):
+    ...     return lambda y: print(call.path, call.number, call.kind, tuple(x.shape))
+    >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    >>> with recording(model, show):
+    ...     _ = model(torch.zeros(2, 3))
+    1 0 relu (2, 4)
+    """
+    network = unwrapped(model)
+    following = _followed.pop(network, None) or CarefulFollowing()
+    modules = modules_of(network)
+    following.begin(tensors_of(modules))
+    recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse)
+    handles = []
+    try:
+        for path, module in modules:
+            handles += recorder.watch(module, plain_path(path))
+        recorder.start()
+        yield recorder
+    finally:
+        recorder.stop()
+        for handle in handles:
+            handle.remove()
+        following.end_pass()
+        following.begin_pass()
+        following.where = lambda: ("", False)  # a recorder keeps its observer
+        _followed[network] = following

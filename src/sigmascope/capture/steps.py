@@ -1,0 +1,151 @@
+"""The functions of a forward pass, described so that they are recognized in the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import is_
+from types import EllipsisType, NoneType
+from typing import Any, NamedTuple
+from weakref import ref
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.capture.axis_moves import Applied
+from sigmascope.capture.marks import Mark, Marks, Trace
+from sigmascope.capture.nested import is_parameter
+
+PLAIN = {bool, complex, float, int, str, EllipsisType, NoneType}
+PLAIN |= {torch.Size, torch.device, torch.dtype, torch.layout, torch.memory_format}
+
+
+class Place(NamedTuple):
+    """A tensor among the arguments of a function; `is_mask` where it is boolean."""
+
+    mark: Mark | None
+    shape: torch.Size
+    is_mask: bool
+
+
+class Step(NamedTuple):
+    """A function that was called, and what followed.
+
+    Attributes:
+        name: of the function.
+        size: the number of samples of the pass.
+        args, kwargs: its arguments. Of constants there is a weak reference; other tensors are a
+            `Place`.
+        tensors: the number of such tensors; -1 where one is given twice, which is not compared.
+        shapes: of its outputs.
+        marks: what is known of its outputs.
+        produced: the channels that it put somewhere.
+        layer: the layer that called it, which stands for all other arguments than the first.
+    """
+
+    name: str
+    size: int
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    tensors: int
+    shapes: list[torch.Size]
+    marks: list[Mark]
+    produced: list[Trace]
+    layer: ref[nn.Module] | None = None
+
+
+class Recognition:
+    """Describes arguments by what is known of them, and recognizes them.
+
+    Attributes:
+        add_constants: takes a parameter that is not among the constants yet.
+    """
+
+    def __init__(
+        self,
+        marks: Marks[Mark],
+        constants: Marks[Mark],
+        add_constants: Callable[[Sequence[Tensor]], None],
+    ) -> None:
+        self._marks = marks
+        self._constants = constants
+        self.add_constants = add_constants
+
+    def described(self, value: object, given: list[int]) -> object:
+        """Return what matters of an argument, and add the tensors in it to those `given`.
+
+        What cannot be compared becomes an object that is the same as nothing.
+        """
+        if isinstance(value, Tensor):
+            mark = self._marks.get(value)
+            if mark is None and is_parameter(value):
+                self.add_constants([value])
+                return ref(value)
+            if mark is not None and mark is self._constants.get(value):
+                return ref(value)
+            given.append(id(value))
+            return Place(mark, value.shape, value.dtype is torch.bool)
+        if type(value) is list:
+            return [self.described(item, given) for item in value]
+        if type(value) is tuple:
+            items = tuple(self.described(item, given) for item in value)
+            return value if all(map(is_, items, value)) else items
+        if isinstance(value, slice):
+            ends = (value.start, value.stop, value.step)
+            return value if all(type(end) in PLAIN for end in ends) else object()
+        return value if type(value) in PLAIN else object()
+
+    def recurs(self, step: Step, call: Applied, outputs: Sequence[Tensor]) -> bool:
+        """Return whether a call is the step of the pass before in all that matters."""
+        name, args, kwargs = call
+        if name != step.name or step.layer is not None:
+            return False
+        if len(args) != len(step.args) or len(kwargs) != len(step.kwargs):
+            return False
+        given: list[int] = []
+        constants = self._constants.entries
+        for value, was in zip(args, step.args):  # noqa: B905
+            if value is was:
+                continue
+            if type(was) is ref:
+                if was() is not value or id(value) not in constants:
+                    return False
+            elif not self.is_same(value, was, given):
+                return False
+        if kwargs:
+            for key, name in zip(step.kwargs, kwargs, strict=True):
+                value, was = kwargs[name], step.kwargs[key]
+                if name != key or (value is not was and not self.is_same(value, was, given)):
+                    return False
+        if len(given) > 1 and len({*given}) != len(given):
+            return False
+        shapes = step.shapes
+        return (
+            len(given) == step.tensors
+            and len(outputs) == len(shapes)
+            and all(output.shape == shape for output, shape in zip(outputs, shapes, strict=True))
+        )
+
+    def is_same(self, value: Any, was: Any, given: list[int]) -> bool:
+        """Return whether an argument is the one that was described so."""
+        kind = type(was)
+        if kind is ref:
+            return was() is value and id(value) in self._constants.entries
+        if kind is Place:
+            given.append(id(value))
+            return (
+                isinstance(value, Tensor)
+                and self._marks.get(value) is was.mark
+                and value.shape == was.shape
+                and (value.dtype is torch.bool) == was.is_mask
+                and not (was.mark is None and is_parameter(value))
+            )
+        if kind is not type(value):  # 1, 1.0 and True are equal, and mean different things
+            return False
+        if kind is slice:
+            value, was = ((part.start, part.stop, part.step) for part in (value, was))
+        elif kind not in (list, tuple):
+            return kind in PLAIN and bool(value == was)
+        return len(value) == len(was) and all(
+            one is other or self.is_same(one, other, given)
+            for one, other in zip(value, was, strict=True)
+        )

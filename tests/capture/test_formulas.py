@@ -1,0 +1,250 @@
+"""Activations that are written as formulas: recognized, bounded, named, and the same every time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import sigmascope as sg
+
+X = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+
+
+class Net(nn.Module):
+    """A layer, something that is written between, and a layer."""
+
+    def __init__(self, between: Callable[[Tensor], Tensor], width: int = 16) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.between, self.last = nn.Linear(8, 16), between, nn.Linear(width, 4)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.last(self.between(self.first(x)))
+
+
+def sites(model: nn.Module, x: Any = X, **options: Any) -> list[Any]:
+    try:
+        return list(sg.signature(model, x, progress=False, **options).sites)
+    except sg.NoActivationError:
+        return []
+
+
+def erf_gelu(x: Tensor) -> Tensor:
+    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
+
+
+def tanh_gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
+
+
+# Kind, the formula, the function that computes the same.
+FORMULAS: list[tuple[str, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = [
+    ("gelu", erf_gelu, F.gelu),
+    ("gelu", tanh_gelu, lambda x: F.gelu(x, approximate="tanh")),
+    ("silu", lambda x: x * torch.sigmoid(x), F.silu),
+    ("silu", lambda x: torch.sigmoid(x) * x, F.silu),
+    ("silu", lambda x: x.mul_(torch.sigmoid(x)), F.silu),
+    ("silu", lambda x: x / (1 + torch.exp(-x)), F.silu),
+    ("relu", lambda x: x.clamp(min=0), F.relu),
+    ("relu", lambda x: x.clamp_(min=0), F.relu),
+    ("relu", lambda x: torch.clamp_min(x, 0), F.relu),
+    ("relu", lambda x: torch.maximum(x, torch.zeros_like(x)), F.relu),
+    ("relu", lambda x: torch.max(x, torch.tensor(0.0)), F.relu),
+    ("relu", lambda x: torch.where(x > 0, x, 0.0), F.relu),
+    ("relu", lambda x: x.where(x > 0, torch.zeros_like(x)), F.relu),
+    ("relu", lambda x: x * (x > 0), F.relu),
+    ("relu", lambda x: x * (x > 0).float(), F.relu),
+    ("leaky_relu", lambda x: torch.where(x > 0, x, 0.2 * x), lambda x: F.leaky_relu(x, 0.2)),
+    ("leaky_relu", lambda x: torch.maximum(x, 0.1 * x), lambda x: F.leaky_relu(x, 0.1)),
+    ("relu_squared", lambda x: F.relu(x) ** 2, lambda x: x.clamp(min=0) ** 2),
+    ("relu_squared", lambda x: torch.square(F.relu(x)), lambda x: x.clamp(min=0) ** 2),
+    ("hardswish", lambda x: x * F.relu6(x + 3) / 6, F.hardswish),
+    ("sigmoid", lambda x: 1 / (1 + torch.exp(-x)), torch.sigmoid),
+    ("sigmoid", lambda x: (1 + (-x).exp()).reciprocal(), torch.sigmoid),
+    ("mish", lambda x: x * torch.tanh(F.softplus(x)), F.mish),
+    ("softsign", lambda x: x / (1 + x.abs()), F.softsign),
+    ("tanhshrink", lambda x: x - (x.exp() - (-x).exp()) / (x.exp() + (-x).exp()), F.tanhshrink),
+    ("quick_gelu", lambda x: x * torch.sigmoid(1.702 * x), lambda x: x * torch.sigmoid(1.702 * x)),
+    ("sin", torch.sin, torch.sin),
+    ("sin", lambda x: torch.sin(3 * x + 1), torch.sin),
+]
+
+
+@pytest.mark.parametrize(("kind", "formula", "same"), FORMULAS)
+def test_a_formula_is_one_activation(
+    kind: str, formula: Callable[[Tensor], Tensor], same: Callable[[Tensor], Tensor]
+) -> None:
+    model = Net(formula)
+    (site,) = sites(model)
+    assert (site.kind, bool(site.formula)) == (kind, True)
+    again = sites(model)
+    assert [one.score for one in again] == [site.score]
+    if kind != "sin":  # whose input is scaled first
+        with torch.no_grad():
+            x = model.first(X)
+        assert site.score == pytest.approx(float(sg.affinity(x, same(x)).score), abs=1e-5)
+
+
+NEITHER: dict[str, Callable[[Tensor], Tensor]] = {
+    "affine": lambda x: (0.5 * x + 1) * 2 - x,
+    "a norm": lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
+    "squares in a norm": lambda x: x / (x * x).sum(-1, keepdim=True).sqrt(),
+    "a standard score": lambda x: (x - x.mean(0)) / ((x - x.mean(0)) ** 2).mean(0).sqrt(),
+    "far bounds": lambda x: x.clamp(-1e4, 1e4),
+    "bounds of pixels": lambda x: x.clamp(0, 640),
+    "exponentials": torch.exp,
+    "a softmax by hand": lambda x: (
+        torch.exp(x - x.amax(-1, keepdim=True)) / x.exp().sum(-1)[:, None]
+    ),
+    "a sum with itself": lambda x: x + x,
+    "noise": lambda x: x * (torch.rand_like(x) > 0.5) / 0.5,
+}
+
+
+@pytest.mark.parametrize("name", NEITHER)
+def test_what_is_no_activation(name: str) -> None:
+    assert sites(Net(NEITHER[name])) == []
+
+
+def gated(x: Tensor) -> Tensor:
+    value, gate = x.chunk(2, dim=-1)
+    return value * torch.sigmoid(gate)
+
+
+PARTS: list[tuple[str, Callable[[Tensor], Tensor], list[str]]] = [
+    ("two in a row", lambda x: torch.tanh(F.dropout(F.relu(x), 0.1, False)), ["relu", "tanh"]),
+    ("a residual connection", lambda x: x + F.relu(x), ["relu"]),
+    ("a scaled one", lambda x: 0.5 * x + 2 * F.relu(x), ["relu"]),
+    ("two branches", lambda x: F.gelu(x) + F.silu(x), ["gelu", "silu"]),
+    ("a soft cap", lambda x: 5 * torch.tanh(x / 5), ["tanh"]),
+    ("bounds first", lambda x: torch.tanh(x.clamp(-50, 50)), ["tanh"]),
+    ("one that is dead", lambda x: torch.tanh(x + F.relu(-1 - x.abs())), ["relu", "tanh"]),
+    ("nothing to do", lambda x: torch.abs(F.relu(x)), ["relu"]),
+    ("softmax", lambda x: x * x.softmax(-1), []),
+]
+
+
+@pytest.mark.parametrize(("name", "between", "kinds"), PARTS)
+def test_activations_with_a_name_stay_apart(
+    name: str, between: Callable[[Tensor], Tensor], kinds: list[str]
+) -> None:
+    assert [site.kind for site in sites(Net(between))] == kinds
+
+
+def test_a_gate_is_not_merged_with_what_it_multiplies() -> None:
+    (site,) = sites(Net(gated, 8))
+    assert (site.kind, site.formula, site.dim) == ("sigmoid", "", 8)
+
+
+def test_the_border_is_what_mixes_elements() -> None:
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.layer(x)
+            return y * torch.sigmoid(self.layer(y))
+
+    assert [(site.kind, site.formula) for site in sites(Attention())] == [("sigmoid", "")]
+
+
+def test_an_unknown_formula_is_elementwise_and_written_out() -> None:
+    (site,) = sites(Net(lambda x: x + torch.sin(x) ** 2))
+    assert (site.kind, site.formula) == ("elementwise", "x + (sin(x) ** 2)")
+
+
+def test_parts_on_request() -> None:
+    model = Net(tanh_gelu)
+    assert [site.kind for site in sites(model, fuse=False)] == ["tanh"]
+    assert [site.kind for site in sites(model)] == ["gelu"]
+    assert [site.kind for site in sites(model, fuse=False)] == ["tanh"]
+
+
+def test_only_kinds_that_were_asked_for() -> None:
+    model = Net(lambda x: torch.tanh(x * torch.sigmoid(x)))
+    assert [site.kind for site in sites(model, activations=["tanh"])] == ["tanh"]
+    assert [site.kind for site in sites(model, activations=["silu"])] == ["silu"]
+
+
+class Written(nn.Module):
+    """An activation class of one's own."""
+
+    def forward(self, x: Tensor) -> Any:
+        return erf_gelu(x)
+
+
+def test_a_class_that_contains_a_formula_is_the_site() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), Written(), nn.Linear(16, 16), Written(), nn.ReLU())
+    assert [(site.path, site.kind) for site in sites(model)] == [
+        ("1", "gelu"),
+        ("3", "gelu"),
+        ("4", "relu"),
+    ]
+
+
+def test_calls_of_one_module_are_counted() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.act = nn.Linear(8, 8), Written()
+
+        def forward(self, x: Tensor) -> Any:
+            return F.relu(self.act(self.layer(self.act(self.layer(x)))))
+
+    names = [(site.path, site.call) for site in sites(Twice())]
+    assert names == [("act", 0), ("act", 1), ("", 0)]
+
+
+def test_outputs_state_and_randomness_are_untouched() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(), Written())
+    model.train()
+    mean = model[1].running_mean.clone()
+    sg.signature(model, X, mode="as-is", progress=False)
+    assert torch.equal(model[1].running_mean, mean)
+    torch.manual_seed(3)
+    expected = model(X)
+    torch.manual_seed(3)
+    sg.signature(model, X, mode="as-is", progress=False)
+    assert torch.equal(model(X), expected)
+
+
+def test_a_random_network_has_one_score_whether_or_not_it_was_known() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(), Written())
+    model.train()
+    first, second = (sites(model, mode="as-is")[0].score for _ in range(2))
+    assert first == second
+
+
+def test_batches_of_other_sizes_and_other_ways() -> None:
+    class Ways(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.layer(x)
+            return y * torch.sigmoid(y) if len(x) % 2 else F.relu(y)
+
+    batches = [X[:33], X[:32], X[:33], X[:31]]
+    found = sites(Ways(), batches, estimator="population")
+    assert sorted((site.kind, site.population_n) for site in found) == [("relu", 32), ("silu", 97)]
+
+
+def test_an_observer_sees_formulas_once_they_are_known() -> None:
+    kinds: list[str] = []
+    model = Net(erf_gelu)
+
+    def observe(call: Any, x: Tensor) -> None:
+        kinds.append(call.kind)
+
+    for _ in range(2):
+        with torch.no_grad(), sg.recording(model, observe):
+            model(X)
+    assert kinds == ["gelu"]
