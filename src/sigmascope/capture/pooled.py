@@ -167,28 +167,35 @@ class Capture:
             pooled.density.append(_density(x))
 
         def finish(y: Tensor) -> None:
-            if y.is_nested or y.shape != seen.shape:
-                pooled.reason = (
-                    f"input {list(seen.shape)} and output {list(_shape(y))} differ in shape, so no "
-                    "affine map compares them"
-                )
-                pooled.x, pooled.skipped = None, True
-                return
             try:
-                pooled.y = self._matrix(y, axes) if ahead is None else ahead[1]
-            except UnreadableError as error:
-                pooled.x, pooled.reason = None, str(error)
-                return
+                self._take_output(pooled, y, axes, ahead)
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:
                 pooled.x, pooled.reason = None, _unforeseen(error)
-                return
-            pooled.reason = ""
-            if self._densities:
-                pooled.density.append(_density(y))
 
         return finish
+
+    def _take_output(
+        self, pooled: PooledCall, y: Tensor, axes: Axes, ahead: tuple[Tensor, Tensor] | None
+    ) -> None:
+        """Pool the output of a call, unless it is known `ahead`."""
+        shape = pooled.call.shape
+        if y.is_nested or y.shape != shape:
+            pooled.reason = (
+                f"input {list(shape)} and output {list(_shape(y))} differ in shape, so no affine "
+                "map compares them"
+            )
+            pooled.x, pooled.skipped = None, True
+            return
+        try:
+            pooled.y = self._matrix(y, axes) if ahead is None else ahead[1]
+        except UnreadableError as error:
+            pooled.x, pooled.reason = None, str(error)
+            return
+        pooled.reason = ""
+        if self._densities:
+            pooled.density.append(_density(y))
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
         kind = tensor.device.type
