@@ -40,6 +40,7 @@ LAYERS = (
     "runs",
     "figures",
     "reporting",
+    "testing",
     "demo",
     "cli",
     "__main__",

@@ -5,6 +5,7 @@ from . import (
     runs as runs,
     stitching as stitching,
     symmetry as symmetry,
+    testing as testing,
 )
 from .auditing.audit import audit as audit
 from .auditing.result import Audit as Audit, Finding as Finding
@@ -122,6 +123,7 @@ __all__ = [
     "stitch",
     "stitching",
     "symmetry",
+    "testing",
     "w2_exact",
     "w2_gaussian",
 ]

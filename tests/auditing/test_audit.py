@@ -272,7 +272,7 @@ def test_heads_taken_for_channels_are_found(
     monkeypatch.setattr(auditing, "signature", measure)
     found = sg.audit(Heads(), noise(5, 4, 7))
     text = f"axis {axis} is read as channels, those of the layer before run along [3]"
-    assert [str(one) for one in found.findings] == [f"wrong axis: (network): {text}"] * wrong
+    assert [str(one) for one in found.findings] == [f"wrong axis: forward.relu: {text}"] * wrong
     assert found.channels == 1
 
 

@@ -71,6 +71,54 @@ def test_random_images_have_the_size_that_the_network_takes(name: str) -> None:
     assert images.shape == found.inputs.shape
 
 
+TASKS = {
+    "r3d_18": ("images", (3, 16, 112, 112)),
+    "fcn_resnet50": ("images", (3, 520, 520)),
+    "ssdlite320_mobilenet_v3_large": ("images", (3, 320, 320)),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_networks_for_other_tasks_have_inputs_of_their_own(name: str) -> None:
+    found = model(f"torchvision/{name}", weights=None)
+    takes, size = TASKS[name]
+    assert found.transform is not None
+    assert (found.transform.takes, found.transform.size) == (takes, size)
+    if name != "fcn_resnet50":  # which keeps the shape of the images
+        assert found.transform(IMAGES).shape[1:-2] == size[:-2]
+    example = found.inputs[0]
+    assert tuple(example.shape) == size
+    ((random, _),) = data("random", limit=1, transform=found.transform)
+    assert tuple(random.shape) == (1, *size)
+    ((random, _),) = data("random:48", limit=1, transform=found.transform)
+    assert tuple(random.shape) == (1, *size[:-2], 48, 48)
+
+
+def test_a_network_of_two_images_runs_on_its_example() -> None:
+    found = model("torchvision/raft_small", weights=None)
+    assert [tuple(image.shape) for image in found.inputs.values()] == [(1, 3, 128, 128)] * 2
+    assert found.transform is None
+    with torch.no_grad():
+        flow = found.network(**found.inputs, num_flow_updates=1)
+    assert flow[0].shape == (1, 2, 128, 128)
+
+
+def test_all_tasks_are_listed() -> None:
+    names = sg.catalog.model_names()["torchvision"]
+    assert {f"torchvision/{name}" for name in ("resnet18", "raft_small", *TASKS)} <= {*names}
+    assert not [name for name in names if "quantized" in name]
+
+
+def test_feature_maps_of_timm() -> None:
+    found = model("timm/resnet10t:features", weights=None)
+    with torch.no_grad():
+        maps = found.network(found.inputs[..., :64, :64])
+    assert [one.shape[1] for one in maps] == [64, 64, 128, 256, 512]
+    assert sum("relu" in repr(one).lower() for one in found.network.modules())
+    with pytest.raises(sg.OptionError, match=r"timm/resnet11t is not in the catalog"):
+        model("timm/resnet11t:features", weights=None)
+
+
 def test_a_file_that_the_hub_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise URLError("no route")

@@ -145,7 +145,7 @@ def test_channels_last_and_max_batches() -> None:
 def test_bad_sites_are_named(net: Net) -> None:
     with pytest.raises(
         NoActivationError,
-        match=r"site='blok' has no output features .* activation calls: \(network\), block",
+        match=r"site='blok' has no output features .* activation calls: forward\.gelu, block",
     ):
         read(net, "blok", images())
     with pytest.raises(NoActivationError, match="has no input features"):

@@ -406,3 +406,19 @@ def test_a_folder_of_an_earlier_version(tmp_path: Path) -> None:
     assert both.population == pytest.approx(
         sg.signature(network(), images(), **options).sites[0].population, abs=0.02
     )
+
+
+def test_what_was_not_seen_is_kept_too(tmp_path: Path) -> None:
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.ParameterList(torch.randn(12, 4) for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(torch.gru_cell(x, x, *self.weights))
+
+    direct = sg.signature(Gated(), torch.randn(40, 4), keep=tmp_path / "kept", progress=False)
+    (note,) = direct.coverage.notes
+    assert note == "2 sigmoid, 1 tanh computed inside gru_cell were not seen"
+    again = sg.rescore(tmp_path / "kept", progress=False)
+    assert again.coverage.notes == (note, "scored again from kept features")

@@ -147,6 +147,37 @@ def test_labels_are_left_out_where_the_network_takes_anything() -> None:
     assert [scores for _, scores in rows(result)] == [scores for _, scores in WHOLE]
 
 
+class Needing(Named):
+    """Cannot run without labels; a target it can do without."""
+
+    def forward(self, pixels: Tensor, labels: Tensor, target: Tensor | None = None) -> Tensor:
+        assert target is None
+        assert labels is not None
+        return self.layers(pixels)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [{"pixels": X, "labels": LABELS, "target": LABELS}, [(X, LABELS)], [(X, LABELS, LABELS)]],
+    ids=["mapping", "pair", "triple"],
+)
+def test_labels_are_given_to_a_network_that_needs_them(batch: Any) -> None:
+    result = sg.signature(Needing(), batch)
+    assert [scores for _, scores in rows(result)] == [scores for _, scores in WHOLE]
+
+
+@pytest.mark.parametrize(("n", "few"), [(31, True), (32, False)])
+@pytest.mark.parametrize("estimator", ["both", "published"])
+def test_few_samples_get_a_note(n: int, few: bool, estimator: Any) -> None:
+    result = sg.signature(perceptron(), normal(n), estimator=estimator)
+    notes = [note for note in result.coverage.notes if "fewer than 32 samples" in note]
+    expected = (
+        "the published score rests on fewer than 32 samples a batch at 2 of 2 sites (1: 31) and "
+        "depends much on which ones; use larger batches"
+    )
+    assert notes == [expected] * few
+
+
 def test_a_mapping_without_any_argument() -> None:
     with pytest.raises(
         sg.InputError,
@@ -262,7 +293,8 @@ def test_which_batches_count(case: str, estimator: Any) -> None:
     for form in (batches, iter(batches)):
         result = sg.signature(perceptron(), form, estimator=estimator)
         assert (result.batches, result.samples) == (len(used), sum(used))
-        assert result.coverage.notes == ((note,) if note else ())
+        notes = [one for one in result.coverage.notes if "fewer than 32" not in one]
+        assert notes == [note] * bool(note)
         published = 0 if estimator == "population" else len(used)
         assert [site.batches for site in result.sites] == [published] * 2
         every = 0 if estimator == "published" else sum(sizes)

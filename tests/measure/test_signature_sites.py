@@ -131,7 +131,7 @@ def test_a_bad_call_costs_the_others_nothing(case: str, metrics: Any) -> None:
     if is_site:
         assert math.isnan(result.scores[1])
         assert (result.sites[1].batches, result.sites[1].certified) == (0, {})
-        assert "(network)" in repr(result)
+        assert "forward." in repr(result)
         assert result.summary()["min"] == pytest.approx(FINE.summary()["min"])
 
 
@@ -354,7 +354,16 @@ def test_the_statistics_of_a_branch_are_its_own() -> None:
 
 def test_names_of_calls() -> None:
     names = [site.name for site in sg.signature(Branches(), way(1)).sites]
-    assert names == ["(network)", "gelu", "(network)#1", "(network)#2"]
+    assert names == ["forward.relu", "gelu", "forward.silu#1", "forward.tanh#2"]
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNNCell])
+def test_of_a_recurrent_network_the_fused_gates_are_named(layer: type[nn.Module]) -> None:
+    kind = layer.__name__
+    network = nn.ModuleDict({"gates": layer(4, 5)})
+    match = rf"could be seen\. Note that the gates of gates \({kind}\) run in one fused kernel"
+    with pytest.raises(sg.NoActivationError, match=match):
+        sg.signature(network, X, forward=lambda network, x: network["gates"](x))
 
 
 def test_nothing_to_be_seen() -> None:
@@ -478,7 +487,7 @@ def test_what_cannot_be_seen_is_noted() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.act(self.rnn(x)[0])
 
-    result = sg.signature(Recurrent(), normal(8, 3, 4))
+    result = sg.signature(Recurrent(), normal(32, 3, 4))
     assert result.coverage.notes == (
         "the gates of rnn (LSTM) run in one fused kernel and are not seen",
     )

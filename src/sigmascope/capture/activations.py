@@ -80,6 +80,7 @@ _NAMED_CLASSES = {name: kind for kind, names in CLASSES.items() for name in word
 _registered_functions: dict[object, str] = {}  # a name, or a wrapper made here -> the kind
 _registered_classes: dict[type[nn.Module], str] = {}
 
+own_modes = 0  # that are active, and only look
 FAMILIES = MappingProxyType(
     {
         "pointwise": (*POINTWISE, *sorted({*CLASSES} - {*POINTWISE}), *WRITTEN),
@@ -127,8 +128,8 @@ def is_plain(function: object, kind: str) -> bool:
     >>> is_plain(torch.relu_, "relu"), is_plain(torch.relu_, "my_relu")
     (True, False)
     """
-    modes = torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack()
-    return not modes and _PLAIN.get(function) == kind
+    modes = torch._C._len_torch_function_stack() + torch._C._len_torch_dispatch_stack()
+    return modes == own_modes and _PLAIN.get(function) == kind
 
 
 @functools.lru_cache(maxsize=4096)  # a network calls the same few functions over and over

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,6 +38,33 @@ class Applied(NamedTuple):
         """Return an argument given by position or, first, by one of its names."""
         named = (self.kwargs[name] for name in names if name in self.kwargs)
         return next(named, self.args[position] if len(self.args) > position else default)
+
+
+def with_plain_numbers(call: Applied) -> Applied:
+    """Return a call with the integers of NumPy, also those in tuples and lists, as Python's own.
+
+    >>> with_plain_numbers(Applied("permute", (None, (np.int64(1), 0)), {}))
+    Applied(name='permute', args=(None, (1, 0)), kwargs={})
+    """
+    args = tuple(_plain(value) for value in call.args)
+    return Applied(call.name, args, {name: _plain(value) for name, value in call.kwargs.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, np.integer):
+        return operator.index(value)
+    if isinstance(value, slice):
+        ends = value.start, value.stop, value.step
+        return (
+            slice(*map(_plain, ends)) if any(isinstance(end, np.integer) for end in ends) else value
+        )
+    if type(value) not in (list, tuple):
+        return value
+    items = type(value)(map(_plain, value))
+    # the same object where nothing changed, which is recognized at once in the next pass
+    return value if all(map(operator.is_, items, value)) else items
 
 
 def span(shape: Shape, axis: int) -> tuple[int, int]:

@@ -6,6 +6,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
+def site_name(path: str, call: int, kind: str) -> str:
+    """Return the name of an activation call.
+
+    >>> site_name("layer1.0.relu", 1, "relu"), site_name("", 0, "gelu")
+    ('layer1.0.relu#1', 'forward.gelu')
+    """
+    return (path or f"forward.{kind}") + (f"#{call}" if call else "")
+
+
 @dataclass(frozen=True)
 class CallSite:
     """Where a network calls an activation.
@@ -23,8 +32,16 @@ class CallSite:
 
     @property
     def name(self) -> str:
-        """The path and, from the second call on, its number, such as `layer1.0.relu#1`."""
-        return (self.path or "(network)") + (f"#{self.call}" if self.call else "")
+        """The path and, from the second call on, its number, such as `layer1.0.relu#1`.
+
+        A function that the network itself calls is named after what it is, such as `forward.gelu`.
+        """
+        return site_name(self.path, self.call, self.kind)
+
+    @property
+    def former_name(self) -> str:
+        """The name in earlier versions, which differs for the calls of the network itself."""
+        return site_name(self.path or "(network)", self.call, self.kind)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.axis_moves import Applied, Shape
+from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
 from sigmascope.capture.formulas import formulas_of
 from sigmascope.capture.graph import Graph, Seen
@@ -25,10 +25,11 @@ from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.plan import Plan
 from sigmascope.capture.routing import SELECTING, Routing
-from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, MADE, Lineage
+from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, LOST, MADE, Lineage
 from sigmascope.capture.steps import Recognition, Step, is_alike
 
 LIMIT = 10_000  # steps of a pass that are remembered
+NOWHERE = Mark(LOST, (), None)
 
 
 class Following:
@@ -125,6 +126,10 @@ class Following:
             if self._marks.get(tensor) is None:
                 self._put(tensor, self._mark(single(number), tuple(tensor.shape), None))
 
+    def lose(self, tensor: Tensor) -> None:
+        """Forget where the channels and samples of a tensor are."""
+        self._marks[tensor] = NOWHERE
+
     def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
         """Record where channels and samples are in the outputs of a function.
 
@@ -215,6 +220,7 @@ class Following:
 
     def _work_out(self, call: Applied, outputs: Sequence[Tensor]) -> Step:
         given: list[int] = []
+        call = with_plain_numbers(call)
         args = tuple(self._known.described(value, given) for value in call.args)
         kwargs = {name: self._known.described(value, given) for name, value in call.kwargs.items()}
         shapes = [output.shape for output in outputs]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.call_site import CallInput
+from sigmascope.capture.crosscheck import crosscheck, notes_of
+from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.recording import recording
+from sigmascope.capture.unforeseen import NESTED
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.
@@ -56,7 +60,7 @@ def capturing(
 
     `densities` tells whether to count the nonzero entries of inputs and outputs.
     """
-    capture = Capture(densities)
+    capture = Capture(densities, unwrapped(model), chosen_kinds(activations))
     with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
         recorder.stop()
         capture.recorder = recorder
@@ -80,8 +84,9 @@ class Capture:
     recorder: Recorder
     _pooling: Pooling
 
-    def __init__(self, densities: bool) -> None:
-        self._densities = densities
+    def __init__(self, densities: bool, network: nn.Module, kinds: Collection[str]) -> None:
+        self._densities, self._network, self._kinds = densities, network, kinds
+        self._is_first = True  # pass
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
@@ -104,8 +109,12 @@ class Capture:
         # Formulas are known when a pass has ended: where there are new ones, it is run again.
         for _ in range(2):
             self._calls = []
-            with self.recorder.forward_pass(
-                inputs, batch_axis=pooling.batch_axis, size=pooling.size
+            first, self._is_first = self._is_first, False
+            with (
+                crosscheck(self._network, self.recorder, inputs) if first else nullcontext(),
+                self.recorder.forward_pass(
+                    inputs, batch_axis=pooling.batch_axis, size=pooling.size
+                ),
             ):
                 forward()
             if not self.recorder.changed:
@@ -115,6 +124,30 @@ class Capture:
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
+        known = len(self._calls)
+        try:
+            return self._observed(call, x)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # the network goes on whatever its tensors are
+            del self._calls[known:]
+            seen = CallInput(call.path, call.call, call.kind, (), "float32", None, "")
+            self._calls.append(PooledCall(seen, reason=_unforeseen(error)))
+            return None
+
+    def notes(self) -> list[str]:
+        """Return which activations of the passes so far were not seen."""
+        elsewhere = [path or "the network" for path in self.recorder.elsewhere]
+        if not elsewhere:
+            return notes_of(self._network, self._kinds)
+        count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
+        return [
+            *notes_of(self._network, self._kinds),
+            f"{count} ran in another thread, where activations are not seen ({elsewhere[0]}); run "
+            "the network in one thread",
+        ]
+
+    def _observed(self, call: Call, x: Tensor) -> Finish | None:
         _, _, seen, axes, reason, skipped = self._site(call, x)
         pooled = PooledCall(seen, reason=reason, skipped=skipped)
         self._calls.append(pooled)
@@ -134,23 +167,35 @@ class Capture:
             pooled.density.append(_density(x))
 
         def finish(y: Tensor) -> None:
-            if y.shape != seen.shape:
-                pooled.reason = (
-                    f"input {list(seen.shape)} and output {list(y.shape)} differ in shape, so no "
-                    "affine map compares them"
-                )
-                pooled.x, pooled.skipped = None, True
-                return
             try:
-                pooled.y = self._matrix(y, axes) if ahead is None else ahead[1]
-            except UnreadableError as error:
-                pooled.x, pooled.reason = None, str(error)
-                return
-            pooled.reason = ""
-            if self._densities:
-                pooled.density.append(_density(y))
+                self._take_output(pooled, y, axes, ahead)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:
+                pooled.x, pooled.reason = None, _unforeseen(error)
 
         return finish
+
+    def _take_output(
+        self, pooled: PooledCall, y: Tensor, axes: Axes, ahead: tuple[Tensor, Tensor] | None
+    ) -> None:
+        """Pool the output of a call, unless it is known `ahead`."""
+        shape = pooled.call.shape
+        if y.is_nested or y.shape != shape:
+            pooled.reason = (
+                f"input {list(shape)} and output {list(_shape(y))} differ in shape, so no affine "
+                "map compares them"
+            )
+            pooled.x, pooled.skipped = None, True
+            return
+        try:
+            pooled.y = self._matrix(y, axes) if ahead is None else ahead[1]
+        except UnreadableError as error:
+            pooled.x, pooled.reason = None, str(error)
+            return
+        pooled.reason = ""
+        if self._densities:
+            pooled.density.append(_density(y))
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
         kind = tensor.device.type
@@ -171,9 +216,9 @@ class Capture:
         if (
             known is not None
             and (known.call is call or known.call == call)
-            and known.seen.shape == x.shape
             and known.dtype is x.dtype
             and _is_plain(x)
+            and known.seen.shape == x.shape
         ):
             return known
         axes, reason, skipped = None, "", False
@@ -184,14 +229,7 @@ class Capture:
         dtype = str(x.dtype).removeprefix("torch.")
         channels, how = (None, "") if axes is None else (axes.channels, axes.reason)
         seen = CallInput(
-            call.path,
-            call.call,
-            call.kind,
-            tuple(x.shape),
-            dtype,
-            channels,
-            how,
-            formula=call.formula,
+            call.path, call.call, call.kind, _shape(x), dtype, channels, how, formula=call.formula
         )
         site = _Site(call, x.dtype, seen, axes, reason, skipped)
         if _is_plain(x):
@@ -204,12 +242,24 @@ class Capture:
                 "inside a transformation of torch.func, where tensors hide their samples; call "
                 "the layer plainly"
             )
+        if x.is_nested:
+            raise NotSamplesError(NESTED)
         if not x.dtype.is_floating_point or not _is_plain(x):
             kind = str(x.dtype).removeprefix("torch.")
             raise NotSamplesError(
                 f"a {kind} tensor of layout {x.layout}, for which no score is defined"
             )
         return self._pooling.axes(call, x)
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """Return the shape of a tensor; of a nested one, whose rows differ, the number of rows."""
+    return (tensor.size(0),) if tensor.is_nested else tuple(tensor.shape)
+
+
+def _unforeseen(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"the tensor was not understood, reading it raised {type(error).__name__}: {text[:200]}"
 
 
 def _is_plain(tensor: Tensor) -> bool:

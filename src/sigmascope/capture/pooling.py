@@ -97,6 +97,8 @@ class Pooling:
         if self.graphs:
             return self._place_of_graphs(call.descent, tensor)
         place = call.descent
+        if place.state == "puzzling":
+            raise UnreadableError(call.layout.reason)
         # where samples are whole, their order does not matter, but for masks
         if place.state == "packed" or place.order < 0 or (place.order and self.masks):
             place = Descent("lost")

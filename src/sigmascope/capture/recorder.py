@@ -22,12 +22,12 @@ from sigmascope.capture.activations import (
 )
 from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
-from sigmascope.capture.following import Following
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import inputs_in
 from sigmascope.capture.observer import Call, Finish, Observer
 from sigmascope.capture.plan import OpenFormulas, input_of_formula
+from sigmascope.capture.unforeseen import CarefulFollowing
 
 
 class Recorder(WatchingMode):
@@ -37,7 +37,12 @@ class Recorder(WatchingMode):
     """
 
     def __init__(
-        self, observe: Observer, kinds: frozenset[str], following: Following, *, fuse: bool = True
+        self,
+        observe: Observer,
+        kinds: frozenset[str],
+        following: CarefulFollowing,
+        *,
+        fuse: bool = True,
     ) -> None:
         super().__init__()
         self._fuse = fuse
@@ -55,6 +60,7 @@ class Recorder(WatchingMode):
         self.following = following
         self._expect()
         self._batch_axis = 0
+        self.elsewhere: dict[str, None] = {}  # modules that ran in another thread
         self._quiet = 0  # how many activations that call others are running
 
     @contextmanager
@@ -93,6 +99,21 @@ class Recorder(WatchingMode):
         """The number of samples that the network received."""
         return self.following.lineage.size
 
+    @property
+    def inside_activation(self) -> bool:
+        """Whether an activation runs that may call others."""
+        return self._quiet > 0
+
+    @property
+    def innermost(self) -> nn.Module | None:
+        """The watched module that runs."""
+        return self._entered[-1].module if self._entered else None
+
+    def _note_thread(self, path: str) -> None:
+        """Remember a module that runs in another thread than the one that is watched."""
+        if self.watching and threading.get_ident() != self.thread:
+            self.elsewhere[path] = None
+
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
         if path and is_known(module):
@@ -103,10 +124,11 @@ class Recorder(WatchingMode):
         kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if threading.get_ident() == self.thread:
-                here = self._inner(module, path)
-                here.sequence_first |= sequence_first
-                self._enter(here, kind, args, kwargs)
+            if threading.get_ident() != self.thread:
+                return self._note_thread(path)
+            here = self._inner(module, path)
+            here.sequence_first |= sequence_first
+            return self._enter(here, kind, args, kwargs)
 
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
             self._leave(module, output)
@@ -129,6 +151,7 @@ class Recorder(WatchingMode):
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self.thread or self.observing:
+                self._note_thread(path)
                 return original(*args, **kwargs)
             plain = len(args) == 1 and not kwargs and type(args[0]) is Tensor
             if not plain or not self.is_on_top() or not has_own_weights(module):
@@ -242,7 +265,7 @@ class Recorder(WatchingMode):
         if not isinstance(x, Tensor) or not self.watching:
             return None
         number = self.following.routing.number(here.path, x, self._calls)
-        where = self.following.layouts.of(x), self.following.lineage.of(x)
+        where = self.following.axes_of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
         others = (kind, *where, here.sequence_first, plain, formula)

@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary
 from torch import nn
 
 from sigmascope.capture.activations import chosen_kinds
-from sigmascope.capture.following import Following
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.observer import Observer
 from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.unforeseen import CarefulFollowing
 from sigmascope.capture.walk import modules_of, tensors_of
 
 # What is known of the functions that a network calls, for the next time that it is watched.
-_followed: WeakKeyDictionary[nn.Module, Following] = WeakKeyDictionary()
+_followed: WeakKeyDictionary[nn.Module, CarefulFollowing] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def recording(
     1 0 relu (2, 4)
     """
     network = unwrapped(model)
-    following = _followed.pop(network, None) or Following()
+    following = _followed.pop(network, None) or CarefulFollowing()
     modules = modules_of(network)
     following.begin(tensors_of(modules))
     recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse)

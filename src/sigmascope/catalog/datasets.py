@@ -158,7 +158,7 @@ def _random(request: Request) -> Source:
                 f"random:SIDE needs a side from 1 to {LONGEST_SIDE}, such as random:32, got "
                 f"random:{request.rest:.80}."
             )
-        shape = (side, side, 3) if shape[0] != 3 and shape[-1] == 3 else (shape[0], side, side)
+        shape = (side, side, 3) if shape[0] != 3 and shape[-1] == 3 else (*shape[:-2], side, side)
 
     def read(rows: Rows, make: Make) -> tuple[Tensor, Tensor]:
         seeds = [request.seed * 1_000_003 + int(row) for row in rows]

@@ -25,7 +25,8 @@ class Model:
         name: its name in the catalog.
         network: in evaluation mode.
         weights: where its weights come from.
-        inputs: an example of its inputs: a tensor, or a mapping of arguments by name.
+        inputs: an example of its inputs: a tensor, a list of images, or a mapping of arguments by
+            name.
         transform: samples as data sets hold them -> inputs of the network; None if unknown.
         accuracy: top-1 accuracy of these weights on their own test data in percent, if known.
     """

@@ -19,6 +19,7 @@ from sigmascope.catalog.onnxfile import of_onnx
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.pythonfile import of_python
 from sigmascope.catalog.vision import of_timm, of_torchvision
+from sigmascope.catalog.vision_tasks import torchvision_names
 from sigmascope.catalog.weights import load_weights
 from sigmascope.catalog.zoo import of_zoo, zoo_names
 from sigmascope.checks import LARGEST_NUMPY_SEED, suggestion
@@ -35,9 +36,7 @@ SOURCES: dict[str, Callable[[str, str, bool], Model]] = {
 }
 """Prefix of a name -> function of the rest, the whole name, and whether to load its weights."""
 LISTS: dict[str, Callable[[], Iterable[str]]] = {
-    "torchvision": lambda: optional("torchvision.models").list_models(
-        module=optional("torchvision.models")
-    ),
+    "torchvision": lambda: torchvision_names(optional("torchvision.models")),
     "timm": lambda: optional("timm").list_models(),
     "hf": lambda: optional("transformers").CONFIG_MAPPING.keys(),
 }
@@ -50,9 +49,10 @@ def model(name: str, *, weights: str | Path | None = "default", seed: FixedSeed 
     """Return a network by name.
 
     Args:
-        name: `torchvision/NAME`, `timm/NAME`, `hf/TYPE`, `hf/FOLDER` or `hf/HUB-NAME`
-            (transformers), `onnx:FILE`, `py:FILE:FUNCTION` (a function in a Python file that
-            returns the network; its code is run), or `sigmascope/NAME`, `sigmascope/NAME:SEED` and
+        name: `torchvision/NAME`, `timm/NAME`, `timm/NAME:features` (without its head, feature maps
+            as outputs), `hf/TYPE`, `hf/FOLDER` or `hf/HUB-NAME` (transformers), `onnx:FILE`,
+            `py:FILE:FUNCTION` (a function in a Python file that returns the network; its code is
+            run), or `sigmascope/NAME`, `sigmascope/NAME:SEED` and
             `sigmascope/NAME:SEED-init` (our zoo); see `model_names`.
         weights: "default" for the library's own, None for random ones, or a file: safetensors, or a
             state dict of tensors. An ONNX file has no random ones, and a function in a Python file

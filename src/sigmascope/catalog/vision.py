@@ -13,9 +13,11 @@ from sigmascope.catalog.entry import Model, check_known
 from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.optional import one_line, optional
 from sigmascope.catalog.transforms import Transform
+from sigmascope.catalog.vision_tasks import TASKS, torchvision_names
 from sigmascope.catalog.weights import tensors_only
 from sigmascope.errors import InputError, OptionError
 
+FEATURES = ":features"  # behind the name of a network of timm
 # The names of timm's weights on the hub.
 TIMM_FILES = (
     "model.safetensors",
@@ -26,21 +28,22 @@ TIMM_FILES = (
 
 
 def of_torchvision(rest: str, name: str, pretrained: bool) -> Model:
-    """Return a classification network of torchvision."""
+    """Return a network of torchvision."""
     models = optional("torchvision.models")
-    check_known(rest, models.list_models(module=models), "torchvision")
+    names = torchvision_names(models)
+    check_known(rest, names, "torchvision")
+    task = TASKS[names[rest]]
     best = models.get_model_weights(rest).DEFAULT
     if pretrained:
         _check_torchvision_file(best)
         network = models.get_model(rest, weights=best)
     else:
-        settings = {"init_weights": True} if rest in ("googlenet", "inception_v3") else {}
+        own = {"init_weights": True} if rest in ("googlenet", "inception_v3") else {}
+        settings = {**task.settings, **own}
         network = models.get_model(rest, weights=None, **settings)
     preset = best.transforms()
     accuracy = best.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
-    (side,) = preset.crop_size
-    transform = Transform("images", preset, (3, side, side))
-    return Model(name, network, str(best), torch.zeros(1, 3, side, side), transform, accuracy)
+    return Model(name, network, str(best), task.inputs(preset), task.transform(preset), accuracy)
 
 
 def _check_torchvision_file(weights: Any) -> None:
@@ -61,15 +64,26 @@ def _checkpoints() -> Path:
 
 
 def of_timm(rest: str, name: str, pretrained: bool) -> Model:
-    """Return a network of timm, `NAME` or `NAME.TAG`."""
+    """Return a network of timm, `NAME` or `NAME.TAG`, or `NAME:features` without its head."""
     timm = optional("timm")
+    rest, features, _ = rest.partition(FEATURES)
+    settings = {"features_only": True} if features else {}
     base, mark, _ = rest.partition(".")
     check_known(base, timm.list_models(), "timm")
     if mark:
         check_known(rest, timm.list_pretrained(), "timm")
-    network = (
-        _pretrained_timm(timm, rest) if pretrained else timm.create_model(rest, pretrained=False)
-    )
+    try:
+        network = (
+            _pretrained_timm(timm, rest, settings)
+            if pretrained
+            else timm.create_model(rest, pretrained=False, **settings)
+        )
+    except (AttributeError, TypeError, AssertionError, NotImplementedError) as error:
+        if not features:
+            raise
+        raise OptionError(
+            f"timm does not return the features of {base} ({one_line(error)}). Pass timm/{rest}."
+        ) from error
     config = timm.data.resolve_model_data_config(network)
     size = tuple(config["input_size"])
     transform = Transform("images", _one_by_one(timm.data.create_transform(**config)), size)
@@ -77,7 +91,7 @@ def of_timm(rest: str, name: str, pretrained: bool) -> Model:
     return Model(name, network, f"timm's {base}.{tag}", torch.zeros(1, *size), transform)
 
 
-def _pretrained_timm(timm: Any, rest: str) -> torch.nn.Module:
+def _pretrained_timm(timm: Any, rest: str, settings: dict[str, Any]) -> torch.nn.Module:
     config = timm.get_pretrained_cfg(rest)
     repository: str = getattr(config, "hf_hub_id", None) or ""
     remedy = _remedy(repository, getattr(config, "url", None) or "")
@@ -89,7 +103,7 @@ def _pretrained_timm(timm: Any, rest: str) -> torch.nn.Module:
             raise InputError(f"{failure} ({reason}). {remedy}")
     try:
         with tensors_only(rest), quiet():
-            network: torch.nn.Module = timm.create_model(rest, pretrained=True)
+            network: torch.nn.Module = timm.create_model(rest, pretrained=True, **settings)
     except OSError as error:
         raise InputError(f"{failure} ({one_line(error)}). {remedy}") from error
     except RuntimeError as error:

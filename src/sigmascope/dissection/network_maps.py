@@ -169,9 +169,8 @@ class _Capture:
         return _as_maps(features)
 
     def _observe(self, call: Call, x: Tensor) -> Finish | None:
-        name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
-        self._calls.append(name)
-        if name != self._site:
+        self._calls.append(call.name)
+        if self._site not in (call.name, call.former_name):
             return None
         try:
             axes = self._pooling.axes(call, x)

@@ -55,7 +55,7 @@ class Sketch:
     def __init__(self, tensors: Iterable[Tensor], *, values_each: int = 4096) -> None:
         self._shapes = ""
         values: dict[tuple[torch.dtype, torch.device], list[Tensor]] = defaultdict(list)
-        for tensor in tensors:
+        for tensor in chain.from_iterable(map(_strided, tensors)):
             self._shapes += f"{tuple(tensor.shape)}{tensor.dtype}"
             if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
                 chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
@@ -72,6 +72,11 @@ class Sketch:
             exact = torch.view_as_real(together) if together.is_complex() else together.double()
             digest.update(exact.numpy().tobytes())
         return digest.hexdigest()[:32]
+
+
+def _strided(tensor: Tensor) -> Iterable[Tensor]:
+    """Return the tensors in a nested tensor, which has no shape of its own; of others itself."""
+    return tensor.unbind() if tensor.is_nested else (tensor,)
 
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype | None]:
@@ -149,7 +154,7 @@ def batch_size(item: object, batch_axis: int) -> int:
     if graphs:
         return 1 + max(int(rows.max()) for rows in graphs.values())
     first = next((tensor for tensor in tensors_in(item) if tensor.ndim > batch_axis), None)
-    return 0 if first is None else first.shape[batch_axis]
+    return 0 if first is None else first.size(batch_axis)
 
 
 def samples_in(item: object) -> list[Tensor] | None:
@@ -243,13 +248,30 @@ def run_forward(model: nn.Module, content: Any) -> object:
             f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples "
             "(inputs, labels) or dicts of tensors, or pass forward=lambda model, batch: model(...)."
         )
-    first = isinstance(content, (tuple, list)) and not is_list_of_images(content)
-    return model(content[0] if first else content)
+    if not isinstance(content, (tuple, list)) or is_list_of_images(content):
+        return model(content)
+    labels = any(name in LABELS for name in _needed(model)[1:2])
+    return model(*content[: 2 if labels else 1])
+
+
+def _needed(model: nn.Module) -> list[str]:
+    """Return the arguments without which a network does not run."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in open_ended
+    ]
 
 
 def _accepted(model: nn.Module, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that the network accepts, without labels, which would only add a loss."""
-    entries = {key: value for key, value in content.items() if key not in LABELS}
+    """Return the entries that the network accepts.
+
+    Labels would only add a loss, and are left out unless the network cannot run without them.
+    """
+    needed = _needed(model)
+    entries = {key: value for key, value in content.items() if key not in LABELS or key in needed}
     parameters = inspect.signature(model.forward).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return entries

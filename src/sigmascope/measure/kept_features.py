@@ -47,6 +47,7 @@ class _KeptBatch:
     fingerprint: str
     calls: tuple[_KeptCall, ...]
     complete: bool = field(default=True, metadata={"later": True})
+    unseen: tuple[str, ...] = field(default=(), metadata={"later": True})
 
 
 class KeptFeatures:
@@ -56,6 +57,7 @@ class KeptFeatures:
         self._directory = Path(keep)
         self._subject = subject
         self._options = options
+        self.unseen: tuple[str, ...] = ()  # what to note on activations that were not seen
         if self._directory.exists() and not self._directory.is_dir():
             raise InputError(f"keep={str(keep)!r} is a file. Pass a directory.")
 
@@ -112,6 +114,7 @@ class KeptFeatures:
             batch.sketch.digest(),
             tuple(kept),
             complete,
+            self.unseen,
         )
         path = self._directory / f"batch-{index:06d}.safetensors"
         write_features(path, tensors, {"kept": encode(content)})
@@ -175,7 +178,7 @@ def rescore(
                 sums.add(calls, samples, kept.fingerprint)
             samples += kept.size
             advance()
-    notes = ["scored again from kept features"]
+    notes = [*first.unseen, "scored again from kept features"]
     return assembled(first.subject, options, scored, sums.scores(), notes)
 
 

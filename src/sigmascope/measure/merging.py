@@ -17,6 +17,7 @@ from sigmascope.measure.site import NOT_MEASURED, ONLY_LAST, Population, Scatter
 from sigmascope.measure.subject import Subject
 
 CONFIDENCE = 0.95
+FEW = 32  # samples; a score of fewer says little
 
 
 def assembled(
@@ -37,7 +38,7 @@ def assembled(
         failed=len(sites) - scored,
         skipped=skipped,
         never_called=tuple(path for path in subject.expected if path not in called),
-        notes=(*subject.notes, *notes),
+        notes=(*subject.notes, *_too_few(sites), *notes),
     )
     fingerprints = " ".join(batch.fingerprint for batch in batches)
     return Signature(
@@ -53,6 +54,19 @@ def assembled(
         device=subject.device,
         versions=subject.versions,
     )
+
+
+def _too_few(sites: Sequence[Site]) -> list[str]:
+    """Return a note on published scores of few samples; there is no such population score."""
+    few = [site for site in sites if site.n < FEW and math.isfinite(site.score)]
+    if not few:
+        return []
+    least = min(few, key=lambda site: site.n)
+    return [
+        f"the published score rests on fewer than {FEW} samples a batch at {len(few)} of "
+        f"{len(sites)} site{'s' * (len(sites) != 1)} ({least.name}: {least.n}) and depends much on "
+        "which ones; use larger batches"
+    ]
 
 
 def _sites(

@@ -134,7 +134,7 @@ class Signature:
         return iter(self.sites)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.sites or name in list(self._by_name())
+        return name in self.sites or name in list(self._by_any_name())
 
     def __getitem__(self, name: str) -> Site:
         """Return a site by its name: its path, followed by `#1` for the second call of the module.
@@ -142,14 +142,18 @@ class Signature:
         Raises:
             UnknownSiteError: no such site; the message suggests the nearest names.
         """
-        sites = self._by_name()
-        if name not in sites:
+        sites, every = self._by_name(), self._by_any_name()
+        if name not in every:
             near = difflib.get_close_matches(str(name), sites, n=3, cutoff=0.4) or list(sites)[:3]
             raise UnknownSiteError(
                 f"{name!r} is not one of the {len(sites)} sites of {self.name}. The nearest names "
                 f"are {', '.join(map(repr, near)) or 'none'}."
             )
-        return sites[name]
+        return every[name]
+
+    def _by_any_name(self) -> dict[str, Site]:
+        """Return the sites by name, and by the names that they had in earlier versions."""
+        return {**{site.former_name: site for site in self.sites}, **self._by_name()}
 
     def _by_name(self) -> dict[str, Site]:
         """Return the sites by name; where calls share a name, it ends with the kind."""

@@ -32,6 +32,7 @@ from sigmascope.measure.batches import (
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
+from sigmascope.measure.subject import notes_of
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
@@ -54,6 +55,7 @@ class Run:
     journal: Journal | None = None
     kept: KeptFeatures | None = None
     _sums_file: SumsFile | None = None
+    _unseen: Callable[[], list[str]]
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class Run:
                 fuse=options.fuse,
             ) as capture,
         ):
+            self._unseen = capture.notes
             try:
                 for item, complete in self._items(islice(batches, options.max_batches)):
                     found.append(self._batch(capture, len(found), item, complete=complete))
@@ -106,6 +109,7 @@ class Run:
                     advance()
             finally:
                 self._write_sums()
+            self.notes += self._unseen()
         count = sum(one.complete for one in found)
         if count < len(self.earlier):
             raise ResumeError(
@@ -182,6 +186,7 @@ class Run:
                 self._fetch_digests()
         fingerprint = "" if later else batch.sketch.digest()
         if self.kept is not None:
+            self.kept.unseen = tuple(self._unseen())
             self.kept.add(index, batch, calls, complete=complete)
         # without published scores all batches are alike: kept once, however many there are
         seen: list[object] = [
@@ -263,7 +268,7 @@ class Run:
             calls = capture.run(forward, inputs_of(batch.content), pooling)
         # later batches may take an exit before the first activation
         if not calls and index == 0:
-            raise NoActivationError(_no_call(network, options))
+            raise NoActivationError(_no_call(network, options, capture.notes()))
         if index == 0 and all(call.reason == NOT_SAMPLES["features"] for call in calls):
             raise InputError(_no_samples(batch, options.batch_axis))
         return calls
@@ -291,10 +296,12 @@ def _bytes_of(calls: list[PooledCall]) -> int:
     return sum(2 * call.x.numel() * call.x.itemsize for call in calls if call.x is not None)
 
 
-def _no_call(network: nn.Module, options: Options) -> str:
+def _no_call(network: nn.Module, options: Options, notes: list[str]) -> str:
     kinds = ", ".join(sorted(chosen_kinds(options.activations)))
+    hidden = [*notes_of(network), *notes]
+    because = f" Note that {'; '.join(hidden)}." if hidden else ""
     return (
-        f"{type(network).__name__} made no activation call that could be seen. Looked for "
+        f"{type(network).__name__} made no activation call that could be seen.{because} Looked for "
         f"functions and modules of the kinds {kinds}. Register an activation of another name with "
         "sigmascope.register_activation; softmax is found with activations='all'."
     )

@@ -13,6 +13,7 @@ from torch import nn
 
 from sigmascope import __version__
 from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_module
+from sigmascope.capture.compiled import compiled_notes
 from sigmascope.capture.guard import plain_path
 from sigmascope.capture.walk import modules_of, parameters_of
 from sigmascope.errors import InputError
@@ -73,7 +74,7 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         versions=current_versions(),
         expected=_expected(modules, kinds),
-        notes=_notes(modules),
+        notes=(*notes_of(network), *compiled_notes(network)),
     )
 
 
@@ -114,10 +115,10 @@ def _fingerprint(network: nn.Module) -> str:
     return hashlib.sha256(f"{names}{values}".encode()).hexdigest()[:32]
 
 
-def _notes(modules: list[tuple[str, nn.Module]]) -> tuple[str, ...]:
-    """Return what cannot be seen in a layer, once for each kind of layer."""
+def notes_of(network: nn.Module) -> tuple[str, ...]:
+    """Return what cannot be seen in the layers of a network, once for each kind of layer."""
     notes = {}
-    for path, module in modules:
+    for path, module in ((plain_path(path), module) for path, module in modules_of(network)):
         for kind, text in HIDDEN.items():
             if isinstance(module, kind) and kind not in notes:
                 notes[kind] = text.format(path=path or "the network", kind=type(module).__name__)

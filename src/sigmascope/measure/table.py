@@ -145,7 +145,7 @@ def _footer(signature: Signature) -> list[str]:
     ]
     lines += _cautions(signature)
     skipped = [
-        f"Skipped: {call.path or '(network)'} ({call.kind}): {call.reason}."
+        f"Skipped: {call.path or call.name} ({call.kind}): {call.reason}."
         for call in coverage.skipped
     ]
     lines += [*skipped[:LISTED], *(["…"] if len(skipped) > LISTED else [])]

@@ -23,6 +23,7 @@ from sigmascope.capture.activations import (
     kind_of_layer,
     kind_of_module,
 )
+from sigmascope.capture.call_site import site_name
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.errors import NetworkError, OptionError
 
@@ -67,6 +68,10 @@ class Traced:
     def site(self, name: str) -> tuple[CutSite, fx.Node]:
         """Return a site and its node; an activation call precedes the module of the same path."""
         plain = str(name).removesuffix("#0")
+        if plain.startswith("(network)"):  # the name in earlier versions
+            number = plain.removeprefix("(network)")
+            own = (f"forward.{kind}{number}" for kind, _ in self.activations.values())
+            plain = next((one for one in own if one in self.activations), plain)
         choices = {**{path: ("", node) for path, node in self.modules.items()}, **self.activations}
         if plain not in choices:
             near = difflib.get_close_matches(plain, [*self.activations, *choices], n=1)
@@ -184,9 +189,8 @@ def _activations(network: nn.Module, graph: fx.Graph) -> dict[str, tuple[str, fx
         if kind not in kinds or kind is None:
             continue
         path = node.meta["path"]
-        name = (path or "(network)") + (f"#{calls[path]}" if calls[path] else "")
+        found[site_name(path, calls[path], kind)] = kind, node
         calls[path] += 1
-        found[name] = kind, node
     return found
 
 

@@ -118,7 +118,7 @@ class Tap:
         self, pooling: Pooling, route: Route, sink: Sink, call: Call, x: Tensor
     ) -> Finish | None:
         """See `capture.observer.Observer`."""
-        name = (call.path or "(network)") + (f"#{call.number}" if call.number else "")
+        name = call.name
         if not x.dtype.is_floating_point or x.layout != torch.strided:
             return None
         try:

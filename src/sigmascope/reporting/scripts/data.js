@@ -27,7 +27,7 @@ function sitesOf({ count, sites }, by) {
     const site = { number, path, kind: kinds[number], place: places[number], reason: sites.reasons[number] ?? "" };
     for (const [name, values] of columns) site[name] = values[number];
     [site.shown, site.bar] = by === "population" ? [site.population, site.half] : [site.score, site.std];
-    site.name = (path || "(network)") + (site.call ? `#${site.call}` : "");
+    site.name = (path || `forward.${site.kind}`) + (site.call ? `#${site.call}` : "");
     return site;
   });
 }

@@ -46,7 +46,7 @@ function siteTable(network) {
 
 function skippedTable({ name, coverage }) {
   const rows = coverage.skipped.map(([path, call, kind, reason]) => [
-    named((path || "(network)") + (call ? `#${call}` : "")),
+    named((path || `forward.${kind}`) + (call ? `#${call}` : "")),
     named(kind),
     named(reason),
   ]);
