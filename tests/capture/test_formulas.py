@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import sigmascope as sg
+from sigmascope.capture.elementwise import GRID
 
 X = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
 
@@ -158,6 +159,150 @@ def test_the_border_is_what_mixes_elements() -> None:
 def test_an_unknown_formula_is_elementwise_and_written_out() -> None:
     (site,) = sites(Net(lambda x: x + torch.sin(x) ** 2))
     assert (site.kind, site.formula) == ("elementwise", "x + (sin(x) ** 2)")
+
+
+AROUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
+    (lambda x: x + x * torch.sigmoid(x), ["silu"]),
+    (lambda x: x + F.relu(x) ** 2, ["relu_squared"]),
+    (lambda x: 2 * x - erf_gelu(x), ["gelu"]),
+]
+
+
+@pytest.mark.parametrize(("between", "kinds"), AROUND)
+def test_a_residual_connection_around_a_formula(
+    between: Callable[[Tensor], Tensor], kinds: list[str]
+) -> None:
+    assert [site.kind for site in sites(Net(between))] == kinds
+
+
+def test_a_part_that_feeds_something_else_is_a_site_too() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.act = nn.Linear(8, 8), nn.ReLU()
+            self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.act(self.first(x))
+            return self.one(y) + self.two(y**2)
+
+    assert sorted(site.kind for site in sites(Both())) == ["relu", "relu_squared"]
+
+
+def test_by_name_and_in_any_order() -> None:
+    (site,) = sites(Net(lambda x: torch.maximum(other=torch.zeros_like(x), input=x)))
+    (same,) = sites(Net(F.relu))
+    assert site.score == same.score
+
+
+def test_layers_that_overwrite_their_input_leave_the_grid_alone() -> None:
+    before = GRID.clone()
+    act = nn.ReLU(inplace=True)
+    assert [site.kind for site in sites(Net(lambda x: act(x) ** 2))] == ["relu_squared"]
+
+    def multiplied(x: Tensor) -> Tensor:
+        x *= torch.sigmoid(x)
+        return x
+
+    assert [site.kind for site in sites(Net(multiplied))] == ["silu"]
+    assert torch.equal(GRID, before)
+
+
+def test_outside_of_the_network_nothing_is_a_site() -> None:
+    def forward(model: nn.Module, batch: Tensor) -> Any:
+        y = model(batch)
+        return y * torch.sigmoid(y)
+
+    assert [site.kind for site in sites(Net(F.relu), forward=forward)] == ["relu"]
+    model = Net(F.relu)
+    model.register_forward_hook(lambda module, args, y: y * torch.sigmoid(y))
+    assert [site.kind for site in sites(model)] == ["relu"]
+
+
+def test_nothing_is_noted_that_was_seen() -> None:
+    model = Net(lambda x: x * torch.sigmoid(x))
+    assert not [note for note in sg.signature(model, X).coverage.notes if "seen" in note]
+
+
+class Cached(nn.Module):
+    """Makes a table the first time, as for positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.table = nn.Linear(8, 16), None
+
+    def forward(self, x: Tensor) -> Any:
+        if self.table is None:
+            self.table = torch.arange(16.0).div(16).cos()
+        y = self.first(x) + self.table
+        return y * torch.sigmoid(y)
+
+
+def test_a_table_that_is_made_once() -> None:
+    assert [site.kind for site in sites(Cached())] == ["silu"]
+    assert [site.kind for site in sites(Cached(), [X, X, X])] == ["silu"]
+
+
+def test_numbers_that_differ_from_batch_to_batch() -> None:
+    model = Net(lambda x: x * torch.sigmoid(x / x.abs().max().item()))
+    batches = [X, 2 * X, X + 1]
+    (site,) = sites(model, batches)
+    assert (site.kind, site.batches) == ("elementwise", 3)
+
+
+def test_a_way_that_depends_on_the_data() -> None:
+    class Either(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Any:
+            a, b = self.one(x), self.two(x)
+            return a * torch.sigmoid(a if x.mean() > 0 else b)
+
+    found = sites(Either(), [X.abs(), -X.abs(), X.abs()])
+    assert sorted((site.kind, site.batches) for site in found) == [("sigmoid", 1), ("silu", 2)]
+
+
+def test_a_parameter_that_has_changed_since() -> None:
+    class Leaky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.slope = nn.Linear(8, 8), nn.Parameter(torch.tensor(1.0))
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.first(x)
+            return torch.where(y > 0, y, self.slope * y)
+
+    model = Leaky()
+    assert sites(model) == []
+    with torch.no_grad():
+        model.slope.fill_(0.1)
+    assert [site.kind for site in sites(model)] == ["leaky_relu"]
+
+
+def test_a_slope_of_each_channel_is_no_known_activation() -> None:
+    class Slopes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.slope = nn.Linear(8, 4), nn.Parameter(torch.tensor([1.0, -1, 1, -1]))
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.first(x)
+            return torch.where(y > 0, y, self.slope * y)
+
+    (site,) = sites(Slopes())
+    assert (site.kind, site.formula) == ("elementwise", "where((x > 0), x, (x * a))")
+
+
+def test_many_formulas_take_little_time_and_text() -> None:
+    def nested(x: Tensor) -> Tensor:
+        for _ in range(40):
+            x = x * (2 - torch.sin(x) * x)
+        return x
+
+    (site,) = sites(Net(nested))[:1]
+    assert len(site.formula) < 500
 
 
 def test_parts_on_request() -> None:

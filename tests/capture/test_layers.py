@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 import threading
 from typing import Any
 
@@ -11,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.capture import recorder as module
+from sigmascope.capture import activations, recorder as module
 from sigmascope.capture.layers import FUNCTIONS, has_own_weights, is_known
 
 ACTIVATIONS = [kind for kind in FUNCTIONS if kind.__module__ == nn.ReLU.__module__]
@@ -129,6 +132,35 @@ def test_layers_that_are_not_what_their_class_says() -> None:
     assert not is_known(normed)
     assert [about[2] for about in seen(nn.Sequential(replaced), torch.randn(4, 2))] == ["tanh"]
     assert replaced.forward(torch.zeros(1)) == 0  # its own is kept
+
+
+def test_a_layer_copied_while_it_is_watched_is_a_layer_of_its_own() -> None:
+    class Copying(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Any:
+            for other in (copy.deepcopy(self.layer), pickle.loads(pickle.dumps(self.layer))):
+                nn.init.zeros_(other.weight)
+                nn.init.ones_(other.bias)
+                assert torch.equal(other(x), torch.ones(4, 3))
+            assert [*inspect.signature(self.layer.forward).parameters] == ["input"]
+            return self.layer(x).relu()
+
+    assert len(seen(Copying(), torch.randn(4, 3))) == 1
+
+
+def test_a_class_whose_forward_was_replaced_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.ReLU, "forward", lambda self, x: F.gelu(x))
+    found = seen(nn.Sequential(nn.Linear(3, 3), nn.ReLU()), torch.randn(4, 3))
+    assert [about[:3] for about in found] == [("1", 0, "gelu")]
+
+
+def test_a_class_of_torch_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activations, "_registered_classes", {nn.Tanh: "my_tanh"})
+    found = seen(nn.Sequential(nn.Linear(3, 3), nn.Tanh()), torch.randn(4, 3))
+    assert [about[:3] for about in found] == [("1", 0, "my_tanh")]
 
 
 def test_weights_that_depend_on_the_samples_are_followed() -> None:

@@ -179,6 +179,11 @@ def known_activations() -> dict[str, list[str]]:
     return listing
 
 
+def registered() -> tuple[int, int]:
+    """Return how many functions and classes users have registered."""
+    return len(_registered_functions), len(_registered_classes)
+
+
 def activation_names(activations: str | Collection[str]) -> tuple[str, ...]:
     """Return the names in a choice of activations, sorted, known or not."""
     names = [activations] if isinstance(activations, str) else activations

@@ -17,7 +17,7 @@ from sigmascope.capture.words import words
 SAME = frozenset(
     words("""
     alpha_dropout bfloat16 clone contiguous cpu cuda detach double dropout feature_alpha_dropout
-    float half to type type_as
+    float half nan_to_num to type type_as
 """)
 )
 # Functions of two values that are affine in each, and what they are without underscores.
@@ -29,10 +29,10 @@ AFFINE = SUMS | PRODUCTS | QUOTIENTS | NEGATIONS | SAME
 OTHERS = frozenset(
     words("""
     __and__ __ge__ __gt__ __invert__ __ipow__ __le__ __lt__ __or__ __pow__ __rdiv__ __rpow__
-    __rtruediv__ abs absolute arctan atan clamp clamp_max clamp_min clip cos cosh eq erf erfc exp
-    exp2 expm1 fmax fmin ge greater greater_equal gt heaviside le less less_equal log log1p
-    logaddexp logical_and logical_not logical_or lt maximum minimum ne pow reciprocal relu rsqrt
-    sgn sigmoid sign sin sinc sinh sqrt square tan tanh where xlogy
+    __rtruediv__ abs absolute addcmul arctan atan clamp clamp_max clamp_min clip cos cosh eq erf
+    erfc exp exp2 expm1 fmax fmin ge greater greater_equal gt heaviside le less less_equal log log1p
+    logaddexp logical_and logical_not logical_or lt masked_fill maximum minimum ne pow reciprocal
+    relu rsqrt sgn sigmoid sign sin sinc sinh sqrt square tan tanh where xlogy
 """)
 )
 # Their results say something of all elements together.
@@ -65,6 +65,7 @@ FACTORIES = frozenset(
 )
 # Where formulas are compared, in order; the second part tells far bounds from none.
 NEAR, FAR = torch.linspace(-8, 8, 257), torch.linspace(-4000, 4000, 64)
+IN_PLACE = frozenset(words("__iadd__ __imul__ __ipow__ __isub__ __itruediv__"))
 GRID = torch.cat([NEAR, FAR]).double()
 COUNT = len(NEAR)
 CLOSE = 1e-4  # a formula is an activation to this share of its largest value
@@ -172,6 +173,8 @@ def evaluated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tenso
     """Return a function, by name, of values on the grid."""
     if name in SAME:
         return next(value for value in args if isinstance(value, Tensor))
+    if name in IN_PLACE:
+        name = f"__{name[3:]}"
     # as a method it takes the condition second
     masked = name == "where" and isinstance(args[0], Tensor) and args[0].dtype is torch.bool
     places = (torch,) if masked else (Tensor, torch, F, torch.special)

@@ -28,6 +28,15 @@ class Entered:
     args: tuple[Any, ...] = ()
 
 
+def by_position(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return arguments whose first tensor has no name."""
+    if args:
+        return args, kwargs
+    named = dict(kwargs)
+    first = tuple(named.pop(key) for key in ("input", "self", "tensors") if key in named)
+    return first, named
+
+
 def input_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
     """Return the first tensor among arguments."""
     candidates = (*args, kwargs.get("input"), *kwargs.values())

@@ -15,6 +15,7 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
+from sigmascope.capture.activations import registered
 from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
 from sigmascope.capture.formulas import formulas_of
@@ -39,6 +40,7 @@ class Following:
         layouts: where the channels of a tensor are.
         lineage: where its samples are.
         plan: the formulas of the last pass.
+        searches: whether they are looked for.
         where: returns the path of the innermost module, and whether it counts as one activation.
         routing: which of them it holds, where they were selected.
     """
@@ -52,6 +54,9 @@ class Following:
         self.where = lambda: ("", False)
         self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
+        self.searches = True
+        self._depends: list[tuple[ref[Tensor], int]] = []  # constants in formulas, their versions
+        self._registered = registered()
         self._weights: list[ref[Tensor]] = []
         self._constants: Marks[Mark] = Marks()
         self._before: list[Step] = []  # of the pass before
@@ -60,6 +65,11 @@ class Following:
 
     def begin(self, constants: Sequence[Tensor]) -> None:
         """Begin to follow a network whose parameters and buffers these are."""
+        versions = ((one(), version) for one, version in self._depends)
+        changed = any(one is None or one._version != version for one, version in versions)
+        if changed or self._registered != registered():
+            self.forget()
+            self._registered = registered()
         same = len(constants) == len(self._weights)
         if not same or any(map(is_not, (one() for one in self._weights), constants)):
             self._weights = [ref(tensor) for tensor in constants]
@@ -87,12 +97,28 @@ class Following:
 
     def end_pass(self) -> bool:
         """Look for formulas in what was worked out; return whether they are others than before."""
-        if not self._fresh:
+        graph, fresh = self._graph, self._fresh
+        self._graph, self._fresh = Graph(), set()
+        if not fresh or not self.searches:
             return False
-        found = [*self.plan.without(self._fresh, self.step), *formulas_of(self._graph)]
+        if len(fresh) < self.step and (self.plan.formulas or graph.may_hold_formulas):
+            self.forget()  # the others are needed, too
+            return True
+        found, self._depends = formulas_of(graph)
         changed = {*found} != {*self.plan.formulas}
-        self.plan, self._graph, self._fresh = Plan(found), Graph(), set()
+        self.plan = Plan(found)
         return changed
+
+    def forget(self) -> None:
+        """Forget the steps of earlier passes and their formulas."""
+        self._before, self._steps, self._depends = [], [], []
+        self.plan = Plan()
+
+    def search(self, *, searches: bool) -> None:
+        """Look for formulas from now on, or do not."""
+        if searches and not self.searches:
+            self.forget()
+        self.searches = searches
 
     @property
     def step(self) -> int:
@@ -182,6 +208,8 @@ class Following:
     ) -> None:
         """Add a function that was worked out to the graph of the pass."""
         self._fresh.add(self.step)
+        if not self.searches:
+            return
         path, hidden = self.where()
         about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
         self._graph.add(self.step, call, outputs, about)
@@ -208,6 +236,7 @@ class Following:
             self.layouts.remember(step.produced)
         for output, mark in zip(outputs, step.marks, strict=False):
             self._put(output, mark)
+            self._known.made[id(output)] = len(self._steps)
 
     def _note_base(self, view: Tensor) -> None:
         """Record what a function that wrote into a view did to the tensor it is a view of."""

@@ -8,21 +8,18 @@ before and after it are not part of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from weakref import ref
 
-import torch
 from torch import Tensor
 
-from sigmascope.capture.elementwise import (
-    GRID,
-    NEGATIONS,
-    SUMS,
-    evaluated,
-    is_straight,
-    kind_of_values,
-    plain_number,
-    without_outer,
-    written,
+from sigmascope.capture.elementwise import GRID, NEGATIONS, SUMS, is_straight, kind_of_values
+from sigmascope.capture.formula_values import (
+    Values,
+    constants_of,
+    is_one_number,
+    nodes_between,
+    text_of,
 )
 from sigmascope.capture.graph import Graph, Node
 
@@ -51,61 +48,140 @@ class Formula(NamedTuple):
     path: str
 
 
-def formulas_of(graph: Graph) -> list[Formula]:
-    """Return the formulas of a pass, in order of their first steps."""
-    ends = [*graph.closed, *(node for node in graph.made if not node.uses)]
-    found: dict[tuple[int, int], Formula] = {}
-    for end in ends:
-        if end.root is not None:
-            for formula in _on_the_way(graph, end):
-                found.setdefault((formula.begins, formula.ends), formula)
-    return _apart(sorted(found.values()))
+class Found(NamedTuple):
+    """The formulas of a pass, in order, and the constants they depend on, as they are now."""
+
+    formulas: list[Formula]
+    constants: list[tuple[ref[Tensor], int]]
 
 
-def _on_the_way(graph: Graph, end: Node) -> Iterator[Formula]:
-    """Yield the formulas between a tensor and its root."""
-    chain = _bottlenecks(end)
-    first = 0
-    while first < len(chain) - 1:
-        length, kind = _longest(chain, first)
-        if length:
-            start, stop = chain[first], chain[first + length]
-            if start.floating and stop.floating and not _is_summarized(end):
-                yield _formula(graph, start, stop, kind)
-        first += max(length, 1)
+def formulas_of(graph: Graph) -> Found:
+    """Return the formulas of a pass."""
+    return _Search(graph).found()
 
 
-def _formula(graph: Graph, start: Node, stop: Node, kind: str) -> Formula:
-    inside = _between(start, stop)
-    begins = min(node.step for node in inside if any(one is start for one in node.sources))
-    return Formula(
-        begins,
-        graph.positions[begins, start],
-        stop.step,
-        frozenset(node.step for node in inside),
-        kind,
-        without_outer(_text(stop, start)),
-        stop.path,
-    )
+class _Search:
+    """Looks for formulas in a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._values = Values()
+        self._constants: dict[int, Tensor] = {}
+
+    def found(self) -> Found:
+        ends = [*self._graph.closed, *(node for node in self._graph.made if not node.uses)]
+        found: dict[tuple[int, int], Formula] = {}
+        for end in ends:
+            if end.root is not None and not _is_summarized(end):
+                for formula in self._on_the_way(end.root, end):
+                    found.setdefault((formula.begins, formula.ends), formula)
+        constants = [(ref(one), one._version) for one in self._constants.values()]
+        return Found(self._apart(sorted(found.values())), constants)
+
+    def _on_the_way(self, root: Node, end: Node) -> Iterator[Formula]:
+        """Yield the formulas between two tensors."""
+        chain = _bottlenecks(root, end)
+        first = 0
+        while first < len(chain) - 1:
+            length, kind = self._longest(chain, first)
+            start, stop = chain[first], chain[first + max(length, 1)]
+            if length and start.floating and stop.floating:
+                yield self._formula(start, stop, kind)
+            elif not length and _is_block(chain, first) and stop.name in SUMS:
+                for source in {*stop.sources} - {start}:
+                    yield from self._on_the_way(start, source)
+            first += max(length, 1)
+
+    def _formula(self, start: Node, stop: Node, kind: str) -> Formula:
+        inside = nodes_between(start, stop)
+        begins = min(node.step for node in inside if any(one is start for one in node.sources))
+        # a part that something else takes is an activation of its own, too
+        parts = [node for node in inside if node is stop or node not in self._graph.closed]
+        return Formula(
+            begins,
+            self._graph.positions[begins, start],
+            stop.step,
+            frozenset(node.step for node in parts),
+            kind,
+            text_of(start, stop),
+            stop.path,
+        )
+
+    def _longest(self, chain: list[Node], first: int) -> tuple[int, str]:
+        """Return how many segments from here on are one activation that has no name, and which."""
+        # the logistic function begins with a change of sign
+        if _is_affine_step(chain, first) and chain[first + 1].name not in NEGATIONS:
+            return 0, ""
+        for length in range(min(LONGEST, len(chain) - 1 - first), 0, -1):
+            kind = self._known_kind(chain, range(first, first + length))
+            if kind is not None:
+                return length, kind
+        return (1, ELEMENTWISE) if self._is_formula(chain, first) else (0, "")
+
+    def _known_kind(self, chain: list[Node], segments: range) -> str | None:
+        """Return the known activation that segments are together, if it takes all of them."""
+        first, last = segments.start, segments.stop
+        named = [i for i in segments if _is_named(chain, i)]
+        unnamed = [i for i in segments if i not in named and not self._is_straight(chain, i)]
+        if not unnamed or _is_affine_step(chain, last - 1):
+            return None
+        if any(_adds_named(chain, index) for index in segments):
+            return None
+        constants = constants_of(nodes_between(chain[first], chain[last]))
+        self._constants |= {id(one): one for one in constants}
+        if not all(map(is_one_number, constants)):
+            return None
+        kind = kind_of_values(self._values.of(chain[first], chain[last]))
+        for index in named:  # what is written around an activation may do nothing to it
+            if kind_of_values(self._values.of(chain[index], chain[index + 1])) == kind:
+                return None
+        alone = len(segments) == 1 and not _is_block(chain, first)
+        return kind if not alone or chain[0].followed or chain[first].followed else None
+
+    def _is_straight(self, chain: list[Node], index: int) -> bool:
+        """Return whether a segment is affine, if only for the numbers in it."""
+        if _is_affine_step(chain, index):
+            return True
+        self._constants |= {
+            id(one): one for one in constants_of(nodes_between(chain[index], chain[index + 1]))
+        }
+        return is_straight(self._values.of(chain[index], chain[index + 1]))
+
+    def _is_formula(self, chain: list[Node], index: int) -> bool:
+        """Return whether a segment is an activation although none is known that is the same."""
+        if not _is_block(chain, index) or _adds_named(chain, index):
+            return False
+        values = self._values.of(chain[index], chain[index + 1])
+        if values.numel() != GRID.numel() or self._is_straight(chain, index):
+            return False
+        return not self._is_residual(chain[index], chain[index + 1])
+
+    def _is_residual(self, start: Node, stop: Node) -> bool:
+        """Return whether a sum is a connection around an activation."""
+        if stop.name not in SUMS:
+            return False
+        around = [source for source in stop.sources if not _is_plain(source, start)]
+        if len(around) != len(stop.sources) - 1:
+            return False
+        last = around[0]
+        while last.is_affine:
+            last = last.sources[0]
+        return last.named or any(one.ends == last.step for one in self._on_the_way(start, last))
+
+    def _apart(self, formulas: list[Formula]) -> list[Formula]:
+        """Leave out formulas inside another one, unless something else takes their output."""
+        taken = {node.step for node in self._graph.closed}
+        return [
+            one
+            for one in formulas
+            if one.ends in taken
+            or not any(one.parts < other.parts for other in formulas if other is not one)
+        ]
 
 
-def _between(start: Node, stop: Node) -> list[Node]:
-    """Return the nodes that lead from one to the other, without the first, by step."""
-    found: dict[Node, None] = {}
-    waiting = [stop]
-    while waiting:
-        node = waiting.pop()
-        if node is start or node in found:
-            continue
-        found[node] = None
-        waiting += node.sources
-    return sorted(found, key=lambda node: node.step)
-
-
-def _bottlenecks(end: Node) -> list[Node]:
+def _bottlenecks(root: Node, end: Node) -> list[Node]:
     """Return the nodes that all of a tensor was computed through, from its root on."""
-    assert end.root is not None
-    order = [end.root, *_between(end.root, end)]
+    order = [root, *nodes_between(root, end)]
     number = {node: index for index, node in enumerate(order)}
     reach = [0] * len(order)
     for node in order[1:]:
@@ -119,29 +195,6 @@ def _bottlenecks(end: Node) -> list[Node]:
     return found
 
 
-def _longest(chain: list[Node], first: int) -> tuple[int, str]:
-    """Return how many segments from here on are one activation that has no name, and which."""
-    # the logistic function begins with a change of sign
-    if _is_affine_step(chain, first) and chain[first + 1].name not in NEGATIONS:
-        return 0, ""
-    for length in range(min(LONGEST, len(chain) - 1 - first), 0, -1):
-        last = first + length
-        segments = range(first, last)
-        unnamed = [i for i in segments if not _is_named(chain, i) and not _is_straight(chain, i)]
-        if not unnamed or _is_affine_step(chain, last - 1):
-            continue
-        if any(_is_residual(chain, index) for index in segments):
-            continue
-        kind = kind_of_values(_values(chain[last], chain[first]))
-        alone = length == 1 and not _is_block(chain, first)
-        named = [i for i in segments if _is_named(chain, i)]
-        if any(kind_of_values(_values(chain[i + 1], chain[i])) == kind for i in named):
-            continue  # what is written around an activation does nothing to it
-        if kind is not None and (not alone or chain[0].followed or chain[first].followed):
-            return length, kind
-    return (1, ELEMENTWISE) if _is_formula(chain, first) else (0, "")
-
-
 def _is_block(chain: list[Node], index: int) -> bool:
     """Return whether a segment combines values that were computed from the same tensor."""
     return len(chain[index + 1].sources) > 1 or chain[index + 1].sources[0] is not chain[index]
@@ -151,89 +204,27 @@ def _is_affine_step(chain: list[Node], index: int) -> bool:
     return not _is_block(chain, index) and chain[index + 1].is_affine
 
 
-def _is_straight(chain: list[Node], index: int) -> bool:
-    """Return whether a segment is affine, if only for the numbers in it."""
-    if _is_affine_step(chain, index):
-        return True
-    return is_straight(_values(chain[index + 1], chain[index]))
-
-
 def _is_named(chain: list[Node], index: int) -> bool:
     return not _is_block(chain, index) and chain[index + 1].named
 
 
-def _is_formula(chain: list[Node], index: int) -> bool:
-    """Return whether a segment is an activation although none is known that is the same."""
-    start, stop = chain[index], chain[index + 1]
-    if not _is_block(chain, index):
-        return False
-    values = _values(stop, start)
-    known = values.numel() == GRID.numel()
-    return known and not _is_residual(chain, index) and not is_straight(values)
-
-
-def _is_residual(chain: list[Node], index: int) -> bool:
+def _adds_named(chain: list[Node], index: int) -> bool:
     """Return whether a segment adds activations that have a name, or a connection around them."""
     start, stop = chain[index], chain[index + 1]
     if stop.name not in SUMS or not _is_block(chain, index):
         return False
-    return all(node.named or node.is_affine for node in _between(start, stop)[:-1])
+    return all(node.named or node.is_affine for node in nodes_between(start, stop)[:-1])
+
+
+def _is_plain(node: Node, start: Node) -> bool:
+    """Return whether a tensor is another one after nothing but affine steps."""
+    while node is not start:
+        if not node.is_affine:
+            return False
+        node = node.sources[0]
+    return True
 
 
 def _is_summarized(node: Node) -> bool:
     """Return whether a tensor serves nothing but statistics, as squares in a norm do."""
     return bool(node.uses) and all(node.uses.values())
-
-
-def _values(stop: Node, start: Node) -> Tensor:
-    """Return a formula on the grid; no values where it cannot be computed there."""
-    known: dict[Node, Tensor] = {start: GRID}
-    try:
-        for node in _between(start, stop):
-            args, kwargs = _numbers((node.args, node.kwargs), known)
-            if node.function is None:
-                known[node] = evaluated(node.name, args, kwargs)
-            else:
-                known[node] = node.function(known[node.sources[0]])
-    except Exception:  # whatever a function raises that is not made for numbers on a grid
-        return GRID[:0]
-    return known[stop].double()
-
-
-def _numbers(value: Any, known: dict[Node, Tensor]) -> Any:
-    """Return arguments with values on the grid for nodes, and numbers for constant tensors."""
-    if isinstance(value, Node):
-        return known[value]
-    if isinstance(value, Tensor):
-        return torch.tensor(plain_number(value), dtype=torch.float64)
-    if isinstance(value, (tuple, list)):
-        return tuple(_numbers(item, known) for item in value)
-    if isinstance(value, dict):
-        return {key: _numbers(item, known) for key, item in value.items()}
-    return value
-
-
-def _text(node: Node, start: Node) -> str:
-    """Return the formula of a tensor."""
-    if node is start:
-        return "x"
-    values = [value for value in (*node.args, *node.kwargs.values()) if type(value) is not bool]
-    return written(node.name, [_word(value, start) for value in values])
-
-
-def _word(value: Any, start: Node) -> str:
-    if isinstance(value, Node):
-        return _text(value, start)
-    if isinstance(value, Tensor):
-        same = value.numel() > 0 and bool((value == value.flatten()[0]).all())
-        return f"{plain_number(value):.4g}" if same else "a"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _apart(formulas: list[Formula]) -> list[Formula]:
-    """Leave out formulas inside another one."""
-    return [
-        one
-        for one in formulas
-        if not any(one.parts < other.parts for other in formulas if other is not one)
-    ]

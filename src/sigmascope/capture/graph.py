@@ -130,6 +130,11 @@ class Graph:
         self._nodes[outputs[0]] = node
         self.made.append(node)
 
+    @property
+    def may_hold_formulas(self) -> bool:
+        """Whether any function is not affine."""
+        return any(not node.is_affine for node in self.made)
+
     def _is_fixed(self, tensor: Tensor, about: Seen) -> bool:
         return bool(self._fixed.get(tensor)) or about.is_constant(tensor)
 
@@ -144,10 +149,11 @@ class Graph:
 
 def _name_of(call: Applied) -> str:
     """Return the name of a function; the larger of two tensors is not that of one."""
-    if call.name == "where" and len(call.args) + len(call.kwargs) == 1:
+    name = call.name.removeprefix("special_")
+    if name == "where" and len(call.args) + len(call.kwargs) == 1:
         return "nonzero"
     two = len(call.args) > 1 and isinstance(call.args[1], Tensor)
-    return {"max": "maximum", "min": "minimum"}.get(call.name, call.name) if two else call.name
+    return {"max": "maximum", "min": "minimum"}.get(name, name) if two else name
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import NoneType
+from types import MethodType, NoneType
 from typing import Any
 
 import torch
@@ -35,12 +35,15 @@ FUNCTIONS: dict[type[nn.Module], Callable[..., Any]] = {
     nn.Mish: F.mish,
 }
 """Class -> the function of one tensor and of the layer's own weights that it computes."""
+FORWARDS = {kind: kind.forward for kind in FUNCTIONS}  # which somebody may replace
 OWN = (nn.Parameter, NoneType)
 
 
 def is_known(module: nn.Module) -> bool:
     """Return whether a layer computes what its class computes, as far as that can be told."""
-    return type(module) in FUNCTIONS and "forward" not in module.__dict__
+    kind = type(module)
+    own = kind in FUNCTIONS and kind.forward is FORWARDS[kind]
+    return own and "forward" not in module.__dict__
 
 
 def has_own_weights(module: nn.Module) -> bool:
@@ -60,12 +63,32 @@ def arguments_of(module: nn.Module, x: torch.Tensor) -> tuple[Any, ...]:
     return (x, *([] if shape is None else [shape]), *tensors_of([("", module)]))
 
 
+class Forward:
+    """Stands for the forward of a module; a copy of the module gets its own again."""
+
+    def __init__(self, module: nn.Module, function: Callable[..., Any]) -> None:
+        self.__self__ = module
+        self.__wrapped__ = module.forward
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the layer."""
+        return self._function(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = memo.get(id(self.__self__), self.__self__)
+        return MethodType(type(copied).forward, copied)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.__self__, "forward")
+
+
 class Replaced:
     """The forward of a module, replaced until it is removed."""
 
     def __init__(self, module: nn.Module, forward: Callable[..., Any]) -> None:
         self._own = module.__dict__  # setting an attribute of a module takes long
-        self._own["forward"] = forward
+        self._own["forward"] = Forward(module, forward)
 
     def remove(self) -> None:
         """Give the module its own forward again."""

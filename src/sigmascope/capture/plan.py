@@ -31,10 +31,6 @@ class Plan:
             self.begins[one.begins].append(one)
             self.ends[one.ends].append(one)
 
-    def without(self, steps: set[int], count: int) -> list[Formula]:
-        """Return the formulas among the first steps that have none of these in them."""
-        return [one for one in self.formulas if one.ends < count and not one.parts & steps]
-
 
 class OpenFormulas:
     """The formulas of a plan that are being computed in a pass."""

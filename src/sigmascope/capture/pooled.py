@@ -21,6 +21,7 @@ from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.recording import recording
 from sigmascope.capture.unforeseen import NESTED
 
+RUNS = 4  # of a pass at most, until its formulas are known
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.
 CHUNK = 2**22
@@ -99,7 +100,7 @@ class Capture:
     ) -> list[PooledCall]:
         """Run a forward pass on inputs that hold the samples; return its calls in order.
 
-        `forward` is called twice where the network writes activations as formulas that are not
+        `forward` is called again where the network writes activations as formulas that are not
         known yet, so it should set the seed of what is random. A list among the inputs holds one
         sample in each of its tensors.
         """
@@ -107,14 +108,14 @@ class Capture:
             self._sites, self._reading = {}, pooling.reading
         self._pooling, inputs = pooling, list(inputs)
         # Formulas are known when a pass has ended: where there are new ones, it is run again.
-        for _ in range(2):
+        for _ in range(RUNS):
             self._calls = []
             first, self._is_first = self._is_first, False
             with (
-                crosscheck(self._network, self.recorder, inputs) if first else nullcontext(),
                 self.recorder.forward_pass(
                     inputs, batch_axis=pooling.batch_axis, size=pooling.size
                 ),
+                crosscheck(self._network, self.recorder, inputs) if first else nullcontext(),
             ):
                 forward()
             if not self.recorder.changed:

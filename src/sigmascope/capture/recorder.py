@@ -21,7 +21,13 @@ from sigmascope.capture.activations import (
     may_be_activation,
 )
 from sigmascope.capture.axis_moves import Applied
-from sigmascope.capture.entered import LEAVES, Entered, expects_sequence_first, input_of
+from sigmascope.capture.entered import (
+    LEAVES,
+    Entered,
+    by_position,
+    expects_sequence_first,
+    input_of,
+)
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import inputs_in
@@ -50,6 +56,7 @@ class Recorder(WatchingMode):
         self._passing = False  # whether a pass begins and ends where `forward_pass` says
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
+        following.search(searches=fuse)
         self._observe = observe
         self._kinds = kinds
         self._entered: list[Entered] = []
@@ -92,7 +99,9 @@ class Recorder(WatchingMode):
         self._formulas = OpenFormulas(self.following.plan) if known else None
 
     def _where(self) -> tuple[str, bool]:
-        return (self._entered[-1].path if self._entered else ""), self._quiet > 0
+        if not self._entered:  # outside of the network nothing is a site
+            return "", True
+        return self._entered[-1].path, self._quiet > 0
 
     @property
     def samples(self) -> int:
@@ -116,12 +125,12 @@ class Recorder(WatchingMode):
 
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
-        if path and is_known(module):
+        kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
+        if path and kind is None and is_known(module):
             return [Replaced(module, self._forward_of(module, path))]
         # a plain container calls nothing itself
         if path and (type(module) in LEAVES or type(module).forward is nn.Sequential.forward):
             return []
-        kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if threading.get_ident() != self.thread:
@@ -221,8 +230,9 @@ class Recorder(WatchingMode):
 
     def _begin_formulas(self, name: str, args: Any, kwargs: dict[str, Any]) -> bool:
         """Pass on the inputs of formulas that begin now; return whether a step is part of one."""
-        if self._formulas is None or name != self.following.expected:
+        if self._formulas is None or not self._entered or name != self.following.expected:
             return False
+        args, kwargs = by_position(args, kwargs)
         step = self.following.step
         for formula in self._formulas.beginning(step):
             here = replace(self._entered[-1], path=formula.path, finish=None)
@@ -252,11 +262,9 @@ class Recorder(WatchingMode):
             outputs = [args[0]]
         elif isinstance(result, (tuple, list)):
             outputs = [one for one in result if isinstance(one, Tensor)]
-        if not args and outputs:  # the tensors were given by name
-            kwargs = dict(kwargs)
-            args = tuple(kwargs.pop(key) for key in ("input", "self", "tensors") if key in kwargs)
         if outputs:
-            self.following.note(Applied(name, args, kwargs), outputs, named=named)
+            given = Applied(name, *by_position(args, kwargs))
+            self.following.note(given, outputs, named=named)
 
     def _begin(
         self, here: Entered, kind: str, x: object, *, plain: bool = False, formula: str = ""
@@ -306,7 +314,8 @@ class Recorder(WatchingMode):
             if here.module is module:
                 break
         if not self._entered and not here.path and not self._passing:
-            self.following.end_pass()
+            with self.aside():
+                self.following.end_pass()
         if here.unwatched:
             with self.aside():
                 self._note(multi_head_attention_forward.__name__, here.args, {}, output)

@@ -20,11 +20,19 @@ PLAIN |= {torch.Size, torch.device, torch.dtype, torch.layout, torch.memory_form
 
 
 class Place(NamedTuple):
-    """A tensor among the arguments of a function; `is_mask` where it is boolean."""
+    """A tensor among the arguments of a function.
+
+    Attributes:
+        mark: what is known of it.
+        shape: its shape.
+        is_mask: whether it is boolean.
+        made: the step that returned it; -1 where none did.
+    """
 
     mark: Mark | None
     shape: torch.Size
     is_mask: bool
+    made: int
 
 
 class Step(NamedTuple):
@@ -58,6 +66,7 @@ class Recognition:
 
     Attributes:
         add_constants: takes a parameter that is not among the constants yet.
+        made: `id` of a tensor -> the step that returned it.
     """
 
     def __init__(
@@ -69,6 +78,11 @@ class Recognition:
         self._marks = marks
         self._constants = constants
         self.add_constants = add_constants
+        self.made: dict[int, int] = {}
+
+    def _made_by(self, tensor: Tensor, mark: Mark | None) -> int:
+        # the number of a tensor that is gone may have passed to one of which nothing is known
+        return -1 if mark is None else self.made.get(id(tensor), -1)
 
     def described(self, value: object, given: list[int]) -> object:
         """Return what matters of an argument, and add the tensors in it to those `given`.
@@ -83,7 +97,7 @@ class Recognition:
             if mark is not None and mark is self._constants.get(value):
                 return ref(value)
             given.append(id(value))
-            return Place(mark, value.shape, value.dtype is torch.bool)
+            return Place(mark, value.shape, value.dtype is torch.bool, self._made_by(value, mark))
         if type(value) is list:
             return [self.described(item, given) for item in value]
         if type(value) is tuple:
@@ -138,6 +152,7 @@ class Recognition:
                 and value.shape == was.shape
                 and (value.dtype is torch.bool) == was.is_mask
                 and not (was.mark is None and is_parameter(value))
+                and self._made_by(value, was.mark) == was.made
             )
         if kind is not type(value):  # 1, 1.0 and True are equal, and mean different things
             return False

@@ -77,6 +77,7 @@ class Run:
         self._sketches: dict[int, Sketch] = {}
         self._digests: dict[int, str] = {}
         self._waiting: dict[int, list[PooledCall]] = {}  # batches to be scored
+        self._held = 0  # bytes of these
         self._scored: dict[int, tuple[Reading, ...]] = {}  # and those that have waited
         self._last: tuple[Reading, ...] = ()
         self._seen: list[object] = []  # of which calls these are the readings
@@ -205,7 +206,8 @@ class Run:
     def _wait(self, index: int, calls: list[PooledCall]) -> None:
         """Score a batch later, with others: an accelerator decomposes many matrices as fast."""
         self._waiting[index] = calls
-        if sum(map(_bytes_of, self._waiting.values())) > HELD:
+        self._held += _bytes_of(calls)
+        if self._held > HELD:
             self._score_waiting()
 
     def _score_waiting(self) -> None:
@@ -214,6 +216,7 @@ class Run:
         for index, calls in self._waiting.items():
             self._scored[index] = tuple(islice(found, len(calls)))
         self._waiting.clear()
+        self._held = 0
 
     def _fetch_digests(self) -> None:
         """Fetch fingerprints from an accelerator, rarely, for that waits for all it has to do."""

@@ -50,7 +50,8 @@ def signature(
             with three axes each is one itself. Device and dtype follow the network.
         name: of the network; by default its class.
         forward: a function of the network and a batch that runs the network, for batches of any
-            other form.
+            other form. It is called again for a batch in which the network was found to write
+            activations as formulas.
         keep: a directory for the pooled inputs and outputs, see `rescore`.
         resume: a file for the batches scored so far, and beside it one for the sums of all of them.
             A run that was interrupted continues there.
