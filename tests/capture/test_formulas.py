@@ -189,6 +189,19 @@ def test_a_part_that_feeds_something_else_is_a_site_too() -> None:
     assert sorted(site.kind for site in sites(Both())) == ["relu", "relu_squared"]
 
 
+def test_a_module_inside_a_formula_has_run() -> None:
+    class Inside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.act, self.idle = nn.Linear(8, 8), nn.Sigmoid(), nn.Sigmoid()
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.first(x)
+            return y * self.act(y)
+
+    assert sg.signature(Inside(), X).coverage.never_called == ("idle",)
+
+
 def test_by_name_and_in_any_order() -> None:
     (site,) = sites(Net(lambda x: torch.maximum(other=torch.zeros_like(x), input=x)))
     (same,) = sites(Net(F.relu))

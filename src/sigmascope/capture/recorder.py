@@ -53,6 +53,7 @@ class Recorder(WatchingMode):
         super().__init__()
         self._fuse = fuse
         self._formulas: OpenFormulas | None = None
+        self.parts: set[str] = set()  # paths of activations that were part of a formula
         self._passing = False  # whether a pass begins and ends where `forward_pass` says
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
@@ -99,9 +100,8 @@ class Recorder(WatchingMode):
         self._formulas = OpenFormulas(self.following.plan) if known else None
 
     def _where(self) -> tuple[str, bool]:
-        if not self._entered:  # outside of the network nothing is a site
-            return "", True
-        return self._entered[-1].path, self._quiet > 0
+        # outside of the network nothing is a site
+        return (self._entered[-1].path, self._quiet > 0) if self._entered else ("", True)
 
     @property
     def samples(self) -> int:
@@ -168,7 +168,7 @@ class Recorder(WatchingMode):
             x, finish = args[0], None
             self.step_out()
             try:
-                inside = self._begin_formulas(name, args, kwargs)
+                inside = self._begin_formulas(name, args, kwargs, path)
                 if observed is not None and not inside and not self._quiet:
                     here = self._inner(module, path)
                     finish = self._begin(here, observed, x, plain=is_plain(function, observed))
@@ -228,7 +228,7 @@ class Recorder(WatchingMode):
         self._end_formulas(result)
         return result
 
-    def _begin_formulas(self, name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+    def _begin_formulas(self, name: str, args: Any, kwargs: Any, path: str | None = None) -> bool:
         """Pass on the inputs of formulas that begin now; return whether a step is part of one."""
         if self._formulas is None or not self._entered or name != self.following.expected:
             return False
@@ -240,7 +240,10 @@ class Recorder(WatchingMode):
                 x = input_of_formula(formula, args, kwargs)
                 finish = self._begin(here, formula.kind, x, formula=formula.text)
                 self._formulas.opened(formula, finish)
-        return self._formulas.is_part(step)
+        inside = self._formulas.is_part(step)
+        if inside:
+            self.parts.add(self._entered[-1].path if path is None else path)
+        return inside
 
     def _end_formulas(self, result: object) -> None:
         if self._formulas is not None:
@@ -258,10 +261,9 @@ class Recorder(WatchingMode):
     ) -> None:
         """Record where channels and samples are in the result of a function."""
         outputs = [result] if isinstance(result, Tensor) else []
-        if name == "__setitem__":
-            outputs = [args[0]]
-        elif isinstance(result, (tuple, list)):
-            outputs = [one for one in result if isinstance(one, Tensor)]
+        if name == "__setitem__" or isinstance(result, (tuple, list)):
+            several: Any = args[:1] if name == "__setitem__" else result
+            outputs = [one for one in several if isinstance(one, Tensor)]
         if outputs:
             given = Applied(name, *by_position(args, kwargs))
             self.following.note(given, outputs, named=named)

@@ -45,6 +45,7 @@ class Run:
 
     Attributes:
         name: of the network.
+        parts: paths of activations that are part of a formula.
         notes: what a reader of the result should know.
         earlier: batches whose readings are known.
         sums: what the population score is computed from.
@@ -54,6 +55,7 @@ class Run:
 
     journal: Journal | None = None
     kept: KeptFeatures | None = None
+    parts: frozenset[str] = frozenset()
     _sums_file: SumsFile | None = None
     _unseen: Callable[[], list[str]]
 
@@ -110,6 +112,7 @@ class Run:
                     advance()
             finally:
                 self._write_sums()
+            self.parts = frozenset(capture.recorder.parts)
             self.notes += self._unseen()
         count = sum(one.complete for one in found)
         if count < len(self.earlier):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, cast
 
@@ -102,6 +103,8 @@ def signature(
         population = run.sums.scores()
         # only now: an accelerator should have something to do at once
         subject = subject or identified(subject_of(network, chosen, run.name), network)
+        expected = tuple(path for path in subject.expected if path not in run.parts)
+        subject = replace(subject, expected=expected)
     return assembled(subject, chosen, scored, population, run.notes)
 
 
