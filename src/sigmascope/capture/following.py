@@ -104,10 +104,16 @@ class Following:
         if len(fresh) < self.step and (self.plan.formulas or graph.may_hold_formulas):
             self.forget()  # the others are needed, too
             return True
-        found, self._depends = formulas_of(graph)
+        found, depends = formulas_of(graph)
+        # of those that the network computes itself there are new ones in every pass
+        lasting = ((one, version) for one, version in depends if self._lasts(one()))
+        self._depends = list(lasting)
         changed = {*found} != {*self.plan.formulas}
         self.plan = Plan(found)
         return changed
+
+    def _lasts(self, tensor: Tensor | None) -> bool:
+        return tensor is not None and self._constants.get(tensor) is not None
 
     def forget(self) -> None:
         """Forget the steps of earlier passes and their formulas."""
