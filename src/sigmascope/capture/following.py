@@ -55,6 +55,7 @@ class Following:
         self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self.searches = True
+        self._has_formulas = False  # in any pass so far
         self._depends: list[tuple[ref[Tensor], int]] = []  # constants in formulas, their versions
         self._registered = registered()
         self._weights: list[ref[Tensor]] = []
@@ -101,13 +102,14 @@ class Following:
         self._graph, self._fresh = Graph(), set()
         if not fresh or not self.searches:
             return False
-        if len(fresh) < self.step and (self.plan.formulas or graph.may_hold_formulas):
+        if len(fresh) < self.step and (self._has_formulas or graph.may_hold_formulas):
             self.forget()  # the others are needed, too
             return True
         found, depends = formulas_of(graph)
         # of those that the network computes itself there are new ones in every pass
         lasting = ((one, version) for one, version in depends if self._lasts(one()))
         self._depends = list(lasting)
+        self._has_formulas |= bool(found)
         changed = {*found} != {*self.plan.formulas}
         self.plan = Plan(found)
         return changed

@@ -132,8 +132,8 @@ class Graph:
 
     @property
     def may_hold_formulas(self) -> bool:
-        """Whether any function is not affine."""
-        return any(not node.is_affine for node in self.made)
+        """Whether any function is neither affine nor an activation with a name."""
+        return any(not node.is_affine and not node.named for node in self.made)
 
     def _is_fixed(self, tensor: Tensor, about: Seen) -> bool:
         return bool(self._fixed.get(tensor)) or about.is_constant(tensor)
