@@ -22,7 +22,7 @@ JIT = "torch.jit.script or other code outside Python"
 
 
 def scripted(function: Any) -> Any:
-    with pytest.warns((DeprecationWarning, FutureWarning)):
+    with pytest.warns((DeprecationWarning, FutureWarning), match=r"torch\.jit\.script"):
         return torch.jit.script(function)
 
 
@@ -168,10 +168,10 @@ def test_outputs_scores_and_randomness_do_not_change() -> None:
 
 def test_an_error_of_the_network_leaves_no_mode() -> None:
     def fails(x: Tensor) -> Tensor:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("of the network")
 
     network = Calls(fails)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError, match=r"^of the network$"):
         sg.signature(network, X)
     assert torch._C._len_torch_dispatch_stack() == activations.own_modes == 0
     assert network not in crosscheck._checked

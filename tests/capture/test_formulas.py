@@ -1,8 +1,7 @@
-"""Activations that are written as formulas: recognized, bounded, named, and the same every time."""
+"""Activations that are written as formulas: recognized, bounded and named."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,36 +12,7 @@ from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.capture.elementwise import GRID
-
-X = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
-
-
-class Net(nn.Module):
-    """A layer, something that is written between, and a layer."""
-
-    def __init__(self, between: Callable[[Tensor], Tensor], width: int = 16) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.first, self.between, self.last = nn.Linear(8, 16), between, nn.Linear(width, 4)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.last(self.between(self.first(x)))
-
-
-def sites(model: nn.Module, x: Any = X, **options: Any) -> list[Any]:
-    try:
-        return list(sg.signature(model, x, progress=False, **options).sites)
-    except sg.NoActivationError:
-        return []
-
-
-def erf_gelu(x: Tensor) -> Tensor:
-    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
-
-
-def tanh_gelu(x: Tensor) -> Tensor:
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
-
+from tests.capture.written import Net, Written, X, erf_gelu, sites, tanh_gelu
 
 # Kind, the formula, the function that computes the same.
 FORMULAS: list[tuple[str, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = [
@@ -237,63 +207,6 @@ def test_nothing_is_noted_that_was_seen() -> None:
     assert not [note for note in sg.signature(model, X).coverage.notes if "seen" in note]
 
 
-class Cached(nn.Module):
-    """Makes a table the first time, as for positions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.table = nn.Linear(8, 16), None
-
-    def forward(self, x: Tensor) -> Any:
-        if self.table is None:
-            self.table = torch.arange(16.0).div(16).cos()
-        y = self.first(x) + self.table
-        return y * torch.sigmoid(y)
-
-
-def test_a_table_that_is_made_once() -> None:
-    assert [site.kind for site in sites(Cached())] == ["silu"]
-    assert [site.kind for site in sites(Cached(), [X, X, X])] == ["silu"]
-
-
-def test_numbers_that_differ_from_batch_to_batch() -> None:
-    model = Net(lambda x: x * torch.sigmoid(x / x.abs().max().item()))
-    batches = [X, 2 * X, X + 1]
-    (site,) = sites(model, batches)
-    assert (site.kind, site.batches) == ("elementwise", 3)
-
-
-def test_a_way_that_depends_on_the_data() -> None:
-    class Either(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
-
-        def forward(self, x: Tensor) -> Any:
-            a, b = self.one(x), self.two(x)
-            return a * torch.sigmoid(a if x.mean() > 0 else b)
-
-    found = sites(Either(), [X.abs(), -X.abs(), X.abs()])
-    assert sorted((site.kind, site.batches) for site in found) == [("sigmoid", 1), ("silu", 2)]
-
-
-def test_a_parameter_that_has_changed_since() -> None:
-    class Leaky(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.slope = nn.Linear(8, 8), nn.Parameter(torch.tensor(1.0))
-
-        def forward(self, x: Tensor) -> Any:
-            y = self.first(x)
-            return torch.where(y > 0, y, self.slope * y)
-
-    model = Leaky()
-    assert sites(model) == []
-    with torch.no_grad():
-        model.slope.fill_(0.1)
-    assert [site.kind for site in sites(model)] == ["leaky_relu"]
-
-
 def test_a_slope_of_each_channel_is_no_known_activation() -> None:
     class Slopes(nn.Module):
         def __init__(self) -> None:
@@ -331,13 +244,6 @@ def test_only_kinds_that_were_asked_for() -> None:
     assert [site.kind for site in sites(model, activations=["silu"])] == ["silu"]
 
 
-class Written(nn.Module):
-    """An activation class of one's own."""
-
-    def forward(self, x: Tensor) -> Any:
-        return erf_gelu(x)
-
-
 def test_a_class_that_contains_a_formula_is_the_site() -> None:
     model = nn.Sequential(nn.Linear(8, 16), Written(), nn.Linear(16, 16), Written(), nn.ReLU())
     assert [(site.path, site.kind) for site in sites(model)] == [
@@ -358,51 +264,3 @@ def test_calls_of_one_module_are_counted() -> None:
 
     names = [(site.path, site.call) for site in sites(Twice())]
     assert names == [("act", 0), ("act", 1), ("", 0)]
-
-
-def test_outputs_state_and_randomness_are_untouched() -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(), Written())
-    model.train()
-    mean = model[1].running_mean.clone()
-    sg.signature(model, X, mode="as-is", progress=False)
-    assert torch.equal(model[1].running_mean, mean)
-    torch.manual_seed(3)
-    expected = model(X)
-    torch.manual_seed(3)
-    sg.signature(model, X, mode="as-is", progress=False)
-    assert torch.equal(model(X), expected)
-
-
-def test_a_random_network_has_one_score_whether_or_not_it_was_known() -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(), Written())
-    model.train()
-    first, second = (sites(model, mode="as-is")[0].score for _ in range(2))
-    assert first == second
-
-
-def test_batches_of_other_sizes_and_other_ways() -> None:
-    class Ways(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(8, 8)
-
-        def forward(self, x: Tensor) -> Any:
-            y = self.layer(x)
-            return y * torch.sigmoid(y) if len(x) % 2 else F.relu(y)
-
-    batches = [X[:33], X[:32], X[:33], X[:31]]
-    found = sites(Ways(), batches, estimator="population")
-    assert sorted((site.kind, site.population_n) for site in found) == [("relu", 32), ("silu", 97)]
-
-
-def test_an_observer_sees_formulas_once_they_are_known() -> None:
-    kinds: list[str] = []
-    model = Net(erf_gelu)
-
-    def observe(call: Any, x: Tensor) -> None:
-        kinds.append(call.kind)
-
-    for _ in range(2):
-        with torch.no_grad(), sg.recording(model, observe):
-            model(X)
-    assert kinds == ["gelu"]

@@ -63,7 +63,7 @@ def test_nothing_is_left_behind() -> None:
     model, x = Mixed().eval(), torch.randn(5, 3, 8, 8)
     before = {path: {**layer.__dict__} for path, layer in model.named_modules()}
     seen(model, x)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match=r"expected input.* to have 3 channels"):
         seen(model, x[:, :2])
     assert {path: {**layer.__dict__} for path, layer in model.named_modules()} == before
     assert torch._C._len_torch_function_stack() == 0
@@ -141,7 +141,8 @@ def test_a_layer_copied_while_it_is_watched_is_a_layer_of_its_own() -> None:
             self.layer = nn.Linear(3, 3)
 
         def forward(self, x: Tensor) -> Any:
-            for other in (copy.deepcopy(self.layer), pickle.loads(pickle.dumps(self.layer))):
+            written = pickle.dumps(self.layer)
+            for other in (copy.deepcopy(self.layer), pickle.loads(written)):  # our own bytes
                 nn.init.zeros_(other.weight)
                 nn.init.ones_(other.bias)
                 assert torch.equal(other(x), torch.ones(4, 3))

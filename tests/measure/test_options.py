@@ -225,3 +225,9 @@ def test_a_generator_is_a_seed() -> None:
     )
     assert one == two != other
     assert type(one) is int
+
+
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_a_flag_is_true_or_false(value: object) -> None:
+    with pytest.raises(sg.OptionError, match=r"^fuse must be True or False, got "):
+        Options(fuse=value)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from sigmascope.choices import (
     Pool,
     Samples,
 )
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.randomness import FixedSeed, as_number
 from sigmascope.measure.affinity import Scoring
 from sigmascope.measure.companions import check_metrics
@@ -138,7 +138,7 @@ class Options:
             "max_positions": check_whole("max_positions", self.max_positions, 1),
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
-            "fuse": bool(self.fuse),
+            "fuse": _checked_flag("fuse", self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }
         for name, value in checked.items():
@@ -169,6 +169,13 @@ def _checked_estimator(estimator: object, samples: str) -> str:
     if estimator is None:
         return "population" if samples == "positions" else "both"
     return check_choice("estimator", estimator, Estimator)
+
+
+def _checked_flag(name: str, value: object) -> bool:
+    """Return a flag; a text such as "no" would count as true."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} must be True or False, got {value!r:.80}.")
+    return value
 
 
 def _checked_pool(pool: object) -> str:
