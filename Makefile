@@ -8,6 +8,7 @@ DEV     := $(VENV)/.dev
 REAL    := $(VENV)/.real
 BENCH   := $(VENV)/.bench
 AUDIT   := $(VENV)/.audit
+FAULTS  := $(VENV)/faults.jsonl
 PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -23,8 +24,8 @@ sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=
 avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
              OPENBLAS_CORETYPE=Zen
 
-.PHONY: help demo check lint test test-portable test-real test-gpu audit bench gallery format clean \
-        browser
+.PHONY: help demo check lint test test-portable test-real test-faults test-gpu audit bench gallery \
+        format clean browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +49,10 @@ test-portable: $(DEV) ## the numerical tests as other processors compute (SETTIN
 
 test-real: $(REAL) ## the networks that others have trained, on real data: downloads 190 MB, once
 	SIGMASCOPE_REQUIRE_REAL=1 $(PYTEST) tests/real
+
+test-faults: $(DEV) ## kills, threads, changed files, failing networks: writes docs/reliability.md
+	rm -f $(FAULTS) && export SIGMASCOPE_FAULTS=full SIGMASCOPE_FAULTS_RESULTS=$(abspath $(FAULTS)) && \
+	  $(PYTEST) tests/faults && $(BIN)/python -m tests.faults.table
 
 test-gpu: ## the CUDA tests, where PYTHON has torch and pytest; EXTRA=DIR adds packages it lacks
 	PYTHONPATH=.:src:papers/src:$(EXTRA) $(PYTHON) -m tests.on_gpu
