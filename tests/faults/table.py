@@ -1,4 +1,7 @@
-"""Write docs/reliability.md from what the tests under faults left: `python -m tests.faults.table`."""
+"""Write docs/reliability.md from the lines that the tests under faults have left.
+
+Run as `python -m tests.faults.table`.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,7 @@ def main() -> None:
         f"Python {platform.python_version()} on {platform.system()}"
     )
     table = "".join(
-        f"| {row['trial']} | {row['tried']:,} | {row['failed']:,} | {row['note']} | {row['date']} |\n"
-        for row in rows
+        "| {trial} | {tried:,} | {failed:,} | {note} | {date} |\n".format(**row) for row in rows
     )
     DOCUMENT.write_text(OPENING.format(versions=versions) + table, encoding="utf-8")
     print(DOCUMENT.read_text(encoding="utf-8"))
