@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope.catalog.floors import check_floor
 from sigmascope.catalog.optional import one_line
 from sigmascope.errors import FileFormatError, InputError
 
@@ -38,6 +39,7 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
             raise FileFormatError(
                 f"{path}: not a complete safetensors file ({error}). Download or write it again."
             ) from error
+    check_floor("torch", str(path), "Or save model.state_dict() as safetensors.")
     try:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:

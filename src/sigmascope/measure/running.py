@@ -29,6 +29,7 @@ from sigmascope.measure.batches import (
     tensors_in,
     to_model,
 )
+from sigmascope.measure.digests import digest_of_batch
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
@@ -163,13 +164,16 @@ class Run:
         """Return the readings of a batch; it is run only for what is not known of it."""
         options = self._options
         earlier = self.earlier[index] if complete and index < len(self.earlier) else None
+        # all of it, before the network can change it
+        resumable = self.journal is not None or self.kept is not None
+        digest = digest_of_batch(item) if resumable else ""
         if earlier is not None:
-            self._check_same(earlier, item)
+            self._check_same(earlier, item, digest)
             if not options.population or index < len(self.sums.batches):
                 return earlier
         batch = to_model(item, self._network, batch_axis=options.batch_axis)
         calls = self._calls(capture, index, batch)
-        batch = replace(batch, size=batch.size or capture.recorder.samples)
+        batch = replace(batch, size=batch.size or capture.recorder.samples, digest=digest)
         readings = earlier or self._readings(index, batch, calls, complete=complete)
         if options.population:
             if not complete:  # with more data it would count, and is run again
@@ -201,7 +205,8 @@ class Run:
             self._wait(index, calls)
         elif self._options.published or self._options.metrics or seen != self._seen:
             self._last, self._seen = read(calls, self._options, complete=complete), seen
-        readings = BatchReadings(index, batch.size, fingerprint, self._last, complete)
+        about = index, batch.size, fingerprint
+        readings = BatchReadings(*about, self._last, complete, batch.digest)
         if self.journal and complete:
             self.journal.append(cast(dict[str, object], encode(readings)))
         return readings
@@ -230,8 +235,8 @@ class Run:
         if self._sums_file is not None:
             self._sums_file.write(self.sums, at_once=at_once)
 
-    def _check_same(self, earlier: BatchReadings, item: object) -> None:
-        if earlier.fingerprint != fingerprint_of_batch(item):
+    def _check_same(self, earlier: BatchReadings, item: object, digest: str) -> None:
+        if earlier.fingerprint != fingerprint_of_batch(item) or earlier.digest not in ("", digest):
             raise ResumeError(
                 f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}"
             )
