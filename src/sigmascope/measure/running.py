@@ -16,7 +16,8 @@ from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
 from sigmascope.capture.pooling import NOT_SAMPLES, Pooling
 from sigmascope.capture.positions import Draws
-from sigmascope.errors import InputError, NoActivationError, ResumeError
+from sigmascope.checks import suggestion
+from sigmascope.errors import InputError, NoActivationError, OptionError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
 from sigmascope.measure.batch_scores import BatchReadings, Reading, read
 from sigmascope.measure.batches import (
@@ -103,6 +104,7 @@ class Run:
                 activations=options.activations,
                 densities=densities,
                 fuse=options.fuse,
+                sites=options.sites,
             ) as capture,
         ):
             self._unseen = capture.notes
@@ -278,11 +280,20 @@ class Run:
         with randomness_kept():
             calls = capture.run(forward, inputs_of(batch.content), pooling)
         # later batches may take an exit before the first activation
+        if not calls and index == 0 and capture.others:
+            raise OptionError(_none_chosen(options, capture.others))
         if not calls and index == 0:
             raise NoActivationError(_no_call(network, options, capture.notes()))
         if index == 0 and all(call.reason == NOT_SAMPLES["features"] for call in calls):
             raise InputError(_no_samples(batch, options.batch_axis))
         return calls
+
+
+def _none_chosen(options: Options, names: Iterable[str]) -> str:
+    known = [*names]
+    near = suggestion(options.sites[0], known, most=3) or f" The first is {known[0]!r}."
+    count = f"{len(known)} activation call{'s' * (len(known) != 1)}"
+    return f"sites={options.sites!r} fits none of the {count}.{near}"
 
 
 def _seed(seed: int, batch: int) -> int:
