@@ -113,11 +113,16 @@ def samples_needed(dim: int) -> int:
     return max(4 * GROUPS, math.ceil(2.5 * dim))
 
 
-def population_scores(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
-    """Return the scores of sites of one width on one device, with samples enough, together."""
+def population_scores(
+    sums: Sequence[Sums], eps: float | None, *, room: int | None = None
+) -> list[PopulationScore]:
+    """Return the scores of sites of one width on one device, with samples enough, together.
+
+    `room` is the number of bytes to use for the parts of the samples at once; all by default.
+    """
     reasons = [_obstacle(one) for one in sums]
     able = [_denoised(one) for one, reason in zip(sums, reasons, strict=True) if not reason]
-    scores = iter(_scored(able, eps) if able else [])
+    scores = iter(_scored(able, eps, room) if able else [])
     return [
         replace(
             without_score(int(one.count.sum()), one.dim, reason) if reason else next(scores),
@@ -186,7 +191,14 @@ def _denoised(sums: Sums) -> Sums:
     )
 
 
-def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
+def _at_once(parts: int, dim: int, sites: int, room: int | None) -> int:
+    """Return how many parts of the samples are decomposed at once: all, where they are small."""
+    if dim > WIDE:
+        return 1
+    return parts if room is None else max(1, min(parts, room // (3 * 8 * (2 * dim) ** 2 * sites)))
+
+
+def _scored(sums: Sequence[Sums], eps: float | None, room: int | None) -> list[PopulationScore]:
     count = torch.stack([one.count for one in sums])
     first, second = _stacked([one.first for one in sums]), _stacked([one.second for one in sums])
     design = design_of(sums[0].dim)
@@ -202,8 +214,7 @@ def _scored(sums: Sequence[Sums], eps: float | None) -> list[PopulationScore]:
 
     score, gradient = score_and_gradient(*(one[:, 0] for one in covariances(slice(1))), eps=eps)
     linear = _linear(sums, first, second, gradient)
-    # all at once where they are many and small
-    step = 1 if sums[0].dim > WIDE else len(chosen)
+    step = _at_once(len(chosen), sums[0].dim, len(sums), room)
     starts = range(1, len(chosen), step)
     others = [scores_of(*covariances(slice(start, start + step)), eps=eps) for start in starts]
     values = torch.cat([score[:, None], *others], dim=1).cpu()

@@ -36,16 +36,27 @@ def score_all(moments: Sequence[Moments]) -> list[PopulationScore]:
             whole = one._sums is not None or one.dim <= SHARED
             alike.setdefault((one.dim, one.eps, one._device(), whole), []).append(number)
     for (dim, eps, device, _), numbers in alike.items():
-        for some in _chunks(numbers, cast(int, dim), cast(torch.device, device)):
+        device = cast(torch.device, device)
+        for some in _chunks(numbers, cast(int, dim), device):
             sums = [moments[number]._folded() for number in some]
-            results |= zip(some, population_scores(sums, cast("float | None", eps)), strict=True)
+            room = None if device.type == "cpu" else _room(device) // 4
+            scores = population_scores(sums, cast("float | None", eps), room=room)
+            results |= zip(some, scores, strict=True)
     return [results[number] for number in range(len(moments))]
 
 
 def _chunks(numbers: list[int], dim: int, device: torch.device) -> list[list[int]]:
     """Return the sites to be computed at once: on the CPU one, elsewhere as many as are small."""
-    most = 1 if device.type == "cpu" else max(1, CHUNK_BYTES // bytes_needed(dim))
+    most = 1 if device.type == "cpu" else max(1, _room(device) // bytes_needed(dim))
     return [numbers[start : start + most] for start in range(0, len(numbers), most)]
+
+
+def _room(device: torch.device) -> int:
+    """Return the bytes to use at once: if they do, no more than have been used before."""
+    if device.type != "cuda":
+        return CHUNK_BYTES
+    used: int = torch.cuda.max_memory_allocated(device) - torch.cuda.memory_allocated(device)
+    return min(CHUNK_BYTES, max(used, LITTLE))
 
 
 def _obstacle(moments: Moments) -> str:

@@ -48,7 +48,8 @@ class Monitor:
             need 2.5 samples for each channel of a layer, with samples="positions" every pixel or
             token counts.
         every: the number of steps between measurements; or "auto": as often as `budget` allows.
-        budget: with every="auto", the share of the time that measuring may take.
+        budget: with every="auto", the share of the time that measuring may take, after the first
+            time, which compiles kernels.
         log: a logger or several: a run of W&B or Trackio, a SummaryWriter of TensorBoard, mlflow, a
             logger of Lightning, an Accelerator, or a function (values, step).
         warn: True to warn of layers that died, became affine or saturated; `Thresholds` to say
@@ -136,10 +137,12 @@ class Monitor:
             **self._pool,
         )
         took = time.perf_counter() - begin
-        self.signature = found
         self.seconds += took
-        # as long without measuring as keeps to the budget
-        self._due = time.perf_counter() + took * (1 - self._budget) / self._budget
+        # as long without measuring as keeps to the budget; the first one compiles kernels, and
+        # says little of those to come
+        share = self._budget if self.signature is not None else 0.5
+        self._due = time.perf_counter() + took * (1 - share) / share
+        self.signature = found
         entry = entry_of(found, step, took)
         self._keep(entry)
         values = values_of(found)
