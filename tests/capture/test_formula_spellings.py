@@ -186,6 +186,23 @@ class Autocast(nn.Module):
             return self.net(x)
 
 
+def test_a_change_of_sign_belongs_to_what_it_turns_upright() -> None:
+    begins: dict[str, Function] = {
+        "sigmoid": lambda x: 2 / (1 + torch.exp(-2 * x)) - 1,
+        "logsigmoid": lambda x: -torch.log(1 + torch.exp(-x)),
+        "relu": lambda x: x.clamp(max=0),
+    }
+    for kind, written in begins.items():
+        (site,) = sites(Net(written))
+        with torch.no_grad():
+            x = Net(written).first(X)
+            y = written(x)
+        assert site.kind == kind
+        assert site.score == pytest.approx(float(sg.affinity(x, y).score), abs=1e-4)
+    turned = sites(Net(lambda x: (-2 * x).clamp(min=0)))
+    assert [(site.kind, site.formula) for site in turned] == [("relu", "clamp(x, 0)")]
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_spelling_under_autocast(name: str) -> None:
     kind, written, _ = KNOWN[name]

@@ -149,7 +149,9 @@ def is_affine(name: str, operands: int, *, first: bool) -> bool:
 
 
 def kind_of_values(values: Tensor) -> str | None:
-    """Return the activation that has these values on the grid, up to factors, or None.
+    """Return the activation f that has these values on the grid, up to a factor, or None.
+
+    So has -f(-x), which bends as f does on the other side.
 
     >>> kind_of_values(3 * GRID * torch.sigmoid(GRID)), kind_of_values(GRID**3)
     ('silu', None)
@@ -158,14 +160,29 @@ def kind_of_values(values: Tensor) -> str | None:
     """
     if values.shape != GRID.shape or not bool(values[:COUNT].isfinite().all()):
         return None
-    mirrored = torch.cat([values[:COUNT].flip(0), values[COUNT:].flip(0)])
-    return _kind(values) or _kind(mirrored)
+    return _kind(values) or _kind(-mirrored(values), upright=True)
 
 
-def _kind(values: Tensor) -> str | None:
+def mirrored(values: Tensor) -> Tensor:
+    """Return the values of a function on the grid at -x instead of x."""
+    return torch.cat([values[:COUNT].flip(0), values[COUNT:].flip(0)])
+
+
+def is_falling(values: Tensor) -> bool:
+    """Return whether values are smaller at the end of the near grid than at its beginning.
+
+    >>> is_falling(-GRID), is_falling(GRID[:0])
+    (True, False)
+    """
+    return values.shape == GRID.shape and bool(values[COUNT - 1] < values[0])
+
+
+def _kind(values: Tensor, *, upright: bool = False) -> str | None:
     near = values[:COUNT]
     for kind, known in _known_values():
         factor = float(near @ known[:COUNT] / (known[:COUNT] @ known[:COUNT]))
+        if upright and factor < 0:
+            continue
         if factor and _is_close(near, factor * known[:COUNT]):
             far = _is_close(values[COUNT:], factor * known[COUNT:])
             return kind if far and not _keeps_above(kind, near) else None

@@ -26,9 +26,11 @@ from sigmascope.capture.elementwise import (
     GUARDS,
     NEGATIONS,
     SUMS,
+    is_falling,
     is_multiple,
     is_straight,
     kind_of_values,
+    mirrored,
 )
 from sigmascope.capture.formula_values import (
     Values,
@@ -191,15 +193,25 @@ class _Search:
 
     def _longest(self, chain: list[Node], first: int) -> tuple[int, str]:
         """Return how many segments from here on are one activation that has no name, and which."""
-        # the logistic function begins with a change of sign
-        if is_affine_step(chain, first) and chain[first + 1].name not in NEGATIONS:
+        if is_affine_step(chain, first) and not self._falls(chain, first):
             return 0, ""
         for length in range(min(LONGEST, len(chain) - 1 - first), 0, -1):
             if chain[first].place == chain[first + length].place:
                 kind = self._known_kind(chain, range(first, first + length))
                 if kind is not None:
-                    return length, kind
+                    return self._upright(chain, first, length), kind
         return (1, ELEMENTWISE) if self._is_formula(chain, first) else (0, "")
+
+    def _falls(self, chain: list[Node], index: int) -> bool:
+        """Return whether a segment changes the sign, as the logistic function begins with."""
+        return is_falling(self._values.of(chain[index], chain[index + 1]))
+
+    def _upright(self, chain: list[Node], first: int, length: int) -> int:
+        """Return the length with the change of sign that follows what is turned upside down."""
+        last = first + length
+        follows = last < len(chain) - 1 and is_affine_step(chain, last) and self._falls(chain, last)
+        turned = is_falling(self._values.of(chain[first], chain[last]))
+        return length + 1 if follows and turned else length
 
     def _known_kind(self, chain: list[Node], segments: range) -> str | None:
         """Return the known activation that segments are together, if it takes all of them."""
@@ -214,7 +226,13 @@ class _Search:
         self._constants |= {id(one): one for one in constants}
         if not all(map(is_one_number, constants)):
             return None
-        kind = kind_of_values(self._values.of(chain[first], chain[last]))
+        values = self._values.of(chain[first], chain[last])
+        if is_affine_step(chain, first):  # a change of sign, which only another one makes up for
+            if is_falling(values) and self._upright(chain, first, len(segments)) == len(segments):
+                return None
+            if chain[first + 1].name not in NEGATIONS:
+                values = mirrored(self._values.of(chain[first + 1], chain[last]))
+        kind = kind_of_values(values)
         for index in named:  # what is written around an activation may do nothing to it
             if kind_of_values(self._values.of(chain[index], chain[index + 1])) == kind:
                 return None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import ref
 
+import torch
 from torch import Tensor
 
 from sigmascope.capture.arrangement import VIEWS, Place, arranged, place_of, views_of
@@ -21,6 +22,7 @@ from sigmascope.capture.elementwise import (
 from sigmascope.capture.kept import version_of
 from sigmascope.capture.marks import Marks
 from sigmascope.capture.masked import SELECTED, as_elementwise, with_fixed_mask, without_output
+from sigmascope.capture.nested import is_parameter
 from sigmascope.capture.node import Node, Seen, exchanged, flat
 
 
@@ -35,12 +37,13 @@ class Graph:
 
     def __init__(self) -> None:
         self._nodes: Marks[tuple[Node, int]] = Marks()  # and the version of the tensor then
-        self._statistics: Marks[bool] = Marks()
+        self._about: Marks[tuple[bool, bool]] = Marks()  # whether statistics, and counted
         # tensors that hold none of the samples, and those that they were computed from
         self._fixed: Marks[dict[int, ref[Tensor]]] = Marks()
         self._filled: Marks[float] = Marks()  # tensors of one number
         self._views: dict[tuple[Node, Place], Node] = {}
         self._selected: dict[tuple[Place, Node], Tensor] = {}
+        self._masks: dict[tuple[Any, ...], Node] = {}
         self.closed: dict[Node, None] = {}
         self.made: list[Node] = []
         self.positions: dict[tuple[int, Node], int] = {}
@@ -69,16 +72,18 @@ class Graph:
         if found is None:
             self._close(call, nodes, weighted=len(given) > len(moving))
         statistic = found is None and is_statistic(call.name, nodes)
+        counted = all((node.root or node).counted for node in nodes)
+        counted = counted and not any(map(is_parameter, given))
         self.lose(outputs)
-        for output in outputs if statistic else ():
-            self._statistics[output] = True
+        for output in outputs:
+            self._about[output] = statistic, counted
         for output, node in zip(outputs, found or [], strict=False):
             self._nodes[output] = node, version_of(output)
 
     def lose(self, tensors: Iterable[Tensor]) -> None:
         """Forget what is known of tensors, which a function may have changed in place."""
         for tensor in tensors:
-            for known in (self._nodes, self._fixed, self._filled, self._statistics):
+            for known in (self._nodes, self._fixed, self._filled, self._about):
                 known.entries.pop(id(tensor), None)
 
     def origins(self, tensor: Tensor) -> list[Tensor]:
@@ -128,18 +133,25 @@ class Graph:
                 self._views[key] = (
                     Node(step, "view", (source,), {}, source.root or source, part)
                     if whole
-                    else Node(-1, followed=about.is_followed(outputs[0]))
+                    else self._piece(source, part, about.is_followed(outputs[0]))
                 )
                 self._views[key].floating, self._views[key].path = source.floating, about.path
-                if whole:
-                    self.made.append(self._views[key])
-                else:
-                    self._views[key].arrangement = arranged(part.shape)
+                self.made += [self._views[key]] * whole
             made.append(self._views[key])
         if not whole:
             self.closed[source] = None
             source.pieces[step] = made
         return made
+
+    def _piece(self, source: Node, part: Tensor, followed: bool) -> Node:
+        whole = source.root or source
+        return Node(
+            -1,
+            arrangement=arranged(part.shape),
+            followed=followed and not whole.counted,
+            statistic=whole.statistic,
+            counted=whole.counted,
+        )
 
     def _elementwise(
         self,
@@ -170,8 +182,11 @@ class Graph:
                 number = self._filled.get(tensor)
                 if number is None:
                     return None
-                replaced[id(tensor)] = number
+                replaced[id(tensor)] = torch.tensor(number)
         args, kwargs = exchanged((args, kwargs), replaced)
+        key = name, args, *kwargs.items()
+        if not outputs[0].is_floating_point() and key in self._masks:
+            return [self._masks[key]]
         node = Node(
             step,
             name,
@@ -185,6 +200,8 @@ class Graph:
             path=about.path,
         )
         self.made.append(node)
+        if not node.floating:  # the same comparison, written twice, is one mask
+            self._masks[key] = node
         return [node]
 
     def _together(self, call: Applied, moving: dict[int, Node], output: Tensor) -> Tensor | None:
@@ -219,12 +236,16 @@ class Graph:
             known[1] == version_of(tensor) or any(tensor is one for one in outputs)
         ):
             return known[0]
+        statistic, counted = self._about.get(tensor) or (False, False)
+        floating = tensor.is_floating_point()
+        counted |= not floating and tensor.dtype is not torch.bool
         node = Node(
             -1,
             arrangement=arranged(tensor.shape),
-            followed=about.is_followed(tensor),
-            statistic=bool(self._statistics.get(tensor)),
-            floating=tensor.is_floating_point(),
+            followed=about.is_followed(tensor) and not counted,
+            statistic=statistic,
+            counted=counted,
+            floating=floating,
         )
         self._nodes[tensor] = node, version_of(tensor)
         return node

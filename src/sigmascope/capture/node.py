@@ -25,6 +25,7 @@ class Node:
         named: whether the function is an activation of its own.
         followed: whether a layer has put channels into it.
         statistic: whether it says how large or how far apart many elements are.
+        counted: whether it depends on integers alone, as positions do.
         floating: whether its numbers are real.
         path: the innermost module.
         uses: the steps that took it, and whether each summarizes it.
@@ -42,6 +43,7 @@ class Node:
     named: bool = False
     followed: bool = False
     statistic: bool = False
+    counted: bool = False
     floating: bool = True
     path: str = ""
     uses: dict[int, bool] = field(default_factory=dict)
