@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.capture import pooled
+from sigmascope.capture import repeating
 from tests.capture.written import X
 
 
@@ -145,12 +145,11 @@ class Overwriting(nn.Module):
 
 @pytest.mark.parametrize("through_view", [False, True])
 def test_an_input_that_is_overwritten(through_view: bool) -> None:
-    scores, inputs = [], []
+    inputs = []
     for fuse in (True, False):
         batches = [X.clone(), X.clone() + 1]
         net = Overwriting(through_view=through_view)
-        found = sg.signature(net, batches, progress=False, fuse=fuse)
-        scores.append(found.coverage.calls if hasattr(found.coverage, "calls") else None)
+        sg.signature(net, batches, progress=False, fuse=fuse)
         inputs.append(batches)
     assert all(torch.equal(a, b) for a, b in zip(*inputs, strict=True))
     assert not torch.equal(inputs[0][0], X)
@@ -208,12 +207,16 @@ def test_shapes_that_depend_on_the_data_do_not_make_formulas_new() -> None:
 
 def test_nothing_is_copied_where_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    kept = pooled.Repeating.__init__.__globals__["State"]
+    kept = repeating.State
 
     def counted(*args: Any, **kwargs: Any) -> object:
         made.append(args)
         return kept(*args, **kwargs)
 
     monkeypatch.setattr("sigmascope.capture.repeating.State", counted)
-    sg.signature(Masked(), [X, X, X], progress=False)
+    net = Masked()
+    for _ in range(2):
+        sg.signature(net, [X, X, X], progress=False)
     assert len(made) == 1
+    sg.signature(Stateful(REMEMBERED["a counter"]).eval(), [X, X, X], progress=False)
+    assert [len(modules) for modules, _ in made[1:]] == [3, 1, 1]

@@ -44,7 +44,7 @@ class Following:
         plan: the formulas of the last pass.
         unclear: functions of the last pass that may be activations: (path, text).
         searches: whether they are looked for.
-        changes: whether a pass changes the network, and its inputs; in training mode or not.
+        changes: whether a pass changes the network or its inputs; in training mode or not.
         where: returns the path of the innermost module, and whether it counts as one activation.
         routing: which of them it holds, where they were selected.
     """
@@ -59,7 +59,7 @@ class Following:
         self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self.searches = True
-        self.changes: dict[bool, tuple[bool, bool]] = {}
+        self.changes: dict[bool, bool] = {}
         self._has_formulas = False  # in any pass so far
         self.unclear: list[tuple[str, str]] = []
         self._too_long = False  # whether a pass had more steps than are remembered

@@ -177,30 +177,21 @@ class Graph:
         if arrangement is None:
             return None
         replaced: dict[int, Any] = dict(moving)
-        for tensor in given:
-            if id(tensor) in fixed and tensor is outputs[0]:  # overwritten, in place
-                number = self._filled.get(tensor)
-                if number is None:
-                    return None
-                replaced[id(tensor)] = torch.tensor(number)
+        if id(outputs[0]) in fixed:  # overwritten, in place
+            number = self._filled.get(outputs[0])
+            if number is None:
+                return None
+            replaced[id(outputs[0])] = torch.tensor(number)
         args, kwargs = exchanged((args, kwargs), replaced)
         key = name, args, *kwargs.items()
-        if not outputs[0].is_floating_point() and key in self._masks:
+        floating = outputs[0].is_floating_point()
+        if not floating and key in self._masks:  # the same comparison, written twice, is one mask
             return [self._masks[key]]
-        node = Node(
-            step,
-            name,
-            args,
-            kwargs,
-            nodes[0].root or nodes[0],
-            arrangement,
-            function=about.function,
-            named=about.named,
-            floating=outputs[0].is_floating_point(),
-            path=about.path,
-        )
+        node = Node(step, name, args, kwargs, nodes[0].root or nodes[0], arrangement)
+        node.function, node.named, node.path = about.function, about.named, about.path
+        node.floating = floating
         self.made.append(node)
-        if not node.floating:  # the same comparison, written twice, is one mask
+        if not floating:
             self._masks[key] = node
         return [node]
 

@@ -64,7 +64,7 @@ def capturing(
     capture = Capture(densities, unwrapped(model), chosen_kinds(activations))
     with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
         recorder.stop()
-        capture.recorder = recorder
+        capture.watch_with(recorder)
         yield capture
 
 
@@ -83,6 +83,7 @@ class Capture:
     """Runs forward passes and returns their activation calls as matrices; see `capturing`."""
 
     recorder: Recorder
+    _repeated: Repeating
     _pooling: Pooling
 
     def __init__(self, densities: bool, network: nn.Module, kinds: Collection[str]) -> None:
@@ -91,6 +92,10 @@ class Capture:
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
+
+    def watch_with(self, recorder: Recorder) -> None:
+        """Take the recorder of the network."""
+        self.recorder, self._repeated = recorder, Repeating(self._network, recorder.following)
 
     def run(
         self,
@@ -108,8 +113,8 @@ class Capture:
             self._sites, self._reading = {}, pooling.reading
         self._pooling, inputs = pooling, list(inputs)
         # Formulas are known when a pass has ended: where there are new ones, it is run again.
-        repeated = Repeating(self._network, inputs, self.recorder.following)
-        again = True
+        repeated, again = self._repeated, True
+        repeated.begin(inputs)
         while again:
             self._calls = []
             first, self._is_first = self._is_first, False

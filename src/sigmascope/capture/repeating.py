@@ -31,20 +31,27 @@ OPAQUE = (*FUNCTIONS, ModuleType, nn.Module, torch.Generator, torch.Size, type)
 
 
 class Repeating:
-    """Runs of one pass, at most `RUNS` of them, of which only the last leaves a trace."""
+    """Runs each pass of a network at most `RUNS` times, of which only the last leaves a trace."""
 
-    def __init__(self, network: nn.Module, inputs: Sequence[object], following: Following) -> None:
-        self._runs = 0
+    def __init__(self, network: nn.Module, following: Following) -> None:
+        self._network, self._following = network, following
+        self._modules: list[nn.Module] | None = None  # that passes change, once it is known
+        self._inputs_too = True
         self._state: State | None = None
+        self._runs = 0
         self._watches = False
-        # whether a pass changes anything, and its inputs, in training and in evaluation mode
-        self._learned, self._mode = following.changes, network.training
-        changes = self._learned.get(self._mode)
-        if not following.searches or changes == (False, False):
+
+    def begin(self, inputs: Sequence[object]) -> None:
+        """Begin a pass: keep what it may change."""
+        self._runs, self._state, mode = 0, None, self._network.training
+        changes = self._following.changes.get(mode)  # known from an earlier measurement
+        if not self._following.searches or changes is False or self._modules == []:
             return
-        self._watches = changes is None and not unsupported(network, inputs)
-        copy = changes is None or changes[1]
-        self._state = State(network, inputs if copy else (), copy=not self._watches)
+        self._watches = changes is None and not unsupported(self._network, inputs)
+        modules = self._modules
+        if modules is None:
+            modules = [module for _, module in modules_of(self._network)]
+        self._state = State(modules, inputs if self._inputs_too else (), copies=not self._watches)
 
     def watching(self) -> AbstractContextManager[None]:
         """Return the context of a run."""
@@ -55,33 +62,39 @@ class Repeating:
         """Return whether to run the pass again, since formulas have `changed`; then undo it."""
         self._runs += 1
         state, again = self._state, changed and self._runs < RUNS
-        if state is not None and self._mode not in self._learned:
-            self._learned[self._mode] = state.changes()
+        if state is not None and self._modules is None:
+            self._modules, self._inputs_too = state.changed_modules(), state.wrote_inputs()
+            if self._inputs_too and not self._modules:
+                self._modules = [self._network]
+            self._following.changes[self._network.training] = bool(self._modules)
         if again and state is not None:
             state.restore()
         return again
 
 
 class State:
-    """What a network holds before a pass, and its inputs."""
+    """What modules hold before a pass, and the inputs."""
 
-    def __init__(self, network: nn.Module, inputs: Iterable[object], *, copy: bool) -> None:
-        modules = modules_of(network)
-        self._holders = _Holders([module for _, module in modules])
+    def __init__(
+        self, modules: Sequence[nn.Module], inputs: Iterable[object], *, copies: bool
+    ) -> None:
         self._inputs = [*filter(_is_plain, tensors_in([*inputs]))]
-        buffers = {id(one): one for _, module in modules for one in module._buffers.values()}
+        known: set[int] = set()
+        self._parts = [(module, _Holders(module, known)) for module in modules]
+        buffers = {id(one): one for module in modules for one in module._buffers.values()}
         self._values = [(one, _copied(one)) for one in buffers.values() if _is_plain(one)]
-        self._storages = [(one, one.detach()) for one in tensors_of(modules) if _is_plain(one)]
-        if copy:
-            self._values += [(one, _copied(one)) for one in (*self._inputs, *self._holders.tensors)]
+        held = [tensor for _, holders in self._parts for tensor in holders.tensors]
+        own = tensors_of([("", module) for module in modules])
+        self._storages = [(one, one.detach()) for one in own if _is_plain(one)]
+        if copies:
+            self._values += [(one, _copied(one)) for one in (*self._inputs, *held)]
+        self._others = [*self._inputs, *held, *(one for one, _ in self._storages)]
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Copy tensors of the state inside the context before anything writes into them."""
         copied = {id(one) for one, _ in self._values}
-        others = (one for one, _ in self._storages)
-        owners = (*self._inputs, *self._holders.tensors, *others)
-        mode = _Writes(one for one in owners if id(one) not in copied)
+        mode = _Writes(one for one in self._others if id(one) not in copied)
         with mode:
             activations.own_modes += 1
             try:
@@ -90,16 +103,30 @@ class State:
                 activations.own_modes -= 1
                 self._values += mode.before
 
-    def changes(self) -> tuple[bool, bool]:
-        """Return whether the pass has changed anything, and whether its inputs."""
-        written = [one for one, before in self._values if not _is_equal(one, before)]
-        moved = any(_has_moved(one, before) for one, before in self._storages)
-        inputs = any(one is given for one in written for given in self._inputs)
-        return bool(written) or moved or self._holders.have_changed(), inputs
+    def _written(self) -> set[int]:
+        """Return the `id` of tensors whose values or memory are others than before."""
+        found = {id(one) for one, before in self._values if not _is_equal(one, before)}
+        return found | {id(one) for one, before in self._storages if _has_moved(one, before)}
+
+    def changed_modules(self) -> list[nn.Module]:
+        """Return the modules that a pass has changed."""
+        written = self._written()
+        return [
+            module
+            for module, holders in self._parts
+            if holders.have_changed()
+            or any(id(one) in written for one in (*holders.tensors, *tensors_of([("", module)])))
+        ]
+
+    def wrote_inputs(self) -> bool:
+        """Return whether a pass has written into its inputs."""
+        written = self._written()
+        return any(id(one) in written for one in self._inputs)
 
     def restore(self) -> None:
         """Put everything back."""
-        self._holders.restore()
+        for _, holders in self._parts:
+            holders.restore()
         with torch.no_grad():
             for tensor, before in self._storages:
                 if _has_moved(tensor, before):
@@ -130,23 +157,20 @@ def _has_moved(tensor: Tensor, before: Tensor) -> bool:
 
 
 class _Holders:
-    """The attributes of modules and what they hold, as far as plain Python tells.
+    """The attributes of a module and what they hold, as far as plain Python tells.
 
     Attributes:
         tensors: that are neither parameters nor buffers.
     """
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
+    def __init__(self, module: nn.Module, known: set[int]) -> None:
+        own = module.__dict__
         self.tensors: list[Tensor] = []
-        self._held: list[tuple[Any, Any]] = []  # a container, and what is in it
-        self._known: set[int] = set()
-        self._waiting: list[Any] = []
-        for module in modules:
-            own = module.__dict__
-            self._held.append((own, {**own}))
-            self._waiting += [
-                value for name, value in own.items() if name not in INTERNAL and name != "forward"
-            ]
+        self._held: list[tuple[Any, Any]] = [(own, {**own})]  # containers, and what is in them
+        self._known = known
+        self._waiting = [
+            value for name, value in own.items() if name not in INTERNAL and name != "forward"
+        ]
         while self._waiting and len(self._known) < MOST:
             self._add(self._waiting.pop())
 
