@@ -131,6 +131,11 @@ def fixed_places(x: Tensor) -> Tensor:
     return x
 
 
+def no_zeros(x: Tensor) -> Tensor:
+    x[x == 0] = 1e-6
+    return x
+
+
 def attention(x: Tensor) -> Tensor:
     query, key = x[:, :8], x[:, 8:]
     return (query @ key.t() / 8**0.5).softmax(-1) @ x
@@ -207,6 +212,7 @@ NONE: list[Callable[[Tensor], Tensor]] = [
     fixed_mask,
     causal_mask,
     fixed_places,
+    no_zeros,
     attention,
     distances,
     squared_distances,
