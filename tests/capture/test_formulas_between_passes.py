@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -115,3 +116,80 @@ def test_an_observer_sees_formulas_once_they_are_known() -> None:
         with torch.no_grad(), sg.recording(model, observe):
             model(X)
     assert kinds == ["gelu"]
+
+
+class Sloped(nn.Module):
+    """Computes the slope of its gate from a parameter, in every pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.raw = nn.Linear(8, 8), nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Any:
+        beta = 2 * self.raw.exp() - 1
+        y = self.first(x)
+        return y * torch.sigmoid(beta * y)
+
+
+def test_a_constant_that_is_computed_from_a_parameter() -> None:
+    model = Sloped()
+    assert [site.kind for site in sites(model)] == ["silu"]
+    for change in ("fill_", "step", "data"):
+        with torch.no_grad():
+            if change == "fill_":
+                model.raw.fill_(0.3009)  # 2 exp(0.3009) - 1 = 1.702
+                expected = "quick_gelu"
+            elif change == "step":
+                optimizer = torch.optim.SGD([model.raw], lr=1.0)
+                model.raw.grad = torch.tensor(0.5)
+                optimizer.step()
+                expected = "elementwise"
+            else:
+                model.raw.data = torch.zeros(())
+                expected = "silu"
+        assert [site.kind for site in sites(model)] == [expected]
+
+
+def test_what_did_not_change_is_not_worked_out_again() -> None:
+    model, runs = Sloped(), 0
+
+    def forward(net: nn.Module, batch: Tensor) -> Any:
+        nonlocal runs
+        runs += 1
+        return net(batch)
+
+    for _ in range(3):
+        sites(model, [X, X], forward=forward)
+    assert runs == 3 + 2 + 2
+
+
+def test_a_pass_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sigmascope.capture.following.LIMIT", 20)
+
+    class Long(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Any:
+            x = self.first(x)
+            x = x * torch.sigmoid(x)
+            for _ in range(40):
+                x = x + 0.1
+            x = self.last(x)
+            return x * torch.sigmoid(x)
+
+    runs = 0
+
+    def forward(net: nn.Module, batch: Tensor) -> Any:
+        nonlocal runs
+        runs += 1
+        return net(batch)
+
+    found = sg.signature(Long(), [X, X + 1, X], forward=forward, progress=False)
+    assert [site.kind for site in found.sites] == ["silu", "sigmoid"]
+    assert [note for note in found.coverage.notes if "torch functions in a pass" in note]
+    assert runs == 4
+    short = sg.signature(Net(erf_gelu), X, progress=False)
+    assert not [note for note in short.coverage.notes if "torch functions in a pass" in note]

@@ -70,7 +70,7 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
     if network in _checked and _checked[network][0] == modules:
         yield
         return
-    reason = _unsupported(network, inputs)
+    reason = unsupported(network, inputs)
     if reason:
         _checked[network] = modules, reason
         yield
@@ -101,7 +101,7 @@ def notes_of(network: nn.Module, kinds: Collection[str]) -> list[str]:
     ]
 
 
-def _unsupported(network: nn.Module, inputs: object) -> str:
+def unsupported(network: nn.Module, inputs: object) -> str:
     """Return why operators cannot be counted here; empty where they can."""
     tensors = [*tensors_of(modules_of(network)), *tensors_in(inputs)]
     if any(one.is_nested for one in tensors):

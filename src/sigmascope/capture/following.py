@@ -18,18 +18,20 @@ from torch import Tensor, nn
 from sigmascope.capture.activations import registered
 from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
+from sigmascope.capture.formula_notes import LIMIT, notes_of
 from sigmascope.capture.formulas import formulas_of
-from sigmascope.capture.graph import Graph, Seen
+from sigmascope.capture.graph import Graph
+from sigmascope.capture.kept import Known
 from sigmascope.capture.layers import arguments_of
 from sigmascope.capture.marks import Descent, Mark, Marks, Trace
 from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.node import Seen
 from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.plan import Plan
 from sigmascope.capture.routing import SELECTING, Routing
 from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, LOST, MADE, Lineage
-from sigmascope.capture.steps import Recognition, Step, is_alike
+from sigmascope.capture.steps import Recognition, Step, is_alike, is_resized
 
-LIMIT = 10_000  # steps of a pass that are remembered
 NOWHERE = Mark(LOST, (), None)
 
 
@@ -40,7 +42,9 @@ class Following:
         layouts: where the channels of a tensor are.
         lineage: where its samples are.
         plan: the formulas of the last pass.
+        unclear: functions of the last pass that may be activations: (path, text).
         searches: whether they are looked for.
+        changes: whether a pass changes the network or its inputs; in training mode or not.
         where: returns the path of the innermost module, and whether it counts as one activation.
         routing: which of them it holds, where they were selected.
     """
@@ -55,8 +59,11 @@ class Following:
         self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self.searches = True
+        self.changes: dict[bool, bool] = {}
         self._has_formulas = False  # in any pass so far
-        self._depends: list[tuple[ref[Tensor], int]] = []  # constants in formulas, their versions
+        self.unclear: list[tuple[str, str]] = []
+        self._too_long = False  # whether a pass had more steps than are remembered
+        self._depends: list[Known] = []  # constants in formulas, as they were
         self._registered = registered()
         self._weights: list[ref[Tensor]] = []
         self._constants: Marks[Mark] = Marks()
@@ -66,9 +73,7 @@ class Following:
 
     def begin(self, constants: Sequence[Tensor]) -> None:
         """Begin to follow a network whose parameters and buffers these are."""
-        versions = ((one(), version) for one, version in self._depends)
-        changed = any(one is None or one._version != version for one, version in versions)
-        if changed or self._registered != registered():
+        if any(one.has_changed() for one in self._depends) or self._registered != registered():
             self.forget()
             self._registered = registered()
         same = len(constants) == len(self._weights)
@@ -105,17 +110,20 @@ class Following:
         if len(fresh) < self.step and (self._has_formulas or graph.may_hold_formulas):
             self.forget()  # the others are needed, too
             return True
-        found, depends = formulas_of(graph)
+        found, depends, self.unclear = formulas_of(graph)
         # of those that the network computes itself there are new ones in every pass
-        lasting = ((one, version) for one, version in depends if self._lasts(one()))
-        self._depends = list(lasting)
+        self._depends = [Known(one) for one in depends if self._lasts(one)]
         self._has_formulas |= bool(found)
         changed = {*found} != {*self.plan.formulas}
         self.plan = Plan(found)
         return changed
 
-    def _lasts(self, tensor: Tensor | None) -> bool:
-        return tensor is not None and self._constants.get(tensor) is not None
+    def _lasts(self, tensor: Tensor) -> bool:
+        return self._constants.get(tensor) is not None
+
+    def notes(self) -> list[str]:
+        """Return what may be an activation and was not taken for one."""
+        return notes_of(self.unclear, too_long=self._too_long) if self.searches else []
 
     def forget(self) -> None:
         """Forget the steps of earlier passes and their formulas."""
@@ -172,7 +180,7 @@ class Following:
         step = self._next()
         if step is None or not self._is_usual(step) or not self._known.recurs(step, call, outputs):
             usual, step = step, self._work_out(call, outputs)
-            if usual is None or not is_alike(usual, step):
+            if not self._is_known(usual, step):
                 self._add(call, outputs, named=named)
         self._done(step, outputs)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
@@ -197,9 +205,11 @@ class Following:
             or not self._known.is_same(x, step.args[0], [])
             or y.shape != step.shapes[0]
         ):
-            call = Applied(name, arguments_of(module, x), {})
+            call, usual = Applied(name, arguments_of(module, x), {}), step
             step = self._work_out(call, [y])._replace(layer=ref(module))
-            self._add(call, [y], named=named, function=partial(type(module).forward, module))
+            same = usual is not None and usual.layer == step.layer
+            if not same or not self._is_known(usual, step):
+                self._add(call, [y], named=named, function=partial(type(module).forward, module))
         self._done(step, [y])
         if y is x:
             self._note_base(y)
@@ -215,12 +225,15 @@ class Following:
         function: Callable[..., Tensor] | None = None,
     ) -> None:
         """Add a function that was worked out to the graph of the pass."""
+        if self.step >= LIMIT:
+            self._too_long = True
+            return
         self._fresh.add(self.step)
         if not self.searches:
             return
         path, hidden = self.where()
         about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
-        self._graph.add(self.step, call, outputs, about)
+        self._graph.add(self.step, with_plain_numbers(call), outputs, about)
 
     def _is_constant(self, tensor: Tensor) -> bool:
         return self.lineage.of(tensor).state == "constant"
@@ -228,6 +241,12 @@ class Following:
     def _is_followed(self, tensor: Tensor) -> bool:
         mark = self._marks.get(tensor)
         return mark is not None and mark.trace is not None
+
+    def _is_known(self, usual: Step | None, step: Step) -> bool:
+        """Return whether formulas are the same with a step as with the one of the pass before."""
+        if usual is None:
+            return False
+        return is_alike(usual, step) or (self._is_usual(usual) and is_resized(usual, step))
 
     def _is_usual(self, step: Step) -> bool:
         return step.size == self.lineage.size and not self._rewritten

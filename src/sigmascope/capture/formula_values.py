@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.capture.elementwise import GRID, evaluated, plain_number, without_outer, written
-from sigmascope.capture.graph import Node
+from sigmascope.capture.node import Node
 
 LONG = 160  # letters of a formula; where it is longer the rest is left out
 

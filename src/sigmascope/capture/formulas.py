@@ -9,11 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from weakref import ref
 
 from torch import Tensor
 
-from sigmascope.capture.elementwise import GRID, NEGATIONS, SUMS, is_straight, kind_of_values
+from sigmascope.capture.chains import (
+    adds_named,
+    bottlenecks,
+    is_affine_step,
+    is_block,
+    is_named,
+    is_plain,
+    is_summarized,
+)
+from sigmascope.capture.elementwise import (
+    GRID,
+    GUARDS,
+    NEGATIONS,
+    SUMS,
+    is_falling,
+    is_multiple,
+    is_straight,
+    kind_of_values,
+    mirrored,
+)
 from sigmascope.capture.formula_values import (
     Values,
     constants_of,
@@ -21,7 +39,8 @@ from sigmascope.capture.formula_values import (
     nodes_between,
     text_of,
 )
-from sigmascope.capture.graph import Graph, Node
+from sigmascope.capture.graph import Graph
+from sigmascope.capture.node import Node
 
 LONGEST = 8  # segments of a formula that is known only as a whole
 ELEMENTWISE = "elementwise"
@@ -49,10 +68,17 @@ class Formula(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The formulas of a pass, in order, and the constants they depend on, as they are now."""
+    """What was found in a pass.
+
+    Attributes:
+        formulas: in order.
+        constants: tensors that they depend on.
+        unclear: functions that are not linear and no activation for certain: (path, text).
+    """
 
     formulas: list[Formula]
-    constants: list[tuple[ref[Tensor], int]]
+    constants: list[Tensor]
+    unclear: list[tuple[str, str]]
 
 
 def formulas_of(graph: Graph) -> Found:
@@ -67,30 +93,88 @@ class _Search:
         self._graph = graph
         self._values = Values()
         self._constants: dict[int, Tensor] = {}
+        self._unclear: dict[Node, tuple[str, str]] = {}
 
     def found(self) -> Found:
         ends = [*self._graph.closed, *(node for node in self._graph.made if not node.uses)]
         found: dict[tuple[int, int], Formula] = {}
         for end in ends:
-            if end.root is not None and not _is_summarized(end):
+            if end.root is not None and not end.root.statistic and not is_summarized(end):
                 for formula in self._on_the_way(end.root, end):
                     found.setdefault((formula.begins, formula.ends), formula)
-        constants = [(ref(one), one._version) for one in self._constants.values()]
-        return Found(self._apart(sorted(found.values())), constants)
+        constants = {
+            id(origin): origin
+            for one in self._constants.values()
+            for origin in self._graph.origins(one)
+        }
+        unclear = [*self._unclear.values()]
+        return Found(self._apart(sorted(found.values())), [*constants.values()], unclear)
 
     def _on_the_way(self, root: Node, end: Node) -> Iterator[Formula]:
         """Yield the formulas between two tensors."""
-        chain = _bottlenecks(root, end)
+        chain = bottlenecks(root, end)
         first = 0
         while first < len(chain) - 1:
             length, kind = self._longest(chain, first)
             start, stop = chain[first], chain[first + max(length, 1)]
             if length and start.floating and stop.floating:
                 yield self._formula(start, stop, kind)
-            elif not length and _is_block(chain, first) and stop.name in SUMS:
+            elif not length and is_block(chain, first) and stop.name in SUMS:
                 for source in {*stop.sources} - {start}:
                     yield from self._on_the_way(start, source)
+            elif not length:
+                length = self._run(chain, first)
+                yield from self._alone(chain, first, first + length)
             first += max(length, 1)
+
+    def _run(self, chain: list[Node], first: int) -> int:
+        """Return how many segments are functions of one tensor each, up to one that is no line."""
+        length = 0
+        for index in range(first, len(chain) - 1):
+            if is_block(chain, index) or is_named(chain, index):
+                break
+            if index > first and self._longest(chain, index)[0]:
+                break
+            if not self._is_straight(chain, index):
+                length = index + 1 - first
+            elif index == first:  # an affine step is not part of it
+                break
+            elif not chain[index].floating and index == first + length:
+                length += 1  # a comparison becomes a number
+        return length
+
+    def _alone(self, chain: list[Node], first: int, last: int) -> Iterator[Formula]:
+        """Yield functions of one tensor that have no name, if they are an activation.
+
+        They are where they lead from one layer to the next, unless they only make numbers positive
+        or keep them in bounds. Otherwise that is not clear.
+        """
+        start, stop, end = chain[first], chain[last], chain[-1]
+        if first == last or not chain[0].followed:
+            return
+        before = first
+        while before and is_affine_step(chain, before - 1):
+            before -= 1
+        if before and is_named(chain, before - 1):  # of which it may be a part, or do nothing to it
+            start = chain[before - 1]
+            alone = self._values.of(start, chain[before])
+            if is_multiple(self._values.of(start, stop), alone):
+                return
+        names = {node.name for node in nodes_between(chain[first], stop) if not node.is_affine}
+        guards = names <= GUARDS
+        leads = all(is_affine_step(chain, index) for index in range(last, len(chain) - 1))
+        leads = leads and end.feeds
+        if (
+            leads
+            and not guards
+            and self._values.of(start, stop).numel() == GRID.numel()
+            and start.floating
+            and stop.floating
+            and start.place == stop.place
+        ):
+            yield self._formula(start, stop, ELEMENTWISE)
+        elif stop.floating and not any(end.uses.values()) and (leads or not guards):
+            self._unclear[stop] = stop.path, text_of(start, stop)
 
     def _formula(self, start: Node, stop: Node, kind: str) -> Formula:
         inside = nodes_between(start, stop)
@@ -109,38 +193,55 @@ class _Search:
 
     def _longest(self, chain: list[Node], first: int) -> tuple[int, str]:
         """Return how many segments from here on are one activation that has no name, and which."""
-        # the logistic function begins with a change of sign
-        if _is_affine_step(chain, first) and chain[first + 1].name not in NEGATIONS:
+        if is_affine_step(chain, first) and not self._falls(chain, first):
             return 0, ""
         for length in range(min(LONGEST, len(chain) - 1 - first), 0, -1):
-            kind = self._known_kind(chain, range(first, first + length))
-            if kind is not None:
-                return length, kind
+            if chain[first].place == chain[first + length].place:
+                kind = self._known_kind(chain, range(first, first + length))
+                if kind is not None:
+                    return self._upright(chain, first, length), kind
         return (1, ELEMENTWISE) if self._is_formula(chain, first) else (0, "")
+
+    def _falls(self, chain: list[Node], index: int) -> bool:
+        """Return whether a segment changes the sign, as the logistic function begins with."""
+        return is_falling(self._values.of(chain[index], chain[index + 1]))
+
+    def _upright(self, chain: list[Node], first: int, length: int) -> int:
+        """Return the length with the change of sign that follows what is turned upside down."""
+        last = first + length
+        follows = last < len(chain) - 1 and is_affine_step(chain, last) and self._falls(chain, last)
+        turned = is_falling(self._values.of(chain[first], chain[last]))
+        return length + 1 if follows and turned else length
 
     def _known_kind(self, chain: list[Node], segments: range) -> str | None:
         """Return the known activation that segments are together, if it takes all of them."""
         first, last = segments.start, segments.stop
-        named = [i for i in segments if _is_named(chain, i)]
+        named = [i for i in segments if is_named(chain, i)]
         unnamed = [i for i in segments if i not in named and not self._is_straight(chain, i)]
-        if not unnamed or _is_affine_step(chain, last - 1):
+        if not unnamed or is_affine_step(chain, last - 1):
             return None
-        if any(_adds_named(chain, index) for index in segments):
+        if any(adds_named(chain, index) for index in segments):
             return None
         constants = constants_of(nodes_between(chain[first], chain[last]))
         self._constants |= {id(one): one for one in constants}
         if not all(map(is_one_number, constants)):
             return None
-        kind = kind_of_values(self._values.of(chain[first], chain[last]))
+        values = self._values.of(chain[first], chain[last])
+        if is_affine_step(chain, first):  # a change of sign, which only another one makes up for
+            if is_falling(values) and self._upright(chain, first, len(segments)) == len(segments):
+                return None
+            if chain[first + 1].name not in NEGATIONS:
+                values = mirrored(self._values.of(chain[first + 1], chain[last]))
+        kind = kind_of_values(values)
         for index in named:  # what is written around an activation may do nothing to it
             if kind_of_values(self._values.of(chain[index], chain[index + 1])) == kind:
                 return None
-        alone = len(segments) == 1 and not _is_block(chain, first)
-        return kind if not alone or chain[0].followed or chain[first].followed else None
+        alone = len(segments) == 1 and not is_block(chain, first)
+        return kind if not alone or chain[0].followed else None
 
     def _is_straight(self, chain: list[Node], index: int) -> bool:
         """Return whether a segment is affine, if only for the numbers in it."""
-        if _is_affine_step(chain, index):
+        if is_affine_step(chain, index):
             return True
         self._constants |= {
             id(one): one for one in constants_of(nodes_between(chain[index], chain[index + 1]))
@@ -149,7 +250,9 @@ class _Search:
 
     def _is_formula(self, chain: list[Node], index: int) -> bool:
         """Return whether a segment is an activation although none is known that is the same."""
-        if not _is_block(chain, index) or _adds_named(chain, index):
+        if not is_block(chain, index) or adds_named(chain, index):
+            return False
+        if chain[index].place != chain[index + 1].place:
             return False
         values = self._values.of(chain[index], chain[index + 1])
         if values.numel() != GRID.numel() or self._is_straight(chain, index):
@@ -160,7 +263,7 @@ class _Search:
         """Return whether a sum is a connection around an activation."""
         if stop.name not in SUMS:
             return False
-        around = [source for source in stop.sources if not _is_plain(source, start)]
+        around = [source for source in stop.sources if not is_plain(source, start)]
         if len(around) != len(stop.sources) - 1:
             return False
         last = around[0]
@@ -177,54 +280,3 @@ class _Search:
             if one.ends in taken
             or not any(one.parts < other.parts for other in formulas if other is not one)
         ]
-
-
-def _bottlenecks(root: Node, end: Node) -> list[Node]:
-    """Return the nodes that all of a tensor was computed through, from its root on."""
-    order = [root, *nodes_between(root, end)]
-    number = {node: index for index, node in enumerate(order)}
-    reach = [0] * len(order)
-    for node in order[1:]:
-        for source in node.sources:
-            reach[number[source]] = max(reach[number[source]], number[node])
-    found, furthest = [], 0
-    for index, node in enumerate(order):
-        if furthest <= index:
-            found.append(node)
-        furthest = max(furthest, reach[index])
-    return found
-
-
-def _is_block(chain: list[Node], index: int) -> bool:
-    """Return whether a segment combines values that were computed from the same tensor."""
-    return len(chain[index + 1].sources) > 1 or chain[index + 1].sources[0] is not chain[index]
-
-
-def _is_affine_step(chain: list[Node], index: int) -> bool:
-    return not _is_block(chain, index) and chain[index + 1].is_affine
-
-
-def _is_named(chain: list[Node], index: int) -> bool:
-    return not _is_block(chain, index) and chain[index + 1].named
-
-
-def _adds_named(chain: list[Node], index: int) -> bool:
-    """Return whether a segment adds activations that have a name, or a connection around them."""
-    start, stop = chain[index], chain[index + 1]
-    if stop.name not in SUMS or not _is_block(chain, index):
-        return False
-    return all(node.named or node.is_affine for node in nodes_between(start, stop)[:-1])
-
-
-def _is_plain(node: Node, start: Node) -> bool:
-    """Return whether a tensor is another one after nothing but affine steps."""
-    while node is not start:
-        if not node.is_affine:
-            return False
-        node = node.sources[0]
-    return True
-
-
-def _is_summarized(node: Node) -> bool:
-    """Return whether a tensor serves nothing but statistics, as squares in a norm do."""
-    return bool(node.uses) and all(node.uses.values())

@@ -2,75 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import ref
 
+import torch
 from torch import Tensor
 
+from sigmascope.capture.arrangement import VIEWS, Place, arranged, place_of, views_of
 from sigmascope.capture.axis_moves import Applied
-from sigmascope.capture.elementwise import FACTORIES, REDUCTIONS, is_affine, is_elementwise
+from sigmascope.capture.elementwise import (
+    DISTANCES,
+    FACTORIES,
+    FILLED,
+    LAYERS,
+    is_elementwise,
+    is_reduction,
+)
+from sigmascope.capture.kept import version_of
 from sigmascope.capture.marks import Marks
-
-
-@dataclass(eq=False)
-class Node:
-    """A tensor of a pass.
-
-    Attributes:
-        step: which function returned it; -1 for one that no elementwise function did.
-        name: of that function; its arguments, in which nodes stand for tensors of the samples.
-        root: the tensor that all of it was computed from.
-        function: computes it, where the name does not tell.
-        named: whether the function is an activation of its own.
-        followed: whether a layer has put channels into it.
-        floating: whether its numbers are real.
-        path: the innermost module.
-        uses: the steps that took it, and whether each summarizes it.
-    """
-
-    step: int
-    name: str = ""
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    root: Node | None = None
-    function: Callable[..., Tensor] | None = None
-    named: bool = False
-    followed: bool = False
-    floating: bool = True
-    path: str = ""
-    uses: dict[int, bool] = field(default_factory=dict)
-
-    @property
-    def sources(self) -> list[Node]:
-        """The nodes among the arguments, as often as they are."""
-        return [value for value in _flat((self.args, self.kwargs)) if isinstance(value, Node)]
-
-    @property
-    def is_affine(self) -> bool:
-        """Whether it is an affine function of one other node."""
-        first = bool(self.args) and isinstance(self.args[0], Node)
-        return is_affine(self.name, len(self.sources), first=first)
-
-
-class Seen(NamedTuple):
-    """What is known where a function is called.
-
-    Attributes:
-        is_constant: tells of a tensor whether it does not depend on the samples.
-        is_followed: tells of a tensor whether a layer has put channels into it.
-        named: whether the function is an activation of its own.
-        function: computes it, where its name does not tell.
-        hidden: whether it belongs to a module that counts as one activation.
-        path: the innermost module.
-    """
-
-    is_constant: Callable[[Tensor], bool]
-    is_followed: Callable[[Tensor], bool]
-    named: bool
-    hidden: bool
-    path: str
-    function: Callable[..., Tensor] | None = None
+from sigmascope.capture.masked import SELECTED, as_elementwise, with_fixed_mask, without_output
+from sigmascope.capture.nested import is_parameter
+from sigmascope.capture.node import Node, Seen, exchanged, flat
 
 
 class Graph:
@@ -83,68 +36,224 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self._nodes: Marks[Node] = Marks()
-        self._fixed: Marks[bool] = Marks()  # tensors that hold none of the samples
+        self._nodes: Marks[tuple[Node, int]] = Marks()  # and the version of the tensor then
+        self._about: Marks[tuple[bool, bool]] = Marks()  # whether statistics, and counted
+        # tensors that hold none of the samples, and those that they were computed from
+        self._fixed: Marks[dict[int, ref[Tensor]]] = Marks()
+        self._filled: Marks[float] = Marks()  # tensors of one number
+        self._views: dict[tuple[Node, Place], Node] = {}
+        self._selected: dict[tuple[Place, Node], Tensor] = {}
+        self._masks: dict[tuple[Any, ...], Node] = {}
         self.closed: dict[Node, None] = {}
         self.made: list[Node] = []
         self.positions: dict[tuple[int, Node], int] = {}
 
     def add(self, step: int, call: Applied, outputs: Sequence[Tensor], about: Seen) -> None:
         """Add a function that was called; `about` says what is known of its tensors and place."""
-        name = _name_of(call)
-        sources = [value for value in _flat((call.args, call.kwargs)) if isinstance(value, Tensor)]
-        moving = [tensor for tensor in sources if not self._is_fixed(tensor, about)]
-        if name in FACTORIES or not moving:
-            for output in outputs:
-                self._fixed[output] = True
+        sources = [value for value in flat((call.args, call.kwargs)) if isinstance(value, Tensor)]
+        call = without_output(call._replace(name=_name_of(call)))
+        given = [value for value in flat((call.args, call.kwargs)) if isinstance(value, Tensor)]
+        moving = [tensor for tensor in given if not self._is_fixed(tensor, about)]
+        if call.name in FACTORIES or not moving:
+            self._fix(call, given, outputs)
             return
-        nodes = [self._node(tensor, about) for tensor in moving]
+        nodes = [self._node(tensor, outputs, about) for tensor in moving]
         for node, tensor in zip(nodes, moving, strict=True):
             place = next(i for i, one in enumerate(sources) if one is tensor)
             self.positions.setdefault((step, node), place)
-        roots = {id(node.root or node) for node in nodes}
-        elementwise = not about.hidden and (about.named or is_elementwise(name))
-        shapes = {tuple(tensor.shape) for tensor in (*moving, *outputs)}
-        joined = elementwise and len(roots) == len(outputs) == len(shapes) == 1
-        for node in nodes:
-            node.uses[step] = name in REDUCTIONS
-            if not joined:
-                self.closed[node] = None
-        if not joined:
-            for output in outputs:  # it may be one that the function has changed in place
-                self._nodes.entries.pop(id(output), None)
-            return
-        by_tensor = {id(tensor): node for tensor, node in zip(moving, nodes, strict=True)}
-        args, kwargs = _exchanged((call.args, call.kwargs), by_tensor)
-        node = Node(
-            step,
-            name,
-            args,
-            kwargs,
-            nodes[0].root or nodes[0],
-            function=about.function,
-            named=about.named,
-            floating=outputs[0].is_floating_point(),
-            path=about.path,
-        )
-        self._nodes[outputs[0]] = node
-        self.made.append(node)
+            node.uses[step] = is_reduction(call.name, len(moving))
+        found = None
+        if not about.hidden:
+            found = self._view(step, call, nodes, outputs, about)
+            if found is None:
+                found = self._elementwise(
+                    step, call, dict(zip(moving, nodes, strict=True)), outputs, about
+                )
+        if found is None:
+            self._close(call, nodes, weighted=len(given) > len(moving))
+        statistic = found is None and is_statistic(call.name, nodes)
+        counted = all((node.root or node).counted for node in nodes)
+        counted = counted and not any(map(is_parameter, given))
+        self.lose(outputs)
+        for output in outputs:
+            self._about[output] = statistic, counted
+        for output, node in zip(outputs, found or [], strict=False):
+            self._nodes[output] = node, version_of(output)
+
+    def lose(self, tensors: Iterable[Tensor]) -> None:
+        """Forget what is known of tensors, which a function may have changed in place."""
+        for tensor in tensors:
+            for known in (self._nodes, self._fixed, self._filled, self._about):
+                known.entries.pop(id(tensor), None)
+
+    def origins(self, tensor: Tensor) -> list[Tensor]:
+        """Return the tensors that a constant was computed from, or itself."""
+        known = self._fixed.get(tensor)
+        if not known:
+            return [tensor]
+        return [one for origin in known.values() if (one := origin()) is not None]
 
     @property
     def may_hold_formulas(self) -> bool:
         """Whether any function is neither affine nor an activation with a name."""
         return any(not node.is_affine and not node.named for node in self.made)
 
-    def _is_fixed(self, tensor: Tensor, about: Seen) -> bool:
-        return bool(self._fixed.get(tensor)) or about.is_constant(tensor)
+    def _fix(self, call: Applied, given: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Note tensors that hold none of the samples, and what they depend on."""
+        origins: dict[int, ref[Tensor]] = {}
+        if call.name not in FACTORIES:
+            for tensor in given:
+                origins |= self._fixed.get(tensor) or {id(tensor): ref(tensor)}
+        for output in outputs:
+            self._fixed[output] = origins
+            self._filled.entries.pop(id(output), None)
+            if call.name in FILLED:
+                self._filled[output] = FILLED[call.name]
 
-    def _node(self, tensor: Tensor, about: Seen) -> Node:
-        node = self._nodes.get(tensor)
-        if node is None:
-            node = self._nodes[tensor] = Node(
-                -1, followed=about.is_followed(tensor), floating=tensor.is_floating_point()
-            )
+    def _close(self, call: Applied, nodes: Sequence[Node], *, weighted: bool) -> None:
+        for node in nodes:
+            self.closed[node] = None
+            node.feeds |= weighted and call.name in LAYERS
+
+    def _view(
+        self, step: int, call: Applied, nodes: list[Node], outputs: Sequence[Tensor], about: Seen
+    ) -> list[Node] | None:
+        """Return the nodes of views of one tensor; None where the function returns none."""
+        if len(nodes) != 1 or call.name not in VIEWS:
+            return None
+        source = nodes[0]
+        found = views_of(call, source.arrangement, outputs)
+        if found is None:
+            return None
+        whole = len(found) == 1 and found[0].numel() == source.arrangement.numel()
+        made = []
+        for part in found:
+            key = source, place_of(part)
+            if key not in self._views:
+                self._views[key] = (
+                    Node(step, "view", (source,), {}, source.root or source, part)
+                    if whole
+                    else self._piece(source, part, about.is_followed(outputs[0]))
+                )
+                self._views[key].floating, self._views[key].path = source.floating, about.path
+                self.made += [self._views[key]] * whole
+            made.append(self._views[key])
+        if not whole:
+            self.closed[source] = None
+            source.pieces[step] = made
+        return made
+
+    def _piece(self, source: Node, part: Tensor, followed: bool) -> Node:
+        whole = source.root or source
+        return Node(
+            -1,
+            arrangement=arranged(part.shape),
+            followed=followed and not whole.counted,
+            statistic=whole.statistic,
+            counted=whole.counted,
+        )
+
+    def _elementwise(
+        self,
+        step: int,
+        call: Applied,
+        by_tensor: dict[Tensor, Node],
+        outputs: Sequence[Tensor],
+        about: Seen,
+    ) -> list[Node] | None:
+        """Return the node of a function of every element alone; None where it is none."""
+        given = [value for value in flat((call.args, call.kwargs)) if isinstance(value, Tensor)]
+        moving, nodes = (
+            {id(tensor): node for tensor, node in by_tensor.items()},
+            [*by_tensor.values()],
+        )
+        fixed = {id(tensor) for tensor in given} - {*moving}
+        name, args, kwargs = call = with_fixed_mask(as_elementwise(call), fixed)
+        if name != SELECTED and not (about.named or is_elementwise(name)):
+            return None
+        if len(outputs) != 1 or len({id(node.root or node) for node in nodes}) != 1:
+            return None
+        arrangement = self._together(call, moving, outputs[0])
+        if arrangement is None:
+            return None
+        replaced: dict[int, Any] = dict(moving)
+        if id(outputs[0]) in fixed:  # overwritten, in place
+            number = self._filled.get(outputs[0])
+            if number is None:
+                return None
+            replaced[id(outputs[0])] = torch.tensor(number)
+        args, kwargs = exchanged((args, kwargs), replaced)
+        key = name, args, *kwargs.items()
+        floating = outputs[0].is_floating_point()
+        if not floating and key in self._masks:  # the same comparison, written twice, is one mask
+            return [self._masks[key]]
+        node = Node(step, name, args, kwargs, nodes[0].root or nodes[0], arrangement)
+        node.function, node.named, node.path = about.function, about.named, about.path
+        node.floating = floating
+        self.made.append(node)
+        if not floating:
+            self._masks[key] = node
+        return [node]
+
+    def _together(self, call: Applied, moving: dict[int, Node], output: Tensor) -> Tensor | None:
+        """Return the arrangement that all tensors of a function share; None where they differ."""
+        used = [
+            moving[id(value)]
+            for value in flat((call.args, call.kwargs))
+            if isinstance(value, Tensor) and id(value) in moving
+        ]
+        if call.name == SELECTED:
+            mask = moving.get(id(call.args[1]))
+            if mask is None or {node.place for node in used} != {mask.place}:
+                return None
+            return self._selected.setdefault((mask.place, mask), arranged(output.shape))
+        places = {node.place for node in used}
+        if call.name == "where" and len(places) > 1:  # written where the mask of it was selected
+            mask = moving.get(id(call.args[0]))
+            chosen = self._selected.get((mask.place, mask)) if mask is not None else None
+            if chosen is not None:
+                places.discard(place_of(chosen))
+        if len(places) != 1 or next(iter(places))[1] != tuple(output.shape):
+            return None
+        return next(node.arrangement for node in used if node.place in places)
+
+    def _is_fixed(self, tensor: Tensor, about: Seen) -> bool:
+        return self._fixed.get(tensor) is not None or about.is_constant(tensor)
+
+    def _node(self, tensor: Tensor, outputs: Sequence[Tensor], about: Seen) -> Node:
+        known = self._nodes.get(tensor)
+        # something else may have written into it since, perhaps through a view
+        if known is not None and (
+            known[1] == version_of(tensor) or any(tensor is one for one in outputs)
+        ):
+            return known[0]
+        statistic, counted = self._about.get(tensor) or (False, False)
+        floating = tensor.is_floating_point()
+        counted |= not floating and tensor.dtype is not torch.bool
+        node = Node(
+            -1,
+            arrangement=arranged(tensor.shape),
+            followed=about.is_followed(tensor) and not counted,
+            statistic=statistic,
+            counted=counted,
+            floating=floating,
+        )
+        self._nodes[tensor] = node, version_of(tensor)
         return node
+
+
+def is_statistic(name: str, nodes: Sequence[Node]) -> bool:
+    """Return whether a function says how large or how far apart many elements are."""
+    if name in DISTANCES:
+        return True
+    return is_reduction(name, len(nodes)) and any(map(_is_written, nodes))
+
+
+def _is_written(node: Node) -> bool:
+    """Return whether a tensor is a function of another one that is neither affine nor named."""
+    while node.is_affine:
+        node = node.sources[0]
+    return node.root is not None and not node.named
 
 
 def _name_of(call: Applied) -> str:
@@ -152,24 +261,5 @@ def _name_of(call: Applied) -> str:
     name = call.name.removeprefix("special_")
     if name == "where" and len(call.args) + len(call.kwargs) == 1:
         return "nonzero"
-    two = len(call.args) > 1 and isinstance(call.args[1], Tensor)
+    two = isinstance(call.value(1, "other"), Tensor)
     return {"max": "maximum", "min": "minimum"}.get(name, name) if two else name
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _flat(item)
-    elif isinstance(value, dict):
-        yield from _flat([*value.values()])
-    else:
-        yield value
-
-
-def _exchanged(value: Any, by_tensor: dict[int, Node]) -> Any:
-    """Return arguments with nodes in place of tensors of the samples."""
-    if isinstance(value, (tuple, list)):
-        return tuple(_exchanged(item, by_tensor) for item in value)
-    if isinstance(value, dict):
-        return {key: _exchanged(item, by_tensor) for key, item in value.items()}
-    return by_tensor.get(id(value), value) if isinstance(value, Tensor) else value

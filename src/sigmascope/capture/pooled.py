@@ -19,9 +19,9 @@ from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.recording import recording
+from sigmascope.capture.repeating import Repeating
 from sigmascope.capture.unforeseen import NESTED
 
-RUNS = 4  # of a pass at most, until its formulas are known
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
 # Elements compared at once, so that no second feature map is made.
 CHUNK = 2**22
@@ -66,7 +66,7 @@ def capturing(
     capture = Capture(densities, unwrapped(model), chosen_kinds(activations), sites)
     with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
         recorder.stop()
-        capture.recorder = recorder
+        capture.watch_with(recorder)
         yield capture
 
 
@@ -85,6 +85,7 @@ class Capture:
     """Runs forward passes and returns their activation calls as matrices; see `capturing`."""
 
     recorder: Recorder
+    _repeated: Repeating
     _pooling: Pooling
 
     def __init__(
@@ -102,6 +103,10 @@ class Capture:
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
 
+    def watch_with(self, recorder: Recorder) -> None:
+        """Take the recorder of the network."""
+        self.recorder, self._repeated = recorder, Repeating(self._network, recorder.following)
+
     def run(
         self,
         forward: Callable[[], object],
@@ -118,7 +123,9 @@ class Capture:
             self._sites, self._reading = {}, pooling.reading
         self._pooling, inputs = pooling, list(inputs)
         # Formulas are known when a pass has ended: where there are new ones, it is run again.
-        for _ in range(RUNS):
+        repeated, again = self._repeated, True
+        repeated.begin(inputs)
+        while again:
             self._calls = []
             first, self._is_first = self._is_first, False
             with (
@@ -126,10 +133,10 @@ class Capture:
                     inputs, batch_axis=pooling.batch_axis, size=pooling.size
                 ),
                 crosscheck(self._network, self.recorder, inputs) if first else nullcontext(),
+                repeated.watching(),
             ):
                 forward()
-            if not self.recorder.changed:
-                break
+            again = repeated.again(changed=self.recorder.changed)
         calls, self._calls = self._calls, []
         return calls
 
@@ -150,16 +157,16 @@ class Capture:
             return None
 
     def notes(self) -> list[str]:
-        """Return which activations of the passes so far were not seen."""
+        """Return which activations of the passes so far were not seen, or may not have been."""
+        notes = [*notes_of(self._network, self._kinds), *self.recorder.following.notes()]
         elsewhere = [path or "the network" for path in self.recorder.elsewhere]
-        if not elsewhere:
-            return notes_of(self._network, self._kinds)
-        count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
-        return [
-            *notes_of(self._network, self._kinds),
-            f"{count} ran in another thread, where activations are not seen ({elsewhere[0]}); run "
-            "the network in one thread",
-        ]
+        if elsewhere:
+            count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
+            notes.append(
+                f"{count} ran in another thread, where activations are not seen ({elsewhere[0]}); "
+                "run the network in one thread"
+            )
+        return notes
 
     def _observed(self, call: Call, x: Tensor) -> Finish | None:
         _, _, seen, axes, reason, skipped = self._site(call, x)

@@ -210,7 +210,7 @@ class Recorder(WatchingMode):
         if kind is None:
             result = func(*args, **kwargs)
             self._note(name, args, kwargs, result)
-            self._end_formulas(result)
+            self._end_formulas(args[0] if name == "__setitem__" else result)
             return result
         finish = None
         if kind in self._kinds and not inside:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from types import EllipsisType, NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import ref
 
 import torch
@@ -188,3 +188,55 @@ def _are_alike(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_are_alike(one[key], other[key]) for key in one)
     return type(one) is object or bool(one == other)
+
+
+def is_resized(one: Step, other: Step) -> bool:
+    """Return whether two steps differ at most in how many entries axes have.
+
+    So it is where elements are selected: then formulas are the same as well. Tensors of one shape
+    are of one shape still.
+    """
+    places = [[*_places((step.args, [*step.kwargs.values()]))] for step in (one, other)]
+    shapes = [
+        [*(place.shape for place in found), *step.shapes]
+        for found, step in zip(places, (one, other), strict=True)
+    ]
+    return (
+        one.name == other.name
+        and [len(shape) for shape in shapes[0]] == [len(shape) for shape in shapes[1]]
+        and _pattern(shapes[0]) == _pattern(shapes[1])
+        and [mark.descent.state for mark in one.marks] == [m.descent.state for m in other.marks]
+        and _are_resized([*one.args], [*other.args])
+        and _are_resized(one.kwargs, other.kwargs)
+    )
+
+
+def _pattern(shapes: list[torch.Size]) -> list[int]:
+    """Return for every shape which is the first that is the same."""
+    return [shapes.index(shape) for shape in shapes]
+
+
+def _places(value: object) -> Iterator[Place]:
+    if type(value) is Place:
+        yield value
+    elif type(value) in (list, tuple):
+        for item in cast(Sequence[object], value):
+            yield from _places(item)
+
+
+def _are_resized(one: Any, other: Any) -> bool:
+    if type(one) is Place and type(other) is Place:
+        return (_known(one), one.is_mask, one.made) == (_known(other), other.is_mask, other.made)
+    if type(one) is not type(other):
+        return False
+    if type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(_are_resized, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_are_resized(one[key], other[key]) for key in one)
+    return _are_alike(one, other)
+
+
+def _known(place: Place) -> tuple[str, bool]:
+    """Return what matters of a mark, whatever the sizes."""
+    mark = place.mark
+    return ("", False) if mark is None else (mark.descent.state, mark.trace is None)

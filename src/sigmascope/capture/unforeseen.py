@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch import Tensor, nn
 
@@ -66,6 +66,20 @@ class CarefulFollowing(Following):
                 self._pass_on(x, [y])
         except Exception as error:
             self._give_up(name, y, error)
+
+    def _add(
+        self,
+        call: Applied,
+        outputs: Sequence[Tensor],
+        *,
+        named: bool,
+        function: Callable[..., Tensor] | None = None,
+    ) -> None:
+        """Add a function to the graph of the pass; one not understood is the border of formulas."""
+        try:
+            super()._add(call, outputs, named=named, function=function)
+        except Exception:
+            self._graph.lose(outputs)
 
     def axes_of(self, tensor: Tensor) -> tuple[Layout, Descent]:
         """Return where the channels and the samples of a tensor are."""
