@@ -15,9 +15,10 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.activations import registered
+from sigmascope.capture.activations import MIXING, registered
 from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
+from sigmascope.capture.flow import Fact
 from sigmascope.capture.formulas import formulas_of
 from sigmascope.capture.graph import Graph, Seen
 from sigmascope.capture.layers import arguments_of
@@ -27,9 +28,8 @@ from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.plan import Plan
 from sigmascope.capture.routing import SELECTING, Routing
 from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, LOST, MADE, Lineage
-from sigmascope.capture.steps import Recognition, Step, is_alike
+from sigmascope.capture.steps import LIMIT, SPACING, Recognition, Step, is_alike
 
-LIMIT = 10_000  # steps of a pass that are remembered
 NOWHERE = Mark(LOST, (), None)
 
 
@@ -43,6 +43,7 @@ class Following:
         searches: whether they are looked for.
         where: returns the path of the innermost module, and whether it counts as one activation.
         routing: which of them it holds, where they were selected.
+        facts: step -> what else is known of the function.
     """
 
     layouts: Layouts
@@ -55,6 +56,7 @@ class Following:
         self.plan = Plan()
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self.searches = True
+        self.facts: dict[int, Fact] = {}
         self._has_formulas = False  # in any pass so far
         self._depends: list[tuple[ref[Tensor], int]] = []  # constants in formulas, their versions
         self._registered = registered()
@@ -134,6 +136,16 @@ class Following:
         return len(self._steps)
 
     @property
+    def steps(self) -> Sequence[Step]:
+        """The functions that were called so far."""
+        return self._steps
+
+    @property
+    def is_new(self) -> bool:
+        """Whether any of them was not known from the pass before."""
+        return bool(self._fresh)
+
+    @property
     def expected(self) -> str:
         """The name of the function that was called next in the pass before."""
         step = self._next()
@@ -164,16 +176,16 @@ class Following:
         """Forget where the channels and samples of a tensor are."""
         self._marks[tensor] = NOWHERE
 
-    def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
+    def note(self, call: Applied, outputs: Sequence[Tensor], *, kind: str = "") -> None:
         """Record where channels and samples are in the outputs of a function.
 
-        `named` tells whether it is an activation.
+        `kind` is that of an activation.
         """
         step = self._next()
         if step is None or not self._is_usual(step) or not self._known.recurs(step, call, outputs):
             usual, step = step, self._work_out(call, outputs)
             if usual is None or not is_alike(usual, step):
-                self._add(call, outputs, named=named)
+                self._add(call, outputs, kind=kind)
         self._done(step, outputs)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
             self._note_base(outputs[0])
@@ -182,11 +194,11 @@ class Following:
             self.routing.note(call, outputs, None if before is None else before.descent)
 
     def note_layer(
-        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, named: bool = False
+        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, kind: str = ""
     ) -> None:
         """Record where channels and samples are in the output of a layer of one input.
 
-        `name` is that of its function, `named` whether that is an activation.
+        `name` is that of its function, `kind` that of an activation.
         """
         step = self._next()
         if (
@@ -199,7 +211,7 @@ class Following:
         ):
             call = Applied(name, arguments_of(module, x), {})
             step = self._work_out(call, [y])._replace(layer=ref(module))
-            self._add(call, [y], named=named, function=partial(type(module).forward, module))
+            self._add(call, [y], kind=kind, function=partial(type(module).forward, module))
         self._done(step, [y])
         if y is x:
             self._note_base(y)
@@ -211,14 +223,16 @@ class Following:
         call: Applied,
         outputs: Sequence[Tensor],
         *,
-        named: bool,
+        kind: str,
         function: Callable[..., Tensor] | None = None,
     ) -> None:
         """Add a function that was worked out to the graph of the pass."""
         self._fresh.add(self.step)
+        path, hidden = self.where()
+        self.facts[self.step] = Fact(path, hidden, kind)
         if not self.searches:
             return
-        path, hidden = self.where()
+        named = bool(kind) and kind not in MIXING
         about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
         self._graph.add(self.step, call, outputs, about)
 
@@ -242,9 +256,16 @@ class Following:
             self._steps.append(step)
         if step.produced:
             self.layouts.remember(step.produced)
+        made = len(self._steps)
         for output, mark in zip(outputs, step.marks, strict=False):
             self._put(output, mark)
-            self._known.made[id(output)] = len(self._steps)
+            self._known.made[id(output)] = made
+            made += SPACING
+
+    def derive(self, call: Applied, outputs: Sequence[Tensor]) -> None:
+        """Record where channels and samples are in tensors that the network did not compute."""
+        for output, mark in zip(outputs, self._work_out(call, outputs).marks, strict=True):
+            self._put(output, mark)
 
     def _note_base(self, view: Tensor) -> None:
         """Record what a function that wrote into a view did to the tensor it is a view of."""

@@ -14,6 +14,7 @@ from sigmascope.choices import (
     Covariance,
     Degenerate,
     Estimator,
+    Gates,
     Metric,
     MetricChoice,
     Mode,
@@ -74,6 +75,10 @@ class SignatureOptions(RescoreOptions, total=False):
         max_positions: with samples="positions", the largest number of rows to draw from an image.
         fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
             one site; otherwise its parts are.
+        gates: what to do where an activation multiplies another tensor of the samples, as in GLU
+            and squeeze-excitation: "alone" scores the activation, and tags its site; "unit" scores
+            the gated unit in its place, as a function of what the gate multiplies; "out" scores the
+            activation and leaves it out of statistics and comparisons.
         mode: "eval", or "as-is" to leave training mode on where it is on.
         seed: for the order of the loader, random networks and the tokens or positions drawn; a
             whole number or a torch.Generator.
@@ -89,6 +94,7 @@ class SignatureOptions(RescoreOptions, total=False):
     max_tokens: int
     max_positions: int
     fuse: bool
+    gates: Gates
     mode: Mode
     seed: FixedSeed
 
@@ -119,6 +125,7 @@ class Options:
     max_positions: int = field(default=64, metadata={"later": True})
     fuse: bool = field(default=True, metadata={"later": False})
     sample_axis: dict[str, int] = field(default_factory=dict, metadata={"later": True})
+    gates: str = field(default="alone", metadata={"later": True})
 
     def __post_init__(self) -> None:
         scoring = self.scoring()
@@ -138,6 +145,7 @@ class Options:
             "max_positions": check_whole("max_positions", self.max_positions, 1),
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
+            "gates": check_choice("gates", self.gates, Gates),
             "fuse": _checked_flag("fuse", self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }

@@ -102,6 +102,7 @@ class Run:
                 activations=options.activations,
                 densities=densities,
                 fuse=options.fuse,
+                gates=options.gates,
             ) as capture,
         ):
             self._unseen = capture.notes
