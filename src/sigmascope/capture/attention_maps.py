@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sigmascope.capture.elementwise import SUMS
-from sigmascope.capture.flow import NOWHERE, Flow, places, tensors_of_step
+from sigmascope.capture.flow import GLU, NOWHERE, Flow, places, tensors_of_step
 from sigmascope.capture.steps import Place, Step
 
 # Product -> where its second factor is among its tensors.
@@ -25,7 +25,9 @@ def is_attention_map(flow: Flow, place: Place) -> bool:
         step = flow.steps[number]
         if _contracts_channels(flow, step):
             return True
-        if flow.passes(number) or step.name in SUMS or step.name in MASKING:
+        # an activation of a map is one, as a softmax after a soft cap is
+        further = number in flow.ends and flow.fact(number).kind != GLU
+        if further or flow.passes(number) or step.name in SUMS or step.name in MASKING:
             waiting += flow.moving(number)
     return False
 

@@ -34,6 +34,7 @@ COMPARISONS = frozenset(
 """)
 )
 NOWHERE = -1
+GLU = "glu"
 
 
 class Fact(NamedTuple):

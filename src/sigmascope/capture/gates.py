@@ -20,6 +20,7 @@ from sigmascope.capture.elementwise import PRODUCTS
 from sigmascope.capture.flow import (
     CASTS,
     COMPARISONS,
+    GLU,
     NOWHERE,
     Fact,
     Flow,
@@ -32,7 +33,6 @@ from sigmascope.capture.steps import Place, Step
 
 # Activations between 0 and 1: of two in one product, the one of these is the gate.
 OPENING = frozenset(("gumbel_softmax", "hardsigmoid", "sigmoid", "softmax", "softmin"))
-GLU = "glu"
 GATE, UNIT, ATTENTION_MAP = "gate", "gated unit", "attention map"
 
 

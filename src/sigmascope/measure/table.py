@@ -146,11 +146,15 @@ def _footer(signature: Signature) -> list[str]:
         by: ScoreKind | None = None
         if signature.options.population and all(math.isnan(site.score) for site in signature.sites):
             by = "population"
-        summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary(by).items())
-        lines.append(f"Score 1 is affine, lower is more non-linear: {summary}.")
+        summary = {
+            name: value for name, value in signature.summary(by).items() if math.isfinite(value)
+        }
+        if summary:  # not so where all sites are gates that do not count
+            listed = ", ".join(f"{name} {value:.3f}" for name, value in summary.items())
+            lines.append(f"Score 1 is affine, lower is more non-linear: {listed}.")
     if left_out := len(signature) - len(signature.counted):
         gates = _counted(left_out, "gate")
-        lines.append(f"{gates} left out of these and of comparisons (gates='out').")
+        lines.append(f"{gates} left out of statistics and comparisons (gates='out').")
     lines.append(f"{coverage}.")
     missing = Counter(line for site in signature.sites for line in _missing(site, signature))
     lines += [
