@@ -8,7 +8,8 @@ from sigmascope.capture.steps import Place, Step
 
 # Product -> where its second factor is among its tensors.
 FACTORS = {"matmul": 1, "__matmul__": 1, "bmm": 1, "baddbmm": 2, "__rmatmul__": 0}
-MASKING = ("masked_fill", "where")
+# They hide some positions, or add a column for none of them.
+MASKING = ("cat", "masked_fill", "where")
 
 
 def is_attention_map(flow: Flow, place: Place) -> bool:
