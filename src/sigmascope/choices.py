@@ -20,6 +20,7 @@ Estimator = Literal["both", "published", "population"]
 ScoreKind = Literal["published", "population"]
 Metric = Literal["cka", "norm", "sparsity", "entropy", "r2"]
 MetricChoice = Literal["all", "cka", "norm", "sparsity", "entropy", "r2"]
+Gates = Literal["alone", "unit", "out"]
 Mode = Literal["eval", "as-is"]
 Split = Literal["test", "train"]
 

@@ -80,6 +80,16 @@ def test_options_reach_the_library(tmp_path: Path) -> None:
     assert network["signature"]["options"] == options
 
 
+def test_gates_are_an_option(tmp_path: Path) -> None:
+    [name] = names_in(tmp_path, "conv")
+    for more, gates in (([], "alone"), (["--gates", "unit"], "unit")):
+        out = tmp_path / f"{gates}.json"
+        assert run("measure", name, *DATA, *more, "-o", out).exit_code == 0
+        assert sg.load(out).options.gates == gates
+    result = run("measure", name, *DATA, "--gates", "no")
+    assert "'no' is not one of 'alone', 'unit', 'out'" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "estimator", "columns"),
     [

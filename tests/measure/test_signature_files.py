@@ -81,7 +81,7 @@ FEW = (
 FOOT = """\
 4 activation calls seen, 2 scored, 1 without a score, 1 skipped, 1 activation module never ran.
 No score at 1 site: it is spoilt.
-{}Skipped: forward.glu (glu): input [24, 6] and output [24, 3] differ in shape, so no affine map compares them.
+{}Skipped: forward.glu (glu): input [24, 6] and output [24, 3] differ in shape, so no affine map compares them; gates='unit' scores it as a function of what it multiplies.
 Never ran: unused."""
 
 TABLES = {

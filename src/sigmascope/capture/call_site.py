@@ -64,6 +64,10 @@ class CallInput(CallSite):
         channel_axis: the axis of its channels; None where it has no other axis.
         axis_reason: how that is known.
         formula: what is computed of x, where the activation is written as a formula.
+        role: "gate" where it multiplies another tensor of the samples; "gated unit" for the two
+            together; "attention map" where its input is a product of queries and keys, so that its
+            channels are positions; empty otherwise.
+        multiplies: what computed the tensor that a gate multiplies.
     """
 
     shape: tuple[int, ...]
@@ -71,6 +75,8 @@ class CallInput(CallSite):
     channel_axis: int | None
     axis_reason: str
     formula: str = field(default="", kw_only=True, metadata={"later": True})
+    role: str = field(default="", kw_only=True, metadata={"later": True})
+    multiplies: str = field(default="", kw_only=True, metadata={"later": True})
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of `CallInput` alone, for another record that extends it."""

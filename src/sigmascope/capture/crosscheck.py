@@ -38,7 +38,7 @@ OPERATORS = {
     ),
     **dict.fromkeys(
         words("""
-        _safe_softmax _scaled_dot_product_cudnn_attention
+        _native_multi_head_attention _safe_softmax _scaled_dot_product_cudnn_attention
         _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
         _scaled_dot_product_flash_attention_for_cpu
     """),
@@ -51,6 +51,9 @@ OURS |= {"Capture._observed.<locals>.finish"}
 COMPILED = "torch.jit.script or other code outside Python"
 UNCHECKED = "whether all activations were seen was not checked: {}"
 ORDINARY = (Tensor, nn.Parameter, nn.Buffer)
+# Where torch computes a softmax in one kernel with the products around it.
+ATTENTION = ("scaled_dot_product_attention", "nn.MultiheadAttention")
+WRITTEN_OUT = "write the attention out (in transformers, attn_implementation='eager')"
 RECURRENT = (nn.RNNBase, nn.RNNCellBase)  # of which it is known, and said elsewhere
 
 Hidden = Counter[tuple[str, str]]
@@ -86,19 +89,29 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
 
 
 def notes_of(network: nn.Module, kinds: Collection[str]) -> list[str]:
-    """Return what the check of a network found, of activations of these kinds."""
+    """Return what the check of a network found, of activations of these kinds.
+
+    A softmax that is hidden in an attention is named in any case.
+    """
     _, found = _checked.get(network, ([], Counter()))
     if isinstance(found, str):
         return [UNCHECKED.format(found)]
     places: dict[str, dict[str, int]] = {}
+    notes = []
     for (where, kind), count in sorted(found.items()):
         if kind == GATES or kind in kinds:
             places.setdefault(where, {})[kind] = count
-    return [
-        f"{', '.join(f'{count} {kind}' for kind, count in counts.items())} computed inside {where} "
-        f"{'was' if sum(counts.values()) == 1 else 'were'} not seen"
-        for where, counts in places.items()
-    ]
+        elif where in ATTENTION:
+            remedy = f"to measure {'it' if count == 1 else 'them'}, {WRITTEN_OUT}"
+            notes.append(f"{where} hides {count} {kind}; {remedy}, and pass activations='all'")
+    return [*(_unseen(where, counts) for where, counts in places.items()), *notes]
+
+
+def _unseen(where: str, counts: dict[str, int]) -> str:
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    remedy = f"; {WRITTEN_OUT}" if where in ATTENTION else ""
+    was = "was" if sum(counts.values()) == 1 else "were"
+    return f"{listed} computed inside {where} {was} not seen{remedy}"
 
 
 def unsupported(network: nn.Module, inputs: object) -> str:

@@ -26,6 +26,8 @@ class Entered:
     unwatched: bool = False
     below: int = 0
     args: tuple[Any, ...] = ()
+    kind: str = ""  # of an activation
+    first: int = 0  # step of it
 
 
 def by_position(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -41,6 +43,21 @@ def input_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
     """Return the first tensor among arguments."""
     candidates = (*args, kwargs.get("input"), *kwargs.values())
     return next((value for value in candidates if isinstance(value, Tensor)), None)
+
+
+def is_entered(module: nn.Module, entered: list[Entered]) -> bool:
+    """Return whether a module is among those that are running."""
+    innermost = bool(entered) and entered[-1].module is module
+    return innermost or any(here.module is module for here in entered)
+
+
+def attends(module: nn.Module) -> bool:
+    """Return whether a module is torch's own attention, whose only activation is a softmax.
+
+    Where it is watched it takes another, slightly different path.
+    """
+    own = isinstance(module, nn.MultiheadAttention)
+    return own and type(module).forward is nn.MultiheadAttention.forward
 
 
 def expects_sequence_first(module: nn.Module) -> bool:

@@ -15,10 +15,11 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.activations import registered
+from sigmascope.capture.activations import MIXING, registered
 from sigmascope.capture.axis_moves import Applied, Shape, with_plain_numbers
 from sigmascope.capture.channel_axis import Layouts
-from sigmascope.capture.formula_notes import LIMIT, notes_of
+from sigmascope.capture.flow import Fact
+from sigmascope.capture.formula_notes import notes_of
 from sigmascope.capture.formulas import formulas_of
 from sigmascope.capture.graph import Graph
 from sigmascope.capture.kept import Known
@@ -30,7 +31,7 @@ from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.plan import Plan
 from sigmascope.capture.routing import SELECTING, Routing
 from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, LOST, MADE, Lineage
-from sigmascope.capture.steps import Recognition, Step, is_alike, is_resized
+from sigmascope.capture.steps import LIMIT, SPACING, Recognition, Step, is_alike, is_resized
 
 NOWHERE = Mark(LOST, (), None)
 
@@ -47,6 +48,7 @@ class Following:
         changes: whether a pass changes the network or its inputs; in training mode or not.
         where: returns the path of the innermost module, and whether it counts as one activation.
         routing: which of them it holds, where they were selected.
+        facts: step -> what else is known of the function.
     """
 
     layouts: Layouts
@@ -60,6 +62,7 @@ class Following:
         self._same: dict[tuple[Descent, Shape, Trace | None], Mark] = {}
         self.searches = True
         self.changes: dict[bool, bool] = {}
+        self.facts: dict[int, Fact] = {}
         self._has_formulas = False  # in any pass so far
         self.unclear: list[tuple[str, str]] = []
         self._too_long = False  # whether a pass had more steps than are remembered
@@ -112,14 +115,11 @@ class Following:
             return True
         found, depends, self.unclear = formulas_of(graph)
         # of those that the network computes itself there are new ones in every pass
-        self._depends = [Known(one) for one in depends if self._lasts(one)]
+        self._depends = [Known(one) for one in depends if self._constants.get(one) is not None]
         self._has_formulas |= bool(found)
         changed = {*found} != {*self.plan.formulas}
         self.plan = Plan(found)
         return changed
-
-    def _lasts(self, tensor: Tensor) -> bool:
-        return self._constants.get(tensor) is not None
 
     def notes(self) -> list[str]:
         """Return what may be an activation and was not taken for one."""
@@ -140,6 +140,16 @@ class Following:
     def step(self) -> int:
         """How many functions were called so far."""
         return len(self._steps)
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The functions that were called so far."""
+        return self._steps
+
+    @property
+    def is_new(self) -> bool:
+        """Whether any of them was not known from the pass before."""
+        return bool(self._fresh)
 
     @property
     def expected(self) -> str:
@@ -172,16 +182,16 @@ class Following:
         """Forget where the channels and samples of a tensor are."""
         self._marks[tensor] = NOWHERE
 
-    def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
+    def note(self, call: Applied, outputs: Sequence[Tensor], *, kind: str = "") -> None:
         """Record where channels and samples are in the outputs of a function.
 
-        `named` tells whether it is an activation.
+        `kind` is that of an activation.
         """
         step = self._next()
         if step is None or not self._is_usual(step) or not self._known.recurs(step, call, outputs):
             usual, step = step, self._work_out(call, outputs)
             if not self._is_known(usual, step):
-                self._add(call, outputs, named=named)
+                self._add(call, outputs, kind=kind)
         self._done(step, outputs)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
             self._note_base(outputs[0])
@@ -190,11 +200,11 @@ class Following:
             self.routing.note(call, outputs, None if before is None else before.descent)
 
     def note_layer(
-        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, named: bool = False
+        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, kind: str = ""
     ) -> None:
         """Record where channels and samples are in the output of a layer of one input.
 
-        `name` is that of its function, `named` whether that is an activation.
+        `name` is that of its function, `kind` that of an activation.
         """
         step = self._next()
         if (
@@ -209,7 +219,7 @@ class Following:
             step = self._work_out(call, [y])._replace(layer=ref(module))
             same = usual is not None and usual.layer == step.layer
             if not same or not self._is_known(usual, step):
-                self._add(call, [y], named=named, function=partial(type(module).forward, module))
+                self._add(call, [y], kind=kind, function=partial(type(module).forward, module))
         self._done(step, [y])
         if y is x:
             self._note_base(y)
@@ -221,7 +231,7 @@ class Following:
         call: Applied,
         outputs: Sequence[Tensor],
         *,
-        named: bool,
+        kind: str,
         function: Callable[..., Tensor] | None = None,
     ) -> None:
         """Add a function that was worked out to the graph of the pass."""
@@ -229,9 +239,11 @@ class Following:
             self._too_long = True
             return
         self._fresh.add(self.step)
+        path, hidden = self.where()
+        self.facts[self.step] = Fact(path, hidden, kind)
         if not self.searches:
             return
-        path, hidden = self.where()
+        named = bool(kind) and kind not in MIXING
         about = Seen(self._is_constant, self._is_followed, named, hidden, path, function)
         self._graph.add(self.step, with_plain_numbers(call), outputs, about)
 
@@ -253,17 +265,23 @@ class Following:
 
     def _next(self) -> Step | None:
         """Return the step of the pass before at this point."""
-        number = len(self._steps)
-        return self._before[number] if number < len(self._before) else None
+        return self._before[self.step] if self.step < len(self._before) else None
 
     def _done(self, step: Step, outputs: Sequence[Tensor]) -> None:
         if len(self._steps) < LIMIT:
             self._steps.append(step)
         if step.produced:
             self.layouts.remember(step.produced)
+        made = len(self._steps)
         for output, mark in zip(outputs, step.marks, strict=False):
             self._put(output, mark)
-            self._known.made[id(output)] = len(self._steps)
+            self._known.made[id(output)] = made
+            made += SPACING
+
+    def derive(self, call: Applied, outputs: Sequence[Tensor]) -> None:
+        """Record where channels and samples are in tensors that the network did not compute."""
+        for output, mark in zip(outputs, self._work_out(call, outputs).marks, strict=True):
+            self._put(output, mark)
 
     def _note_base(self, view: Tensor) -> None:
         """Record what a function that wrote into a view did to the tensor it is a view of."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-LIMIT = 10_000  # steps of a pass that are remembered
+from sigmascope.capture.steps import LIMIT
+
 SHOWN = 4  # formulas of a note
 
 

@@ -56,6 +56,9 @@ class Formula(NamedTuple):
         kind: the activation that it is, or "elementwise".
         text: the formula of x.
         path: the module that it ends in.
+        chosen_by: the kind to ask for, where it is another one: that of a gate, for a gated unit.
+        half: the axis along which the first half of the tensor is its input.
+        multiplies: what computed the tensor that a gate multiplies.
     """
 
     begins: int
@@ -65,6 +68,9 @@ class Formula(NamedTuple):
     kind: str
     text: str
     path: str
+    chosen_by: str = ""
+    half: int | None = None
+    multiplies: str = ""
 
 
 class Found(NamedTuple):

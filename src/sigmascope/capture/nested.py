@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import NoneType
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -62,6 +63,16 @@ def inputs_in(arguments: tuple[object, ...]) -> list[Tensor | list[Tensor]]:
     """
     samples = [list(tensors_in(value)) for value in arguments[:1] if are_samples(value)]
     return [*samples] or [*tensors_in(arguments)]
+
+
+def outputs_of(name: str, args: tuple[Any, ...], result: object) -> list[Tensor]:
+    """Return the tensors that a function returned, or that it wrote into."""
+    if isinstance(result, Tensor):
+        return [result]
+    if name != "__setitem__" and not isinstance(result, (tuple, list)):
+        return []
+    several: Any = args[:1] if name == "__setitem__" else result
+    return [one for one in several if isinstance(one, Tensor)]
 
 
 def is_parameter(tensor: Tensor) -> bool:

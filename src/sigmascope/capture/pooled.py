@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.call_site import CallInput, is_chosen
 from sigmascope.capture.crosscheck import crosscheck, notes_of
+from sigmascope.capture.gates import NO_TAG, Tag
+from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
@@ -57,6 +59,7 @@ def capturing(
     densities: bool = False,
     fuse: bool = True,
     sites: Collection[str] = (),
+    gates: str = ALONE,
 ) -> Iterator[Capture]:
     """Watch a network inside the context, as `recording` does, and yield a `Capture` to run it.
 
@@ -64,7 +67,9 @@ def capturing(
     ones are read, see `is_chosen`.
     """
     capture = Capture(densities, unwrapped(model), chosen_kinds(activations), sites)
-    with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
+    with recording(
+        model, capture.observe, activations=activations, fuse=fuse, gates=gates
+    ) as recorder:
         recorder.stop()
         capture.watch_with(recorder)
         yield capture
@@ -102,6 +107,7 @@ class Capture:
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
+        self._tags: dict[tuple[str, int], Tag] = {}
 
     def watch_with(self, recorder: Recorder) -> None:
         """Take the recorder of the network."""
@@ -138,7 +144,21 @@ class Capture:
                 forward()
             again = repeated.again(changed=self.recorder.changed)
         calls, self._calls = self._calls, []
+        if self.recorder.gating.tags is not self._tags:
+            self._tags = self.recorder.gating.tags
+            for call in calls:
+                self._tag(call)
         return calls
+
+    def _tag(self, pooled: PooledCall) -> None:
+        """Say of a call what it is in the network, also when it comes again."""
+        place = pooled.call.path, pooled.call.call
+        role, multiplies = self._tags.get(place, NO_TAG)
+        if (pooled.call.role, pooled.call.multiplies) == (role, multiplies):
+            return
+        pooled.call = replace(pooled.call, role=role, multiplies=multiplies)
+        if place in self._sites:
+            self._sites[place] = self._sites[place]._replace(seen=pooled.call)
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
@@ -249,8 +269,18 @@ class Capture:
             reason, skipped = str(error), isinstance(error, NotSamplesError)
         dtype = str(x.dtype).removeprefix("torch.")
         channels, how = (None, "") if axes is None else (axes.channels, axes.reason)
+        role, multiplies = self._tags.get((call.path, call.call), NO_TAG)
         seen = CallInput(
-            call.path, call.call, call.kind, _shape(x), dtype, channels, how, formula=call.formula
+            call.path,
+            call.call,
+            call.kind,
+            _shape(x),
+            dtype,
+            channels,
+            how,
+            formula=call.formula,
+            role=role,
+            multiplies=multiplies,
         )
         site = _Site(call, x.dtype, seen, axes, reason, skipped)
         if _is_plain(x):

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from sigmascope.capture.activations import (
-    MIXING,
     function_name,
     is_plain,
     kind_of_function,
@@ -24,15 +23,18 @@ from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.entered import (
     LEAVES,
     Entered,
+    attends,
     by_position,
     expects_sequence_first,
     input_of,
+    is_entered,
 )
+from sigmascope.capture.gating import ALONE, Gating
 from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
-from sigmascope.capture.nested import inputs_in
+from sigmascope.capture.nested import inputs_in, outputs_of
 from sigmascope.capture.observer import Call, Finish, Observer
-from sigmascope.capture.plan import OpenFormulas, input_of_formula
+from sigmascope.capture.plan import OpenFormulas
 from sigmascope.capture.unforeseen import CarefulFollowing
 
 
@@ -49,22 +51,21 @@ class Recorder(WatchingMode):
         following: CarefulFollowing,
         *,
         fuse: bool = True,
+        gates: str = ALONE,
     ) -> None:
         super().__init__()
-        self._fuse = fuse
+        self.gating = Gating(following, gates, fuse=fuse)
         self._formulas: OpenFormulas | None = None
         self.parts: set[str] = set()  # paths of activations that were part of a formula
         self._passing = False  # whether a pass begins and ends where `forward_pass` says
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
         following.search(searches=fuse)
-        self._observe = observe
-        self._kinds = kinds
+        self._observe, self._kinds = observe, kinds
         self._entered: list[Entered] = []
         self._calls: Counter[str] = Counter()
         self._known: dict[tuple[str, int], Call] = {}
-        # function -> its name, and whether it may be an activation
-        self._roles: dict[object, tuple[str, bool]] = {}
+        self._roles: dict[object, tuple[str, bool]] = {}  # what `_role` returns of functions
         self.following = following
         self._expect()
         self._batch_axis = 0
@@ -92,12 +93,13 @@ class Recorder(WatchingMode):
         finally:
             self._passing = False
             self.stop()
-        self.changed = self.following.end_pass() and self._fuse
+        self.changed = self.gating.end_pass()
 
     def _expect(self) -> None:
-        """Expect the formulas of the pass before."""
-        known = self._fuse and bool(self.following.plan.formulas)
-        self._formulas = OpenFormulas(self.following.plan) if known else None
+        """Expect the formulas and gated units of the pass before."""
+        plan = self.gating.plan()
+        self._formulas = OpenFormulas(plan) if plan.formulas else None
+        self.gating.begin_pass()
 
     def _where(self) -> tuple[str, bool]:
         # outside of the network nothing is a site
@@ -126,6 +128,7 @@ class Recorder(WatchingMode):
     def watch(self, module: nn.Module, path: str) -> list[Any]:
         """Add hooks to a module that tell when it runs; return their handles."""
         kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
+        self.gating.paths[module] = path
         if path and kind is None and is_known(module):
             return [Replaced(module, self._forward_of(module, path))]
         # a plain container calls nothing itself
@@ -173,7 +176,7 @@ class Recorder(WatchingMode):
                     here = self._inner(module, path)
                     finish = self._begin(here, observed, x, plain=is_plain(function, observed))
                 y = original(x)
-                self.following.note_layer(module, name, x, y, named=kind is not None)
+                self.following.note_layer(module, name, x, y, kind=kind or "")
                 if finish is not None:
                     finish(y)
                 self._end_formulas(y)
@@ -222,7 +225,7 @@ class Recorder(WatchingMode):
             result = func(*args, **kwargs)
         finally:
             self._quiet -= 1
-        self._note(name, args, kwargs, result, named=kind not in MIXING)
+        self._note(name, args, kwargs, result, kind=kind)
         if finish is not None and isinstance(result, Tensor):
             finish(result)
         self._end_formulas(result)
@@ -233,17 +236,20 @@ class Recorder(WatchingMode):
         if self._formulas is None or not self._entered or name != self.following.expected:
             return False
         args, kwargs = by_position(args, kwargs)
-        step = self.following.step
-        for formula in self._formulas.beginning(step):
+        for formula in self._formulas.beginning(self.following.step):
             here = replace(self._entered[-1], path=formula.path, finish=None)
-            if formula.kind in self._kinds:
-                x = input_of_formula(formula, args, kwargs)
+            if (formula.chosen_by or formula.kind) in self._kinds:
+                x = self.gating.input_of(formula, args, kwargs)
                 finish = self._begin(here, formula.kind, x, formula=formula.text)
                 self._formulas.opened(formula, finish)
-        inside = self._formulas.is_part(step)
-        if inside:
-            self.parts.add(self._entered[-1].path if path is None else path)
-        return inside
+        return self._is_part(self._entered[-1].path if path is None else path)
+
+    def _is_part(self, path: str) -> bool:
+        """Return whether the next step, in a module, is part of a formula or of a gated unit."""
+        if self._formulas is None or not self._formulas.is_part(self.following.step):
+            return False
+        self.parts.add(path)
+        return True
 
     def _end_formulas(self, result: object) -> None:
         if self._formulas is not None:
@@ -257,16 +263,13 @@ class Recorder(WatchingMode):
         return role
 
     def _note(
-        self, name: str, args: Any, kwargs: dict[str, Any], result: object, *, named: bool = False
+        self, name: str, args: Any, kwargs: dict[str, Any], result: object, *, kind: str = ""
     ) -> None:
         """Record where channels and samples are in the result of a function."""
-        outputs = [result] if isinstance(result, Tensor) else []
-        if name == "__setitem__" or isinstance(result, (tuple, list)):
-            several: Any = args[:1] if name == "__setitem__" else result
-            outputs = [one for one in several if isinstance(one, Tensor)]
+        outputs = outputs_of(name, args, result)
         if outputs:
             given = Applied(name, *by_position(args, kwargs))
-            self.following.note(given, outputs, named=named)
+            self.following.note(given, outputs, kind=kind)
 
     def _begin(
         self, here: Entered, kind: str, x: object, *, plain: bool = False, formula: str = ""
@@ -275,6 +278,7 @@ class Recorder(WatchingMode):
         if not isinstance(x, Tensor) or not self.watching:
             return None
         number = self.following.routing.number(here.path, x, self._calls)
+        self.gating.begun(here.path, number, formula=bool(formula))
         where = self.following.axes_of(x)
         call = self._known.get((here.path, number))
         # The same object where it is the same, which an observer can tell at once.
@@ -292,25 +296,25 @@ class Recorder(WatchingMode):
             self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
         self._entered.append(here)
         if kind is not None:
-            if kind in self._kinds and not self._quiet:
+            here.kind, here.first = kind, self.following.step
+            if kind in self._kinds and not self._quiet and not self._is_part(here.path):
                 with self.aside():
                     here.finish = self._begin(here, kind, input_of(args, kwargs))
             here.quiet = True
             self._quiet += 1
-        attends = isinstance(here.module, nn.MultiheadAttention)
-        if attends and type(here.module).forward is nn.MultiheadAttention.forward:
-            # Where it is watched it takes another, slightly different path; its only activation is
-            # a softmax.
+        if attends(here.module):
             here.unwatched, here.args = self.watching, (*args, *kwargs.values())
             here.below = self.stop()
 
     def _leave(self, module: nn.Module, output: Any) -> None:
         # Not so in another thread, or where another hook failed before the module was entered.
-        if threading.get_ident() != self.thread or not self._is_entered(module):
+        if threading.get_ident() != self.thread or not is_entered(module, self._entered):
             return
         while self._entered:
             here = self._entered.pop()
             self._quiet -= here.quiet
+            if here.quiet:
+                self.gating.left(here)
             if here.unwatched:
                 self.start(below=here.below)
             if here.module is module:
@@ -324,7 +328,3 @@ class Recorder(WatchingMode):
         if here.finish is not None and isinstance(output, Tensor):
             with self.aside():
                 here.finish(output)
-
-    def _is_entered(self, module: nn.Module) -> bool:
-        innermost = bool(self._entered) and self._entered[-1].module is module
-        return innermost or any(here.module is module for here in self._entered)

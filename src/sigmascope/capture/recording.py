@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from torch import nn
 
 from sigmascope.capture.activations import chosen_kinds
+from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.observer import Observer
 from sigmascope.capture.recorder import Recorder
@@ -26,6 +27,7 @@ def recording(
     *,
     activations: str | Collection[str] = "pointwise",
     fuse: bool = True,
+    gates: str = ALONE,
 ) -> Iterator[Recorder]:
     """Pass every activation call that a network makes inside the context to an observer.
 
@@ -41,6 +43,8 @@ def recording(
         fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
             one call. It is recognized when the network has run, so that its parts are passed on
             the first time.
+        gates: "unit" for a gate and the product with it as one call, which is known, too, when the
+            network has run; otherwise "alone".
 
     Raises:
         NetworkError: a network whose calls cannot be watched.
@@ -57,7 +61,7 @@ def recording(
     following = _followed.pop(network, None) or CarefulFollowing()
     modules = modules_of(network)
     following.begin(tensors_of(modules))
-    recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse)
+    recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse, gates=gates)
     handles = []
     try:
         for path, module in modules:

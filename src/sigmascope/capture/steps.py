@@ -17,6 +17,8 @@ from sigmascope.capture.nested import is_parameter
 
 PLAIN = {bool, complex, float, int, str, EllipsisType, NoneType}
 PLAIN |= {torch.Size, torch.device, torch.dtype, torch.layout, torch.memory_format}
+LIMIT = 10_000  # steps of a pass that are remembered
+SPACING = 2**20  # more than these
 
 
 class Place(NamedTuple):
@@ -26,7 +28,8 @@ class Place(NamedTuple):
         mark: what is known of it.
         shape: its shape.
         is_mask: whether it is boolean.
-        made: the step that returned it; -1 where none did.
+        made: the step that returned it, counted from 1, plus `SPACING` for each output of that
+            step before it; -1 where none did.
     """
 
     mark: Mark | None
@@ -66,7 +69,7 @@ class Recognition:
 
     Attributes:
         add_constants: takes a parameter that is not among the constants yet.
-        made: `id` of a tensor -> the step that returned it.
+        made: `id` of a tensor -> the step that returned it, see `Place`.
     """
 
     def __init__(

@@ -47,21 +47,21 @@ class CarefulFollowing(Following):
             except Exception as error:
                 self._give_up("the caller of the network", tensor, error)
 
-    def note(self, call: Applied, outputs: Sequence[Tensor], *, named: bool = False) -> None:
+    def note(self, call: Applied, outputs: Sequence[Tensor], *, kind: str = "") -> None:
         """Record where channels and samples are in the outputs of a function."""
         try:
-            super().note(call, outputs, named=named)
+            super().note(call, outputs, kind=kind)
             if self._puzzles.entries:
                 self._pass_on((call.args, call.kwargs), outputs)
         except Exception as error:
             self._give_up(call.name, outputs, error)
 
     def note_layer(
-        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, named: bool = False
+        self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, kind: str = ""
     ) -> None:
         """Record where channels and samples are in the output of a layer of one input."""
         try:
-            super().note_layer(module, name, x, y, named=named)
+            super().note_layer(module, name, x, y, kind=kind)
             if self._puzzles.entries:
                 self._pass_on(x, [y])
         except Exception as error:
@@ -72,12 +72,12 @@ class CarefulFollowing(Following):
         call: Applied,
         outputs: Sequence[Tensor],
         *,
-        named: bool,
+        kind: str,
         function: Callable[..., Tensor] | None = None,
     ) -> None:
         """Add a function to the graph of the pass; one not understood is the border of formulas."""
         try:
-            super()._add(call, outputs, named=named, function=function)
+            super()._add(call, outputs, kind=kind, function=function)
         except Exception:
             self._graph.lose(outputs)
 

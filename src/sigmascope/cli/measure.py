@@ -22,6 +22,7 @@ OPTIONS = (
     "estimator",
     "samples",
     "max_positions",
+    "gates",
     "metrics",
     "covariance",
     "eps",
@@ -65,6 +66,7 @@ def _shard(
 @options.choice("--estimator", choices.Estimator, f"Which scores.  [default: {DEFAULT_ESTIMATOR}]")
 @options.choice("--samples", choices.Samples, "What counts as a sample.", "batch")
 @options.count("--max-positions", "Positions per image with --samples positions.", 64)
+@options.choice("--gates", choices.Gates, "How gates count, as in SwiGLU.", "alone")
 @options.choice("--metrics", choices.MetricChoice, "Further metric; repeatable.", multiple=True)
 @options.choice("--covariance", choices.Covariance, "Covariance estimator.", "ledoit-wolf")
 @options.number(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sigmascope.choices import ScoreKind
-from sigmascope.compare.networks import checked_networks, families_of, is_constant
+from sigmascope.compare.networks import checked_networks, families_of, is_constant, site_scores
 from sigmascope.errors import InputError
 from sigmascope.maths.warping import Curve
 from sigmascope.measure.companions import METRICS
@@ -179,7 +179,7 @@ def _first_reason(signature: Signature, metric: str) -> str:
 def _pairs(signature: Signature, metric: str, by: ScoreKind) -> tuple[Curve, Curve]:
     """Return the scores and the values of a metric at the sites that have both."""
     metrics = [site.metrics.get(metric, np.nan) for site in signature.sites]
-    both = np.stack([signature.scores_by(by), metrics])
+    both = np.stack([site_scores(signature, by), metrics])
     scores, values = both[:, np.isfinite(both).all(axis=0)]
     return scores, values
 

@@ -28,7 +28,7 @@ PAIRINGS = {
     True: "and the samples are paired as requested",
 }
 # A difference in one of these options changes what a population score means.
-MEANING = ("eps", "pool", "samples", "mode")
+MEANING = ("eps", "pool", "samples", "mode", "gates")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -179,7 +179,7 @@ def _rows(signature: Signature) -> set[int]:
 
 
 def _scored(signature: Signature) -> list[Site]:
-    return [site for site in signature.sites if math.isfinite(site.population)]
+    return [site for site in signature.counted if math.isfinite(site.population)]
 
 
 def _reasoned(found: Contrast, *sites: Site) -> Contrast:

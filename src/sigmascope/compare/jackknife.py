@@ -93,7 +93,7 @@ def half_width(variance: float, degrees: float) -> float:
 
 def statistic_half_widths(signature: Signature) -> dict[str, float]:
     """Return half the width of the 95 % interval of each statistic of the population scores."""
-    sites = [site for site in signature.sites if math.isfinite(site.population)]
+    sites = [site for site in signature.counted if math.isfinite(site.population)]
     groups = group_count(sites)
     if groups < 2:
         return dict.fromkeys(ALONG, math.nan)

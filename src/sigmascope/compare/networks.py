@@ -104,9 +104,12 @@ def has_scores(signature: Signature, by: ScoreKind) -> bool:
 
 
 def site_scores(signature: Signature, by: ScoreKind) -> Curve:
-    """Return the scores of all sites by an estimator; NaN where there is none."""
+    """Return the scores of all sites by an estimator; NaN where there is none or does not count."""
     field = "score" if by == "published" else "population"
-    return np.array([getattr(site, field) for site in signature.sites], dtype=np.float64)
+    scores = [
+        getattr(site, field) if signature.counts(site) else np.nan for site in signature.sites
+    ]
+    return np.array(scores, dtype=np.float64)
 
 
 def families_of(networks: Networks, families: Mapping[str, str] | None) -> list[str]:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from sigmascope.capture.activations import GATED
 from sigmascope.capture.call_site import CallSite
+from sigmascope.capture.gates import GATE
 from sigmascope.measure.batch_scores import BatchReadings, Reading, call_of
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Coverage, Signature, Skipped
@@ -85,10 +87,18 @@ def _sites(
     sites, skipped = [], []
     for call, of_call in readings.items():
         if all(reading.skipped for reading in of_call):
-            skipped.append(Skipped(**vars(call), reason=of_call[0].reason))
+            skipped.append(_skipped(call, of_call[0]))
         else:
             sites.append(_site(of_call, options, population.get(call)))
     return tuple(sites), tuple(skipped)
+
+
+def _skipped(call: CallSite, reading: Reading) -> Skipped:
+    """Return a call that has no defined score."""
+    fused = reading.role == GATE and reading.kind in GATED
+    remedy = "; gates='unit' scores it as a function of what it multiplies" if fused else ""
+    reason = reading.reason + remedy
+    return Skipped(**vars(call), reason=reason, role=reading.role, multiplies=reading.multiplies)
 
 
 def _order(sequences: Iterable[tuple[CallSite, ...]]) -> list[CallSite]:

@@ -14,6 +14,7 @@ from sigmascope.choices import (
     Covariance,
     Degenerate,
     Estimator,
+    Gates,
     Metric,
     MetricChoice,
     Mode,
@@ -76,6 +77,10 @@ class SignatureOptions(RescoreOptions, total=False):
             one site; otherwise its parts are.
         sites: which sites to measure, by patterns of their names or by kinds, such as "layer1.*"
             or "gelu"; all by default. The others cost the forward pass only.
+        gates: what to do where an activation multiplies another tensor of the samples, as in GLU
+            and squeeze-excitation: "alone" scores the activation, and tags its site; "unit" scores
+            the gated unit in its place, as a function of what the gate multiplies; "out" scores the
+            activation and leaves it out of statistics and comparisons.
         mode: "eval", or "as-is" to leave training mode on where it is on.
         seed: for the order of the loader, random networks and the tokens or positions drawn; a
             whole number or a torch.Generator.
@@ -92,6 +97,7 @@ class SignatureOptions(RescoreOptions, total=False):
     max_positions: int
     fuse: bool
     sites: str | Collection[str]
+    gates: Gates
     mode: Mode
     seed: FixedSeed
 
@@ -123,6 +129,7 @@ class Options:
     fuse: bool = field(default=True, metadata={"later": False})
     sample_axis: dict[str, int] = field(default_factory=dict, metadata={"later": True})
     sites: tuple[str, ...] = field(default=(), metadata={"later": True})
+    gates: str = field(default="alone", metadata={"later": True})
 
     def __post_init__(self) -> None:
         scoring = self.scoring()
@@ -143,6 +150,7 @@ class Options:
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
             "sites": checked_patterns(self.sites),
+            "gates": check_choice("gates", self.gates, Gates),
             "fuse": _checked_flag("fuse", self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sigmascope.capture.call_site import CallSite
+from sigmascope.capture.gates import GATE
 from sigmascope.checks import check_choice
 from sigmascope.choices import ScoreKind, values_of
 from sigmascope.errors import OptionError, UnknownSiteError
@@ -32,9 +33,11 @@ KIND, VERSION, OLDEST = "signature", 2, 1
 
 @dataclass(frozen=True)
 class Skipped(CallSite):
-    """An activation call for which no score is defined, and why."""
+    """An activation call for which no score is defined, and why; for its role see `CallInput`."""
 
     reason: str
+    role: str = field(default="", metadata={"later": True})
+    multiplies: str = field(default="", metadata={"later": True})
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,15 @@ class Signature:
         name = "population" if kind == "population" else "score"
         return np.array([getattr(site, name) for site in self.sites], dtype=np.float64)
 
+    @property
+    def counted(self) -> tuple[Site, ...]:
+        """The sites that count in statistics and comparisons: with gates="out", all but gates."""
+        return tuple(site for site in self.sites if self.counts(site))
+
+    def counts(self, site: Site) -> bool:
+        """Return whether a site counts in statistics and comparisons."""
+        return self.options.gates != "out" or site.role != GATE
+
     def __len__(self) -> int:
         return len(self.sites)
 
@@ -172,10 +184,12 @@ class Signature:
     def summary(self, by: ScoreKind | None = None) -> dict[str, float]:
         """Return min, median, max, mean, std, spread and iqr over the sites with a score.
 
+        With gates="out" gates are not among them.
+
         Args:
             by: "published" or "population", see `scores_by`.
         """
-        scores = self.scores_by(by)
+        scores = self.scores_by(by)[[self.counts(site) for site in self.sites]]
         scores = scores[np.isfinite(scores)]
         if not len(scores):
             return dict.fromkeys(STATISTICS, math.nan)

@@ -105,6 +105,7 @@ class Run:
                 densities=densities,
                 fuse=options.fuse,
                 sites=options.sites,
+                gates=options.gates,
             ) as capture,
         ):
             self._unseen = capture.notes

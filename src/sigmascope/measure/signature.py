@@ -63,7 +63,7 @@ def signature(
             estimator="both", covariance="ledoit-wolf", eps=None, degenerate="nan", metrics=(),
             compat=False, pool="channels", samples="batch", activations="pointwise",
             channel_axis=None, sample_axis=None, batch_axis=0, max_batches=None, max_tokens=2048,
-            max_positions=64, fuse=True, sites=(), mode="eval", seed=0.
+            max_positions=64, fuse=True, gates="alone", sites=(), mode="eval", seed=0.
 
     Returns:
         A `Signature`, with one site per activation call, in order of execution. The `score` of a

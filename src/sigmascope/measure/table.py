@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sigmascope.capture.gates import UNIT
 from sigmascope.choices import ScoreKind
 from sigmascope.tables import aligned
 
@@ -40,7 +41,7 @@ def as_text(signature: Signature) -> str:
     head, metrics = _head(signature)
     rows = []
     for site in signature.sites:
-        row = _row(site, head, metrics)
+        row = _row(site, head, metrics, counts=signature.counts(site))
         value = _drawn(site)
         row[0] = _shortened(site.name)
         row[head.index("")] = bar(value) if math.isfinite(value) else NO_SCORE
@@ -56,7 +57,8 @@ def as_html(signature: Signature) -> str:
     cells = "".join(f"<th scope='col'>{html.escape(name)}</th>" for name in head)
     rows = ""
     for site in signature.sites:
-        row = [html.escape(text) for text in _row(site, head, metrics)]
+        cells_of_site = _row(site, head, metrics, counts=signature.counts(site))
+        row = [html.escape(text) for text in cells_of_site]
         value = _drawn(site)
         row[head.index("")] = _html_bar(value) if math.isfinite(value) else NO_SCORE
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
@@ -88,8 +90,8 @@ def _head(signature: Signature) -> tuple[list[str], list[str]]:
     return ["site", "activation", "dim", *columns, "", *metrics], metrics
 
 
-def _row(site: Site, head: list[str], metrics: list[str]) -> list[str]:
-    """Return the cells of a site, that of the bar empty."""
+def _row(site: Site, head: list[str], metrics: list[str], *, counts: bool) -> list[str]:
+    """Return the cells of a site, that of the bar empty; it `counts` in statistics or does not."""
     cells = {
         "score": _number(site.score),
         "std": _number(site.std),
@@ -98,7 +100,15 @@ def _row(site: Site, head: list[str], metrics: list[str]) -> list[str]:
     }
     values = [f"{site.metrics.get(name, math.nan):.4g}" for name in metrics]
     columns = head[3 : len(head) - len(metrics)]
-    return [site.name, site.kind, str(site.dim or "–"), *(cells[name] for name in columns), *values]
+    front = [site.name, _activation(site, counts=counts), str(site.dim or "–")]
+    return [*front, *(cells[name] for name in columns), *values]
+
+
+def _activation(site: Site, *, counts: bool) -> str:
+    """Return the kind of a site with its role, unless the kind says it."""
+    if not site.role or site.role == UNIT:
+        return site.kind
+    return f"{site.kind} ({site.role}{'' if counts else ', left out'})"
 
 
 def _drawn(site: Site) -> float:
@@ -136,8 +146,15 @@ def _footer(signature: Signature) -> list[str]:
         by: ScoreKind | None = None
         if signature.options.population and all(math.isnan(site.score) for site in signature.sites):
             by = "population"
-        summary = ", ".join(f"{name} {value:.3f}" for name, value in signature.summary(by).items())
-        lines.append(f"Score 1 is affine, lower is more non-linear: {summary}.")
+        summary = {
+            name: value for name, value in signature.summary(by).items() if math.isfinite(value)
+        }
+        if summary:  # not so where all sites are gates that do not count
+            listed = ", ".join(f"{name} {value:.3f}" for name, value in summary.items())
+            lines.append(f"Score 1 is affine, lower is more non-linear: {listed}.")
+    if left_out := len(signature) - len(signature.counted):
+        gates = _counted(left_out, "gate")
+        lines.append(f"{gates} left out of statistics and comparisons (gates='out').")
     lines.append(f"{coverage}.")
     missing = Counter(line for site in signature.sites for line in _missing(site, signature))
     lines += [

@@ -52,4 +52,4 @@ def extremes(signatures: Sequence[Signature], by: ScoreKind) -> list[list[int]]:
 
 
 def _scored(signature: Signature) -> list[Site]:
-    return [site for site in signature.sites if math.isfinite(site.population)]
+    return [site for site in signature.counted if math.isfinite(site.population)]
