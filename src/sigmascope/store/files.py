@@ -14,7 +14,7 @@ from sigmascope.errors import FileFormatError, InputError
 
 Location = str | os.PathLike[str]
 # In bytes. Files of real runs are far smaller; a corrupt one must not fill the memory.
-LIMIT = 256 * 2**20
+LIMIT = 64 * 2**20
 
 
 def write_atomic(path: Location, data: bytes) -> None:
