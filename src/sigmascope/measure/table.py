@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sigmascope.choices import ScoreKind
+from sigmascope.errors import printable
 from sigmascope.tables import aligned
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def as_text(signature: Signature) -> str:
         rows.append(row)
     numeric = {column for column, name in enumerate(head) if name in (*NUMERIC, *metrics)}
     lines = aligned([head, *rows], numeric)
-    return "\n".join([_title(signature), "", *lines, "", *_footer(signature)])
+    return printable("\n".join([_title(signature), "", *lines, "", *_footer(signature)]))
 
 
 def as_html(signature: Signature) -> str:
@@ -61,7 +62,7 @@ def as_html(signature: Signature) -> str:
         row[head.index("")] = _html_bar(value) if math.isfinite(value) else NO_SCORE
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
     foot = "<br>".join(html.escape(line) for line in _footer(signature))
-    return (
+    return printable(
         f"<table><caption>{html.escape(_title(signature))}</caption><thead><tr>{cells}</tr></thead>"
         f"<tbody>{rows}</tbody></table><p>{foot}</p>"
     )

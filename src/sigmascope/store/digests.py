@@ -36,5 +36,5 @@ def digest_of_tensors(tensors: Mapping[str, Tensor]) -> str:
         tensor = tensors[name]
         found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
         flat = tensor.contiguous().as_strided((tensor.numel(),), (1,))  # a single value has any
-        found.update(memoryview(flat.view(torch.uint8).numpy()))
+        found.update(flat.view(torch.uint8).numpy().data)
     return found.hexdigest()[:LENGTH]
