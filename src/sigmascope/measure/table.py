@@ -181,7 +181,7 @@ def _cautions(signature: Signature) -> list[str]:
             f"exceeds the half-width at {_some(biased, sites, worst)}: {worst.bias:+.4f})."
         )
     if moved := [site for site in sites if site.moved]:
-        worst = max(moved, key=lambda site: site.moved / site.tested)
+        worst = max(moved, key=lambda site: site.moved / max(site.tested, 1))
         lines.append(
             "Note: the population score couples each input with its own output, which is not "
             f"optimal at {_some(moved, sites, worst)}: {worst.moved} of {worst.tested} sampled "
