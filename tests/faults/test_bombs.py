@@ -128,9 +128,9 @@ def write_bombs(folder: Path) -> int:
         )
         + gzip.compress(bytes(2**24)) * 64,
     }
-    for name, data in made.items():
+    for name, content in made.items():
         (folder / name).parent.mkdir(parents=True)
-        (folder / name).write_bytes(data)
+        (folder / name).write_bytes(content)
     (folder / "deflated.pt").write_bytes(deflated_checkpoint(as_many(256, 1800)))
     (folder / "large.images" / "cat").mkdir(parents=True)
     Image.new("1", (12_000, 12_000)).save(folder / "large.images" / "cat" / "1.png")
