@@ -37,6 +37,7 @@ LAYERS = (
     "stitching",
     "dissection",
     "catalog",
+    "monitoring",
     "runs",
     "figures",
     "reporting",
@@ -55,6 +56,7 @@ DRAW_THEMSELVES = (
     "compare.distances",
     "compare.statistics",
     "measure.result",
+    "monitoring.track",
     "symmetry.layer_similarity",
     "stitching.result",
     "dissection.result",
@@ -69,7 +71,7 @@ OPTIONAL = {
     "onnx2torch": ("catalog",),
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
-    "pandas": ("tables", "compare", "measure.result"),
+    "pandas": ("tables", "compare", "measure.result", "monitoring.track"),
 }
 # Code from files, and what Windows lacks.
 FORBIDDEN = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "fcntl")

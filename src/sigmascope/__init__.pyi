@@ -56,6 +56,10 @@ from .measure.result import (
     Skipped as Skipped,
 )
 from .measure.signature import signature as signature
+from .monitoring.checkpoints import track as track
+from .monitoring.health import Event as Event, Thresholds as Thresholds
+from .monitoring.monitor import Monitor as Monitor, TrainingWarning as TrainingWarning
+from .monitoring.track import Track as Track
 from .reporting.page import report as report
 from .runs.any_file import load as load
 from .stitching.result import StitchResult as StitchResult
@@ -76,6 +80,7 @@ __all__ = [
     "Dissection",
     "Distances",
     "Embedding",
+    "Event",
     "FileFormatError",
     "Finding",
     "GradientError",
@@ -83,6 +88,7 @@ __all__ = [
     "InputTypeError",
     "MissingExtraError",
     "Moments",
+    "Monitor",
     "NetworkError",
     "NoActivationError",
     "OptionError",
@@ -95,6 +101,9 @@ __all__ = [
     "Skipped",
     "Statistics",
     "StitchResult",
+    "Thresholds",
+    "Track",
+    "TrainingWarning",
     "UnknownSiteError",
     "__version__",
     "affine_map",
@@ -124,6 +133,7 @@ __all__ = [
     "stitching",
     "symmetry",
     "testing",
+    "track",
     "w2_exact",
     "w2_gaussian",
 ]

@@ -43,7 +43,7 @@ class GradientError(SigmascopeError, RuntimeError):
 
 
 class MissingExtraError(SigmascopeError, ImportError):
-    """An optional package is needed but not installed."""
+    """A package is needed but not installed, or too old to read files of others safely."""
 
 
 class NetworkError(SigmascopeError, TypeError):

@@ -262,7 +262,7 @@ def test_the_hub_has_nothing_of_that_name(monkeypatch: pytest.MonkeyPatch, name:
         raise OSError("no route")
 
     library = optional("transformers")
-    monkeypatch.setattr(library.AutoModel, "from_pretrained", offline)
+    monkeypatch.setattr(library.AutoConfig, "from_pretrained", offline)
     monkeypatch.setattr(module, "unreachable", lambda: None)
     with pytest.raises(
         sg.InputError,

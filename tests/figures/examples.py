@@ -24,9 +24,12 @@ from sigmascope.figures import (
     draw_signatures,
     draw_similarity,
     draw_statistics,
+    draw_track,
     draw_tree,
 )
+from sigmascope.measure.options import Options
 from sigmascope.measure.result import Signature
+from sigmascope.monitoring.track import Entry, Track, TrackedSite
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from tests.compare.made import made, populated
 
@@ -78,6 +81,19 @@ def of_difference(names: Sequence[str]) -> Drawn:
     return draw_difference(difference(one, other))
 
 
+def of_track(names: Sequence[str]) -> Drawn:
+    """The names are those of the sites."""
+    track = Track(names[0], Options())
+    for step, fall in enumerate(np.linspace(0, 0.3, 5)):
+        scores = np.linspace(0.9, 1, len(names)) - fall
+        sites = [
+            TrackedSite(name, "relu", score, score - 0.01, score + 0.01, 0.0, 0.5, "")
+            for name, score in zip(names, scores.tolist(), strict=True)
+        ]
+        track = track.with_entry(Entry(10 * step, tuple(sites)))
+    return draw_track(track)
+
+
 def of_tree(names: Sequence[str]) -> Drawn:
     return draw_tree(
         distances(networks(names)).cluster(), families={name: name or "(none)" for name in names}
@@ -126,5 +142,6 @@ EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "signatures": lambda names: draw_signatures(networks(names)),
     "similarity": of_similarity,
     "statistics": lambda names: draw_statistics(statistics(networks(names))),
+    "track": of_track,
     "tree": of_tree,
 }

@@ -444,3 +444,34 @@ def test_more_data_after_a_last_batch_that_was_smaller(tmp_path: Path) -> None:
 def test_without_a_population_score_there_are_no_sums(tmp_path: Path) -> None:
     sg.signature(network(), batches(), resume=tmp_path / "run.jsonl", estimator="published")
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_every_value_of_a_batch_counts(tmp_path: Path) -> None:
+    """A fingerprint samples values; a run that is resumed reads all of them."""
+    first = torch.randn(64, 4_000, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Linear(4_000, 2), nn.ReLU())
+    sg.signature(net, [first], resume=tmp_path / "run.jsonl")
+    for index in (1, 77_777, first.numel() - 2):
+        other = first.clone()
+        other.view(-1)[index] += 1
+        with pytest.raises(sg.ResumeError, match="batch 0 is not the one"):
+            sg.signature(net, [other], resume=tmp_path / "run.jsonl")
+    assert sg.signature(net, [first.clone()], resume=tmp_path / "run.jsonl").scores.shape == (1,)
+
+
+@pytest.mark.parametrize("place", ["resume", "keep"])
+def test_every_weight_counts(tmp_path: Path, place: str) -> None:
+    net = nn.Sequential(nn.Linear(50, 40), nn.ReLU())
+    data = torch.randn(64, 50, generator=torch.Generator().manual_seed(0))
+    files: dict[str, Any] = {"resume": tmp_path / "run.jsonl", "keep": tmp_path / "kept"}
+    sg.signature(net, [data], **files)
+    before = sg.signature(net, [data], **files)
+    weight: Any = net[0].weight
+    with torch.no_grad():
+        weight.view(-1)[1_234] += 1
+    other = tmp_path / "other.jsonl" if place == "keep" else files["resume"]
+    with pytest.raises(sg.SigmascopeError, match=r"weights is|batches of another run"):
+        sg.signature(net, [data], **(files | {"resume": other}))
+    with torch.no_grad():
+        weight.view(-1)[1_234] -= 1
+    assert before.data == sg.signature(net, [data]).data  # the same as of a run without files

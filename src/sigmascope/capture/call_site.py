@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from typing import Any
 
 
@@ -13,6 +15,15 @@ def site_name(path: str, call: int, kind: str) -> str:
     ('layer1.0.relu#1', 'forward.gelu')
     """
     return (path or f"forward.{kind}") + (f"#{call}" if call else "")
+
+
+def is_chosen(name: str, kind: str, patterns: Collection[str]) -> bool:
+    """Return whether a pattern is the kind of a site, or fits its name.
+
+    >>> [is_chosen("layer1.0.relu#1", "relu", [one]) for one in ("relu", "layer1.*", "layer2.*")]
+    [True, True, False]
+    """
+    return any(one == kind or fnmatchcase(name, one) for one in patterns)
 
 
 @dataclass(frozen=True)

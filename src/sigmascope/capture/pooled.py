@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.activations import chosen_kinds
-from sigmascope.capture.call_site import CallInput
+from sigmascope.capture.call_site import CallInput, is_chosen
 from sigmascope.capture.crosscheck import crosscheck, notes_of
 from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.observer import Call, Finish
@@ -56,12 +56,14 @@ def capturing(
     activations: str | Collection[str] = "pointwise",
     densities: bool = False,
     fuse: bool = True,
+    sites: Collection[str] = (),
 ) -> Iterator[Capture]:
     """Watch a network inside the context, as `recording` does, and yield a `Capture` to run it.
 
-    `densities` tells whether to count the nonzero entries of inputs and outputs.
+    `densities` tells whether to count the nonzero entries of inputs and outputs, `sites` which
+    ones are read, see `is_chosen`.
     """
-    capture = Capture(densities, unwrapped(model), chosen_kinds(activations))
+    capture = Capture(densities, unwrapped(model), chosen_kinds(activations), sites)
     with recording(model, capture.observe, activations=activations, fuse=fuse) as recorder:
         recorder.stop()
         capture.recorder = recorder
@@ -85,8 +87,16 @@ class Capture:
     recorder: Recorder
     _pooling: Pooling
 
-    def __init__(self, densities: bool, network: nn.Module, kinds: Collection[str]) -> None:
+    def __init__(
+        self,
+        densities: bool,
+        network: nn.Module,
+        kinds: Collection[str],
+        sites: Collection[str] = (),
+    ) -> None:
         self._densities, self._network, self._kinds = densities, network, kinds
+        self._chosen = tuple(sites)
+        self.others: dict[str, None] = {}  # names of sites that were not chosen
         self._is_first = True  # pass
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
@@ -125,6 +135,9 @@ class Capture:
 
     def observe(self, call: Call, x: Tensor) -> Finish | None:
         """Pool the input of a call, and return the function that pools its output."""
+        if self._chosen and not is_chosen(call.name, call.kind, self._chosen):
+            self.others[call.name] = None
+            return None
         known = len(self._calls)
         try:
             return self._observed(call, x)

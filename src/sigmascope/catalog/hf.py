@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.catalog.entry import Model
+from sigmascope.catalog.floors import check_floor, installed_version, is_below_floor
 from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.optional import one_line, optional
 from sigmascope.catalog.transforms import Transform, resize_and_crop
@@ -32,13 +33,15 @@ def of_transformers(rest: str, name: str, pretrained: bool) -> Model:
     types: Iterable[str] = library.CONFIG_MAPPING.keys()
     is_type = rest in types and not Path(rest).is_dir()
     _check_name(rest, types)
+    if pretrained or not is_type:
+        check_floor("transformers", f"hf/{rest}", "A type such as hf/bert reads no file.")
     if pretrained:
         network: Any = _trained(library, rest)
     elif is_type:
         network = library.AutoModel.from_config(library.AutoConfig.for_model(rest))
     else:
-        read, build = library.AutoConfig.from_pretrained, library.AutoModel.from_config
-        network = _opened(lambda: build(read(rest, trust_remote_code=False)), rest)
+        config, build = _config(library, rest), library.AutoModel.from_config
+        network = _opened(lambda: build(config), rest)
     takes = _takes(network)
     # A type of network has no tokenizer and no preprocessing of its own.
     source = None if is_type and not pretrained else rest
@@ -62,15 +65,28 @@ def _check_name(rest: str, types: Iterable[str]) -> None:
         )
 
 
+def _config(library: Any, rest: str) -> Any:
+    """Return the configuration of a network, which computes attention as transformers itself does.
+
+    A config.json can name a kernel instead, which transformers would download and run.
+    """
+    read = library.AutoConfig.from_pretrained
+    config = _opened(lambda: read(rest, trust_remote_code=False), rest)
+    config._attn_implementation = None  # also in its parts
+    return config
+
+
 def _trained(library: Any, rest: str) -> Any:
     """Return a network with all of its weights.
 
     A pooler that the file does not have is left out: transformers would draw it at random.
     """
     given = dict.fromkeys(("output_loading_info", "ignore_mismatched_sizes"), True)
+    if is_below_floor("torch", installed_version("torch")):
+        given["use_safetensors"] = True
 
     def read(**more: Any) -> tuple[Any, list[str], list[Any]]:
-        options = given | {"trust_remote_code": False} | more
+        options = given | {"trust_remote_code": False, "config": _config(library, rest)} | more
         load = library.AutoModel.from_pretrained
         network, info = _opened(lambda: load(rest, **options), rest)
         return network, sorted(info["missing_keys"]), sorted(info["mismatched_keys"])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.catalog.entry import Model
+from sigmascope.catalog.floors import check_floor
 from sigmascope.catalog.optional import optional
 from sigmascope.catalog.transforms import IMAGENET, Transform, resize_and_crop
 from sigmascope.errors import FileFormatError, InputError
@@ -23,6 +24,7 @@ def of_onnx(rest: str, name: str, pretrained: bool) -> Model:
     if not Path(rest).is_file():
         raise InputError(f"{rest}: no such ONNX file. Pass the path of one, as onnx:FILE.")
     onnx, onnx2torch = optional("onnx"), optional("onnx2torch")
+    check_floor("onnx", rest)
     proto = _read(onnx, rest)
     constants = {one.name for one in proto.graph.initializer}
     inputs = [one for one in proto.graph.input if one.name not in constants]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.catalog.entry import Model, check_known
+from sigmascope.catalog.floors import check_floor
 from sigmascope.catalog.hub import hub_cache, is_kept, quiet, unreachable
 from sigmascope.catalog.optional import one_line, optional
 from sigmascope.catalog.transforms import Transform
@@ -17,6 +18,7 @@ from sigmascope.catalog.vision_tasks import TASKS, torchvision_names
 from sigmascope.catalog.weights import tensors_only
 from sigmascope.errors import InputError, OptionError
 
+OWN_WEIGHTS = "Or pass weights=FILE in safetensors, or weights=None for random weights."
 FEATURES = ":features"  # behind the name of a network of timm
 # The names of timm's weights on the hub.
 TIMM_FILES = (
@@ -49,6 +51,7 @@ def of_torchvision(rest: str, name: str, pretrained: bool) -> Model:
 def _check_torchvision_file(weights: Any) -> None:
     """Download a file of weights and read its tensors; torchvision would run code in it."""
     file, kind = weights.url.rpartition("/")[2], {"weights_only": True, "map_location": "cpu"}
+    check_floor("torch", file, OWN_WEIGHTS)
     try:
         with tensors_only(file):
             weights.get_state_dict(progress=False, check_hash=True, **kind)
@@ -101,6 +104,8 @@ def _pretrained_timm(timm: Any, rest: str, settings: dict[str, Any]) -> torch.nn
         kept = any(is_kept(repository, file) for file in files if file)
         if not kept and (reason := unreachable()):
             raise InputError(f"{failure} ({reason}). {remedy}")
+    if not is_kept(repository, TIMM_FILES[0]):  # otherwise it may be a file of torch
+        check_floor("torch", f"the file of timm/{rest}", OWN_WEIGHTS)
     try:
         with tensors_only(rest), quiet():
             network: torch.nn.Module = timm.create_model(rest, pretrained=True, **settings)

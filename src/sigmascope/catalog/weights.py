@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope.catalog.floors import check_floor
 from sigmascope.catalog.inflating import check_archive
 from sigmascope.catalog.optional import one_line
 from sigmascope.errors import FileFormatError, InputError
@@ -35,6 +36,7 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
 
         with readable(path):
             return _state(load_file(path), path)
+    check_floor("torch", str(path), "Or save model.state_dict() as safetensors.")
     check_archive(path)
     try:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)

@@ -33,6 +33,7 @@ def identity_of(
         augment: how training images are augmented.
     """
     from sigmascope.measure.batches import fingerprint
+    from sigmascope.measure.digests import digest_of_weights
     from sigmascope.runs.request import digests_of
     from sigmascope.store import encode
 
@@ -44,6 +45,7 @@ def identity_of(
             side: fingerprint([*model.network.parameters(), *model.network.buffers()])
             for side, model in sides.items()
         },
+        "digests": {side: digest_of_weights(model.network) for side, model in sides.items()},
         "files": digests_of(list(names.values())),
         **{name: given[name] for name in GIVEN},
         "augment": augment,

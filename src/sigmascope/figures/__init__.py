@@ -27,6 +27,7 @@ from sigmascope.figures.stitching import (
     draw_stitch,
 )
 from sigmascope.figures.style import new_figure, styled
+from sigmascope.figures.track import draw_track
 from sigmascope.figures.tree import draw_tree
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "draw_similarity",
     "draw_statistics",
     "draw_stitch",
+    "draw_track",
     "draw_tree",
     "new_figure",
     "parts_of",
@@ -66,5 +68,6 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "signatures": draw_signatures,
     "similarity": draw_similarity,
     "statistics": draw_statistics,
+    "track": draw_track,
     "tree": draw_tree,
 }

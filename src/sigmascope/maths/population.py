@@ -75,6 +75,8 @@ class PopulationScore:
         influence: the share of each group of samples in the deviation of the score from that of the
             distribution, to first order; they sum to 0. See `sigmascope.difference`.
         reason: why there is no score; empty where there is one.
+        dead: the share of channels whose output is constant up to rounding.
+        gain: how much the output varies for the input: the root of the ratio of total variances.
     """
 
     score: float
@@ -86,6 +88,8 @@ class PopulationScore:
     plain: float
     influence: tuple[float, ...]
     reason: str = ""
+    dead: float = math.nan
+    gain: float = math.nan
 
     def __float__(self) -> float:
         return self.score
@@ -115,9 +119,23 @@ def population_scores(sums: Sequence[Sums], eps: float | None) -> list[Populatio
     able = [_denoised(one) for one, reason in zip(sums, reasons, strict=True) if not reason]
     scores = iter(_scored(able, eps) if able else [])
     return [
-        without_score(int(one.count.sum()), one.dim, reason) if reason else next(scores)
-        for one, reason in zip(sums, reasons, strict=True)
+        replace(
+            without_score(int(one.count.sum()), one.dim, reason) if reason else next(scores),
+            dead=dead,
+            gain=gain,
+        )
+        for one, reason, (dead, gain) in zip(sums, reasons, map(_health, sums), strict=True)
     ]
+
+
+def _health(sums: Sums) -> tuple[float, float]:
+    """Return the share of constant outputs, and how much outputs vary for inputs."""
+    variance, rounding = _variance_and_rounding(sums)
+    varies, dim = variance > rounding, sums.dim
+    inputs, outputs = (variance * varies).reshape(2, dim).sum(dim=1)
+    dead = 1 - varies[dim:].double().mean()
+    share, ratio = torch.stack([dead, outputs / inputs]).tolist()
+    return share, math.sqrt(ratio) if ratio >= 0 else math.nan
 
 
 def bytes_needed(dim: int) -> int:

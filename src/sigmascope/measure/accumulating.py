@@ -251,4 +251,6 @@ def _population(score: PopulationScore, moved: int, tested: int) -> Population:
         population_reason=score.reason,
         moved=moved,
         tested=tested,
+        dead=score.dead,
+        gain=score.gain,
     )

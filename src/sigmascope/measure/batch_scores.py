@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -47,6 +47,7 @@ class BatchReadings:
         fingerprint: of the data.
         readings: one per call.
         complete: whether it counts for the published score; a smaller last one does not.
+        digest: of all of the data, where the run can be resumed.
     """
 
     batch: int
@@ -54,6 +55,7 @@ class BatchReadings:
     fingerprint: str
     readings: tuple[Reading, ...]
     complete: bool = True
+    digest: str = field(default="", metadata={"later": True})
 
 
 def call_of(call: CallSite) -> CallSite:

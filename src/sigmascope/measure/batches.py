@@ -36,6 +36,7 @@ class Batch:
         sketch: the shapes of its tensors and some of their values.
         graphs: of a batch of graphs, number of rows -> (rows,), the graph of each node, edge or
             graph.
+        digest: of all of its values; empty where nobody asks for it.
     """
 
     content: Any
@@ -43,6 +44,7 @@ class Batch:
     masks: dict[str, Tensor]
     sketch: Sketch
     graphs: dict[int, Tensor] = field(default_factory=dict)
+    digest: str = ""
 
 
 class Sketch:

@@ -48,13 +48,18 @@ class _KeptBatch:
     calls: tuple[_KeptCall, ...]
     complete: bool = field(default=True, metadata={"later": True})
     unseen: tuple[str, ...] = field(default=(), metadata={"later": True})
+    digest: str = field(default="", metadata={"later": True})  # of all of its data
+    weights: str = field(default="", metadata={"later": True})  # a digest of all of them
 
 
 class KeptFeatures:
     """A directory that keeps the matrices of a run, one file per batch."""
 
-    def __init__(self, keep: str | Path, subject: Subject, options: Options) -> None:
+    def __init__(
+        self, keep: str | Path, subject: Subject, options: Options, weights: str = ""
+    ) -> None:
         self._directory = Path(keep)
+        self._weights = weights
         self._subject = subject
         self._options = options
         self.unseen: tuple[str, ...] = ()  # what to note on activations that were not seen
@@ -73,10 +78,12 @@ class KeptFeatures:
         # One more than were scored may have been kept when the run was interrupted.
         other = len(paths) > len(scored) + (earlier is not None)
         if paths and not other:
-            kept, data = _read(paths[0])[0], [batch.fingerprint for batch in scored[:1]]
-            same = [kept.fingerprint][: len(data)]
+            kept = _read(paths[0])[0]
+            data = [(batch.fingerprint, batch.digest) for batch in scored[:1]]
+            same = [(kept.fingerprint, kept.digest)][: len(data)]
             there = {"subject": kept.subject, "options": kept.options, "data": same}
             here = {"subject": self._subject, "options": self._options, "data": data}
+            there["weights"], here["weights"] = kept.weights, self._weights
             check_identity(f"keep={keep!r}", there, here)
         if other:
             raise InputError(
@@ -115,6 +122,8 @@ class KeptFeatures:
             tuple(kept),
             complete,
             self.unseen,
+            batch.digest,
+            self._weights,
         )
         path = self._directory / f"batch-{index:06d}.safetensors"
         write_features(path, tensors, {"kept": encode(content)})

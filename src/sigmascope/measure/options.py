@@ -74,6 +74,8 @@ class SignatureOptions(RescoreOptions, total=False):
         max_positions: with samples="positions", the largest number of rows to draw from an image.
         fuse: whether an activation that is written as a formula, such as `x * torch.sigmoid(x)`, is
             one site; otherwise its parts are.
+        sites: which sites to measure, by patterns of their names or by kinds, such as "layer1.*"
+            or "gelu"; all by default. The others cost the forward pass only.
         mode: "eval", or "as-is" to leave training mode on where it is on.
         seed: for the order of the loader, random networks and the tokens or positions drawn; a
             whole number or a torch.Generator.
@@ -89,6 +91,7 @@ class SignatureOptions(RescoreOptions, total=False):
     max_tokens: int
     max_positions: int
     fuse: bool
+    sites: str | Collection[str]
     mode: Mode
     seed: FixedSeed
 
@@ -119,6 +122,7 @@ class Options:
     max_positions: int = field(default=64, metadata={"later": True})
     fuse: bool = field(default=True, metadata={"later": False})
     sample_axis: dict[str, int] = field(default_factory=dict, metadata={"later": True})
+    sites: tuple[str, ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
         scoring = self.scoring()
@@ -138,6 +142,7 @@ class Options:
             "max_positions": check_whole("max_positions", self.max_positions, 1),
             "mode": check_choice("mode", self.mode, Mode),
             "seed": as_number(self.seed),
+            "sites": checked_patterns(self.sites),
             "fuse": _checked_flag("fuse", self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }
@@ -184,6 +189,19 @@ def _checked_pool(pool: object) -> str:
     if callable(pool):
         return FUNCTION + str(getattr(pool, "__qualname__", type(pool).__name__))
     return check_choice("pool", pool, Pool)
+
+
+def checked_patterns(patterns: object) -> tuple[str, ...]:
+    """Return patterns of sites as a tuple; one alone may be a text."""
+    several = (patterns,) if isinstance(patterns, str) else patterns
+    if not isinstance(several, Collection) or not all(
+        isinstance(one, str) and one for one in several
+    ):
+        raise InputTypeError(
+            f"sites must be a pattern or several, such as 'layer1.*' or 'gelu', got "
+            f"{patterns!r:.80}."
+        )
+    return tuple(several)
 
 
 def checked_limit(count: int | None) -> int | None:

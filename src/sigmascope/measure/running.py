@@ -16,7 +16,8 @@ from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
 from sigmascope.capture.pooling import NOT_SAMPLES, Pooling
 from sigmascope.capture.positions import Draws
-from sigmascope.errors import InputError, NoActivationError, ResumeError
+from sigmascope.checks import suggestion
+from sigmascope.errors import InputError, NoActivationError, OptionError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
 from sigmascope.measure.batch_scores import BatchReadings, Reading, read
 from sigmascope.measure.batches import (
@@ -29,6 +30,7 @@ from sigmascope.measure.batches import (
     tensors_in,
     to_model,
 )
+from sigmascope.measure.digests import digest_of_batch
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
@@ -102,6 +104,7 @@ class Run:
                 activations=options.activations,
                 densities=densities,
                 fuse=options.fuse,
+                sites=options.sites,
             ) as capture,
         ):
             self._unseen = capture.notes
@@ -163,13 +166,16 @@ class Run:
         """Return the readings of a batch; it is run only for what is not known of it."""
         options = self._options
         earlier = self.earlier[index] if complete and index < len(self.earlier) else None
+        # all of it, before the network can change it
+        resumable = self.journal is not None or self.kept is not None
+        digest = digest_of_batch(item) if resumable else ""
         if earlier is not None:
-            self._check_same(earlier, item)
+            self._check_same(earlier, item, digest)
             if not options.population or index < len(self.sums.batches):
                 return earlier
         batch = to_model(item, self._network, batch_axis=options.batch_axis)
         calls = self._calls(capture, index, batch)
-        batch = replace(batch, size=batch.size or capture.recorder.samples)
+        batch = replace(batch, size=batch.size or capture.recorder.samples, digest=digest)
         readings = earlier or self._readings(index, batch, calls, complete=complete)
         if options.population:
             if not complete:  # with more data it would count, and is run again
@@ -201,7 +207,8 @@ class Run:
             self._wait(index, calls)
         elif self._options.published or self._options.metrics or seen != self._seen:
             self._last, self._seen = read(calls, self._options, complete=complete), seen
-        readings = BatchReadings(index, batch.size, fingerprint, self._last, complete)
+        about = index, batch.size, fingerprint
+        readings = BatchReadings(*about, self._last, complete, batch.digest)
         if self.journal and complete:
             self.journal.append(cast(dict[str, object], encode(readings)))
         return readings
@@ -230,8 +237,8 @@ class Run:
         if self._sums_file is not None:
             self._sums_file.write(self.sums, at_once=at_once)
 
-    def _check_same(self, earlier: BatchReadings, item: object) -> None:
-        if earlier.fingerprint != fingerprint_of_batch(item):
+    def _check_same(self, earlier: BatchReadings, item: object, digest: str) -> None:
+        if earlier.fingerprint != fingerprint_of_batch(item) or earlier.digest not in ("", digest):
             raise ResumeError(
                 f"batch {earlier.batch} is not the one that the earlier run scored. {SAME_DATA}"
             )
@@ -273,11 +280,20 @@ class Run:
         with randomness_kept():
             calls = capture.run(forward, inputs_of(batch.content), pooling)
         # later batches may take an exit before the first activation
+        if not calls and index == 0 and capture.others:
+            raise OptionError(_none_chosen(options, capture.others))
         if not calls and index == 0:
             raise NoActivationError(_no_call(network, options, capture.notes()))
         if index == 0 and all(call.reason == NOT_SAMPLES["features"] for call in calls):
             raise InputError(_no_samples(batch, options.batch_axis))
         return calls
+
+
+def _none_chosen(options: Options, names: Iterable[str]) -> str:
+    known = [*names]
+    near = suggestion(options.sites[0], known, most=3) or f" The first is {known[0]!r}."
+    count = f"{len(known)} activation call{'s' * (len(known) != 1)}"
+    return f"sites={options.sites!r} fits none of the {count}.{near}"
 
 
 def _seed(seed: int, batch: int) -> int:

@@ -17,6 +17,7 @@ from sigmascope.errors import OptionError
 from sigmascope.measure.accumulating import SumsFile
 from sigmascope.measure.batch_scores import BatchReadings
 from sigmascope.measure.batches import Forward, batches_of, run_forward
+from sigmascope.measure.digests import digest_of_weights
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import FUNCTION, Options, SignatureOptions
@@ -62,7 +63,7 @@ def signature(
             estimator="both", covariance="ledoit-wolf", eps=None, degenerate="nan", metrics=(),
             compat=False, pool="channels", samples="batch", activations="pointwise",
             channel_axis=None, sample_axis=None, batch_axis=0, max_batches=None, max_tokens=2048,
-            max_positions=64, fuse=True, mode="eval", seed=0.
+            max_positions=64, fuse=True, sites=(), mode="eval", seed=0.
 
     Returns:
         A `Signature`, with one site per activation call, in order of execution. The `score` of a
@@ -90,12 +91,12 @@ def signature(
         subject = identified(subject_of(network, chosen, run.name), network)
     with ExitStack() as stack:
         if subject is not None and resume is not None:
-            header = _header(subject, chosen)
+            header = _header(subject, chosen) | {"weights": digest_of_weights(network)}
             run.journal = stack.enter_context(Journal.open(resume, header))
             run.earlier = _earlier(run.journal, str(resume))
             run.continue_sums(SumsFile(resume, header))
         if subject is not None and keep is not None:
-            run.kept = KeptFeatures(keep, subject, chosen)
+            run.kept = KeptFeatures(keep, subject, chosen, digest_of_weights(network))
             run.kept.check(None if resume is None else run.earlier)
         stack.enter_context(preserve_state(network, mode=chosen.mode))
         torch.manual_seed(chosen.seed)

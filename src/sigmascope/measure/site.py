@@ -41,6 +41,8 @@ class Population:
     population_reason: str = ""
     moved: int = 0
     tested: int = 0
+    dead: float = math.nan
+    gain: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ class Site(CallInput):
         population_reason: why there is no population score or no interval.
         moved, tested: on how many of how many sampled rows the identity coupling is not optimal.
             The population score keeps it, and is a lower bound there.
+        dead: the share of channels whose output is the same for all samples; with the population
+            score, as `gain`.
+        gain: how much the output varies for the input: the root of the ratio of total variances.
     """
 
     score: float
@@ -89,6 +94,8 @@ class Site(CallInput):
     population_reason: str = field(default=BEFORE, metadata={"later": True})
     moved: int = field(default=0, metadata={"later": True})
     tested: int = field(default=0, metadata={"later": True})
+    dead: float = field(default=math.nan, metadata={"later": True})
+    gain: float = field(default=math.nan, metadata={"later": True})
 
     @property
     def std(self) -> float:

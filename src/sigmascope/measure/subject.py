@@ -13,6 +13,7 @@ from torch import nn
 
 from sigmascope import __version__
 from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_module
+from sigmascope.capture.call_site import is_chosen
 from sigmascope.capture.compiled import compiled_notes
 from sigmascope.capture.guard import plain_path
 from sigmascope.capture.walk import modules_of, parameters_of
@@ -73,7 +74,7 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
         parameters=sum(parameter.numel() for parameter in parameters_of(walked)),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         versions=current_versions(),
-        expected=_expected(modules, kinds),
+        expected=_expected(modules, kinds, options.sites),
         notes=(*notes_of(network), *compiled_notes(network)),
     )
 
@@ -93,13 +94,20 @@ def identified(subject: Subject, network: nn.Module) -> Subject:
     return replace(subject, model=_fingerprint(network))
 
 
-def _expected(modules: list[tuple[str, nn.Module]], kinds: frozenset[str]) -> tuple[str, ...]:
-    """Return the paths of the modules that are activations, but not of those inside another one."""
+def _expected(
+    modules: list[tuple[str, nn.Module]], kinds: frozenset[str], sites: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the paths of the modules that are activations, but not of those inside another one.
+
+    Of the sites that were chosen, if any.
+    """
     composite = tuple(f"{path}." for path, module in modules if kind_of_module(module) in kinds)
     return tuple(
         path
         for path, module in modules
-        if kind_of_layer(module) in kinds and not path.startswith(composite)
+        if (kind := kind_of_layer(module)) in kinds
+        and not path.startswith(composite)
+        and (not sites or is_chosen(path, kind or "", sites))
     )
 
 

@@ -28,6 +28,7 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     "signatures": read_several,
     "stitch": _result("stitching", "StitchResult"),
     "layer-similarity": _result("symmetry", "LayerSimilarity"),
+    "track": _result("monitoring.track", "Track"),
     "dissection": _result("dissection", "Dissection"),
     "rotation-penalty": _result("dissection", "RotationPenalty"),
     "facts": lambda path: read_record(Facts, path),

@@ -14,6 +14,7 @@ from sigmascope.checks import OLD_NAMES, check_choice
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
+from sigmascope.measure.digests import digest_of, digest_of_weights
 from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.assembly import Joint, prepare
 from sigmascope.stitching.families import FAMILIES, Moments
@@ -139,6 +140,11 @@ class StitchSetup:
             "front": fingerprint([*front.parameters(), *front.buffers()]),
             "back": fingerprint([*back.parameters(), *back.buffers()]),
             "data": f"{samples} {self.data.augment}",
+            "digests": {
+                "front": digest_of_weights(front),
+                "back": digest_of_weights(back),
+                "data": digest_of([*self.data.train, *self.data.test]),
+            },
             "device": self.device.type,
             "site": self.joint.site.name,
             "style": self.joint.style,

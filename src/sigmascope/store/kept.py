@@ -21,6 +21,7 @@ from sigmascope.store.codec import encode
 from sigmascope.store.files import Location
 
 ABSENT = object()
+LATER = "digests"  # a part of identities that earlier versions did not write
 WITH_OLD_VALUES = frozenset({"pool", "degenerate"})  # the options that had a value of OLD_VALUES
 # Windows has no such flag; creating a symbolic link needs special rights there.
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -169,7 +170,7 @@ def _current_options(options: Any) -> Any:
 
 def _compared(name: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
+        for key in sorted(old.keys() | new.keys() - ({LATER} - old.keys())):
             within = f"{name}.{key}" if name else key
             yield from _compared(within, old.get(key, ABSENT), new.get(key, ABSENT))
     elif old == new:

@@ -1,0 +1,254 @@
+"""Measuring a network between the steps of its training, without changing the training."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+import torch
+from torch import nn
+
+from sigmascope.capture.guard import randomness_kept, unwrapped
+from sigmascope.checks import check_whole, options_from
+from sigmascope.errors import InputError, OptionError
+from sigmascope.measure.batches import Forward, batches_of
+from sigmascope.measure.options import Options, SignatureOptions
+from sigmascope.measure.result import Signature
+from sigmascope.measure.signature import signature
+from sigmascope.monitoring.health import Event, Thresholds, events_of
+from sigmascope.monitoring.loggers import check_logger, send
+from sigmascope.monitoring.track import Entry, Track, entry_of
+from sigmascope.store import check_identity
+
+AUTO = "auto"
+MOST = 64  # batches of a probe
+DISTRIBUTED = "DistributedDataParallel"
+PREFIX = "sigmascope/"
+
+
+class TrainingWarning(UserWarning):
+    """A layer died, became affine or saturated."""
+
+
+class Monitor:
+    """Measures the signature of a network every so often while it trains.
+
+    Between two steps, the network is measured on the same few batches: the probe. Weights,
+    gradients, batch-norm statistics, training flags and random numbers are left as they are, so
+    that the training is the same to the bit as one without a monitor.
+
+    Args:
+        model: the network that trains. One wrapped in DistributedDataParallel is measured through
+            the network inside, on the first rank alone; of a compiled one the eager original.
+        probe: a list of batches, or one; a loader is read once, up to 64 batches. Population scores
+            need 2.5 samples for each channel of a layer, with samples="positions" every pixel or
+            token counts.
+        every: the number of steps between measurements; or "auto": as often as `budget` allows.
+        budget: with every="auto", the share of the time that measuring may take.
+        log: a logger or several: a run of W&B or Trackio, a SummaryWriter of TensorBoard, mlflow, a
+            logger of Lightning, an Accelerator, or a function (values, step).
+        warn: True to warn of layers that died, became affine or saturated; `Thresholds` to say
+            when.
+        file: where the track is kept, a JSON file. If it exists, it is continued: steps from the
+            first that is measured again on are replaced.
+        forward: runs the network on a batch, as for `signature`.
+        **changes: options of `signature`; estimator="population" here by default, and `sites`
+            chooses some of them.
+
+    >>> model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    >>> with Monitor(model, torch.randn(256, 8), every=10) as monitor:
+    ...     found = [monitor.step(step) for step in range(21)]  # after each optimizer.step()
+    >>> [step for step, values in enumerate(found) if values]
+    [0, 10, 20]
+    >>> list(found[0])[:2]
+    ['sigmascope/1', 'sigmascope/min']
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        probe: object,
+        *,
+        every: int | str = AUTO,
+        budget: float = 0.03,
+        log: object = None,
+        warn: bool | Thresholds = False,
+        file: str | Path | None = None,
+        forward: Forward | None = None,
+        **changes: Unpack[SignatureOptions],
+    ) -> None:
+        self._every = _checked_every(every)
+        self._budget = _checked_budget(budget)
+        self._model = model
+        self._network = inner(model)
+        options = {"estimator": "population", **changes}
+        self._options = options_from(Options, options)
+        self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
+        self._forward = forward
+        self._loggers = _loggers(log)
+        self._limits = Thresholds() if warn is True else warn or None
+        self._file = None if file is None else Path(file)
+        with randomness_kept():
+            self._probe = list(islice(iter(_checked_probe(probe)), MOST))
+        self.track = _continued(Track(type(self._network).__name__, self._options), self._file)
+        self.signature: Signature | None = None
+        self.seconds = 0.0  # spent on measuring
+        self._steps = 0  # how often `step` was called
+        self._due = 0.0  # when the next measurement is due, on the clock
+        self._closed = False
+
+    def step(self, step: int | None = None) -> dict[str, float] | None:
+        """Measure if it is time; call it after every step of the optimizer.
+
+        Args:
+            step: its number; by default a count of the calls, from 0.
+
+        Returns:
+            A flat dict: "sigmascope/SITE" the score of each site, "sigmascope/mean" and the other
+            statistics over the sites, "sigmascope/dead_share" the mean share of dead channels. None
+            where nothing was measured.
+        """
+        if self._closed:
+            raise InputError("the monitor is closed. Make a new one to go on.")
+        number = self._steps if step is None else check_whole("step", step, 0)
+        self._steps += 1
+        if self._every == AUTO:
+            due = time.perf_counter() >= self._due
+        else:
+            due = number % int(self._every) == 0
+        return self.measure(number) if due and _is_first_rank(self._model) else None
+
+    def measure(self, step: int) -> dict[str, float]:
+        """Measure now, and return what `step` returns."""
+        _wait_for_device(self._network)
+        begin = time.perf_counter()
+        found = signature(
+            self._network,
+            self._probe,
+            forward=self._forward,
+            name=self.track.name,
+            options=self._options,
+            progress=False,
+            **self._pool,
+        )
+        took = time.perf_counter() - begin
+        self.signature = found
+        self.seconds += took
+        # as long without measuring as keeps to the budget
+        self._due = time.perf_counter() + took * (1 - self._budget) / self._budget
+        entry = entry_of(found, step, took)
+        self._keep(entry)
+        values = values_of(found)
+        for logger in self._loggers:
+            send(logger, values, step)
+        return values
+
+    def _keep(self, entry: Entry) -> None:
+        """Add an entry to the track and its file; tell what is new."""
+        events: tuple[Event, ...] = ()
+        if self._limits is not None:
+            earlier = [event for event in self.track.events if event.step < entry.step]
+            events = events_of(entry.step, entry.sites, earlier, self._limits)
+        self.track = self.track.with_entry(entry, events)
+        if self._file is not None:
+            self.track.save(self._file)
+        for event in events:
+            warnings.warn(str(event), TrainingWarning, stacklevel=5)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the history as plain values, to be kept in a checkpoint of the training."""
+        from sigmascope.store import encode
+
+        return {"track": encode(self.track), "steps": self._steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with the history of a checkpoint."""
+        from sigmascope.store import decode
+
+        track = decode(Track, state["track"], "the state of a monitor")
+        check_identity("the state of a monitor", track.options, self._options)
+        self.track, self._steps = track, int(state["steps"])
+
+    def close(self) -> None:
+        """End the monitoring; the track remains."""
+        self._closed = True
+        self._probe = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def values_of(found: Signature, prefix: str = PREFIX) -> dict[str, float]:
+    """Return the scores of a signature for a logger."""
+    values = found.to_dict(prefix)
+    dead = [site.dead for site in found.sites if site.dead == site.dead]
+    if dead:
+        values[f"{prefix}dead_share"] = sum(dead) / len(dead)
+    return values
+
+
+def inner(model: nn.Module) -> nn.Module:
+    """Return the network inside DistributedDataParallel and torch.compile; others are checked."""
+    while type(model).__name__ == DISTRIBUTED and isinstance(
+        module := model._modules.get("module"), nn.Module
+    ):
+        model = module
+    return unwrapped(model)
+
+
+def _is_first_rank(model: nn.Module) -> bool:
+    """Return whether this process measures: the networks of all ranks have the same weights."""
+    import torch.distributed as dist
+
+    wrapped = type(model).__name__ == DISTRIBUTED
+    return not wrapped or not dist.is_initialized() or dist.get_rank() == 0
+
+
+def _wait_for_device(network: nn.Module) -> None:
+    """Wait for the step before, whose time is not that of the measurement."""
+    first = next(network.parameters(), None)
+    if first is not None and first.is_cuda:
+        torch.cuda.synchronize(first.device)
+
+
+def _continued(track: Track, file: Path | None) -> Track:
+    if file is None or not file.exists():
+        return track
+    kept = Track.load(file)
+    check_identity(file, {"options": kept.options}, {"options": track.options})
+    return kept
+
+
+def _checked_probe(probe: object) -> Iterable[object]:
+    batches = batches_of(probe)
+    if isinstance(probe, (list, tuple)) and not probe:
+        raise InputError("the probe is empty. Pass at least one batch.")
+    return batches
+
+
+def _checked_every(every: int | str) -> int | str:
+    if every == AUTO:
+        return AUTO
+    if isinstance(every, str):
+        raise OptionError(f"every must be a number of steps or 'auto', got {every!r:.80}.")
+    return check_whole("every", every, 1)
+
+
+def _checked_budget(budget: float) -> float:
+    if not isinstance(budget, (int, float)) or not 0 < budget <= 1:
+        raise OptionError(f"budget must be a share above 0 and at most 1, got {budget!r:.80}.")
+    return float(budget)
+
+
+def _loggers(log: object) -> list[object]:
+    loggers = [] if log is None else list(log) if isinstance(log, (list, tuple)) else [log]
+    for logger in loggers:
+        check_logger(logger)
+    return loggers
