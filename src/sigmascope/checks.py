@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile, zip_longest
@@ -17,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sigmascope.choices import OLD_VALUES, values_of
-from sigmascope.errors import InputTypeError, OptionError
+from sigmascope.errors import InputError, InputTypeError, OptionError
 
 OLD_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -31,6 +32,7 @@ OLD_NAMES: Mapping[str, str] = MappingProxyType(
 
 LARGEST_SEED = 2**63 - 1  # of torch
 LARGEST_NUMPY_SEED = 2**32 - 1
+LONGEST_PATH, LONGEST_PART = 4095, 255  # bytes, on all usual file systems
 
 Options = TypeVar("Options")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -125,6 +127,28 @@ def check_share(name: str, value: object) -> float:
     if isinstance(value, float) and 0 < value < 1:
         return value
     raise OptionError(f"{name} must be a number between 0 and 1, got {value!r:.80}.")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise an InputError if no file can have this name, whether or not it exists.
+
+    Args:
+        name: what to call it in messages.
+        value: the path, or a name of the catalog with a path in it.
+
+    >>> check_path("name", "hf/folder")
+    """
+    try:
+        path = os.fsencode(str(value))
+    except UnicodeEncodeError:
+        raise InputError(f"{name}={str(value)!r:.80} has half a letter. Rename the file.") from None
+    if b"\0" in path:
+        raise InputError(f"{name}={str(value)!r:.80} has a zero byte, which no file name has.")
+    if len(path) > LONGEST_PATH or max(map(len, path.split(b"/"))) > LONGEST_PART:
+        raise InputError(
+            f"{name}={str(value)!r:.80} is too long: the limit is {LONGEST_PART} bytes for each "
+            f"part and {LONGEST_PATH} for all. Use a shorter name."
+        )
 
 
 def check_seed(value: object, largest: int = LARGEST_SEED) -> int:

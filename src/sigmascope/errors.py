@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    r"""Return a text in which nothing can control a terminal or the direction of writing.
+
+    Names in files come from anybody. Line feeds stay; what else is not printable is escaped.
+
+    >>> print(printable("a\x1b[31m\u202eb"))
+    a\x1b[31m\u202eb
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
+    )
+
+
 class SigmascopeError(Exception):
     """The base of all errors of sigmascope."""
+
+    def __str__(self) -> str:
+        # not that of KeyError, which quotes the message
+        return printable(Exception.__str__(self))
 
 
 class InputError(SigmascopeError, ValueError):
@@ -45,5 +64,3 @@ class ResumeError(SigmascopeError, ValueError):
 
 class UnknownSiteError(SigmascopeError, KeyError):
     """A signature has no site of this name."""
-
-    __str__ = Exception.__str__  # a KeyError shows its message quoted

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sigmascope.errors import MissingExtraError
+from sigmascope.errors import MissingExtraError, printable
 
 if TYPE_CHECKING:
     import pandas
@@ -30,14 +30,15 @@ class Table:
         """Return the table as aligned text."""
         above = [self.title, ""] if self.title else []
         below = ["", *self.notes] if self.notes else []
-        return "\n".join([*above, *as_lines(self.columns), *below])
+        return printable("\n".join([*above, *as_lines(self.columns), *below]))
 
     def html(self) -> str:
         """Return the table as HTML, with the same texts."""
         head, *rows = _cells(self.columns)
-        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        title = html.escape(printable(self.title))
+        caption = f"<caption>{title}</caption>" if title else ""
         body = "".join(_html_row(row, "td") for row in rows)
-        notes = "<br>".join(map(html.escape, self.notes))
+        notes = "<br>".join(html.escape(printable(note)) for note in self.notes)
         return (
             f"<table>{caption}<thead>{_html_row(head, 'th')}</thead><tbody>{body}</tbody></table>"
             + (f"<p>{notes}</p>" if notes else "")
@@ -162,7 +163,8 @@ def _cells(columns: Columns) -> list[list[str]]:
         [shortened(cell) if isinstance(cell, str) else number(cell) for cell in column]
         for column in columns.values()
     ]
-    return [list(columns), *(list(row) for row in zip(*texts, strict=True))]
+    head = [printable(name) for name in columns]
+    return [head, *(list(row) for row in zip(*texts, strict=True))]
 
 
 def _html_row(texts: Sequence[str], tag: str) -> str:

@@ -312,7 +312,7 @@ def test_files_come_back_unchanged(tmp_path: Path) -> None:
         found.save(tmp_path / "a.txt")
     dissect(random(12, 5, 3, 3), concepts).save(tmp_path / "b.json")
     (tmp_path / "a.safetensors").write_bytes((tmp_path / "b.safetensors").read_bytes())
-    with pytest.raises(FileFormatError, match="another dissection"):
+    with pytest.raises(FileFormatError, match="do not belong together"):
         sg.Dissection.load(tmp_path / "a.json")
 
 

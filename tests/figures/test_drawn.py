@@ -84,7 +84,26 @@ def test_formulas_become_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1=1", "a-b", "comma, and\nline", 'a "quoted" word', "'=1", "  =1", ""]
+    ("text", "expected"),
+    [
+        ("＝1+1", "'＝1+1"),
+        ("＋1", "'＋1"),
+        ("－1", "'－1"),
+        ("＠a", "'＠a"),
+        ("a;=1", "a;'=1"),
+        ("a\n=1\n@b", "a\n'=1\n'@b"),
+        ("a\t+1", "a\t'+1"),
+        ("a\u2028=1", "a\u2028'=1"),
+        ("=1;=2", "'=1;'=2"),
+    ],
+)
+def test_a_formula_behind_a_separator_is_text_too(text: str, expected: str) -> None:
+    assert read(table_bytes([{"v": text, "w": "."}]))[1] == [expected, "."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1=1", "a-b", "a; b", "x;y=1", "comma, and\nline", 'a "quoted" word', "'=1", "  =1", ""],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert read(table_bytes([{"v": text, "w": "."}]))[1] == [text, "."]

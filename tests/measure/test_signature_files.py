@@ -21,6 +21,7 @@ import sigmascope as sg
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Scatter
 from sigmascope.store import encode
+from tests.resealing import edit, without_digest
 
 
 def network() -> nn.Module:
@@ -381,10 +382,12 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_the_old_name_of_what_was_never_called_is_read(tmp_path: Path) -> None:
     path = RESULT.save(tmp_path / "toy.json")
-    document = json.loads(path.read_text("utf-8"))
-    coverage = document["content"]["coverage"]
-    coverage["silent"] = coverage.pop("never_called")
-    path.write_text(json.dumps(document), "utf-8")
+
+    def rename(document: Any) -> None:
+        coverage = document["content"]["coverage"]
+        coverage["silent"] = coverage.pop("never_called")
+
+    edit(path, rename)
     assert sg.load(path).coverage == RESULT.coverage
     assert sg.load(path).coverage.never_called == ("unused",)
 
@@ -569,7 +572,7 @@ HOSTILE: dict[str, tuple[tuple[Any, ...], Any, str]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_file_is_refused_by_place(case: str, tmp_path: Path) -> None:
     path, value, match = HOSTILE[case]
-    document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"))
+    document = json.loads(without_digest(RESULT.save(tmp_path / "toy.json").read_text("utf-8")))
     into(document, *path, value=value)
     hostile = tmp_path / "hostile.json"
     hostile.write_text(json.dumps(document), "utf-8")
@@ -592,7 +595,7 @@ def test_no_wrong_type_anywhere_raises_anything_else(tmp_path: Path) -> None:
     """Every value of the file is replaced in turn; what still fits its place is read, all else is
     refused by name.
     """
-    document = json.loads(RESULT.save(tmp_path / "toy.json").read_text("utf-8"))
+    document = json.loads(without_digest(RESULT.save(tmp_path / "toy.json").read_text("utf-8")))
     refused = 0
     for path in leaves(document)[1:]:
         for value in ({"a": []}, "word"):

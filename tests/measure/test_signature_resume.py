@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 import sigmascope as sg
 from sigmascope.store import encode, read_features, write_features
+from tests.resealing import edit_record
 
 # Noise in evaluation mode and a loader that shuffles: everything that a run draws must be drawn
 # again in the same way. Each attempt is a process of its own, forked to be spared the import of
@@ -308,10 +309,7 @@ def test_a_hostile_record_is_named(
 ) -> None:
     path = tmp_path / "run.jsonl"
     cut_off(path)
-    lines = path.read_text("utf-8").splitlines()
-    record = json.loads(lines[2])
-    change(record)
-    path.write_text("\n".join([*lines[:2], json.dumps(record), *lines[3:], ""]), "utf-8")
+    edit_record(path, 1, change)
     with pytest.raises(sg.FileFormatError, match=match):
         sg.signature(network(), batches(), resume=path)
 
@@ -370,10 +368,8 @@ def test_sums_that_are_lost_are_added_up_again(case: str, tmp_path: Path) -> Non
     path = tmp_path / "run.jsonl"
     sg.signature(network(), batches(3, first=50), resume=tmp_path / "other.jsonl")
     cut_off(path)
-    lines = path.read_text("utf-8").splitlines()
-    record = json.loads(lines[1])
-    record["readings"][0]["score"] = 0.125  # to be recognized
-    path.write_text("\n".join([lines[0], json.dumps(record), *lines[2:], ""]), "utf-8")
+    # to be recognized
+    edit_record(path, 0, lambda record: record["readings"][0].update(score=0.125))
     SPOILT[case](sums_of(path), sums_of(tmp_path / "other.jsonl"))
     runs: list[int] = []
     found = sg.signature(network(), batches(), resume=path, forward=counted(runs))

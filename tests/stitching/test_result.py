@@ -14,6 +14,7 @@ import torch
 import sigmascope as sg
 from sigmascope.stitching.result import StitchResult, element_of
 from sigmascope.symmetry.monomial import Monomial
+from tests.resealing import edit
 from tests.stitching.small import data, equal, moved, trained
 
 
@@ -109,9 +110,7 @@ def test_the_network_that_was_evaluated(family: str, tmp_path: Path) -> None:
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path = made().save(tmp_path / "stitch.json")
     other = made(family="full").save(tmp_path / "other.json")
-    content = json.loads(path.read_text())
-    del content["content"]["seed"]
-    path.write_text(json.dumps(content))
+    edit(path, lambda document: document["content"].pop("seed"))
     with pytest.raises(sg.FileFormatError, match="does not have the keys of a stitch"):
         StitchResult.load(path)
     other.with_suffix(".safetensors").unlink()

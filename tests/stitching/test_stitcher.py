@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 import sigmascope as sg
 from sigmascope.figures import draw_stitch
 from sigmascope.stitching import Stitcher, StitchResult, Task
+from tests.resealing import edit
 from tests.stitching.small import data, equal, moved, trained
 
 SHORT: dict[str, Any] = {"batch": 64, "epochs": 2}
@@ -52,10 +52,12 @@ def test_an_earlier_name_of_a_setting_works() -> None:
 def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
     result = stitcher().fit("identity")
     path = result.save(tmp_path / "stitch.json")
-    content = json.loads(path.read_text())
-    settings = content["content"]["settings"]
-    settings["regulariser"] = settings.pop("regularizer")
-    path.write_text(json.dumps(content))
+
+    def rename(document: Any) -> None:
+        settings = document["content"]["settings"]
+        settings["regulariser"] = settings.pop("regularizer")
+
+    edit(path, rename)
     assert StitchResult.load(path).record() == result.record()
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.store import read_json, write_json
-from sigmascope.store.documents import dump, parse, wrap
+from sigmascope.store.documents import dump, parse, sealed, wrap
 from sigmascope.store.files import LIMIT
 
 KIND, VERSION = "scores", 3
@@ -60,7 +60,7 @@ def test_document_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "a.json"
     write_json(path, KIND, VERSION, CONTENT)
     assert read_json(path, KIND, VERSION) == CONTENT
-    assert json.loads(path.read_text(encoding="utf-8")) == wrap(KIND, VERSION, CONTENT)
+    assert json.loads(path.read_text(encoding="utf-8")) == sealed(wrap(KIND, VERSION, CONTENT))
     lines = path.read_text(encoding="utf-8").splitlines()
     write_json(path, KIND, VERSION, {**CONTENT, "empty": None})
     # a change shows as a change of few lines
@@ -200,8 +200,8 @@ def test_what_would_not_come_back_is_not_written(tmp_path: Path, name: str) -> N
 
 
 def test_too_much_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sigmascope.store.documents.LIMIT", 100)
-    with pytest.raises(InputError, match=r"it has 1.. bytes, the limit is 100"):
+    monkeypatch.setattr("sigmascope.store.documents.LIMIT", 200)
+    with pytest.raises(InputError, match=r"it has 2.. bytes, the limit is 200"):
         write_json(tmp_path / "a.json", KIND, VERSION, "x" * 100)
     write_json(tmp_path / "a.json", KIND, VERSION, "x")
 

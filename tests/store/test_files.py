@@ -134,7 +134,7 @@ def test_limit_is_checked_before_reading(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(
-        FileFormatError, match=r"sparse has 1099511627776 bytes; the limit is 268435456"
+        FileFormatError, match=r"sparse has 1099511627776 bytes; the limit is 67108864"
     ):
         read_bytes(path)
     check_source(path)

@@ -63,7 +63,12 @@ def place(request: Request, *names: str) -> Path:
 
 def arrays(images: Rows | Tensor, labels: Rows | Tensor, *, name: object) -> Source:
     """Return a source of images (n, 3, h, w), uint8, with labels (n,), whole numbers."""
-    pixels, classes = torch.as_tensor(images), torch.as_tensor(labels)
+    try:
+        pixels, classes = torch.as_tensor(images), torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise FileFormatError(
+            f"{name}: not arrays of whole numbers ({one_line(error)}). Write them as uint8."
+        ) from error
     shaped = pixels.ndim == 4 and pixels.shape[1] == 3 and pixels.numel()
     if not shaped or pixels.dtype != torch.uint8:
         raise FileFormatError(
@@ -96,11 +101,23 @@ def picture_of(image: Any, path: Path) -> Any:
     """Return a picture read with `PIL.Image`, in RGB."""
     try:
         with image.open(path) as opened:
+            check_pixels(opened.size, image.MAX_IMAGE_PIXELS)
             return opened.convert("RGB")
     except Exception as error:  # each format of PIL raises errors of its own
         raise FileFormatError(
             f"{path}: not a complete image ({one_line(error)}). Replace or remove it."
         ) from error
+
+
+def check_pixels(size: tuple[int, int], most: int | None) -> None:
+    """Raise a ValueError if a picture has more pixels than PIL's guard, which only warns at first.
+
+    The guard, `PIL.Image.MAX_IMAGE_PIXELS`, is the whole process's: it is read and never changed.
+    """
+    if most is not None and size[0] * size[1] > most:
+        raise ValueError(
+            f"it has {size[0]} × {size[1]} pixels, and PIL.Image.MAX_IMAGE_PIXELS is {most}"
+        )
 
 
 def pictures(

@@ -17,7 +17,7 @@ from sigmascope.catalog.data_source import ROOT, Make, Request, Rows, Source, ar
 from sigmascope.catalog.embedded import embedded_images
 from sigmascope.catalog.published_data import cifar10, cifar100, digits
 from sigmascope.catalog.user_data import hub, imagefolder, textfile
-from sigmascope.checks import LARGEST_NUMPY_SEED, check_whole, suggestion
+from sigmascope.checks import LARGEST_NUMPY_SEED, check_path, check_whole, suggestion
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.randomness import FixedSeed, as_number
 
@@ -80,6 +80,7 @@ def data(
         MissingExtraError: a package is missing; the message names the extra.
     """
     kind, rest = _parsed(name)
+    check_path("name", name)
     _check_choices(kind, root, split, transform)
     seed = as_number(seed, LARGEST_NUMPY_SEED)
     check_whole("batch_size", batch_size, 1)
@@ -124,6 +125,7 @@ def _parsed(name: str) -> tuple[str, str]:
 def _check_choices(kind: str, root: object, split: object, transform: object) -> None:
     if root is not None and not isinstance(root, (str, Path)):
         raise OptionError(f"root must be the path of a directory, got {root!r:.80}.")
+    check_path("root", root)
     if transform is not None and not callable(transform):
         raise OptionError(
             f"transform must be a function such as model(...).transform, got {transform!r:.80}."

@@ -40,12 +40,16 @@ def of_transformers(rest: str, name: str, pretrained: bool) -> Model:
     elif is_type:
         network = library.AutoModel.from_config(library.AutoConfig.for_model(rest))
     else:
-        network = library.AutoModel.from_config(_config(library, rest))
+        config, build = _config(library, rest), library.AutoModel.from_config
+        network = _opened(lambda: build(config), rest)
     takes = _takes(network)
     # A type of network has no tokenizer and no preprocessing of its own.
     source = None if is_type and not pretrained else rest
     make = {"images": _pictures, "text": _sentences}.get(takes, _nothing)
-    example = _example(network)
+    try:
+        example = _example(network)
+    except Exception as error:  # sizes in config.json that are none
+        raise _unusable(rest, error) from error
     size = tuple(example["pixel_values"].shape[1:]) if takes == "images" else None
     transform = Transform(takes, make(library, source, network), size)
     return Model(name, network, rest, example, transform)
@@ -121,15 +125,19 @@ def _opened(read: Callable[[], T], rest: str) -> T:
     try:
         with tensors_only(f"hf/{rest}"), quiet():
             return read()
-    except FileFormatError:
+    except (FileFormatError, ImportError):
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of transformers, by what is in config.json
         if is_folder:
-            raise FileFormatError(
-                f"{rest}: not a directory written by save_pretrained of transformers "
-                f"({one_line(error)}). Write it again."
-            ) from error
+            raise _unusable(rest, error) from error
         raise InputError(f"{failure} ({one_line(error)}). {remedy}") from error
+
+
+def _unusable(rest: str, error: Exception) -> FileFormatError:
+    return FileFormatError(
+        f"{rest}: not a directory written by save_pretrained of transformers "
+        f"({one_line(error)}). Write it again."
+    )
 
 
 def _takes(network: Any) -> str:
@@ -177,6 +185,8 @@ def _pictures(library: Any, source: str | None, network: nn.Module) -> Callable[
         raise MissingExtraError(
             'transformers needs torchvision for images: pip install "sigmascope[vision]".'
         ) from error
+    except Exception as error:  # of transformers, by what is in preprocessor_config.json
+        raise _unusable(source, error) from error
     return lambda images: processor(images=list(images), return_tensors="pt")["pixel_values"]
 
 
@@ -209,6 +219,8 @@ def _tokenizer(library: Any, source: str) -> Any:
         tokenizer = library.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError):
         return None
+    except Exception as error:  # of tokenizers, by what is in tokenizer.json
+        raise _unusable(source, error) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         return None
     if tokenizer.pad_token is None:

@@ -22,7 +22,7 @@ from sigmascope.catalog.vision import of_timm, of_torchvision
 from sigmascope.catalog.vision_tasks import torchvision_names
 from sigmascope.catalog.weights import load_weights
 from sigmascope.catalog.zoo import of_zoo, zoo_names
-from sigmascope.checks import LARGEST_NUMPY_SEED, suggestion
+from sigmascope.checks import LARGEST_NUMPY_SEED, check_path, suggestion
 from sigmascope.errors import InputTypeError, MissingExtraError, OptionError
 from sigmascope.maths.randomness import FixedSeed, as_number
 
@@ -71,6 +71,7 @@ def model(name: str, *, weights: str | Path | None = "default", seed: FixedSeed 
         raise InputTypeError(
             f"name must be a string such as 'torchvision/resnet50', got {type(name).__name__}."
         )
+    check_path("name", name)
     prefix = _prefix(name)
     seed = as_number(seed, LARGEST_NUMPY_SEED)
     _check_weights(weights, name, prefix)
@@ -106,6 +107,7 @@ def _check_weights(weights: object, name: str, prefix: str) -> None:
     """Raise, before a network is built, if its weights cannot be loaded."""
     if weights is not None and not isinstance(weights, (str, Path)):
         raise OptionError(f"weights={weights!r:.80} is not valid. Pass {WEIGHTS}.")
+    check_path("weights", weights)
     if weights is None and prefix == "onnx:":
         raise OptionError(
             f"{name} has its own weights; ONNX does not say how to draw random ones. Leave weights "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sigmascope.catalog.transforms import IMAGENET, Transform, resize_and_crop
 from sigmascope.errors import FileFormatError, InputError
 
 SIDE = 224
+LARGEST = 2**26  # values of an example input; 5 images of 2048 × 2048 have fewer
 
 
 def of_onnx(rest: str, name: str, pretrained: bool) -> Model:
@@ -76,15 +78,23 @@ def _zeros(onnx: Any, declared: Any, rest: str) -> Tensor:
     usual = [1, *[8] * (len(lengths) - 1)] if lengths else []
     if len(lengths) == 4:
         usual = [1, SIDE, SIDE, 3] if lengths[3] == 3 else [1, 3, SIDE, SIDE]
-    element = kind.elem_type
-    named = onnx.helper.tensor_dtype_to_np_dtype(element).name if element else "undefined"
+    named = _type_name(onnx, kind.elem_type)
     dtype = getattr(torch, named, None)
     if not isinstance(dtype, torch.dtype):
         raise InputError(
             f"{what} has type {named}, which torch does not have. Export it with numbers."
         )
     shape = [length or guess for length, guess in zip(lengths, usual, strict=True)]
+    if min(shape, default=1) < 1 or math.prod(shape) > LARGEST:
+        raise FileFormatError(f"{what} has the shape {shape}, which no input has. Export it again.")
     return torch.zeros(shape, dtype=dtype)
+
+
+def _type_name(onnx: Any, element: int) -> str:
+    try:
+        return str(onnx.helper.tensor_dtype_to_np_dtype(element).name) if element else "undefined"
+    except (KeyError, ValueError, TypeError, AttributeError):  # a number that ONNX does not use
+        return f"number {element}"
 
 
 def _onnx_transform(example: Tensor) -> Transform | None:

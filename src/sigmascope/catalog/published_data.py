@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import zlib
 from collections.abc import Callable
@@ -13,11 +11,16 @@ from typing import Any
 import numpy as np
 
 from sigmascope.catalog.data_source import Request, Source, arrays, picture_of, place
+from sigmascope.catalog.inflating import read_gzip
 from sigmascope.catalog.optional import one_line, optional
 from sigmascope.checks import check_choice
 from sigmascope.choices import Split
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.store import decode
+from sigmascope.store.documents import parse
+from sigmascope.store.files import read_bytes
 
+LARGEST = 128 * 2**20  # values of a compressed file; the published ones have 45 million
 BATCHES = {"test": ["test_batch"], "train": [f"data_batch_{number}" for number in range(1, 6)]}
 
 
@@ -67,7 +70,7 @@ def _array(path: Path) -> np.ndarray[Any, Any]:
     _existing(path)
     try:
         found = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # of NumPy, by what is damaged in the header
         raise FileFormatError(
             f"{path}: not a complete array of numbers ({one_line(error)}). Write it again."
         ) from error
@@ -89,7 +92,6 @@ def _records(path: Path, length: int) -> np.ndarray[Any, Any]:
 def _cifar10_pictures(folder: Path, split: str) -> Source:
     """Return the data of the npm package, whose pictures have one image per row."""
     image = optional("PIL.Image")
-    image.MAX_IMAGE_PIXELS = None
     parts = []
     for name in BATCHES[split]:
         parts.append(np.asarray(picture_of(image, _existing(folder / f"{name}.png"))))
@@ -100,13 +102,26 @@ def _cifar10_pictures(folder: Path, split: str) -> Source:
             )
     listed = _existing(folder / f"{split}_lables.json")
     try:
-        labels = np.array(json.loads(listed.read_text()))
-    except ValueError as error:
+        labels = np.array(decode(list[int], parse(read_bytes(listed))))
+    except (ValueError, OverflowError) as error:
         raise FileFormatError(
             f"{listed}: not a list of labels ({error}). Download the package again."
         ) from error
     images = np.concatenate(parts).reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2).copy()
     return arrays(images, labels, name=folder)
+
+
+def _first(path: Path, most: int) -> bytes:
+    """Return the first bytes of a file, of its content if it is compressed."""
+    try:
+        if path.suffix == ".gz":
+            return read_gzip(path, most)
+        with path.open("rb") as file:
+            return file.read(most)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileFormatError(
+            f"{path}: not a complete gzip file ({error}). Download it again."
+        ) from error
 
 
 def _idx(folder: Path, name: str, axes: int) -> np.ndarray[Any, Any]:
@@ -115,19 +130,20 @@ def _idx(folder: Path, name: str, axes: int) -> np.ndarray[Any, Any]:
     path = next((folder / one for one in spellings if (folder / one).exists()), None)
     if path is None:
         raise InputError(f"expected {name} or {name}.gz in {folder}. Put it there.")
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(
-            f"{path}: not a complete gzip file ({error}). Download it again."
-        ) from error
     start = 4 + 4 * axes
-    if content[:4] != bytes([0, 0, 8, axes]) or len(content) < start:
+    head = _first(path, start)
+    if head[:4] != bytes([0, 0, 8, axes]) or len(head) < start:
         raise FileFormatError(f"{path}: not in MNIST's format. Download it again.")
-    shape = [int(length) for length in np.frombuffer(content, dtype=">u4", count=axes, offset=4)]
-    if len(content) - start != math.prod(shape):
+    shape = [int(length) for length in np.frombuffer(head, dtype=">u4", offset=4)]
+    values, claimed = math.prod(shape), " × ".join(map(str, shape))
+    if values > max(LARGEST, path.stat().st_size):
         raise FileFormatError(
-            f"{path}: corrupt; expected {' × '.join(map(str, shape))} values, got "
-            f"{len(content) - start}. Download it again."
+            f"{path}: claims {claimed} values, the limit is {LARGEST}. Download it again."
+        )
+    content = _first(path, start + values + 1)  # one more, to see whether there are more
+    if len(content) - start != values:
+        more = "more" if len(content) - start > values else str(len(content) - start)
+        raise FileFormatError(
+            f"{path}: corrupt; expected {claimed} values, got {more}. Download it again."
         )
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape).copy()

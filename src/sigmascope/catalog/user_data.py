@@ -110,7 +110,7 @@ def _table(library: Any, request: Request) -> Any:
         else:
             name, _, configuration = request.rest.partition(":")
             found = library.load_dataset(name, configuration or None)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # of datasets and its readers, by what is damaged
         raise InputError(
             f"hf/{request.rest} is not on this machine and cannot be downloaded "
             f"({one_line(error, 300)}). Pass a directory written by save_to_disk of datasets, as "

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.catalog.floors import check_floor
+from sigmascope.catalog.inflating import check_archive
 from sigmascope.catalog.optional import one_line
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.store.tensors import readable
 
 # Keys under which training scripts put the weights, and prefixes that wrappers add to their names.
 NESTED = ("state_dict", "model_state_dict", "model", "net", "weights")
@@ -30,16 +32,12 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
             f"{path}: no such file. Pass the path of a safetensors file or of a state dict."
         )
     if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        try:
+        with readable(path):
             return _state(load_file(path), path)
-        except SafetensorError as error:
-            raise FileFormatError(
-                f"{path}: not a complete safetensors file ({error}). Download or write it again."
-            ) from error
     check_floor("torch", str(path), "Or save model.state_dict() as safetensors.")
+    check_archive(path)
     try:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -63,9 +61,10 @@ def tensors_only(name: str) -> Iterator[None]:
 
 def load_weights(network: nn.Module, path: str | Path) -> None:
     """Load all weights of a file into a network, cast to the types of its parameters."""
+    state = read_state(path)
     try:
-        network.load_state_dict(read_state(path))
-    except RuntimeError as error:
+        network.load_state_dict(state)
+    except Exception as error:  # of torch, by what is in the file
         raise FileFormatError(
             f"{path}: not the weights of {type(network).__name__}: {one_line(error, 300)}"
         ) from error
@@ -75,10 +74,20 @@ def _state(found: Any, path: Path) -> dict[str, Tensor]:
     for key in NESTED:
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
             found = found[key]
-    if not isinstance(found, Mapping) or not all(isinstance(one, Tensor) for one in found.values()):
+    if not isinstance(found, Mapping) or not all(map(_is_plain, found.values())):
         raise FileFormatError(f"{path}: not a state dict. Save model.state_dict() as safetensors.")
     state = {str(name): value for name, value in found.items()}
     for prefix in PREFIXES:
         if state and all(name.startswith(prefix) for name in state):
             state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value is a dense tensor with its own numbers."""
+    return (
+        isinstance(value, Tensor)
+        and value.layout is torch.strided
+        and not value.is_meta
+        and not value.is_quantized
+    )

@@ -8,7 +8,6 @@ gives without a file. `:1-end` is the same as `:1`.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ from sigmascope.catalog.transforms import Transform, resize_and_crop
 from sigmascope.catalog.weights import load_weights
 from sigmascope.checks import check_seed
 from sigmascope.errors import FileFormatError, InputError, OptionError
+from sigmascope.store.documents import parse
+from sigmascope.store.files import read_bytes
 
 ZOO_VARIABLE = "SIGMASCOPE_ZOO"  # names the directory where it is not ./zoo
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -80,12 +81,24 @@ def _index(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        index: dict[str, Any] = json.loads(path.read_text())
+        index = parse(read_bytes(path))
     except ValueError as error:
         raise FileFormatError(
             f"{path}: not valid JSON ({error}). Restore it from the checkout."
         ) from error
+    if not isinstance(index, dict) or not all(map(_is_entry, index.values())):
+        raise FileFormatError(
+            f"{path}: not an index of networks, accuracies and checksums. Restore it from the "
+            "checkout."
+        )
     return index
+
+
+def _is_entry(value: object) -> bool:
+    kinds = {"network": str, "sha256": str, "accuracy": int | float}
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name), kind) for name, kind in kinds.items()
+    )
 
 
 def _zoo_weights(entry: str, name: str, network: nn.Module) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.errors import InputError, InputTypeError
+from sigmascope.errors import InputError, InputTypeError, printable
 from sigmascope.maths.samples import Array
 
 NONE = -1
@@ -31,7 +31,7 @@ class Concept:
     category: str = CATEGORY
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.category})"
+        return printable(f"{self.name} ({self.category})")
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from sigmascope.capture.guard import randomness_kept, unwrapped
 from sigmascope.checks import options_from, with_old_names
 from sigmascope.dissection.fine_tuning import FineTuner
 from sigmascope.dissection.settings import FineTuning, FineTuningOptions
-from sigmascope.errors import FileFormatError, InputError, OptionError
+from sigmascope.errors import FileFormatError, InputError, OptionError, printable
 from sigmascope.maths.randomness import as_number
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
@@ -106,7 +106,7 @@ class RotationPenalty(Preformatted):
         return self.base_accuracy - self.accuracy
 
     def __repr__(self) -> str:
-        return (
+        return printable(
             f"Rotation of {self.channels} channels behind {self.layer} (distance from the identity "
             f"{self.deviation:.3f})\n"
             f"penalty {self.penalty:.2f} points: {self.accuracy:.2f} % at epoch {self.best_epoch} "

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from sigmascope.dissection.masks import Concept
-from sigmascope.errors import FileFormatError
+from sigmascope.errors import FileFormatError, printable
 from sigmascope.store import read_paired, write_paired
 from sigmascope.tables import Preformatted, as_lines
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
 KIND, VERSION = "dissection", 1
+REAL = (torch.float32, torch.float64)
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -134,7 +136,8 @@ class Dissection(Preformatted):
             f"quantile, interpretable if IoU > {self.least_iou:g}"
         )
         notes = [f"Note: {note}." for note in self.notes]
-        return "\n".join([head, *as_lines(self.columns()), *notes, *self._out_of_reach()])
+        lines = [head, *as_lines(self.columns()), *notes, *self._out_of_reach()]
+        return printable("\n".join(lines))
 
     def _out_of_reach(self) -> list[str]:
         """Return a line about the concepts out of reach, with the remedy, if there are any."""
@@ -195,7 +198,14 @@ class Dissection(Preformatted):
         found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         lead = found.get("iou", (rotations,))[:1]
         wanted = {"iou": (*lead, *shape), "thresholds": (*lead, *shape[:2]), "coverage": shape[2:]}
-        if found != wanted or (values["seeds"] and lead != (rotations,)):
+        are_real = all(tensor.dtype in REAL for tensor in tensors.values())
+        is_empty = not all((*lead, *shape))
+        if (
+            found != wanted
+            or not are_real
+            or is_empty
+            or (values["seeds"] and lead != (rotations,))
+        ):
             raise FileFormatError(
                 f"{path}: the tensors beside it belong to another dissection. Restore them."
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +26,9 @@ FORMATS: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
 }
-# Spreadsheets read text that begins so as a formula.
-FORMULA = ("=", "+", "-", "@", "\t")
+# Spreadsheets read text that begins so as a formula, at the start of a cell and, where they divide
+# lines by semicolons or tabs, behind these; full-width signs count as the plain ones.
+FORMULA = re.compile(r"(?:^|(?<=[;\t\n\v\f\x85\u2028\u2029]))(?=[=+@\-\t＝＋＠－])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +63,9 @@ def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:
     """Write a figure to a file, whole or not at all, and its data beside it as `name.csv`.
 
     The same figure gives the same bytes. In the table NaN is an empty cell, and text that a
-    spreadsheet would read as a formula (it begins with = + - @ or a tab) gets a leading apostrophe;
-    numbers are never changed.
+    spreadsheet would read as a formula gets an apostrophe: where it begins with = + - @ or a tab,
+    also full-width, and where such a sign follows a semicolon, a tab or a line feed. Numbers are
+    never changed.
 
     Args:
         figure: to write.
@@ -111,5 +114,5 @@ def _cell(value: Any) -> Any:
     if isinstance(value, str):
         # the csv module would leave it bare, and readers end the line there
         text = value.replace("\r", "\\r")
-        return f"'{text}" if text.startswith(FORMULA) else text
+        return FORMULA.sub("'", text)
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value

@@ -163,6 +163,8 @@ class PopulationSums:
                 parts[int(number)][own] = tensor.to(info["devices"].get(name, "cpu"))
             for part, about in zip(parts, info["calls"], strict=True):
                 x, y = ([part[name]] if name in part else [] for name in ("sampled.x", "sampled.y"))
+                if len(x) != len(y):
+                    raise ValueError("sampled rows of one side only")
                 moments = Moments.from_state(part, about["sums"], source)
                 one = _Call(moments, x, y, decode(str, about["reason"]))
                 sums._calls[decode(CallSite, about["call"])] = one

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooled import PooledCall
-from sigmascope.checks import check_choice, options_from
+from sigmascope.checks import check_choice, check_path, options_from
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.measure.accumulating import PopulationSums
 from sigmascope.measure.batch_scores import BatchReadings, read
@@ -157,6 +157,7 @@ def rescore(
         FileFormatError: a file that is truncated, corrupt, or newer than this version.
         OptionError: an unknown option, or a value that is not a valid choice.
     """
+    check_path("folder", folder)
     paths = sorted(Path(folder).glob(FILES))
     if not paths:
         raise InputError(

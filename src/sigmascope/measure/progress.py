@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from sigmascope.errors import printable
+
 Advance: TypeAlias = Callable[[], None]
 
 
@@ -28,7 +30,7 @@ def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Adva
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=total)
+        task = progress.add_task(printable(title), total=total)
         yield lambda: progress.advance(task)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sigmascope.capture.gates import UNIT
 from sigmascope.choices import ScoreKind
+from sigmascope.errors import printable
 from sigmascope.tables import aligned
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def as_text(signature: Signature) -> str:
         rows.append(row)
     numeric = {column for column, name in enumerate(head) if name in (*NUMERIC, *metrics)}
     lines = aligned([head, *rows], numeric)
-    return "\n".join([_title(signature), "", *lines, "", *_footer(signature)])
+    return printable("\n".join([_title(signature), "", *lines, "", *_footer(signature)]))
 
 
 def as_html(signature: Signature) -> str:
@@ -63,7 +64,7 @@ def as_html(signature: Signature) -> str:
         row[head.index("")] = _html_bar(value) if math.isfinite(value) else NO_SCORE
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
     foot = "<br>".join(html.escape(line) for line in _footer(signature))
-    return (
+    return printable(
         f"<table><caption>{html.escape(_title(signature))}</caption><thead><tr>{cells}</tr></thead>"
         f"<tbody>{rows}</tbody></table><p>{foot}</p>"
     )
@@ -197,7 +198,7 @@ def _cautions(signature: Signature) -> list[str]:
             f"exceeds the half-width at {_some(biased, sites, worst)}: {worst.bias:+.4f})."
         )
     if moved := [site for site in sites if site.moved]:
-        worst = max(moved, key=lambda site: site.moved / site.tested)
+        worst = max(moved, key=lambda site: site.moved / max(site.tested, 1))
         lines.append(
             "Note: the population score couples each input with its own output, which is not "
             f"optimal at {_some(moved, sites, worst)}: {worst.moved} of {worst.tested} sampled "

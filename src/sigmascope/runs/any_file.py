@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sigmascope.checks import check_path
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.maths.moments import Moments
 from sigmascope.measure.kept_features import FILES
@@ -71,6 +72,7 @@ def load(path: Location) -> Any:
             which `signature(..., resume=)` reads.
         InputError: a directory without signatures; or one of kept features, which `rescore` reads.
     """
+    check_path("path", path)
     file = Path(path)
     if file.is_dir():
         if any(file.glob(FILES)) and not any(file.glob("*.json")):

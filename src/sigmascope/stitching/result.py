@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from sigmascope.errors import FileFormatError, InputError
+from sigmascope.errors import FileFormatError, InputError, printable
 from sigmascope.stitching.assembly import StitchedNetwork, assemble
 from sigmascope.stitching.families import FAMILIES, sparsity
 from sigmascope.stitching.settings import Settings
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
 KIND, VERSION = "stitch", 1
+REAL = (torch.float32, torch.float64)
 SMALLEST = 1e-6
 """The smallest scale of an exported element; a scale of 0 is outside the group."""
 
@@ -135,7 +136,7 @@ class StitchResult(Preformatted):
             f"networks {front:.2f} % and {back:.2f} % (mean {(front + back) / 2:.2f} %)",
             f"{sparse}{self._training()}; {self.samples[2]} test samples",
         ]
-        return "\n".join([*lines, *(f"Note: {note}." for note in self.notes)])
+        return printable("\n".join([*lines, *(f"Note: {note}." for note in self.notes)]))
 
     def _told(self) -> list[str]:
         """Return the settings of the family to show: the first, and those that are not defaults."""
@@ -181,7 +182,8 @@ class StitchResult(Preformatted):
         values = read_paired(path, KIND, VERSION, cls)
         tensors, size = values["tensors"], values["channels"]
         shape = tuple(tensors["matrix"].shape) if "matrix" in tensors else ()
-        if shape != (size, size) or values["family"] not in FAMILIES:
+        is_real = "matrix" in tensors and tensors["matrix"].dtype in REAL
+        if shape != (size, size) or not is_real or values["family"] not in FAMILIES:
             raise FileFormatError(
                 f"{path}: the tensors beside it belong to another stitch. Restore them."
             )

@@ -9,13 +9,17 @@ import reprlib
 from collections import Counter
 
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.store.digests import digest_of
 from sigmascope.store.files import LIMIT, Location, read_bytes, write_atomic
+from sigmascope.store.limits import check_content, check_number
 
 FORMAT = "sigmascope"
 LARGEST = 2**64 - 1  # holds every seed and size; other JSON readers disagree on larger numbers
 # How a document begins; the rest of other files is not read, whatever their size.
 OPENING = re.compile(rb'\s*\{\s*"format"\s*:\s*"sigmascope"\s*,\s*"kind"\s*:\s*"([\w-]+)"')
 OPENING_LENGTH = 256
+DIGEST = "digest"  # the entry of a document with the digest of the others
+EDITED = f"Restore a copy or write it again. To accept it as it is, remove its {DIGEST!r} entry."
 SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)  # perhaps without its partner
 
 
@@ -38,7 +42,8 @@ def write_json(path: Location, kind: str, version: int, content: object) -> None
     ...     read_json(f"{folder}/a.json", "scores", 1)
     {'relu': 0.62}
     """
-    write_atomic(path, dump(wrap(kind, version, content), indent=1) + b"\n")
+    document = wrap(kind, version, content)
+    write_atomic(path, dump(document, indent=1, sealing=True) + b"\n")
 
 
 def read_json(path: Location, kind: str, version: int, *, oldest: int | None = None) -> object:
@@ -51,9 +56,10 @@ def read_json(path: Location, kind: str, version: int, *, oldest: int | None = N
         oldest: the first version that it understands too; by default only `version`.
 
     Raises:
-        FileFormatError: corrupt, not a sigmascope file, of another kind or version, too large, or
-            not strict JSON: NaN and Infinity, numbers out of range, a key that occurs twice, an
-            unpaired surrogate, nesting too deep.
+        FileFormatError: corrupt, edited, not a sigmascope file, of another kind or version, too
+            large, or not strict JSON: NaN and Infinity, numbers out of range, a key that occurs
+            twice, an unpaired surrogate, nesting too deep. Files of earlier versions have no digest
+            that tells whether they were edited.
         FileNotFoundError: there is no such file.
     """
     data = read_bytes(path)
@@ -79,13 +85,30 @@ def wrap(kind: str, version: int, content: object) -> dict[str, object]:
     return {"format": FORMAT, "kind": kind, "version": version, "content": content}
 
 
+def sealed(document: dict[str, object]) -> dict[str, object]:
+    """Return a document with the digest of everything in it, in front of the content.
+
+    >>> [*sealed(wrap("scores", 1, [0.5]))]
+    ['format', 'kind', 'version', 'digest', 'content']
+    """
+    *opening, content = document.items()
+    return dict([*opening, (DIGEST, digest_of(document)), content])
+
+
 def unwrap(
-    document: object, source: str, kind: str, version: int, *, oldest: int | None = None
+    document: object,
+    source: str,
+    kind: str,
+    version: int,
+    *,
+    oldest: int | None = None,
+    remedy: str = EDITED,
 ) -> object:
     """Return the content of a document, if it is of this kind and version, or one from `oldest` on.
 
     Raises:
-        FileFormatError: it is not; the message names the `source`.
+        FileFormatError: it is not, or does not match its digest; the message names the `source`,
+            and for the digest the `remedy`.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(f"{source} was not written by sigmascope. Pass a {kind} file.")
@@ -103,20 +126,26 @@ def unwrap(
             f"{source} has {kind} version {reprlib.repr(found)}, this sigmascope reads "
             f"{version}. Write it again."
         )
-    if document.keys() != wrap(kind, version, None).keys():
+    entries = {name: value for name, value in document.items() if name != DIGEST}
+    if entries.keys() != wrap(kind, version, None).keys():
         raise FileFormatError(
             f"{source} has the keys {reprlib.repr(sorted(document))}: it is damaged. Write it "
             "again."
         )
+    if DIGEST in document and document[DIGEST] != digest_of(entries):
+        raise FileFormatError(
+            f"{source} does not match its digest: it is damaged, or was edited. {remedy}"
+        )
     return document["content"]
 
 
-def dump(value: object, indent: int | None = None) -> bytes:
+def dump(value: object, indent: int | None = None, *, sealing: bool = False) -> bytes:
     """Return plain values as JSON that `parse` turns back into the same values.
 
     Args:
         value: as the content of `write_json`.
         indent: spaces per level, with one value per line; None for a single line.
+        sealing: whether to add the digest of this document.
 
     Raises:
         InputError: it would not come back unchanged: NaN, a key that is not a string, a tuple, an
@@ -126,6 +155,8 @@ def dump(value: object, indent: int | None = None) -> bytes:
     b'{"score": 0.5, "sites": [1, 2]}'
     """
     try:
+        if sealing and isinstance(value, dict):
+            value = sealed(value)
         data = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent).encode()
         unchanged = parse(data) == value
     except (TypeError, ValueError, RecursionError) as error:
@@ -155,6 +186,7 @@ def parse(data: bytes) -> object:
     Traceback (most recent call last):
     ValueError: NaN is not JSON
     """
+    check_content(data)
     text = data.decode()
     try:
         value: object = json.loads(
@@ -178,6 +210,7 @@ def _whole(text: str) -> int:
 
 
 def _finite(text: str) -> float:
+    check_number(text)
     if not math.isfinite(float(text)):
         raise ValueError(f"the number {reprlib.repr(text)} is out of range")
     return float(text)

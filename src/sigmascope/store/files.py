@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sigmascope.checks import check_path
 from sigmascope.errors import FileFormatError, InputError
 
 Location = str | os.PathLike[str]
 # In bytes. Files of real runs are far smaller; a corrupt one must not fill the memory.
-LIMIT = 256 * 2**20
+LIMIT = 64 * 2**20
 
 
 def write_atomic(path: Location, data: bytes) -> None:
@@ -85,6 +86,7 @@ def writable_directory(path: Location) -> Path:
 
 
 def _followed(path: Location) -> Path:
+    check_path("path", path)
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise InputError(f"{path} is a directory. Pass the name of a file in it.")
@@ -137,6 +139,7 @@ def check_source(path: Location, limit: float = float("inf")) -> None:
         FileFormatError: it is something else, or larger.
         FileNotFoundError: it does not exist.
     """
+    check_path("path", path)
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
         raise FileFormatError(

@@ -7,19 +7,24 @@ import os
 from typing import Self
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, ResumeError
-from sigmascope.store.documents import dump, parse, unwrap, wrap
+from sigmascope.store.digests import digest_of
+from sigmascope.store.documents import DIGEST, dump, parse, unwrap, wrap
 from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
 from sigmascope.store.kept import check_identity, in_use, lock
 
 KIND, VERSION = "journal", 1
+RECORD = "record"
+DAMAGED = "Start again with another file."
 Record = dict[str, object]
 
 
 class Journal:
     """An append-only file of JSON lines: the identity of its run, then the records.
 
-    A record is on the disk when `append` returns. Open it with `Journal.open`; it is its own
-    context manager.
+    Each line has the digest of its record and of the line before, so that no line can be changed,
+    lost, repeated or moved unnoticed. Journals of earlier versions have none and get none. A record
+    is on the disk when `append` returns. Open it with `Journal.open`; it is its own context
+    manager.
 
     Attributes:
         records: those found when it was opened, in order; `append` does not add to them.
@@ -33,10 +38,11 @@ class Journal:
     [{'model': 'resnet50', 'score': 0.62}]
     """
 
-    def __init__(self, file: io.FileIO, records: list[Record], end: int) -> None:
+    def __init__(self, file: io.FileIO, records: list[Record], end: int, digest: str) -> None:
         self.records = records
         self._file = file
         self._end = end
+        self._digest = digest  # of the last line; "" if this journal has none
 
     @classmethod
     def open(cls, path: Location, header: Record) -> Self:
@@ -55,16 +61,16 @@ class Journal:
             InputTypeError: a header that is not a dict.
         """
         _check_dict("header", header)
-        opening = _line(wrap(KIND, VERSION, header))
+        opening = dump(wrap(KIND, VERSION, header), sealing=True) + b"\n"
         target = checked_target(path)
         # unbuffered: nothing waits in memory to be written after a failure
         file = io.FileIO(target, "a+")
         try:
             if not lock(file.fileno()):
                 raise ResumeError(in_use(path))
-            records, end = _recover(file, str(path), opening, header)
+            records, end, digest = _recover(file, str(path), opening, header)
             file.truncate(end)
-            journal = cls(file, records, end)
+            journal = cls(file, records, end, digest)
             if not end:
                 journal._write(opening)
                 sync_folder(target.parent)
@@ -85,7 +91,12 @@ class Journal:
         _check_dict("record", record)
         if self._file.closed:
             raise InputError("The journal is closed. Open it again to append.")
-        self._write(_line(record))
+        text, digest = dump(record), self._digest
+        if digest:
+            digest = digest_of(record, digest)
+            text = b'{"%s": "%s", "%s": %s}' % (*map(str.encode, (DIGEST, digest, RECORD)), text)
+        self._write(text + b"\n")
+        self._digest = digest
 
     def close(self) -> None:
         """Close the file, so that other processes can open it."""
@@ -118,14 +129,13 @@ def _check_dict(what: str, value: object) -> None:
         )
 
 
-def _line(value: Record) -> bytes:
-    return dump(value) + b"\n"
-
-
 def _recover(
     file: io.FileIO, source: str, opening: bytes, header: Record
-) -> tuple[list[Record], int]:
-    """Return the complete records and where they end: 0 if not even the header is complete."""
+) -> tuple[list[Record], int, str]:
+    """Return the complete records, where they end, and the digest of the last line.
+
+    They end at 0 if not even the header is complete.
+    """
     records: list[Record] = []
     broken = ""
     with open(file.fileno(), "rb", closefd=False) as reader:
@@ -133,41 +143,62 @@ def _recover(
         first = reader.readline(LIMIT + 2)
         # new, or killed while the first line was written
         if first != opening and opening.startswith(first):
-            return [], 0
-        _check_header(first, source, header)
+            return [], 0, _digest_in(opening)
+        digest = _check_header(first, source, header)
         end = len(first)
         for number, line in enumerate(iter(lambda: reader.readline(LIMIT + 2), b""), start=2):
             if broken:
                 raise FileFormatError(
-                    f"{source} is damaged in {broken}. Remove that line, or start again with "
-                    "another file."
+                    f"{source} is damaged in {broken}. Remove that line and all after it, or start "
+                    "again with another file."
                 )
             try:
-                records.append(_record(line))
+                record, digest = _record(line, digest)
             except ValueError as error:
                 broken = f"line {number}: {error}"
             else:
+                records.append(record)
                 end += len(line)
-    return records, end
+    return records, end, digest
 
 
-def _check_header(line: bytes, source: str, header: Record) -> None:
+def _check_header(line: bytes, source: str, header: Record) -> str:
+    """Return the digest of the first line, after checking that it is the header of this run."""
     try:
-        document = _record(line)
+        document = _parsed(line)
     except ValueError as error:
         raise FileFormatError(
             f"{source} is not a journal of sigmascope: {error}. Choose another file."
         ) from error
-    found = unwrap(document, source, KIND, VERSION)
+    found = unwrap(document, source, KIND, VERSION, remedy=DAMAGED)
     if not isinstance(found, dict):
         raise FileFormatError(f"{source} is a journal without a header. Choose another file.")
     check_identity(source, found, header)
+    return str(document.get(DIGEST, ""))
 
 
-def _record(line: bytes) -> Record:
+def _record(line: bytes, before: str) -> tuple[Record, str]:
+    """Return the record of a line and the digest of the line; without a digest `before`, as is."""
+    found = _parsed(line)
+    if not before:
+        return found, ""
+    record = found.get(RECORD)
+    if found.keys() != {DIGEST, RECORD} or not isinstance(record, dict):
+        raise ValueError("it is not a record with its digest")
+    digest = digest_of(record, before)
+    if found[DIGEST] != digest:
+        raise ValueError("it does not match its digest, or does not belong behind the line before")
+    return record, digest
+
+
+def _parsed(line: bytes) -> Record:
     if not line.endswith(b"\n"):
         raise ValueError("it does not end")
-    record = parse(line)
-    if not isinstance(record, dict):
+    found = parse(line)
+    if not isinstance(found, dict):
         raise ValueError("it is not a dict")
-    return record
+    return found
+
+
+def _digest_in(opening: bytes) -> str:
+    return str(_parsed(opening)[DIGEST])

@@ -10,7 +10,7 @@ from pathlib import Path
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.store.codec import decode, encode
 from sigmascope.store.documents import read_json, write_json
-from sigmascope.store.tensors import read_features, write_features
+from sigmascope.store.tensors import read_with_digest, write_features
 
 TENSORS = "tensors"
 
@@ -24,7 +24,7 @@ def record_of(result: typing.Any) -> dict[str, object]:
 def write_paired(
     path: str | Path, kind: str, version: int, result: typing.Any, about: Mapping[str, object]
 ) -> Path:
-    """Write both files, each atomically, and return the first.
+    """Write both files, each atomically, and return the first, which has the digest of the second.
 
     Args:
         path: FILE.json.
@@ -41,22 +41,32 @@ def write_paired(
         raise InputError(
             f"{path} does not end in .json, which tells it from the tensors beside it."
         )
-    write_features(target.with_suffix(".safetensors"), getattr(result, TENSORS), dict(about))
-    write_json(target, kind, version, record_of(result))
+    beside = target.with_suffix(".safetensors")
+    digest = write_features(beside, getattr(result, TENSORS), dict(about))
+    write_json(target, kind, version, {**record_of(result), TENSORS: digest})
     return target
 
 
 def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict[str, typing.Any]:
-    """Return the fields of a result; the caller checks that the tensors belong to it.
+    """Return the fields of a result; the caller checks the shapes of its tensors.
 
     Raises:
         FileNotFoundError: one of the two files is missing.
-        FileFormatError: corrupt, not a sigmascope file, or newer than this version.
+        FileFormatError: corrupt, not a sigmascope file, or newer than this version; or the two
+            files were not written together, as after a kill between the two.
     """
     content = read_json(path, kind, version)
     hints = {name: hint for name, hint in typing.get_type_hints(result).items() if name != TENSORS}
+    # earlier versions wrote no digest of the tensors
+    digest = content.pop(TENSORS, "") if isinstance(content, dict) else ""
     if not isinstance(content, dict) or content.keys() != hints.keys():
         raise FileFormatError(f"{path} does not have the keys of a {kind}. Write it again.")
     values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
-    values[TENSORS], _ = read_features(Path(path).with_suffix(".safetensors"))
+    beside = Path(path).with_suffix(".safetensors")
+    values[TENSORS], _, found = read_with_digest(beside)
+    if digest != found:
+        raise FileFormatError(
+            f"{path} and {beside} do not belong together: writing them was interrupted, or one of "
+            f"them was replaced. Restore both from one copy, or write the {kind} again."
+        )
     return values

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.store.documents import dump, parse, unwrap, wrap
+from sigmascope.store.digests import digest_of, digest_of_tensors
+from sigmascope.store.documents import DIGEST, dump, parse, unwrap, wrap
 from sigmascope.store.files import Location, check_source, replacing
 
 if TYPE_CHECKING:
@@ -15,10 +18,12 @@ if TYPE_CHECKING:
 KIND, VERSION = "features", 1
 ENTRY = "sigmascope"  # of the file's metadata
 RESERVED = "__metadata__"  # by safetensors
+# In bytes. It names 100,000 tensors, and takes up to 20 times the memory.
+LONGEST_HEADER = 8 * 2**20
 
 
-def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str, object]) -> None:
-    """Write named tensors and a few plain values about them, atomically.
+def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str, object]) -> str:
+    """Write named tensors and a few plain values about them, atomically; return their digest.
 
     Args:
         path: the file.
@@ -33,8 +38,9 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
 
     >>> import tempfile, torch
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_features(f"{folder}/a.safetensors", {"relu": torch.ones(2)}, {"model": "tiny"})
-    ...     read_features(f"{folder}/a.safetensors")
+    ...     path = f"{folder}/a.safetensors"
+    ...     _ = write_features(path, {"relu": torch.ones(2)}, {"model": "tiny"})
+    ...     read_features(path)
     ({'relu': tensor([1., 1.])}, {'model': 'tiny'})
     """
     from safetensors import SafetensorError
@@ -44,15 +50,18 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
         raise InputTypeError(f"info must be a dict of plain values, got a {type(info).__name__}.")
     entry = dump(wrap(KIND, VERSION, info)).decode()
     storable = _storable(tensors)
+    digest = digest_of_tensors(storable)
+    metadata = {ENTRY: entry, DIGEST: digest_of(entry, digest)}
     with replacing(path) as temporary:
         try:
-            save_file(storable, temporary, metadata={ENTRY: entry})
+            save_file(storable, temporary, metadata=metadata)
         except SafetensorError as error:
             raise OSError(f"{path} could not be written: {error}") from error
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise InputTypeError(
                 f"safetensors cannot hold one of these tensors: {error}. Convert it first."
             ) from error
+    return digest
 
 
 def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]:
@@ -62,14 +71,51 @@ def read_features(path: Location) -> tuple[dict[str, Tensor], dict[str, object]]
         FileFormatError: corrupt, not a sigmascope file, or newer than this version.
         FileNotFoundError: there is no such file.
     """
-    from safetensors import SafetensorError, safe_open
+    tensors, info, _ = read_with_digest(path)
+    return tensors, info
 
+
+def read_with_digest(path: Location) -> tuple[dict[str, Tensor], dict[str, object], str]:
+    """Return what `read_features` does, and the digest that `write_features` returned.
+
+    The digest is "" for files of earlier versions, which have none.
+    """
+    from safetensors import safe_open
+
+    with readable(path), safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        entry = metadata.get(ENTRY)
+        info = _info(entry, str(path))
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if metadata.keys() == {ENTRY}:
+        return tensors, info, ""
+    digest = digest_of_tensors(tensors)
+    if metadata != {ENTRY: entry, DIGEST: digest_of(entry, digest)}:
+        raise FileFormatError(
+            f"{path} does not match its digest: it is damaged. Restore a copy or write it again."
+        )
+    return tensors, info, digest
+
+
+@contextmanager
+def readable(path: Location) -> Iterator[None]:
+    """Turn what goes wrong while a safetensors file is read into an error that names it.
+
+    Raises:
+        FileFormatError: not a safetensors file, incomplete, or with a header that is too long.
+        FileNotFoundError: there is no such file.
+    """
     check_source(path)
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    size = os.path.getsize(path)
     try:
-        with safe_open(path, framework="pt") as file:
-            info = _info((file.metadata() or {}).get(ENTRY), str(path))
-            return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118
-    except SafetensorError as error:
+        if LONGEST_HEADER < length <= size:
+            raise ValueError(f"its header has {length} bytes, the limit is {LONGEST_HEADER}")
+        yield
+    except (OSError, FileFormatError):
+        raise
+    except Exception as error:  # of safetensors and of torch, by what is damaged
         raise FileFormatError(
             f"{path} is truncated, damaged or not a safetensors file: {error}. Restore a "
             "copy or write it again."

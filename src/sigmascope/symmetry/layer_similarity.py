@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sigmascope.checks import OLD_NAMES
+from sigmascope.errors import FileFormatError
 from sigmascope.maths.procrustes import Matrix
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import Table, Tabular, as_frame
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sigmascope.figures.drawn import Drawn
 
 KIND, VERSION = "layer-similarity", 1
+TITLES = {"procrustes": "Procrustes", "cka": "CKA"}
 # A matrix of more layers than this does not fit on a line.
 WIDEST = 12
 # Reasons that are printed.
@@ -77,10 +79,20 @@ class LayerSimilarity(Tabular):
         """(k, l), 1 - similarity."""
         return 1 - self.similarity
 
+    def _check(self, source: str) -> None:
+        """Raise a FileFormatError if the parts of a stored result do not fit each other."""
+        sides = (len(self.rows), len(self.columns))
+        fits = [len(row) == sides[1] for row in self.similarities]
+        for numbers in (self.channels, self.live):
+            fits += [len(one) == count for one, count in zip(numbers, sides, strict=True)]
+        if self.measure not in TITLES or len(self.similarities) != sides[0] or not all(fits):
+            raise FileFormatError(
+                f"{source}: its measure or its numbers of layers do not fit. Write it again."
+            )
+
     def _tables(self) -> list[Table]:
-        what = {"procrustes": "Procrustes", "cka": "CKA"}[self.measure]
         title = (
-            f"{what} similarity, group {self.group}: {self.networks[0]} (rows) and "
+            f"{TITLES[self.measure]} similarity, group {self.group}: {self.networks[0]} (rows) and "
             f"{self.networks[1]}, {self.samples} samples"
         )
         wide = len(self.columns) > WIDEST or self.pairs == "diagonal"
@@ -129,6 +141,7 @@ class LayerSimilarity(Tabular):
             FileFormatError: truncated, corrupt, not a sigmascope file, or of a newer version.
         """
         found = decode(cls, read_json(path, KIND, VERSION), f"{path}: content")
+        found._check(str(path))
         names = {OLD_NAMES.get(name, name): value for name, value in found.settings.items()}
         return replace(found, settings=names)
 
