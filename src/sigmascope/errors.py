@@ -47,3 +47,7 @@ class UnknownSiteError(SigmascopeError, KeyError):
     """A signature has no site of this name."""
 
     __str__ = Exception.__str__  # a KeyError shows its message quoted
+
+
+class Interruption(BaseException):
+    """Somebody asks to stop; like KeyboardInterrupt, it passes what turns errors into values."""

@@ -1,4 +1,4 @@
-"""Temporary files: names that say whose they are, so that those of dead processes can be removed."""
+"""Temporary files, named after their process, so that those of dead ones can be removed."""
 
 from __future__ import annotations
 
