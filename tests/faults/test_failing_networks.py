@@ -18,7 +18,7 @@ from tests.faults.scale import as_many, write_down
 COUNT = as_many(20, 200)
 DATA = ("--data", "random:8", "--limit", "32", "--batch-size", "16", "--device", "cpu")
 # In seconds. A network takes a tenth of one; on a busy machine it may take many times as long.
-LIMIT = as_many(6, 60)
+LIMIT = as_many(10, 60)
 
 
 def wanted(folder: Path) -> list[str]:

@@ -131,11 +131,10 @@ def _check_usage(names: tuple[str, ...], out: str | None, given: dict[str, Any])
         raise click.UsageError(
             f"{out} is one file, and there are {len(names)} networks. Pass a directory."
         )
-    for option in ("shard", "isolate", "time_limit"):
+    for option, kind in (("shard", "shared "), ("isolate", ""), ("time_limit", "")):
         if given[option] and (out is None or is_file):
-            raise click.UsageError(
-                f"--{option.replace('_', '-')} needs a directory: pass one with -o."
-            )
+            flag = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"{flag} needs a {kind}directory: pass one with -o.")
     unknown = next((name for name in given["skip"] if name not in names), None)
     if unknown:
         raise click.UsageError(f"--skip {unknown}: it is not one of the networks to measure.")
