@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 KILLS = {
     "survey": as_many(2, 110),
     "single_file": as_many(1, 50),
-    "kept_features": as_many(1, 60),
+    "kept_features": as_many(1, 64),
     "stitch": as_many(2, 80),
     "isolated_survey": as_many(0, 12),
 }

@@ -28,8 +28,13 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, tmp_path / "file"], check=False, timeout=600)
     [left] = os.listdir(tmp_path)
     assert NAME.fullmatch(left)
+    write_atomic(tmp_path / "file", b"whole")  # the first one that this process writes there
+    assert os.listdir(tmp_path) == ["file"]
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path / "file"], check=False, timeout=600)
+    assert len(os.listdir(tmp_path)) == 2
     writable_directory(tmp_path)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"whole"
 
 
 def test_what_might_be_in_use_stays(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError
-from sigmascope.store.leftovers import remove_leftovers, temporary_name
+from sigmascope.store.leftovers import remove_leftovers, remove_leftovers_once, temporary_name
 
 Location = str | os.PathLike[str]
 # Windows has no such flag; creating a symbolic link needs special rights there.
@@ -49,6 +49,7 @@ def replacing(path: Location) -> Iterator[Path]:
     """Yield an empty file that replaces `path` if the block succeeds and is removed if it fails."""
     target = _no_link(path)
     temporary = _new_file(_made(target.parent))
+    remove_leftovers_once(target.parent)
     try:
         mode = temporary.stat().st_mode
         yield temporary

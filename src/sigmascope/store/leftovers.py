@@ -34,6 +34,12 @@ def remove_leftovers(folder: Path) -> None:
                     os.unlink(entry.path)
 
 
+@cache
+def remove_leftovers_once(folder: Path) -> None:
+    """Remove them when this process first writes there, not at every file of a large directory."""
+    remove_leftovers(folder)
+
+
 def _is_left(entry: os.DirEntry[str], name: re.Match[str]) -> bool:
     table, process = name.groups()
     if table == _process_table():
