@@ -64,3 +64,7 @@ class ResumeError(SigmascopeError, ValueError):
 
 class UnknownSiteError(SigmascopeError, KeyError):
     """A signature has no site of this name."""
+
+
+class Interruption(BaseException):
+    """Somebody asks to stop; like KeyboardInterrupt, it passes what turns errors into values."""

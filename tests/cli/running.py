@@ -109,7 +109,7 @@ class Forker:
         self._process.communicate()
 
 
-def started(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
+def started(*arguments: str | Path, cwd: Path | None = None, **more: Any) -> subprocess.Popen[str]:
     """Start a command as a process of its own, which hears SIGINT also where the tests run in the
     background.
     """
@@ -119,5 +119,6 @@ def started(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **more},
+        cwd=cwd,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )

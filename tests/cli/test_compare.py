@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -363,3 +364,16 @@ def test_report_and_compare_use_the_same_scores(certain: Path) -> None:
         )
     assert f'"by":"{content["by"]}"' in page
     assert str(content["distances"]["matrix"][1][0]) in page
+
+
+def test_many_networks_have_their_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["sigmascope.compare.distances"], "MANY_PAIRS", 2)
+    for name, scores in SCORES.items():
+        made(name, scores).save(tmp_path / f"{name}.json")
+    told = "Comparing 3 networks: 3 distances. Twice as many networks take four times as long.\n"
+    result = run("compare", tmp_path)
+    assert result.stderr.startswith(told)
+    assert result.exit_code == 0
+    result = run("report", tmp_path, "-o", tmp_path / "report.html")
+    assert (result.exit_code, result.stderr) == (0, told)
+    assert run("compare", tmp_path / "alpha.json", tmp_path / "beta.json").stderr == ""

@@ -171,6 +171,35 @@ def test_a_failing_network_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_without_any_score_it_is_not_done(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "silent", "conv")
+    for state in ("measured", "already there"):
+        result = run("measure", names[0], *DATA, "-o", tmp_path / "runs")
+        assert result.exit_code == 3
+        assert f"1/1 {names[0]}: {state}" in result.stderr
+        assert f"Note: {names[0]} has no score at all. nothing is known of" in result.stderr
+    assert run("measure", *names, *DATA, "-o", tmp_path / "both").exit_code == 0
+
+
+def test_usage_of_a_child_process(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "conv", "wide")
+    for option in (["--isolate"], ["--time-limit", "9"]):
+        result = run("measure", names[0], *DATA, *option, "-o", tmp_path / "x.json")
+        assert result.exit_code == 2
+        assert f"{option[0]} needs a directory: pass one with -o." in result.stderr
+    result = run("measure", *names, *DATA, "-o", tmp_path / "runs", "--skip", "x")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        2,
+        "Error: --skip x: it is not one of the networks to measure.",
+    )
+    result = run("measure", *names, *DATA, "-o", tmp_path / "runs", "--skip", names[0])
+    assert result.exit_code == 0
+    assert f"1/2 {names[0]}: left out" in result.stderr
+    result = run("measure", *names, *DATA, "-o", tmp_path / "runs", "--time-limit", "0")
+    assert result.exit_code == 1
+    assert "time_limit must be > 0 seconds" in result.stderr
+
+
 def test_nothing_but_failures_is_an_error(tmp_path: Path) -> None:
     names = names_in(tmp_path, "broken", "leaves")
     assert run("measure", *names, *DATA).exit_code == 1

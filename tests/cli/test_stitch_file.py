@@ -193,6 +193,21 @@ def test_the_error_has_a_name(files: Path, finished: dict[str, bytes]) -> None:
         files_for("kept.json").load({})
 
 
+def test_two_names_of_one_file_are_not_two_files(files: Path, finished: dict[str, bytes]) -> None:
+    """Each had a lock of its own: of two runs at once, one was lost."""
+    (files / "other.json").symlink_to("kept.json")
+    result = run(*COMMAND[:-1], "other.json")
+    assert result.exit_code == 1
+    assert "other.json is a symbolic link" in result.stderr
+    (files / "other.json").unlink()
+    (files / "other.safetensors").symlink_to("kept.safetensors")
+    result = run(*COMMAND[:-1], "other.json")
+    assert result.exit_code == 1
+    assert "other.safetensors is a symbolic link" in result.stderr
+    (files / "other.safetensors").unlink()
+    assert contents(files) == finished
+
+
 def test_a_stitch_in_other_hands_is_left_alone(files: Path, finished: dict[str, bytes]) -> None:
     with claim(files / ".kept.lock"):
         result = run(*COMMAND)

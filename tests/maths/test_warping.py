@@ -107,7 +107,7 @@ def test_it_is_the_textbook_recursion() -> None:
 
 @pytest.mark.parametrize("normalize", MODES)
 def test_a_matrix_holds_the_distance_of_every_pair(normalize: str | None) -> None:
-    some = curves(14, 1, 30)
+    some = curves(18, 1, 30)
     assert len(some) * (len(some) - 1) // 2 > TOGETHER
     matrix = dtw_matrix(some, normalize=normalize)
     assert matrix.tolist() == [[dtw(x, y, normalize=normalize) for y in some] for x in some]

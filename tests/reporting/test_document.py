@@ -12,7 +12,7 @@ from sigmascope.compare.density import densities
 from sigmascope.compare.distances import distances
 from sigmascope.compare.statistics import statistics
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.reporting.document import document_of
+from sigmascope.reporting.document import document_of, without_companions
 from tests.compare.made import made, populated
 from tests.reporting.examples import (
     example,
@@ -128,11 +128,10 @@ def test_companions_are_the_changes_and_one_norm() -> None:
     assert DOCUMENT["networks"][0]["metrics"]["cka"][0] == pytest.approx(
         FEW[0].sites[0].metrics["cka"], rel=1e-3
     )
-    without = document_of(FEW, companions=False)
+    without = without_companions(document_of(FEW))
     assert (without["networks"][0]["metrics"], without["companionsLeftOut"]) == ({}, True)
-    assert not document_of([example("plain", residual_paths(2), metrics=False)], companions=False)[
-        "companionsLeftOut"
-    ]
+    plain = document_of([example("plain", residual_paths(2), metrics=False)])
+    assert not without_companions(plain)["companionsLeftOut"]
 
 
 @pytest.mark.parametrize(

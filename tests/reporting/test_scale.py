@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +62,25 @@ def test_companion_metrics_go_first_when_room_is_scarce(tmp_path: Path) -> None:
     data = report(largest, tmp_path / "report.html").read_bytes()
     assert len(data) < LARGEST
     assert b'"companionsLeftOut":true' in data
+
+
+def test_a_page_that_is_too_large_is_not_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[object] = []
+    # the package offers the function under this name
+    module = importlib.import_module("sigmascope.compare.distances")
+    real = module.dtw_matrix
+
+    def counted(*args: Any, **options: Any) -> Any:
+        times.append(args)
+        return real(*args, **options)
+
+    monkeypatch.setattr(module, "dtw_matrix", counted)
+    monkeypatch.setattr("sigmascope.reporting.page.LARGEST", 1)
+    data = report(SIXTY[:3], tmp_path / "report.html").read_bytes()
+    assert b'"companionsLeftOut":true' in data
+    assert len(times) == 1
 
 
 @pytest.mark.parametrize("chart", ["#signature-chart", "#distance-chart .stage", "#density-chart"])

@@ -46,6 +46,7 @@ def test_another_request_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     assert (tmp_path / MANIFEST).read_bytes() == before
 
 
+@pytest.mark.filterwarnings("ignore:waiting for another process")  # on a busy machine
 def test_of_two_requests_at_once_one_is_refused(tmp_path: Path) -> None:
     requests = [asked([f"a/{number}"]) for number in range(8)]
     barrier, refused = threading.Barrier(len(requests)), []

@@ -195,8 +195,23 @@ def test_shards_share_a_folder(tmp_path: Path) -> None:
 def test_a_network_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
     request = asked(names_in(tmp_path, "conv", "wide"))
     with claim(files_of(tmp_path / "runs", request.names[0]).lock):
-        assert states(list(measure_runs(request, tmp_path / "runs"))) == ["busy", "measured"]
+        # it comes last: by then it may be finished
+        assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "busy"]
     assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured", "kept"]
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_what_another_process_had_is_looked_at_again_in_the_end(
+    tmp_path: Path, finishes: bool
+) -> None:
+    request = asked(names_in(tmp_path, "conv", "wide"))
+    taken = claim(files_of(tmp_path / "runs", request.names[0]).lock)
+    outcomes = measure_runs(request, tmp_path / "runs")
+    with taken:
+        assert next(outcomes).name == request.names[1]
+    if finishes:
+        list(measure_runs(request, tmp_path / "runs", shard=Shard(1, 2)))
+    assert states(list(outcomes)) == ["kept" if finishes else "measured"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x00" * 100])

@@ -105,9 +105,16 @@ def test_mode_link_and_pipe(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
     (tmp_path / "link").symlink_to("file")
-    write_atomic(tmp_path / "link", b"through the link")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "file").read_bytes() == b"through the link"
+    (tmp_path / "dangling").symlink_to("elsewhere")
+    for name in ("link", "dangling"):
+        with pytest.raises(InputError, match=rf"{name} is a symbolic link, .* Remove the link, or"):
+            write_atomic(tmp_path / name, b"through the link")
+        assert (tmp_path / name).is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"data"
+    assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "folder").symlink_to(tmp_path)  # where to write is the user's choice
+    write_atomic(tmp_path / "folder" / "file", b"in the folder")
+    assert (tmp_path / "file").read_bytes() == b"in the folder"
 
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match=r"pipe is a device or a pipe, .* Pass the name of a file"):

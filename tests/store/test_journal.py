@@ -269,3 +269,15 @@ def test_killed_runs_keep_what_they_acknowledged(tmp_path: Path) -> None:
             ]
             # the last may lack its acknowledgment
             assert len(journal.records) in (acknowledged + 1, acknowledged + 2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX links")
+def test_a_file_that_is_written_elsewhere_too_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()  # empty, as a journal is before its first line
+    os.link(tmp_path / "mine", tmp_path / "hard")
+    (tmp_path / "soft").symlink_to("mine")
+    with pytest.raises(InputError, match=r"hard is a hard link .* Copy it, or choose another"):
+        Journal.open(tmp_path / "hard", {})
+    with pytest.raises(InputError, match=r"soft is a symbolic link"):
+        Journal.open(tmp_path / "soft", {})
+    assert (tmp_path / "mine").read_bytes() == b""

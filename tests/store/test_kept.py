@@ -132,11 +132,35 @@ def test_a_file_is_claimed_by_a_lock_beside_it(tmp_path: Path) -> None:
 
 def test_a_claim_does_not_follow_links(tmp_path: Path) -> None:
     os.symlink(tmp_path / "elsewhere", tmp_path / "a.lock")
-    with pytest.raises(OSError, match=r"a\.lock"), claim(tmp_path / "a.lock"):
+    with pytest.raises(OSError, match=r"a symbolic link.*a\.lock"), claim(tmp_path / "a.lock"):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_long_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sigmascope.store.kept.PATIENCE", 0.01)
+    path, held, told = tmp_path / "a.lock", threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with claim(path):
+            held.set()
+            told.wait(600)
+
+    def tell(message: str, *_: object, **__: object) -> None:
+        assert message.startswith(f"waiting for another process, which has locked {path}")
+        told.set()
+
+    monkeypatch.setattr("sigmascope.store.kept.warnings.warn", tell)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(600)
+    with claim(path, wait=True) as free:
+        assert free
+    thread.join()
+    assert told.is_set()
+
+
+@pytest.mark.filterwarnings("ignore:waiting for another process")  # on a busy machine
 def test_waiting_claims_exclude_each_other(tmp_path: Path) -> None:
     """Also where each holder removes the file that the others have opened."""
     path, inside, seen = tmp_path / "a.lock", [], []

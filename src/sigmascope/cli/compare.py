@@ -12,7 +12,7 @@ import click
 
 from sigmascope import choices
 from sigmascope.cli import options
-from sigmascope.cli.output import counted, emit, inform, json_option, read, say
+from sigmascope.cli.output import announce_distances, counted, emit, inform, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def compare(
             inform(f"Note: {run.signature.name} ({run.path}) has no score at all and is left out.")
     if groups and groups > max(len(scored), 1):
         raise click.UsageError(f"--groups {groups} exceeds the number of networks, {len(scored)}.")
+    announce_distances(len(scored))
     compared = _compared(scored, groups, **given)
     if as_json:
         emit("comparison", _document(compared))

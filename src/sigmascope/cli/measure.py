@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -16,7 +16,7 @@ from sigmascope.cli.program import DONE, FAILED, PARTIAL, is_debugging, keeping
 
 if TYPE_CHECKING:
     from sigmascope.measure.result import Signature
-    from sigmascope.runs import Outcome, Request
+    from sigmascope.runs import Isolation, Outcome, Request
 
 OPTIONS = (
     "estimator",
@@ -37,6 +37,7 @@ STATES = {
     "kept": "already there",
     "failed": "failed",
     "busy": "another process is measuring it",
+    "skipped": "left out",
 }
 
 
@@ -79,6 +80,9 @@ def _shard(
     "--shard", "Measure every N-th network, from the I-th on.", metavar="I/N", callback=_shard
 )
 @options.option("--resume/--no-resume", "Continue what is there, or measure again.", True)
+@options.option("--isolate", "Measure in a child process: a crash fails one network.", is_flag=True)
+@options.number("--time-limit", "Seconds per network; implies --isolate.", metavar="SECONDS")
+@options.option("--skip", "Leave this network out; repeatable.", metavar="NETWORK", multiple=True)
 @options.out("OUT", "Directory to write to; or FILE.json, for one network.")
 @json_option
 def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any) -> int:
@@ -86,7 +90,8 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
 
     With a directory as OUT this may be killed at any moment: the same command continues where it
     stopped. Several processes or machines may share the directory. A network that fails does not
-    stop the others.
+    stop the others; with --isolate, not even one that crashes, exits or hangs. That costs the start
+    of a process, some seconds. Exits with 3 if a network failed, or if none has a score.
 
     An interrupted FILE.json is continued too, but a finished one is measured again and replaced;
     FILE.facts.json, with accuracy and size, is written beside it. A file that is not a signature
@@ -103,10 +108,10 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
     request = request_for(names, chosen, weights=given["weights"], options=asked)
     shard = Shard(*given["shard"]) if given["shard"] else Shard()
     with keeping("What was scored is kept" if out else None):
-        measured = measure_runs(
-            request, out, shard=shard, resume=given["resume"], device=given["device"]
-        )
+        how = {name: given[name] for name in ("resume", "device", "skip")}
+        measured = measure_runs(request, out, shard=shard, isolate=_isolation(given), **how)
         outcomes = list(_followed(measured, len(shard.of(names))))
+    outcomes.sort(key=lambda outcome: names.index(outcome.name))
     if as_json:
         emit("measurement", _document(request, out, outcomes), version=2)
     else:
@@ -128,8 +133,20 @@ def _check_usage(names: tuple[str, ...], out: str | None, given: dict[str, Any])
         raise click.UsageError(
             f"{out} is one file, and there are {len(names)} networks. Pass a directory."
         )
-    if given["shard"] and (out is None or is_file):
-        raise click.UsageError("--shard needs a shared directory: pass one with -o.")
+    for option, kind in (("shard", "shared "), ("isolate", ""), ("time_limit", "")):
+        if given[option] and (out is None or is_file):
+            flag = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"{flag} needs a {kind}directory: pass one with -o.")
+    unknown = next((name for name in given["skip"] if name not in names), None)
+    if unknown:
+        raise click.UsageError(f"--skip {unknown}: it is not one of the networks to measure.")
+
+
+def _isolation(given: dict[str, Any]) -> bool | Isolation:
+    from sigmascope.runs import Isolation
+
+    limit = given["time_limit"]
+    return given["isolate"] if limit is None else Isolation(limit)
 
 
 def _followed(outcomes: Iterable[Outcome], total: int) -> Iterator[Outcome]:
@@ -170,8 +187,10 @@ def _summary(found: list[Signature]) -> list[str]:
 
 
 def _complain_of(outcomes: list[Outcome], out: str | None) -> None:
-    """List what failed, and what another process is measuring."""
-    failures = [outcome.failure for outcome in outcomes if outcome.failure]
+    """List what failed, has no score, or is measured by another process."""
+    failures = [
+        outcome.failure for outcome in outcomes if outcome.failure and outcome.state != "skipped"
+    ]
     if len(outcomes) > 1 and failures:
         complain(
             f"{len(failures)} of {len(outcomes)} networks failed; the same command tries "
@@ -188,7 +207,13 @@ def _complain_of(outcomes: list[Outcome], out: str | None) -> None:
             f"{failure.name}: {failure.message}{again}",
             label="Error: " if len(outcomes) == 1 else "  ",
         )
+    some = any(map(_is_scored, outcomes))
     for outcome in outcomes:
+        new = outcome.state == "measured"
+        if outcome.signature and not _is_scored(outcome) and (new or not some):
+            inform(
+                f"Note: {outcome.name} has no score at all. {_reason(outcome.signature)}".strip()
+            )
         if outcome.state == "busy":
             inform(
                 f"Note: another process is measuring {outcome.name}. The same command picks "
@@ -196,12 +221,28 @@ def _complain_of(outcomes: list[Outcome], out: str | None) -> None:
             )
 
 
+def _is_scored(outcome: Outcome) -> bool:
+    from sigmascope.compare.networks import has_scores
+
+    if outcome.signature is None:
+        return False
+    return any(has_scores(outcome.signature, kind) for kind in get_args(choices.ScoreKind))
+
+
+def _reason(signature: Signature) -> str:
+    """Return why the first site has no score."""
+    reasons = [site.reason or site.population_reason for site in signature.sites]
+    return f"{reasons[0]}." if reasons and reasons[0] else ""
+
+
 def _code(outcomes: list[Outcome]) -> int:
-    done = sum(outcome.signature is not None for outcome in outcomes)
-    if done == len(outcomes):
+    wanted = [outcome for outcome in outcomes if outcome.state != "skipped"]
+    if not wanted:
         return DONE
-    busy = any(outcome.state == "busy" for outcome in outcomes)
-    return PARTIAL if done or busy else FAILED
+    if all(outcome.state == "failed" for outcome in wanted):
+        return FAILED
+    done = all(outcome.signature for outcome in wanted)
+    return DONE if done and any(map(_is_scored, wanted)) else PARTIAL
 
 
 def _document(request: Request, out: str | None, outcomes: list[Outcome]) -> dict[str, object]:

@@ -38,9 +38,9 @@ def count(
     return option(flag, help, default, type=click.IntRange(min=minimum), metavar="N")
 
 
-def number(flag: str, help: str) -> Callable[[Command], Command]:
+def number(flag: str, help: str, *, metavar: str = "X") -> Callable[[Command], Command]:
     """Return an option that is a finite number from 0."""
-    return option(flag, help, type=click.FloatRange(0, math.inf, max_open=True), metavar="X")
+    return option(flag, help, type=click.FloatRange(0, math.inf, max_open=True), metavar=metavar)
 
 
 def out(metavar: str, help: str, default: str | None = None) -> Callable[[Command], Command]:

@@ -65,6 +65,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def announce_distances(networks: int) -> None:
+    """Say what it costs to compare many networks; a terminal shows a progress bar too."""
+    from sigmascope.compare.distances import MANY_PAIRS
+
+    pairs = networks * (networks - 1) // 2
+    if pairs > MANY_PAIRS:
+        inform(
+            f"Comparing {networks:,} networks: {pairs:,} distances. Twice as many networks take "
+            "four times as long."
+        )
+
+
 def read(paths: Iterable[str]) -> Runs:
     """Return the stored signatures; note what was ignored."""
     from sigmascope.runs import read_runs

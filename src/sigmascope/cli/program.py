@@ -17,14 +17,14 @@ from typing import Any, NoReturn
 import click
 
 from sigmascope.cli.output import complain
-from sigmascope.errors import SigmascopeError
+from sigmascope.errors import Interruption, SigmascopeError
 
 DONE, FAILED, PARTIAL = 0, 1, 3
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NO_READER = 128 + 13  # as if ended by SIGPIPE, like other programs
 
 
-class Stopped(BaseException):
+class Stopped(Interruption):
     """A signal asks the program to end.
 
     Attributes:

@@ -10,7 +10,7 @@ import click
 
 from sigmascope import choices
 from sigmascope.cli import options
-from sigmascope.cli.output import counted, emit, json_option, read, say
+from sigmascope.cli.output import announce_distances, counted, emit, json_option, read, say
 from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_jso
     found = read(runs)
     from sigmascope.reporting.page import report as write_report
 
+    announce_distances(len(found.runs))
     told: dict[str, Any] = {"facts": _facts(found.runs, by), "data": _data(found.runs)}
     path = write_report(found.signatures, out, missing=found.missing, by=by, **told)
     size, names = path.stat().st_size, [signature.name for signature in found.signatures]

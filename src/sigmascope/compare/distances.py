@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,7 +18,8 @@ from sigmascope.compare.multidimensional_scaling import scale_to_plane
 from sigmascope.compare.networks import checked_networks
 from sigmascope.errors import InputError
 from sigmascope.maths.randomness import FixedSeed
-from sigmascope.maths.warping import Curve, dtw_matrix
+from sigmascope.maths.warping import TOGETHER, Curve, dtw_matrix
+from sigmascope.measure.progress import progress_bar
 from sigmascope.tables import Columns, Table, Tabular, as_frame
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sigmascope.measure.result import Signature
 
 KINDS = {"dtw": "Distances by dynamic time warping", "cophenetic": "Cophenetic distances"}
+MANY_PAIRS = 20_000  # which take some tenths of a second
 # As a matrix, more networks than this do not fit on a line.
 WIDEST = 12
 
@@ -266,17 +269,20 @@ def distances(
     *,
     normalize: Normalize | None = None,
     by: ScoreKind | None = None,
+    progress: bool = True,
 ) -> Distances:
     """Return the distance between every two signatures by dynamic time warping.
 
     Sites without a score are left out. As in Bouniot et al., CVPR 2025, arXiv:2310.11439; see
-    `sigmascope.maths.warping.dtw`.
+    `sigmascope.maths.warping.dtw`. The time grows with the square of the number of networks: some
+    seconds for 1,000.
 
     Args:
         signatures: one per network, at least one.
         normalize: None, or "path": divided by the length of the best path, since distances grow
             with the number of sites.
         by: "published" or "population" scores; by default published scores if all have them.
+        progress: whether to show a progress bar for hundreds of networks, on a terminal.
 
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
@@ -294,5 +300,8 @@ def distances(
     2 small (2)  0.0000  0.0000
     """
     networks = checked_networks(signatures, by)
-    matrix = dtw_matrix(networks.curves, normalize=normalize)
+    pairs = math.comb(len(networks.curves), 2)
+    steps, shown = math.ceil(pairs / TOGETHER), progress and pairs > MANY_PAIRS
+    with progress_bar(f"{pairs:,} distances", steps, shown=shown) as advance:
+        matrix = dtw_matrix(networks.curves, normalize=normalize, advance=advance)
     return Distances(networks.names, matrix, normalize, by=networks.by)

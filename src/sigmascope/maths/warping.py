@@ -6,7 +6,7 @@ depend only on the two before it, so each is computed at once, for many pairs of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ Curve: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 # Pairs computed together: enough to make the calls of NumPy cheap, few enough for three diagonals
 # to stay in the cache.
-TOGETHER = 64
+TOGETHER = 128
 
 
 def dtw(x: Curve, y: Curve, *, normalize: choices.Normalize | None = None) -> float:
@@ -51,8 +51,16 @@ def dtw(x: Curve, y: Curve, *, normalize: choices.Normalize | None = None) -> fl
     return float(_distances([(_as_curve(x, "x"), _as_curve(y, "y"))], normalize)[0])
 
 
-def dtw_matrix(curves: Sequence[Curve], *, normalize: choices.Normalize | None = None) -> Curve:
+def dtw_matrix(
+    curves: Sequence[Curve],
+    *,
+    normalize: choices.Normalize | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> Curve:
     """Return the distances (k, k) of all pairs of k curves (n_i,), symmetric; see `dtw`.
+
+    The time grows with k² n²: about 8 s for 1,000 curves of 20 to 120 numbers. `advance` is called
+    after every `TOGETHER` pairs.
 
     >>> dtw_matrix([np.array([0.0, 1.0]), np.array([1.0]), np.array([3.0])])
     array([[0.        , 1.        , 3.60555128],
@@ -72,6 +80,7 @@ def dtw_matrix(curves: Sequence[Curve], *, normalize: choices.Normalize | None =
         first, second = np.array(some).T
         found = _distances([(checked[i], checked[j]) for i, j in some], normalize)
         matrix[first, second] = matrix[second, first] = found
+        advance()
     return matrix
 
 

@@ -204,6 +204,7 @@ class SumsFile:
         due = began - self._written > max(PAUSE, PATIENCE * self._seconds)
         if not sums.whole or len(sums.batches) == self._batches or not (at_once or due):
             return
+        self._path.parent.stat()  # raises if it was moved: writing would create it again
         tensors, info = sums.state()
         write_features(self._path, tensors, {"header": self._header, "sums": info})
         self._written = time.monotonic()

@@ -29,7 +29,6 @@ DIGITS = 4
 def document_of(
     signatures: Sequence[Signature],
     *,
-    companions: bool = True,
     facts: Mapping[str, Any] | None = None,
     data: str | None = None,
     missing: Missing = (),
@@ -43,7 +42,6 @@ def document_of(
     Args:
         signatures: one per network, at least one. Those without any score are shown, but not
             compared.
-        companions: whether to include the companion metrics of the sites.
         facts: of networks, by name, as in `report`.
         data: name of the data.
         missing: networks that could not be measured, with reasons.
@@ -65,7 +63,7 @@ def document_of(
         "data": checked_data(data),
         "missing": missing_of(missing),
         "networks": [
-            _network(one, unique.get(number, one.name), companions)
+            _network(one, unique.get(number, one.name))
             | _summary(found, scored.index(number) if number in scored else None)
             | {"lowest": lowest_sites(one, ranked), "population": _certain(one)}
             | {"facts": facts_of(facts, unique.get(number, one.name), one.name)}
@@ -79,12 +77,20 @@ def document_of(
         if scored
         else {"curves": [], "lacking": []},
         "settings": settings_of(signatures, data or None),
-        "companionsLeftOut": not companions
-        and any(site.metrics for one in signatures for site in one.sites),
+        "companionsLeftOut": False,
     }
 
 
-def _network(signature: Signature, name: str, companions: bool) -> dict[str, Any]:
+def without_companions(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without the companion metrics of the sites, if it has any."""
+    networks = document["networks"]
+    return document | {
+        "networks": [network | {"metrics": {}} for network in networks],
+        "companionsLeftOut": any(network["metrics"] for network in networks),
+    }
+
+
+def _network(signature: Signature, name: str) -> dict[str, Any]:
     certified: Counter[str] = Counter()
     for site in signature.sites:
         certified.update(site.certified)
@@ -97,7 +103,7 @@ def _network(signature: Signature, name: str, companions: bool) -> dict[str, Any
         "coverage": _coverage(signature.coverage),
         "certified": dict(certified.most_common()),
         "sites": _sites(signature.sites) | {"reasons": _reasons(signature)},
-        "metrics": _metrics(signature.sites) if companions else {},
+        "metrics": _metrics(signature.sites),
     }
 
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from sigmascope.choices import ScoreKind
 from sigmascope.measure.result import Signature
 from sigmascope.reporting.context import Missing
-from sigmascope.reporting.document import KIND, VERSION, document_of
+from sigmascope.reporting.document import KIND, VERSION, document_of, without_companions
 from sigmascope.store.documents import wrap
 from sigmascope.store.files import Location, write_atomic
 
@@ -75,10 +74,10 @@ def report(
     ...     report([found], f"{folder}/report.html").name
     'report.html'
     """
-    document = partial(document_of, signatures, facts=facts, data=data, missing=missing, by=by)
-    page = page_of(document())
+    document = document_of(signatures, facts=facts, data=data, missing=missing, by=by)
+    page = page_of(document)
     if len(page) > LARGEST:
-        page = page_of(document(companions=False))
+        page = page_of(without_companions(document))
     write_atomic(path, page)
     return Path(path)
 

@@ -1,17 +1,21 @@
 """Several networks measured into one directory, by one process or by many, and read back.
 
-`request` says what to measure, `folder` where everything lies, `measuring` does the work, `loading`
-reads signatures, and `any_file` any file of sigmascope.
+`request` says what to measure, `folder` where everything lies, `measuring` does the work, `one` a
+part of it for any process, `isolation` and `worker` in a child process; `started` marks what is
+under way, `loading` reads signatures, and `any_file` any file of sigmascope.
 """
 
+from sigmascope.runs.isolation import Isolation
 from sigmascope.runs.loading import Run, Runs, load_runs, read_runs
 from sigmascope.runs.measuring import measure_runs
+from sigmascope.runs.one import measure_one, outcome_in
 from sigmascope.runs.outcome import Facts, Failure, Outcome
 from sigmascope.runs.request import Request, Selection, Shard, request_for
 
 __all__ = [
     "Facts",
     "Failure",
+    "Isolation",
     "Outcome",
     "Request",
     "Run",
@@ -19,7 +23,9 @@ __all__ = [
     "Selection",
     "Shard",
     "load_runs",
+    "measure_one",
     "measure_runs",
+    "outcome_in",
     "read_runs",
     "request_for",
 ]

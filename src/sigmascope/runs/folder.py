@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from sigmascope.errors import InputError
+from sigmascope.errors import InputError, ResumeError
 from sigmascope.measure.accumulating import sums_beside
 from sigmascope.measure.result import Signature, load
 from sigmascope.measure.subject import current_versions
 from sigmascope.runs.request import Request
 from sigmascope.store import KeptRun, check_identity, claim, decode, encode
 from sigmascope.store.documents import kind_of, read_json, write_json
-from sigmascope.store.files import Location, writable_directory
+from sigmascope.store.files import Location, check_no_link, writable_directory
 
 MANIFEST = "manifest.json"
 KIND, VERSION = "runs", 1
 SCRATCH = ".sigmascope"
 # Network names that are valid file names on every system and differ in more than case.
-PLAIN = re.compile(r"[a-z]+/[a-z0-9_][a-z0-9._-]{0,79}")
+PLAIN = re.compile(r"[a-z]{1,100}/[a-z0-9_][a-z0-9._-]{0,79}")
 
 
 @dataclass(frozen=True)
@@ -37,22 +39,56 @@ class Manifest:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A directory of runs, and which one it was when it was opened."""
+
+    path: Path
+    identity: tuple[int, int]
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """Return the directory that is there now."""
+        found = path.stat()
+        return cls(path, (found.st_dev, found.st_ino))
+
+    def check(self) -> None:
+        """Raise a ResumeError if the directory was moved, removed or replaced."""
+        with suppress(OSError):
+            if Place.at(self.path) == self:
+                return
+        raise ResumeError(
+            f"{self.path} was moved, removed or replaced while its networks were measured. What "
+            "was finished before is where it is now: pass that directory to continue."
+        )
+
+
+@dataclass(frozen=True)
 class NetworkFiles(KeptRun):
     """The files of one network: its signature when finished, its journal while partial.
 
     Attributes:
         facts: what is known about the network.
         failure: why it failed; None for a single file, which has no such record.
+        started: there while it is being measured; None for a single file.
     """
 
     facts: Path
     failure: Path | None = None
+    started: Path | None = None
+
+    def check_no_links(self) -> None:
+        """Raise an InputError, before any work, if a file to write is a symbolic link."""
+        sums = sums_beside(self.partial)
+        for path in (self.finished, self.facts, self.failure, self.started, self.partial, sums):
+            if path:
+                check_no_link(path)
 
     def tidy(self) -> None:
         """Remove what a finished network no longer needs."""
         self.forget()
-        if self.failure:
-            self.failure.unlink(missing_ok=True)
+        for path in (self.failure, self.started):
+            if path:
+                path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove what an interrupted run would continue from."""
@@ -65,11 +101,13 @@ def open_folder(path: Location, request: Request) -> Path:
 
     Raises:
         ResumeError: it belongs to another request; the message lists the differences.
-        InputError: it is a file, or holds other things than runs.
+        InputError: it is a file, or holds other things than runs, or links to write through.
         FileFormatError: its manifest is corrupt or newer than this version.
         OSError: nothing can be written to it.
     """
     folder = writable_directory(path)
+    check_no_link(folder / SCRATCH, "directory")
+    writable_directory(folder / SCRATCH)
     # if two requests arrive at once, one of them is refused
     with claim(folder / SCRATCH / "manifest.lock", wait=True):
         manifest = read_manifest(folder)
@@ -104,9 +142,8 @@ def files_of(folder: Path, name: str) -> NetworkFiles:
     stem, scratch = _stem(name), folder / SCRATCH
     signature = folder / f"{stem}.json"
     journal, lock = scratch / f"{stem}.journal", scratch / f"{stem}.lock"
-    return NetworkFiles(
-        signature, journal, lock, beside(signature, "facts"), beside(signature, "error")
-    )
+    facts, failure = (beside(signature, what) for what in ("facts", "error"))
+    return NetworkFiles(signature, journal, lock, facts, failure, scratch / f"{stem}.started")
 
 
 def files_beside(path: Location) -> NetworkFiles:

@@ -12,6 +12,8 @@ from sigmascope.measure.result import Signature
 from sigmascope.store import decode, encode, read_json, write_json
 
 VERSION = 1
+# In characters; whatever a network says must not fill the memory, or the screen.
+LONGEST_MESSAGE, LONGEST_TRACEBACK = 4_000, 40_000
 
 T = TypeVar("T", "Facts", "Failure")
 
@@ -59,8 +61,8 @@ class Outcome:
 
     Attributes:
         name: the network.
-        state: "measured"; "kept" if the directory already had it; "failed"; or "busy" if another
-            process is measuring it.
+        state: "measured"; "kept" if the directory already had it; "failed"; "busy" if another
+            process is measuring it; or "skipped" if it was not to be measured.
         signature, facts: None unless measured or kept.
         path: the file of the signature, if there is one.
         failure: why there is no signature.
@@ -68,7 +70,7 @@ class Outcome:
     """
 
     name: str
-    state: Literal["measured", "kept", "failed", "busy"]
+    state: Literal["measured", "kept", "failed", "busy", "skipped"]
     signature: Signature | None = None
     facts: Facts | None = None
     path: Path | None = None
@@ -78,10 +80,32 @@ class Outcome:
 
 def failure_of(name: str, error: BaseException) -> Failure:
     """Return an error as a value; the message of an unexpected one starts with its class."""
-    kind, text = type(error).__name__, " ".join(str(error).split())
+    kind, text = type(error).__name__, " ".join(_text_of(error).split())
     if not isinstance(error, SigmascopeError) or not text:
         text = f"{kind}: {text}".removesuffix(": ")
-    return Failure(name, kind, text, "".join(traceback.format_exception(error)))
+    return told_failure(name, kind, text, _traceback_of(error))
+
+
+def told_failure(name: str, kind: str, message: str, traceback: str) -> Failure:
+    """Return a failure whose texts can be stored: of bounded length, and in Unicode."""
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[:LONGEST_MESSAGE]} … ({len(message)} characters)"
+    texts = (kind, message, traceback[-LONGEST_TRACEBACK:])
+    return Failure(name, *(text.encode(errors="backslashreplace").decode() for text in texts))
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the text of an error of a network may be an error itself
+        return "its message cannot be shown"
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # as above
+        return "".join(traceback.format_tb(error.__traceback__))
 
 
 def write_record(path: Path, record: Facts | Failure) -> None:

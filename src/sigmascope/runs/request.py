@@ -105,12 +105,33 @@ def digests_of(names: Sequence[str], weights: str = "default") -> dict[str, str]
     paths = [weights] if weights not in ("default", "none") else []
     paths += [name.removeprefix("onnx:") for name in names if name.startswith("onnx:")]
     paths += [name[3:].rpartition(":")[0] for name in names if name.startswith("py:")]
-    return {path: _digest(path) for path in dict.fromkeys(paths) if Path(path).is_file()}
+    found = {path: _digest(path) for path in dict.fromkeys(paths)}
+    return {path: digest for path, digest in found.items() if digest}
 
 
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def check_storable(request: Request) -> None:
+    """Raise an InputError if a name is not valid Unicode, which the files of a run are."""
+    data = request.data
+    for text in (*request.names, request.weights, data.name, data.root or "", data.split):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text.encode(errors="backslashreplace").decode()
+            raise InputError(
+                f"{shown} is not valid Unicode, so that no file can say what was measured. "
+                "Rename the file, or go to its directory and pass a relative path."
+            ) from None
+
+
+def _digest(path: str) -> str | None:
+    """Return the digest of a file; None if it cannot be read, as its network will say."""
+    try:
+        if not Path(path).is_file():  # opening a pipe would wait forever
+            return None
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):  # too long a name, no permission, a null character
+        return None
 
 
 def _check_file(weights: str, networks: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -12,8 +11,12 @@ from pathlib import Path
 
 from sigmascope.checks import check_path
 from sigmascope.errors import FileFormatError, InputError
+from sigmascope.store.leftovers import remove_leftovers, remove_leftovers_once, temporary_name
 
 Location = str | os.PathLike[str]
+# Windows has no such flag; creating a symbolic link needs special rights there.
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+O_BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 # In bytes. Files of real runs are far smaller; a corrupt one must not fill the memory.
 LIMIT = 64 * 2**20
 
@@ -22,11 +25,12 @@ def write_atomic(path: Location, data: bytes) -> None:
     """Write a file atomically: even after a crash it holds the old content or all of the new.
 
     Args:
-        path: the file. A missing directory is created; a symbolic link is followed.
+        path: the file. A missing directory is created. A directory may be reached through symbolic
+            links, but the file itself must not be one: what a link points to is never written.
         data: the new content.
 
     Raises:
-        InputError: the path is a directory, a device or a pipe.
+        InputError: the path is a symbolic link, a directory, a device or a pipe.
         OSError: the file system refuses. The old file is then unchanged and no other file is left.
 
     >>> import tempfile
@@ -36,14 +40,17 @@ def write_atomic(path: Location, data: bytes) -> None:
     b'0.62'
     """
     with replacing(path) as temporary:
-        temporary.write_bytes(data)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_TRUNC | NO_LINKS | O_BINARY)
+        with open(descriptor, "wb") as file:
+            file.write(data)
 
 
 @contextmanager
 def replacing(path: Location) -> Iterator[Path]:
     """Yield an empty file that replaces `path` if the block succeeds and is removed if it fails."""
-    target = _followed(path)
+    target = _no_link(path)
     temporary = _new_file(_made(target.parent))
+    remove_leftovers_once(target.parent)
     try:
         mode = temporary.stat().st_mode
         yield temporary
@@ -59,20 +66,22 @@ def replacing(path: Location) -> Iterator[Path]:
 
 
 def checked_target(path: Location) -> Path:
-    """Return the file to write, through symbolic links, after creating its directory.
+    """Return the file to write, after creating its directory; only that may be a symbolic link.
 
     Raises:
-        InputError: the path is a directory, a device or a pipe; replacing /dev/null would harm more
-            than this run.
+        InputError: the path is a symbolic link, a directory, a device or a pipe; replacing
+            /dev/null would harm more than this run.
         OSError: no file can be created in its directory.
     """
-    target = _followed(path)
+    target = _no_link(path)
     writable_directory(target.parent)
     return target
 
 
 def writable_directory(path: Location) -> Path:
     """Return a directory, created if need be, after trying that files can be created in it.
+
+    What writers that were killed have left in it is removed.
 
     Raises:
         InputError: the path is a file.
@@ -82,12 +91,24 @@ def writable_directory(path: Location) -> Path:
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{path} is not a directory. Pass the name of a directory.")
     _new_file(_made(directory)).unlink()
+    remove_leftovers(directory)
     return directory
 
 
-def _followed(path: Location) -> Path:
+def check_no_link(path: Location, what: str = "file") -> None:
+    """Raise an InputError if a path is a symbolic link: what it points to is not ours to write."""
+    if os.path.islink(path):
+        raise InputError(
+            f"{path} is a symbolic link, and sigmascope writes to no {what} through a link. Remove "
+            f"the link, or pass the {what} that it points to."
+        )
+
+
+def _no_link(path: Location) -> Path:
     check_path("path", path)
-    target = Path(os.path.realpath(path))
+    check_no_link(path)
+    given = Path(path)
+    target = Path(os.path.realpath(given.parent), given.name)
     if target.is_dir():
         raise InputError(f"{path} is a directory. Pass the name of a file in it.")
     if target.exists() and not target.is_file():
@@ -104,9 +125,9 @@ def _made(directory: Path) -> Path:
 
 
 def _new_file(directory: Path) -> Path:
-    temporary = directory / f".sigmascope-{secrets.token_hex(8)}.tmp"
+    temporary = directory / temporary_name()
     with _explained(directory):
-        temporary.touch(exist_ok=False)
+        temporary.touch(exist_ok=False)  # which follows no link
     return temporary
 
 

@@ -9,7 +9,7 @@ from typing import Self
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, ResumeError
 from sigmascope.store.digests import digest_of
 from sigmascope.store.documents import DIGEST, dump, parse, unwrap, wrap
-from sigmascope.store.files import LIMIT, Location, checked_target, sync_folder
+from sigmascope.store.files import LIMIT, NO_LINKS, Location, checked_target, sync_folder
 from sigmascope.store.kept import check_identity, in_use, lock
 
 KIND, VERSION = "journal", 1
@@ -64,8 +64,9 @@ class Journal:
         opening = dump(wrap(KIND, VERSION, header), sealing=True) + b"\n"
         target = checked_target(path)
         # unbuffered: nothing waits in memory to be written after a failure
-        file = io.FileIO(target, "a+")
+        file = io.FileIO(target, "a+", opener=_open_itself)
         try:
+            _check_only_name(file, path)
             if not lock(file.fileno()):
                 raise ResumeError(in_use(path))
             records, end, digest = _recover(file, str(path), opening, header)
@@ -119,6 +120,19 @@ class Journal:
             self._file.truncate(self._end)
             raise
         self._end += len(line)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_LINKS, 0o666)
+
+
+def _check_only_name(file: io.FileIO, path: Location) -> None:
+    """Raise if the file has a second name, a hard link: it grows in place, there as well."""
+    if os.fstat(file.fileno()).st_nlink > 1:
+        raise InputError(
+            f"{path} is a hard link to a file that has other names, which would change too. Copy "
+            "it, or choose another file."
+        )
 
 
 def _check_dict(what: str, value: object) -> None:

@@ -6,8 +6,11 @@ the same identity, and only while no other process works on it.
 
 from __future__ import annotations
 
+import errno
 import os
 import reprlib
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,13 +21,12 @@ from sigmascope.checks import OLD_NAMES, renamed
 from sigmascope.choices import OLD_VALUES
 from sigmascope.errors import ResumeError
 from sigmascope.store.codec import encode
-from sigmascope.store.files import Location
+from sigmascope.store.files import NO_LINKS, Location
 
 ABSENT = object()
 LATER = "digests"  # a part of identities that earlier versions did not write
 WITH_OLD_VALUES = frozenset({"pool", "degenerate"})  # the options that had a value of OLD_VALUES
-# Windows has no such flag; creating a symbolic link needs special rights there.
-NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+PATIENCE = 2.0  # in seconds; who waits longer for a lock is told
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,16 @@ def claim(path: Path, *, wait: bool = False) -> Iterator[bool]:
     Args:
         path: a file used for nothing else. It is created, and removed when the block ends. A
             symbolic link is refused.
-        wait: whether to wait for the process that holds it.
+        wait: whether to wait for the process that holds it; a long wait is told by a warning.
+
+    Raises:
+        OSError: it cannot be created, or is a symbolic link.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
+        descriptor = _opened(path)
         try:
-            free = lock(descriptor, wait=wait)
+            free = lock(descriptor) or (wait and _waited(descriptor, path))
             if free and not _is_at(descriptor, path):
                 continue  # its holder removed the file after it was opened here
             try:
@@ -100,6 +105,32 @@ def claim(path: Path, *, wait: bool = False) -> Iterator[bool]:
             return
         finally:
             os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        told = "is a symbolic link, which no lock may be; remove it"
+        raise OSError(error.errno, told, str(path)) from error
+
+
+def _waited(descriptor: int, path: Path) -> bool:
+    """Wait for a lock; say so, once that has taken a while."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        if lock(descriptor):
+            return True
+    warnings.warn(
+        f"waiting for another process, which has locked {path}. If none is at work there, stop "
+        "this one and remove that file",
+        UserWarning,
+        stacklevel=2,
+    )
+    return lock(descriptor, wait=True)
 
 
 @contextmanager

@@ -1,0 +1,119 @@
+"""The process that `isolation` starts: `python -m sigmascope.runs.worker FOLDER DEVICE RESUME`.
+
+It imports everything once. Where the system can fork, a copy of it measures networks in turn; when
+a network ends the copy, the next one is there at once. Elsewhere it measures itself.
+
+Orders are lines of JSON on its input: {"name": ...}. It answers on what was its output: a number
+when a process is ready, the outcome of each network, and how a process has ended.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import select
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import NoReturn
+
+from sigmascope.runs.one import measure_one
+from sigmascope.store import encode
+
+FORKS = sys.platform == "linux"
+# What every measurement imports, some seconds of work: once, and not in every copy.
+SHARED = ("torch._dynamo", "scipy.stats", "safetensors.torch", "filelock")
+
+
+def main(folder: str, device: str, resume: str) -> None:
+    """Measure what is ordered until the input is closed."""
+    orders, answers = _own_streams()
+    faulthandler.enable()  # a crash says where it was
+    for module in SHARED:
+        import_module(module)
+
+    def measure() -> None:
+        _answer(answers, {"number": os.getpid()})
+        _watch(orders)
+        for name in _names(orders):
+            outcome = measure_one(folder, name, device=device, resume=resume == "True")
+            # the rest is in the directory; a failure is not, if the disk is full
+            _answer(answers, {"state": outcome.state, "failure": encode(outcome.failure)})
+
+    while FORKS and not _is_closed(orders):
+        child = os.fork()
+        if not child:
+            _end_after(measure)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _answer(answers, {"ended": ended})
+    if not FORKS:
+        measure()
+
+
+def _end_after(measure: Callable[[], None]) -> NoReturn:
+    """Run the copy, in a group of its own, and leave nothing of it to the original."""
+    os.setsid()
+    code = 1
+    try:
+        measure()
+        code = 0
+    except BaseException:  # such as a KeyboardInterrupt that a network raises
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+
+def _own_streams() -> tuple[int, int]:
+    """Return the input and the output, which networks no longer have: they print to stderr."""
+    orders, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return orders, answers
+
+
+def _answer(answers: int, message: dict[str, object]) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(answers, data) :]
+
+
+def _names(orders: int) -> Iterator[str]:
+    """Yield names as they are ordered; a new copy begins with a whole line."""
+    line = b""
+    while piece := os.read(orders, 1 << 16):
+        line += piece
+        while b"\n" in line:
+            first, _, line = line.partition(b"\n")
+            yield json.loads(first)["name"]
+
+
+def _watch(orders: int) -> None:
+    """End this process, whatever it does, when the one that orders has gone."""
+    if hasattr(select, "poll"):
+        threading.Thread(target=_end_when_closed, args=(orders,), daemon=True).start()
+
+
+def _end_when_closed(orders: int) -> None:
+    _closing(orders).poll()
+    os._exit(1)
+
+
+def _is_closed(orders: int) -> bool:
+    return bool(_closing(orders).poll(0))
+
+
+def _closing(orders: int) -> select.poll:
+    poll = select.poll()
+    poll.register(orders, 0)  # the end is always told, data are not
+    return poll
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
