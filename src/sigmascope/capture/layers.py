@@ -130,14 +130,12 @@ def remove_hook(module: nn.Module, hook: Callable[..., Any]) -> None:
     >>> len(module._forward_hooks)
     0
     """
-    tables: list[dict[int, Any]] = [
-        module._forward_pre_hooks,
-        module._forward_hooks,
+    hooks: list[dict[int, Any]] = [module._forward_pre_hooks, module._forward_hooks]
+    about: list[dict[int, Any]] = [
         module._forward_pre_hooks_with_kwargs,
         module._forward_hooks_with_kwargs,
         module._forward_hooks_always_called,
     ]
-    keys = [key for table in tables[:2] for key, value in [*table.items()] if value is hook]
-    for key in keys:
-        for table in tables:
+    for key in [key for table in hooks for key, value in [*table.items()] if value is hook]:
+        for table in (*about, *hooks):  # the hook last: it is found again after an interrupt
             table.pop(key, None)

@@ -60,8 +60,7 @@ class Recorder(WatchingMode):
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
         following.search(searches=fuse)
-        self._observe = observe
-        self._kinds = kinds
+        self._observe, self._kinds = observe, kinds
         self._entered: list[Entered] = []
         self._calls: Counter[str] = Counter()
         self._known: dict[tuple[str, int], Call] = {}
@@ -137,7 +136,8 @@ class Recorder(WatchingMode):
         if path and (type(module) in LEAVES or type(module).forward is nn.Sequential.forward):
             return None
 
-        def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # without kwargs in another thread that has found the hook just before it was removed
+        def before(_: nn.Module, args: Any, kwargs: Any = None) -> None:
             if threading.get_ident() != self.thread:
                 return self._note_thread(module, path)
             here = self._inner(module, path)
