@@ -133,7 +133,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(mode: str, known: bool) -> None
     def work() -> None:
         measured(model, mode)
 
-    chosen = evenly(places(work if known else lambda: measured(network(), mode)), as_many(8, 4000))
+    chosen = evenly(places(work if known else lambda: measured(network(), mode)), as_many(8, 400))
     for place in chosen:
         if not known:
             model = network()
