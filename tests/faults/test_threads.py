@@ -520,3 +520,29 @@ def test_a_copy_in_the_middle_switches_itself() -> None:
         assert copy_.training
         assert not network.training
     assert network.training
+
+
+def test_who_waits_to_switch_the_mode_waits_for_the_next_measurement_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network, ended = Quiet(), threading.Event()
+    first = gate.Gate([*network.modules()])
+    first.close()
+    other = threading.Thread(target=lambda: (network.train(), ended.set()), daemon=True)
+    other.start()
+    while not first._waiting:
+        time.sleep(0.01)
+    second = gate.Gate([*network.modules()])
+    with monkeypatch.context() as patch:
+        patch.setattr(first, "_opened", threading.Event())  # which nobody waits for
+        opened = threading.Event()
+        patch.setattr(first._opened, "set", opened.set)
+        first.open()
+    second._train = gate.Replaced(network, second._gated(network.train), "train")
+    second.close()
+    first._opened.set()
+    assert not ended.wait(0.3)
+    second.open()
+    other.join(PATIENCE)
+    assert ended.is_set()
+    assert "train" not in vars(network)

@@ -8,11 +8,13 @@ from typing import Any
 
 from torch import nn
 
+from sigmascope.capture import threads
 from sigmascope.capture.layers import Replaced, remove_hook
-from sigmascope.capture.threads import Wait, is_waiting, name_of, runs_networks, threads_inside
+from sigmascope.capture.threads import Wait, name_of, runs_networks, threads_inside
 from sigmascope.errors import NetworkError
 
 LOOK = 0.01  # seconds between looks at the other thread
+OWN = 0.05  # seconds in which a thread that runs a network waits, until it waits for its own
 REMEDY = "Measure a copy, copy.deepcopy(model), or in the thread that runs the network."
 
 
@@ -29,7 +31,8 @@ class Gate:
         self._waiting: set[int] = set()
         self._opened = threading.Event()
         self._train = Replaced(self._network, self._gated(self._network.train), "train")
-        self._hook = self._gated(lambda *_: None)
+        # a function: of a method, a copy of the network would copy the gate
+        self._hook: Callable[..., None] = lambda *_: self.wait()
 
     def close(self) -> None:
         """Let no other thread enter; wait until those that are inside have left."""
@@ -63,10 +66,11 @@ class Gate:
         self._waiting.add(me)
         try:
             while not self._opened.wait(LOOK):
+                waited = wait.seconds(self._thread)
                 # a network may run parts of itself in threads of its own
-                if is_waiting(self._thread) and runs_networks(self._thread):
+                if waited > OWN and runs_networks(self._thread):
                     return
-                if wait.is_endless(self._thread):
+                if waited > threads.LIMIT:
                     raise NetworkError(
                         f"the thread {name_of(self._thread)} measures {self._name} in another mode "
                         f"and waits for another thread, perhaps for this one ({name_of(me)}), "
@@ -79,10 +83,12 @@ class Gate:
         """Return whether a module is part of the network."""
         return module in self._modules
 
-    def _gated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _gated(self, train: Callable[..., Any]) -> Callable[..., Any]:
         def gated(*args: Any, **kwargs: Any) -> Any:
             self.wait()
-            return function(*args, **kwargs)
+            # meanwhile another gate may have been closed
+            again = threading.get_ident() != self._thread and self._opened.is_set()
+            return (self._network.train if again else train)(*args, **kwargs)
 
         return gated
 

@@ -17,8 +17,11 @@ PATIENCE = 5.0  # seconds until a wait leaves a message
 LIMIT = 60.0  # seconds in which a thread that is waited for waits itself and does not move
 # Modules of Python in which a thread waits for others.
 WAITING = {"threading", "queue", "concurrent", "multiprocessing", "selectors", "asyncio"}
-CALLING = nn.Module._call_impl.__code__
-RUNNING = {CALLING.co_qualname, "Capture.run"}  # functions that run a network
+# Their functions that wait, unlike such as the property Thread.ident.
+FUNCTIONS = {"wait", "join", "_wait_for_tstate_lock", "acquire", "get", "result", "select", "_recv"}
+RUNNING = {nn.Module._call_impl.__qualname__, "Capture.run"}  # functions that run a network
+# Methods of a module that use its mode or change it.
+USING = {nn.Module._call_impl.__code__, nn.Module.train.__code__}
 
 
 def frames_of(thread: int) -> Iterator[FrameType]:
@@ -32,8 +35,9 @@ def frames_of(thread: int) -> Iterator[FrameType]:
 def is_waiting(thread: int) -> bool:
     """Return whether a thread waits for another one, in a function of Python for that."""
     innermost = next(frames_of(thread), None)
-    name = "" if innermost is None else str(innermost.f_globals.get("__name__"))
-    return name.partition(".")[0] in WAITING
+    if innermost is None or innermost.f_code.co_name not in FUNCTIONS:
+        return False
+    return str(innermost.f_globals.get("__name__")).partition(".")[0] in WAITING
 
 
 def runs_networks(thread: int) -> bool:
@@ -42,7 +46,7 @@ def runs_networks(thread: int) -> bool:
 
 
 def threads_inside(modules: Collection[nn.Module]) -> list[int]:
-    """Return the other threads that are calling one of these modules.
+    """Return the other threads that are calling one of these modules, or switching its mode.
 
     >>> threads_inside([nn.ReLU()])
     []
@@ -52,7 +56,7 @@ def threads_inside(modules: Collection[nn.Module]) -> list[int]:
         thread
         for thread in others
         if any(
-            frame.f_code is CALLING and frame.f_locals.get("self") in modules
+            frame.f_code in USING and frame.f_locals.get("self") in modules
             for frame in frames_of(thread)
         )
     ]
@@ -74,10 +78,11 @@ class Wait:
         self._place: object = None
 
     def is_endless(self, thread: int) -> bool:
-        """Return whether the thread waits for others itself, and has not moved for a minute.
+        """Return whether the thread waits for others itself, and has not moved for a minute."""
+        return self.seconds(thread) > LIMIT
 
-        To be asked again and again.
-        """
+    def seconds(self, thread: int) -> float:
+        """Return for how long the thread waits for others itself; to be asked again and again."""
         now = time.monotonic()
         if not self._told and now - self._began > PATIENCE:
             self._told = True
@@ -86,4 +91,4 @@ class Wait:
         place = None if innermost is None else (id(innermost), innermost.f_lasti)
         if place != self._place or not is_waiting(thread):
             self._place, self._moved = place, now
-        return now - self._moved > LIMIT
+        return now - self._moved
