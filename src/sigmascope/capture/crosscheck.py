@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.capture import activations
 from sigmascope.capture.activations import function_name, kind_of_function, may_be_activation
+from sigmascope.capture.ending import ending
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.walk import modules_of, tensors_of
@@ -79,12 +81,11 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
         yield
         return
     counting = _Counting(recorder)
-    with counting:
+    with ending() as steps:
+        steps.append(partial(setattr, activations, "own_modes", activations.own_modes))
         activations.own_modes += 1
-        try:
+        with counting:
             yield
-        finally:
-            activations.own_modes -= 1
     _checked[network] = modules, counting.hidden
 
 

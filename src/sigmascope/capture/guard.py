@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import functools
+import copy
 import random
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
 from torch import nn
 
+from sigmascope.capture.ending import ending
+from sigmascope.capture.gate import Gate
+from sigmascope.capture.turns import one_at_a_time
 from sigmascope.capture.walk import modules_of
 from sigmascope.errors import InputTypeError, NetworkError
 
@@ -56,7 +61,7 @@ def unwrapped(model: object) -> nn.Module:
     return model
 
 
-@functools.lru_cache(maxsize=512)
+@lru_cache(maxsize=512)
 def _wrapper(bases: tuple[type, ...]) -> str:
     """Return the name in `WRAPPERS` of one of the bases of a class; empty for none."""
     ours = (base.__name__ for base in bases if base.__module__.startswith("torch."))
@@ -80,54 +85,105 @@ def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
 
     Flags are set one by one, since `train` and `eval` may be overridden and do more. Running
     statistics that a network in training mode updates are restored too.
+
+    One thread at a time is inside of such a context, see `one_at_a_time`. Where the network is in
+    training mode, other threads that call it, or switch its mode, wait until its state is restored;
+    where it is in evaluation mode, nothing of it changes, and they go on.
+
+    Raises:
+        NetworkError: the weights changed, while other threads were running.
     """
-    modules = [module for _, module in modules_of(model)]
-    flags = [module.training for module in modules]
-    buffers = []
-    if mode == "as-is":
-        buffers = [
-            (module, name, buffer, buffer.clone())
-            for module in modules
-            if module.training
-            for name, buffer in module.named_buffers(recurse=False)
-        ]
-    with ExitStack() as stack:
-        stack.callback(_restore, modules, flags, buffers)
-        stack.enter_context(torch.no_grad())
+    with one_at_a_time(f"measures {type(model).__name__}"), ExitStack() as stack:
         # otherwise nothing is compiled, and importing the compiler takes a second
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(randomness_kept())
-        if mode == "eval":
+        modules = stack.enter_context(flags_kept(model))
+        steps = stack.enter_context(ending())
+        if mode == "as-is":
+            _keep_buffers(modules, steps)
+        else:
             for module in modules:
-                if module.training:
+                if module.training:  # setting it takes long
                     module.training = False
-        yield
+        steps.append(partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
+        torch._C._set_grad_enabled(False)
+        versions = _versions(modules)
+        with randomness_kept():
+            yield
+        if threading.active_count() > 1 and _versions(modules) != versions:
+            raise NetworkError(
+                f"the weights of {type(model).__name__} changed while it was measured. If another "
+                "thread trains it, measure a copy, copy.deepcopy(model), or in the same thread."
+            )
 
 
-def _restore(
-    modules: list[nn.Module],
-    flags: list[bool],
-    buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]],
-) -> None:
-    for module, flag in zip(modules, flags, strict=True):
-        if module.training is not flag:  # setting it takes long
-            module.training = flag
-    with torch.no_grad():
-        for module, name, buffer, value in buffers:
-            # also where the network has replaced the tensor
-            module._buffers[name] = buffer.copy_(value)
+@contextmanager
+def flags_kept(model: nn.Module, *, gated: bool = False) -> Iterator[list[nn.Module]]:
+    """Yield the modules of a network; restore their training modes afterwards.
+
+    Other threads that run the network wait, see `Gate`, if it is in training mode or `gated`.
+    """
+    with one_at_a_time(f"measures {type(model).__name__}"), ending() as steps:
+        modules = [module for _, module in modules_of(model)]
+        if gated or any(module.training for module in modules):
+            gate = Gate(modules)
+            steps.append(gate.open)
+            gate.close()
+        flags = [module.training for module in modules]
+
+        def restore() -> None:
+            for module, flag in zip(modules, flags, strict=True):
+                if module.training is not flag:  # setting it takes long
+                    module.training = flag
+
+        steps.append(restore)
+        yield modules
+
+
+def _keep_buffers(modules: list[nn.Module], steps: list[Callable[[], object]]) -> None:
+    """Restore the buffers of modules in training mode at the end."""
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in modules
+        if module.training
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
+
+    def restore() -> None:
+        with torch.no_grad():
+            for module, name, buffer, value in buffers:
+                # also where the network has replaced the tensor
+                module._buffers[name] = buffer.copy_(value)
+
+    steps.append(restore)
+
+
+def _versions(modules: list[nn.Module]) -> list[int]:
+    """Return how often each parameter was changed in place."""
+    parameters = (one for module in modules for one in module._parameters.values())
+    return [one._version for one in parameters if one is not None and not one.is_inference()]
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """Return a copy of the network to watch, of a moment in which no thread measures it."""
+    with one_at_a_time(f"copies {type(model).__name__}"):
+        return copy.deepcopy(unwrapped(model))
 
 
 @contextmanager
 def randomness_kept() -> Iterator[None]:
-    """Restore the random states of torch, NumPy and Python afterwards."""
-    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    devices = range(torch.cuda.device_count()) if started else []
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=devices):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+    """Restore the random states of torch, NumPy and Python afterwards.
+
+    These are the same for all threads, so that one at a time is inside, see `one_at_a_time`.
+    """
+    with one_at_a_time("draws random numbers"), ending() as steps:
+        steps += [
+            partial(random.setstate, random.getstate()),
+            partial(np.random.set_state, np.random.get_state()),
+            partial(torch.set_rng_state, torch.get_rng_state()),
+        ]
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            for device in range(torch.cuda.device_count()):
+                drawn = torch.cuda.get_rng_state(device)
+                steps.append(partial(torch.cuda.set_rng_state, drawn, device))
+        yield

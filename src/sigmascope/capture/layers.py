@@ -63,33 +63,79 @@ def arguments_of(module: nn.Module, x: torch.Tensor) -> tuple[Any, ...]:
     return (x, *([] if shape is None else [shape]), *tensors_of([("", module)]))
 
 
-class Forward:
-    """Stands for the forward of a module; a copy of the module gets its own again."""
+class StandIn:
+    """Stands for a method of a module; a copy of the module gets its own again."""
 
-    def __init__(self, module: nn.Module, function: Callable[..., Any]) -> None:
+    def __init__(self, module: nn.Module, function: Callable[..., Any], name: str) -> None:
         self.__self__ = module
-        self.__wrapped__ = module.forward
-        self._function = function
+        self.__wrapped__ = getattr(module, name)
+        self._function, self._name = function, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the layer."""
+        """Run the function."""
         return self._function(*args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         copied = memo.get(id(self.__self__), self.__self__)
-        return MethodType(type(copied).forward, copied)
+        return MethodType(getattr(type(copied), self._name), copied)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (self.__self__, "forward")
+        return getattr, (self.__self__, self._name)
 
 
 class Replaced:
-    """The forward of a module, replaced until it is removed."""
+    """A method of a module, by default its forward, that can be replaced for a while."""
 
-    def __init__(self, module: nn.Module, forward: Callable[..., Any]) -> None:
+    def __init__(
+        self, module: nn.Module, function: Callable[..., Any], name: str = "forward"
+    ) -> None:
         self._own = module.__dict__  # setting an attribute of a module takes long
-        self._own["forward"] = Forward(module, forward)
+        self._name, self._stand_in = name, StandIn(module, function, name)
+
+    def add(self) -> None:
+        """Replace the method, unless somebody else has."""
+        self._own.setdefault(self._name, self._stand_in)
 
     def remove(self) -> None:
-        """Give the module its own forward again."""
-        self._own.pop("forward", None)
+        """Give the module its own method again."""
+        if self._own.get(self._name) is self._stand_in:
+            self._own.pop(self._name, None)
+
+
+class Hooked:
+    """The hooks of a module that see it run, last before its forward and first after it."""
+
+    def __init__(
+        self, module: nn.Module, before: Callable[..., None], after: Callable[..., None]
+    ) -> None:
+        self._module, self._before, self._after = module, before, after
+
+    def add(self) -> None:
+        """Register the hooks: others act outside."""
+        self._module.register_forward_pre_hook(self._before, with_kwargs=True)
+        self._module.register_forward_hook(self._after, prepend=True, always_call=True)
+
+    def remove(self) -> None:
+        """Remove the hooks that are registered."""
+        remove_hook(self._module, self._before)
+        remove_hook(self._module, self._after)
+
+
+def remove_hook(module: nn.Module, hook: Callable[..., Any]) -> None:
+    """Remove a forward hook by its function: a handle is lost to who is interrupted.
+
+    >>> module = nn.ReLU()
+    >>> _ = module.register_forward_hook(print)
+    >>> remove_hook(module, print)
+    >>> len(module._forward_hooks)
+    0
+    """
+    hooks: list[dict[int, Any]] = [module._forward_pre_hooks, module._forward_hooks]
+    about: list[dict[int, Any]] = [
+        module._forward_pre_hooks_with_kwargs,
+        module._forward_hooks_with_kwargs,
+        module._forward_hooks_always_called,
+    ]
+    for key in [key for table in hooks for key, value in [*table.items()] if value is hook]:
+        for table in (*about, *hooks):  # the hook last: it is found again after an interrupt
+            table.pop(key, None)

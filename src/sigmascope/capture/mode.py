@@ -29,20 +29,20 @@ class WatchingMode(overrides.TorchFunctionMode):
         """Start to see functions, below that many modes which the network has entered itself."""
         if self.watching:
             return
-        others = [overrides._pop_mode() for _ in range(below)]  # type: ignore[no-untyped-call]
-        for mode in (self, *reversed(others)):
-            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
-        self.watching, self.thread = True, threading.get_ident()
+        stack = _stack()
+        place = len(stack) - below
+        self.thread = threading.get_ident()
+        _arrange([*stack[:place], self, *stack[place:]])
+        self.watching = True
 
     def stop(self) -> int:
         """Stop seeing functions; return how many other modes were above the recorder."""
-        stack = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-        if not self.watching or self not in stack:
+        stack = _stack()
+        if self not in stack:  # it is also away while torch runs it
             return 0
         self.watching = False
-        others = [overrides._pop_mode() for _ in stack[stack.index(self) :]][:-1]  # type: ignore[no-untyped-call]
-        for mode in reversed(others):
-            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
+        others = stack[stack.index(self) + 1 :]
+        _arrange([*stack[: stack.index(self)], *others])
         return len(others)
 
     def is_on_top(self) -> bool:
@@ -66,3 +66,28 @@ class WatchingMode(overrides.TorchFunctionMode):
             yield
         finally:
             self.observing = False
+
+
+def _stack() -> list[overrides.TorchFunctionMode]:
+    """Return the modes of this thread, the one that sees functions first at the end."""
+    return list(overrides._get_current_function_mode_stack())  # type: ignore[no-untyped-call]
+
+
+def _arrange(wanted: list[overrides.TorchFunctionMode]) -> None:
+    """Make these the modes of this thread, also where that is interrupted."""
+    try:
+        _replace(wanted)
+    except BaseException:
+        _replace(wanted)
+        raise
+
+
+def _replace(wanted: list[overrides.TorchFunctionMode]) -> None:
+    stack = _stack()
+    pairs = zip(stack, wanted, strict=False)
+    kept = next((k for k, (one, two) in enumerate(pairs) if one is not two), None)
+    kept = min(len(stack), len(wanted)) if kept is None else kept
+    for _ in stack[kept:]:
+        overrides._pop_mode()  # type: ignore[no-untyped-call]
+    for mode in wanted[kept:]:
+        overrides._push_mode(mode)  # type: ignore[no-untyped-call]

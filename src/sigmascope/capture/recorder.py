@@ -20,6 +20,7 @@ from sigmascope.capture.activations import (
     may_be_activation,
 )
 from sigmascope.capture.axis_moves import Applied
+from sigmascope.capture.ending import ending
 from sigmascope.capture.entered import (
     LEAVES,
     Entered,
@@ -29,8 +30,9 @@ from sigmascope.capture.entered import (
     input_of,
     is_entered,
 )
+from sigmascope.capture.gate import wait_at_gate
 from sigmascope.capture.gating import ALONE, Gating
-from sigmascope.capture.layers import FUNCTIONS, Replaced, has_own_weights, is_known
+from sigmascope.capture.layers import FUNCTIONS, Hooked, Replaced, has_own_weights, is_known
 from sigmascope.capture.mode import WatchingMode
 from sigmascope.capture.nested import inputs_in, outputs_of
 from sigmascope.capture.observer import Call, Finish, Observer
@@ -57,7 +59,7 @@ class Recorder(WatchingMode):
         self.gating = Gating(following, gates, fuse=fuse)
         self._formulas: OpenFormulas | None = None
         self.parts: set[str] = set()  # paths of activations that were part of a formula
-        self._passing = False  # whether a pass begins and ends where `forward_pass` says
+        self.passing = False  # whether a pass begins and ends where `forward_pass` says
         self.changed = False  # whether the last pass had other formulas than were expected
         following.where = self._where
         following.search(searches=fuse)
@@ -82,18 +84,19 @@ class Recorder(WatchingMode):
         """
         self._entered.clear()
         self._calls.clear()
-        self._quiet, self._batch_axis = 0, batch_axis
-        self.changed = False
+        self._quiet, self._batch_axis, self.changed = 0, batch_axis, False
         self.following.begin_pass(inputs, batch_axis=batch_axis, size=size)
         self._expect()
-        self.start()
-        self._passing = True
-        try:
+        with ending() as steps:
+            steps.append(self._stop_pass)
+            self.start()
+            self.passing = True
             yield
-        finally:
-            self._passing = False
-            self.stop()
         self.changed = self.gating.end_pass()
+
+    def _stop_pass(self) -> None:
+        self.passing = False
+        self.stop()
 
     def _expect(self) -> None:
         """Expect the formulas and gated units of the pass before."""
@@ -120,24 +123,26 @@ class Recorder(WatchingMode):
         """The watched module that runs."""
         return self._entered[-1].module if self._entered else None
 
-    def _note_thread(self, path: str) -> None:
+    def _note_thread(self, module: nn.Module, path: str) -> None:
         """Remember a module that runs in another thread than the one that is watched."""
+        wait_at_gate(module)
         if self.watching and threading.get_ident() != self.thread:
             self.elsewhere[path] = None
 
-    def watch(self, module: nn.Module, path: str) -> list[Any]:
-        """Add hooks to a module that tell when it runs; return their handles."""
+    def watcher(self, module: nn.Module, path: str) -> Hooked | Replaced | None:
+        """Return what can be added to a module to tell when it runs, if that matters."""
         kind, sequence_first = kind_of_module(module), expects_sequence_first(module)
         self.gating.paths[module] = path
         if path and kind is None and is_known(module):
-            return [Replaced(module, self._forward_of(module, path))]
+            return Replaced(module, self._forward_of(module, path))
         # a plain container calls nothing itself
         if path and (type(module) in LEAVES or type(module).forward is nn.Sequential.forward):
-            return []
+            return None
 
-        def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # without kwargs in another thread that has found the hook just before it was removed
+        def before(_: nn.Module, args: Any, kwargs: Any = None) -> None:
             if threading.get_ident() != self.thread:
-                return self._note_thread(path)
+                return self._note_thread(module, path)
             here = self._inner(module, path)
             here.sequence_first |= sequence_first
             return self._enter(here, kind, args, kwargs)
@@ -145,11 +150,7 @@ class Recorder(WatchingMode):
         def after(_: nn.Module, __: tuple[Any, ...], output: Any) -> None:
             self._leave(module, output)
 
-        # Last to see the input and first to see the output: other hooks act outside.
-        return [
-            module.register_forward_pre_hook(before, with_kwargs=True),
-            module.register_forward_hook(after, prepend=True, always_call=True),
-        ]
+        return Hooked(module, before, after)
 
     def _forward_of(self, module: nn.Module, path: str) -> Callable[..., Any]:
         """Return the forward of a layer that computes one known function, for `Replaced`.
@@ -163,7 +164,7 @@ class Recorder(WatchingMode):
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self.thread or self.observing:
-                self._note_thread(path)
+                self._note_thread(module, path)
                 return original(*args, **kwargs)
             plain = len(args) == 1 and not kwargs and type(args[0]) is Tensor
             if not plain or not self.is_on_top() or not has_own_weights(module):
@@ -187,8 +188,7 @@ class Recorder(WatchingMode):
         return forward
 
     def _inner(self, module: nn.Module, path: str) -> Entered:
-        inside = bool(self._entered) and self._entered[-1].sequence_first
-        return Entered(module, path, inside)
+        return Entered(module, path, bool(self._entered) and self._entered[-1].sequence_first)
 
     def _called(self, here: Entered, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run a module, watched."""
@@ -290,7 +290,7 @@ class Recorder(WatchingMode):
 
     def _enter(self, here: Entered, kind: str | None, args: Any, kwargs: dict[str, Any]) -> None:
         if not self._entered:
-            if not here.path and not self._passing:
+            if not here.path and not self.passing:
                 self.following.begin_pass()
                 self._expect()
             self.following.add_inputs(inputs_in((*args, *kwargs.values())), self._batch_axis)
@@ -319,7 +319,7 @@ class Recorder(WatchingMode):
                 self.start(below=here.below)
             if here.module is module:
                 break
-        if not self._entered and not here.path and not self._passing:
+        if not self._entered and not here.path and not self.passing:
             with self.aside():
                 self.following.end_pass()
         if here.unwatched:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from torch import nn
 
 from sigmascope.capture.activations import chosen_kinds
+from sigmascope.capture.ending import ending
 from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import plain_path, unwrapped
 from sigmascope.capture.observer import Observer
 from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.turns import one_at_a_time
 from sigmascope.capture.unforeseen import CarefulFollowing
 from sigmascope.capture.walk import modules_of, tensors_of
+from sigmascope.errors import NetworkError
 
 # What is known of the functions that a network calls, for the next time that it is watched.
 _followed: WeakKeyDictionary[nn.Module, CarefulFollowing] = WeakKeyDictionary()
+_active: dict[Recorder, set[nn.Module]] = {}  # with the modules that they watch
 
 
 @contextmanager
@@ -58,21 +63,35 @@ def recording(
     1 0 relu (2, 4)
     """
     network = unwrapped(model)
-    following = _followed.pop(network, None) or CarefulFollowing()
-    modules = modules_of(network)
-    following.begin(tensors_of(modules))
-    recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse, gates=gates)
-    handles = []
-    try:
-        for path, module in modules:
-            handles += recorder.watch(module, plain_path(path))
-        recorder.start()
-        yield recorder
-    finally:
-        recorder.stop()
-        for handle in handles:
-            handle.remove()
+    with one_at_a_time(f"watches {type(network).__name__}"):
+        modules = modules_of(network)
+        _refuse_inside(modules)
+        following = _followed.pop(network, None) or CarefulFollowing()
+        following.begin(tensors_of(modules))
+        recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse, gates=gates)
+        with ending() as steps:
+            steps.append(partial(_active.pop, recorder, None))
+            _active[recorder] = {module for _, module in modules}
+            for path, module in modules:
+                watcher = recorder.watcher(module, plain_path(path))
+                if watcher is not None:
+                    steps.append(watcher.remove)
+                    watcher.add()
+            steps.append(recorder.stop)
+            recorder.start()
+            yield recorder
+        # not where the network was interrupted, perhaps in the middle of a step
         following.end_pass()
         following.begin_pass()
         following.where = lambda: ("", False)  # a recorder keeps its observer
         _followed[network] = following
+
+
+def _refuse_inside(modules: list[tuple[str, nn.Module]]) -> None:
+    """Raise where a module runs under another recorder, which would take its calls for its own."""
+    for recorder, watched in _active.items():
+        if recorder.passing and any(module in watched for _, module in modules):
+            raise NetworkError(
+                "the network is being measured, and a measurement of it began inside its forward "
+                "pass. Measure it before, or a copy: copy.deepcopy(model)."
+            )

@@ -8,7 +8,6 @@ something, because no later layer can undo what the activation does to mixed cha
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import randomness_kept, unwrapped
+from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import options_from, with_old_names
 from sigmascope.dissection.fine_tuning import FineTuner
 from sigmascope.dissection.settings import FineTuning, FineTuningOptions
@@ -156,7 +155,7 @@ def rotate_layer(model: nn.Module, layer: str, matrix: Monomial | Array) -> nn.M
     >>> torch.equal(rotate_layer(net, "0", torch.eye(2))(x), net(x))
     True
     """
-    network = copy.deepcopy(unwrapped(model))
+    network = copied(model)
     paths = [path for path, _ in network.named_modules() if path]
     if layer not in paths:
         listing = ", ".join(paths[:MOST]) + ", …" * (len(paths) > MOST)

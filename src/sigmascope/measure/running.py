@@ -124,6 +124,10 @@ class Run:
                 f"the earlier run scored {len(self.earlier)} batches, and there are {count}. "
                 f"{SAME_DATA}"
             )
+        return self._completed(found)
+
+    def _completed(self, found: list[BatchReadings]) -> list[BatchReadings]:
+        """Return readings with what was put off."""
         self._score_waiting()
         self._fetch_digests()
         return [

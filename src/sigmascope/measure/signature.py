@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
+from sigmascope.capture.turns import one_at_a_time
 from sigmascope.checks import options_from
 from sigmascope.errors import OptionError
 from sigmascope.measure.accumulating import SumsFile
@@ -44,6 +45,9 @@ def signature(
     The non-linearity signature of Bouniot et al., CVPR 2025, arXiv:2310.11439. The network is not
     changed: neither its outputs while it is watched, nor its training mode, hooks and random state.
 
+    Threads that measure take turns, since random numbers come from one state for all of them: two
+    take as long as one that does all. Another thread that trains the network waits meanwhile.
+
     Args:
         model: any `nn.Module`. A compiled one is measured through its eager original.
         batches: a loader, a list of batches, or one batch. A batch is a tensor, a tuple (inputs,
@@ -71,7 +75,7 @@ def signature(
         `population` score is that of all samples together, with an interval.
 
     Raises:
-        NetworkError: a network whose calls cannot be watched.
+        NetworkError: a network whose calls cannot be watched, or that another thread changes.
         NoActivationError: no activation call was seen.
         InputError, InputTypeError, OptionError: bad input, naming the remedy.
         ResumeError: the file belongs to another run.
@@ -86,10 +90,10 @@ def signature(
     check_device(network)
     run = Run(network, name or type(network).__name__, chosen, pool, forward or run_forward)
     subject = None
-    # needed at once, or changed by a forward pass
-    if resume is not None or keep is not None or chosen.mode == "as-is":
-        subject = identified(subject_of(network, chosen, run.name), network)
-    with ExitStack() as stack:
+    with one_at_a_time(f"measures {run.name:.80}"), ExitStack() as stack:
+        # needed at once, or changed by a forward pass
+        if resume is not None or keep is not None or chosen.mode == "as-is":
+            subject = identified(subject_of(network, chosen, run.name), network)
         if subject is not None and resume is not None:
             header = _header(subject, chosen) | {"weights": digest_of_weights(network)}
             run.journal = stack.enter_context(Journal.open(resume, header))

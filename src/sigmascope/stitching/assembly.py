@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, fx, nn
 
-from sigmascope.capture.guard import preserve_state, unwrapped
+from sigmascope.capture.guard import copied, preserve_state
 from sigmascope.errors import InputError, NetworkError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import place_of
@@ -124,7 +124,7 @@ def prepare(
     names: tuple[str, str] | None = None,
 ) -> Joint:
     """Return two networks cut at the same site, with features of one shape; see `assemble`."""
-    copies = [copy.deepcopy(unwrapped(network)) for network in (front, back)]
+    copies = [copied(network) for network in (front, back)]
     one, two = (traced(network.requires_grad_(False)) for network in copies)
     _check_alike(one, two, names)
     halves = [cut(network, site, inputs) for network in (one, two)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import nn
 
-from sigmascope.capture.guard import randomness_kept, unwrapped
+from sigmascope.capture.guard import copied, randomness_kept
 from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Family, Preset, Style
 from sigmascope.errors import OptionError
@@ -168,7 +167,7 @@ class Stitcher:
                     self._train(loop, path, identity, " → ".join(names))
                 # independent of training, as after resuming a finished checkpoint
                 torch.manual_seed(self.seed)
-                networks = [copy.deepcopy(unwrapped(one)) for one in (self.front, self.back)]
+                networks = [copied(one) for one in (self.front, self.back)]
                 own = [accuracy(network, setup.feeds.test) for network in networks]
                 return [setup.result(loop, trainer, names, own) for trainer in trainers]
             finally:

@@ -24,7 +24,7 @@ from sigmascope.capture.activations import (
     kind_of_module,
 )
 from sigmascope.capture.call_site import site_name
-from sigmascope.capture.guard import plain_path, unwrapped
+from sigmascope.capture.guard import flags_kept, plain_path, unwrapped
 from sigmascope.errors import NetworkError, OptionError
 
 MOST = 60  # sites that an error lists
@@ -138,16 +138,12 @@ class _Tracer(fx.Tracer):
 
 def traced(network: nn.Module) -> Traced:
     """Return the graph of a network, whose operations must not depend on its inputs."""
-    flags = [(module, module.training) for module in network.modules()]
-    try:
-        tracers = []
+    tracers = []
+    with flags_kept(network, gated=True) as modules:
         for mode in (True, False):
-            for module, _ in flags:
+            for module in modules:
                 module.training = mode
             tracers.append(_trace(network))
-    finally:
-        for module, flag in flags:
-            module.training = flag
     (graph, tracer), (other, _) = tracers
     for one, two in zip(graph.nodes, other.nodes, strict=False):
         if _written(one) != _written(two):

@@ -12,7 +12,6 @@ is found by tracing one forward pass.
 
 from __future__ import annotations
 
-import copy
 import difflib
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import unwrapped
+from sigmascope.capture.guard import copied
 from sigmascope.checks import with_old_names
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.randomness import Seed, as_generator
@@ -87,7 +86,7 @@ def move(
     if elements is not None and seed is not None:
         raise InputError("elements and a seed were both given. Pass one of them.")
     source = None if isinstance(elements, Mapping) else _source(elements, seed)
-    moved = copy.deepcopy(unwrapped(model))
+    moved = copied(model)
     wiring = trace(moved, example_input, exact_eval=exact_eval)
     if isinstance(elements, Mapping):
         choice = _Choice(wiring)
