@@ -14,6 +14,7 @@ from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.crosscheck import crosscheck, notes_of
 from sigmascope.capture.guard import unwrapped
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
@@ -23,6 +24,7 @@ from sigmascope.capture.unforeseen import NESTED
 
 RUNS = 4  # of a pass at most, until its formulas are known
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
+SELECTED = Descent("selected")
 # Elements compared at once, so that no second feature map is made.
 CHUNK = 2**22
 
@@ -149,13 +151,18 @@ class Capture:
         ]
 
     def _observed(self, call: Call, x: Tensor) -> Finish | None:
+        routing = self.recorder.following.routing
+        if call.descent.state == "lost" and self._pooling.takes_selected:
+            rows = routing.rows_of(x)
+            if rows is not None and rows.are_samples:
+                call = replace(call, descent=SELECTED)
         _, _, seen, axes, reason, skipped = self._site(call, x)
         pooled = PooledCall(seen, reason=reason, skipped=skipped)
         self._calls.append(pooled)
         if axes is None:
             return None
-        if axes.samples is None:
-            axes = replace(axes, rows=self.recorder.following.routing.rows_of(x))
+        if axes.samples is None or call.descent is SELECTED:
+            axes = replace(axes, rows=routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
-from sigmascope.capture.pooling import NOT_SAMPLES, Pooling
+from sigmascope.capture.pooling import NOT_SAMPLES, Pooling, SampleFunction
 from sigmascope.capture.positions import Draws
 from sigmascope.errors import InputError, NoActivationError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
@@ -71,6 +71,7 @@ class Run:
         self.notes: list[str] = []
         self.earlier: list[BatchReadings] = []
         self.sums = PopulationSums(options)
+        self.sample_function: SampleFunction | None = None
         self._network = network
         self._options = options
         self._pool = pool
@@ -239,7 +240,7 @@ class Run:
     def _draws(self, index: int, batch: Batch) -> Draws | None:
         """Return which positions of a batch are samples, where they are."""
         options = self._options
-        if options.samples == "batch":
+        if options.averages:
             return None
         return Draws(
             options.samples == "tokens",
@@ -256,7 +257,7 @@ class Run:
         options, network = self._options, self._network
         pooling = Pooling(
             self._pool,
-            options.samples,
+            "batch" if options.averages else options.samples,
             options.channel_axis,
             options.batch_axis,
             size=batch.size,
@@ -264,6 +265,7 @@ class Run:
             draws=self._draws(index, batch),
             sample_axis=options.sample_axis,
             graphs=batch.graphs,
+            sample_function=self.sample_function,
         )
 
         def forward() -> None:
