@@ -29,10 +29,9 @@ def cases() -> list[Case]:
 def build(name: str) -> Built:
     models = optional("torchvision.models")
     kind = models.get_model_builder(name).__module__
-    options = dict(OPTIONS.get(name, {}))
-    if "quantized" in kind:
-        side = 128 if "inception_v3" in name else 96
-        return Built(models.get_model(name, weights=None, quantize=False), noise(3, side, side))
+    plain = name.removeprefix("quantized_")
+    options = dict(OPTIONS.get(plain, {}))
+    options |= {"quantize": False} if plain != name else {}
     if any(part in kind for part in ("segmentation", "detection")):
         options["weights_backbone"] = None
     torch.manual_seed(0)
@@ -49,7 +48,7 @@ def build(name: str) -> Built:
     if "optical_flow" in kind:
         pair = noise(3, 128, 128), noise(3, 128, 128).flip(-1)
         return Built(model, pair, lambda network, images: network(*images, num_flow_updates=2))
-    return Built(model, noise(3, _side(name), _side(name)))
+    return Built(model, noise(3, _side(plain), _side(plain)))
 
 
 def _side(name: str) -> int:
