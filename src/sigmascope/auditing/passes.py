@@ -19,13 +19,15 @@ from sigmascope.auditing.state import differences, seeded, state_of
 from sigmascope.auditing.tagging import TagReader, tagged_layers
 from sigmascope.capture.guard import preserve_state
 from sigmascope.capture.observer import Call
-from sigmascope.capture.pooled import RUNS, PooledCall
+from sigmascope.capture.pooled import PooledCall
 from sigmascope.capture.recording import recording
 from sigmascope.errors import InputError
 from sigmascope.measure.batches import Forward, to_model
 from sigmascope.measure.kept_features import kept_calls
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
+
+RUNS = 4  # of a pass at most, until its formulas are known
 
 
 @dataclass
