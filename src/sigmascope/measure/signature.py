@@ -13,6 +13,7 @@ from torch import nn
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.checks import options_from
 from sigmascope.errors import OptionError
+from sigmascope.measure import grouped_experts
 from sigmascope.measure.accumulating import SumsFile
 from sigmascope.measure.batch_scores import BatchReadings
 from sigmascope.measure.batches import Forward, batches_of, run_forward
@@ -106,7 +107,8 @@ def signature(
         subject = subject or identified(subject_of(network, chosen, run.name), network)
         expected = tuple(path for path in subject.expected if path not in run.parts)
         subject = replace(subject, expected=expected)
-    return assembled(subject, chosen, scored, population, run.notes)
+    experts = grouped_experts.notes_of(network, scored[0].readings if scored else ())
+    return assembled(subject, chosen, scored, population, [*run.notes, *experts])
 
 
 def _given(option: str, given: object, kept: str) -> Any:
