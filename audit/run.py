@@ -206,6 +206,8 @@ def run_all(
     for name in names:
         if name not in found:
             waiting.put(name)
+    if journal and journal.exists() and not journal.read_bytes().endswith(b"\n"):
+        journal.write_bytes(journal.read_bytes() + b"\n")  # after a line that was cut short
     if found:
         print(f"{len(found)} of {len(names)} networks are known from {journal}", flush=True)
     started, known = time.monotonic(), len(found)
