@@ -58,7 +58,7 @@ test-faults: $(DEV) ## kills, threads, changed files, failing networks: writes d
 test-gpu: ## the CUDA tests, where PYTHON has torch and pytest; EXTRA=DIR adds packages it lacks
 	PYTHONPATH=.:src:papers/src:$(EXTRA) $(PYTHON) -m tests.on_gpu
 
-audit: $(AUDIT) ## networks of ten libraries against a count of torch's operators: half an hour
+audit: $(AUDIT) ## networks of ten libraries against a count of torch's operators: 15 min
 	OMP_NUM_THREADS=1 $(BIN)/python audit/run.py --workers $(WORKERS) --journal $(JOURNAL)
 
 bench: $(BENCH) ## time against the textbook pipelines
