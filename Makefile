@@ -9,6 +9,7 @@ REAL    := $(VENV)/.real
 BENCH   := $(VENV)/.bench
 AUDIT   := $(VENV)/.audit
 FAULTS  := $(VENV)/faults.jsonl
+JOURNAL := $(VENV)/audit.jsonl
 PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -57,8 +58,8 @@ test-faults: $(DEV) ## kills, threads, changed files, failing networks: writes d
 test-gpu: ## the CUDA tests, where PYTHON has torch and pytest; EXTRA=DIR adds packages it lacks
 	PYTHONPATH=.:src:papers/src:$(EXTRA) $(PYTHON) -m tests.on_gpu
 
-audit: $(AUDIT) ## networks of ten libraries against a count of torch's operators: half an hour
-	OMP_NUM_THREADS=1 $(BIN)/python audit/run.py --workers $(WORKERS)
+audit: $(AUDIT) ## networks of ten libraries against a count of torch's operators: 15 min
+	OMP_NUM_THREADS=1 $(BIN)/python audit/run.py --workers $(WORKERS) --journal $(JOURNAL)
 
 bench: $(BENCH) ## time against the textbook pipelines
 	$(BIN)/python benchmarks/run.py

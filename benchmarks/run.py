@@ -20,6 +20,7 @@ BENCHMARKS = {
     "growth": "growth",
     "signature-cpu": "signature",
     "overhead-cpu": "overhead",
+    "recording": "recording",
     "trained": "trained",
     "comparison": "comparison",
     "similarity-kernels-cpu": "similarity",

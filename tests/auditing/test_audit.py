@@ -381,3 +381,36 @@ def test_channels_of_layers(
     layer: nn.Module, shape: tuple[int, ...], expected: tuple[int, int] | None
 ) -> None:
     assert channels_of(layer, layer(noise(*shape))) == expected
+
+
+class Nested(nn.Module):
+    """Takes or makes a nested tensor, and pads what it computes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not x.is_nested:
+            x = torch.nested.as_nested_tensor([row[: 2 + number] for number, row in enumerate(x)])
+        hidden = torch.relu(self.layer(x))
+        return torch.tanh(torch.nested.to_padded_tensor(hidden, 0.0))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_have_a_reason() -> None:
+    rows = [row[: 3 + number] for number, row in enumerate(noise(3, 8, 4))]
+    for batch in (noise(3, 8, 4), torch.nested.nested_tensor(rows)):
+        found = sg.audit(Nested(), batch)
+        assert (found.error, found.refused, found.findings) == ("", "", ())
+        assert (found.sites, found.skipped) == (2, 2)
+
+
+def test_a_batch_in_which_no_sample_can_be_replaced() -> None:
+    class Opaque:
+        def __init__(self) -> None:
+            self.content = noise(5, 4)
+
+    network = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
+    found = sg.audit(network, Opaque(), forward=lambda model, batch: model(batch.content))
+    assert (found.sites, found.findings) == (1, ())

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope.capture.elementwise import GRID
+from sigmascope.capture.elementwise import GRID, kind_of_values
 from tests.capture.written import Net, Written, X, erf_gelu, sites, tanh_gelu
 
 # Kind, the formula, the function that computes the same.
@@ -264,3 +264,15 @@ def test_calls_of_one_module_are_counted() -> None:
 
     names = [(site.path, site.call) for site in sites(Twice())]
     assert names == [("act", 0), ("act", 1), ("", 0)]
+
+
+def test_a_function_and_its_inverse_are_no_activation() -> None:
+    """As where a detector refines boxes: they are no leaky ReLU whose slopes are the same."""
+
+    def refined(x: Tensor) -> Tensor:
+        share = torch.sigmoid(x)
+        return torch.log(share.clamp(min=1e-5) / (1 - share).clamp(min=1e-5))
+
+    values = refined(GRID)
+    assert kind_of_values(values) is None
+    assert kind_of_values(torch.where(GRID > 0, GRID, 0.99 * GRID)) == "leaky_relu"

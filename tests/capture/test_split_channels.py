@@ -35,7 +35,18 @@ CASES: dict[str, tuple[Step, int]] = {
         lambda x: x.reshape(N, HEADS, 3 * WIDTH, -1).reshape(N * HEADS, 3 * WIDTH, -1),
         1,
     ),
+    "two pieces": (lambda x: x.unflatten(1, (HEADS, -1)), 2),
+    "two pieces, transposed": (lambda x: x.flatten(2).unflatten(1, (HEADS, -1)).mT, 3),
+    "heads and their channels joined again": (
+        lambda x: x.unflatten(1, (HEADS, -1)).add(1).flatten(1, 2),
+        1,
+    ),
+    "the largest of several": (lambda x: x.unflatten(1, (-1, 4)).amax(2), 1),
     # what was right before stays so
+    "from depth to length": (
+        lambda x: x.flatten(2).unflatten(1, (-1, 4)).mT.reshape(N, CHANNELS // 4, -1),
+        1,
+    ),
     "split into space": (lambda x: x.reshape(N, CHANNELS // 4, 2, 2, SIDE, SIDE), 1),
     "shuffled": (
         lambda x: x.view(N, 3, -1, SIDE, SIDE).transpose(1, 2).reshape(N, -1, SIDE, SIDE),
@@ -52,3 +63,12 @@ def test_split_channels_after_a_convolution(step: Step, axis: int) -> None:
     with torch.no_grad(), recording(model, lambda call, _: calls.append(call)):
         model(torch.rand(N, 2, SIDE, SIDE))
     assert (calls[0].layout.axis, calls[0].layout.reason) == (axis, "follows conv2d")
+
+
+def test_heads_of_a_linear_layer_whose_channels_came_to_the_front() -> None:
+    """As in the linear attention of Sana."""
+    calls: list[Call] = []
+    model = Steps(nn.Linear(6, HEADS * WIDTH), lambda x: x.mT.unflatten(1, (HEADS, -1)))
+    with torch.no_grad(), recording(model, lambda call, _: calls.append(call)):
+        model(torch.rand(N, 7, 6))
+    assert (calls[0].layout.axis, calls[0].layout.reason) == (2, "follows linear")

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from sklearn.linear_model import LinearRegression
 from torch import Tensor
 
-from sigmascope.capture.pooled import NEAR_ZERO
+from sigmascope.capture.density import NEAR_ZERO
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.measure.companions import METRICS, check_metrics, companions
 from tests.golden_grid import ACTIVATIONS

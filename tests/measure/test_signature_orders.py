@@ -65,10 +65,13 @@ def test_sorted_and_put_back(way: str) -> None:
     assert one.scores == pytest.approx(expected, abs=1e-6)
 
 
-def test_another_order_than_before_is_not_called_known() -> None:
-    found = sg.signature(Sorting("twice"), [normal(N, 6)])
-    assert found.sites[0].n == N
-    assert "which sample each row of [40, 5] belongs to is not known" in found.sites[1].reason
+def test_another_order_than_before_is_that_of_whole_samples() -> None:
+    model, x = Sorting("twice"), normal(N, 6)
+    found = sg.signature(model, [x])
+    hidden = model.linear(x).detach()
+    assert [site.n for site in found.sites] == [N, N]
+    assert found.scores[1] == pytest.approx(score(F.relu(hidden), torch.tanh), abs=1e-6)
+    assert found.sites[1].axis_reason.endswith("the samples that were selected")
 
 
 class Packed(nn.Module):

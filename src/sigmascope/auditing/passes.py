@@ -27,6 +27,8 @@ from sigmascope.measure.kept_features import kept_calls
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 
+RUNS = 4  # of a pass at most, until its formulas are known
+
 
 @dataclass
 class Plain:
@@ -81,32 +83,39 @@ class Passes:
                 f"the network does not run on this batch ({one_line(error)}). "
                 "Pass a batch that it accepts, or forward=lambda model, batch: model(...)."
             ) from error
-        return Plain(output, replaced, differences(before, state_of(self.network)))
+        self._state = state_of(self.network)
+        return Plain(output, replaced, differences(before, self._state))
 
     def seen(self) -> Seen:
-        """Return the sites that an observer meets, and the operators of the same pass."""
-        sites: list[SeenSite] = []
-        counter = OperatorCounter(self.network, softmax=self._softmax)
-        producers = Producers()
+        """Return the sites that an observer meets, and the operators of the same pass.
 
-        def observe(call: Call, x: Tensor) -> Callable[[Tensor], None]:
-            start, channels = counter.step, producers.channels(x)
-            site = SeenSite(call.name, call.path, call.kind, start, start, channels)
-            sites.append(site)
-
-            def finish(_: Tensor) -> None:
-                site.stop = counter.step
-
-            return finish
-
+        It is run again where its formulas are not those of the pass before, as where sizes depend
+        on the values.
+        """
         with (
             preserve_state(self.network, mode="eval"),
-            recording(self.network, observe, activations=self.activations),
-            counter.counting(),
-            producers.watching(),
+            recording(self.network, self._observe, activations=self.activations) as recorder,
         ):
-            self.run(self.batch)
-        return Seen(sites, counter.operators)
+            recorder.stop()
+            for _ in range(RUNS):
+                self._sites, self._producers = list[SeenSite](), Producers()
+                self._counter = OperatorCounter(self.network, softmax=self._softmax)
+                with recorder.forward_pass(), self._counter.counting(), self._producers.watching():
+                    self.run(self.batch)
+                if not recorder.changed:
+                    break
+        return Seen(self._sites, self._counter.operators)
+
+    def _observe(self, call: Call, x: Tensor) -> Callable[[Tensor], None]:
+        counter = self._counter
+        start, channels = counter.step, self._producers.channels(x)
+        site = SeenSite(call.name, call.path, call.kind, start, start, channels)
+        self._sites.append(site)
+
+        def finish(_: Tensor) -> None:
+            site.stop = counter.step
+
+        return finish
 
     def sample_sums(self, batch: Any) -> dict[str, Tensor]:
         """Return the sum of each sample at the sites whose inputs have the samples first."""
@@ -151,7 +160,7 @@ class Passes:
         return reader
 
     def watched(self) -> Watched:
-        """Measure the network on the batch and on the one with a sample replaced."""
+        """Measure the network on the batch and on the one with a sample replaced, after `plain`."""
         outputs: list[tuple[Any, Any]] = []  # of each batch, which may run twice
 
         def forward(model: nn.Module, batch: Any) -> Any:
@@ -160,7 +169,6 @@ class Passes:
             outputs.append((batch, seeded(functools.partial(self._forward, model, batch))))
             return outputs[-1][1]
 
-        before = state_of(self.network)
         with tempfile.TemporaryDirectory() as keep:
             result = signature(
                 self.network,
@@ -172,8 +180,9 @@ class Passes:
                 activations=self.activations,
             )
             calls = kept_calls(keep)
-        moved = differences(before, state_of(self.network))
-        return Watched(result, calls, [output for _, output in outputs], moved)
+        moved = differences(self._state, state_of(self.network))
+        # one of both, where no sample could be replaced
+        return Watched(result, calls, ([output for _, output in outputs] * 2)[:2], moved)
 
 
 def one_line(error: BaseException) -> str:

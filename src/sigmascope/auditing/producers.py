@@ -22,7 +22,7 @@ def channels_of(module: nn.Module, output: object) -> tuple[int, int] | None:
     >>> channels_of(nn.Conv2d(3, 8, 1), torch.zeros(2, 8, 5, 5))
     (1, 8)
     """
-    if not isinstance(output, Tensor):
+    if not isinstance(output, Tensor) or output.is_nested:
         return None
     axis, width = -1, 0
     if isinstance(module, CONVOLUTIONS):

@@ -11,6 +11,7 @@ from torch import Tensor
 from sigmascope.auditing.result import Finding
 from sigmascope.auditing.state import leaves, same_bits
 from sigmascope.capture.pooled import PooledCall
+from sigmascope.capture.unforeseen import FROM_NESTED
 
 CHANGED = 0  # the sample that is replaced, by the last one
 OF_SPREAD, OF_SIZE = 1e-3, 1e-5  # differences that count as rounding
@@ -19,7 +20,7 @@ OF_SPREAD, OF_SIZE = 1e-3, 1e-5  # differences that count as rounding
 def count_samples(batch: Any) -> int:
     """Return the number of samples in a batch, or 0 where it does not tell."""
     if isinstance(batch, Tensor):
-        return batch.shape[0] if batch.ndim else 0
+        return batch.size(0) if batch.ndim else 0  # a nested tensor has no shape
     if isinstance(batch, Mapping):
         counts = map(count_samples, batch.values())
         return next((count for count in counts if count), 0)
@@ -35,7 +36,10 @@ def _is_list_of_tensors(value: Any) -> bool:
 def with_sample_replaced(batch: Any, count: int) -> Any:
     """Return a batch whose first sample is its last one too."""
     if isinstance(batch, Tensor):
-        if batch.ndim == 0 or batch.shape[0] != count or batch.is_nested:
+        if batch.is_nested:
+            rows = batch.unbind()
+            return torch.nested.as_nested_tensor([rows[-1], *rows[1:]], layout=batch.layout)
+        if batch.ndim == 0 or batch.shape[0] != count:
             return batch
         batch = batch.clone()
         batch[CHANGED] = batch[-1]
@@ -130,6 +134,8 @@ def untrue_reasons(
     for call in calls:
         first, second = before.get(call.call.name), after.get(call.call.name)
         if call.x is not None or "sample" not in call.reason or first is None or second is None:
+            continue
+        if call.reason == FROM_NESTED:  # which says that nobody has looked
             continue
         if _differ(first[:, None], second[:, None]).nonzero().flatten().tolist() == [CHANGED]:
             detail = f"axis 0 holds the samples, but it has no score: {call.reason}"

@@ -58,7 +58,13 @@ class TagReader:
     def observe(self, call: Call, x: Tensor) -> Callable[[Tensor], None] | None:
         """Judge one call."""
         axis = self._axes.get(call.name)
-        if axis is None or not x.numel() or not x.dtype.is_floating_point or axis >= x.ndim:
+        if (
+            axis is None
+            or x.is_nested
+            or not x.numel()
+            or not x.dtype.is_floating_point
+            or axis >= x.ndim
+        ):
             return None
         with torch._C.DisableTorchFunction():
             values = x.detach()

@@ -197,9 +197,9 @@ def _reshaped(axis: int, source: Shape, output: Shape) -> int | None:
     pieces = [new for new, (start, end) in spans.items() if low <= start and end <= high]
     if same or around:
         return (same or around)[0]
-    # Of an axis in front the first piece holds the channels (the rest is space), of the last axis
-    # the last piece (after heads).
-    return (pieces[-1] if low == 1 else pieces[0]) if pieces else None
+    # Of the last axis, and of two pieces, the last one holds the channels (after heads or groups);
+    # of more in front the first one (the rest is space).
+    return (pieces[-1] if low == 1 or len(pieces) == 2 else pieces[0]) if pieces else None
 
 
 def _pieces(call: Applied, trace: Trace, output: Shape) -> dict[int, int | None]:
@@ -229,8 +229,9 @@ def _chosen(
     """Return which of the pieces holds the channels.
 
     Queries, keys and values are cut out of the channels of one head, so an axis that was cut is
-    that of the channels. Where the first piece is gone or joined with the samples, it was that of
-    the heads, and the last of the others holds the channels.
+    that of the channels. Where the chosen piece is gone or joined with the samples, it was that of
+    the heads, and where it is joined with space it was space: the last of the others holds the
+    channels.
     """
     cut = [
         new
@@ -240,7 +241,8 @@ def _chosen(
     if cut:
         return cut[0]
     left = [new for new in pieces.values() if new is not None]
-    return max(left) if left and axis in (None, 0) else axis
+    joined = trace.axis in pieces and pieces[trace.axis] is None
+    return max(left) if left and (axis in (None, 0) or joined) else axis
 
 
 def _contracted(axis: int, equation: object, sources: Sequence[bool]) -> int | None:

@@ -47,7 +47,8 @@ class Descent:
         state: "known"; "part" where the axis holds some consecutive samples only; "single" where
             the tensor is computed from one sample and has no axis of samples; "filling" where so
             far `count` samples were written along the axis; "lost" where it depends on the samples
-            in an unknown order; "merged" where several were combined; "features" where a layer took
+            in an unknown order; "selected" where it holds some of them, and which is known of each
+            batch; "merged" where several were combined; "features" where a layer took
             the entries of their axis as features; "constant" where it depends on the weights alone;
             "blank" where its values are yet to be written; "packed" where it holds packed
             sequences; "unknown" where its computation was not seen.

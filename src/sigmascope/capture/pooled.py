@@ -16,6 +16,7 @@ from sigmascope.capture.crosscheck import crosscheck, notes_of
 from sigmascope.capture.gates import NO_TAG, Tag
 from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import unwrapped
+from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
@@ -25,6 +26,7 @@ from sigmascope.capture.repeating import Repeating
 from sigmascope.capture.unforeseen import NESTED
 
 NEAR_ZERO = 1e-3  # values of at most this size count as zero
+SELECTED = Descent("selected")
 # Elements compared at once, so that no second feature map is made.
 CHUNK = 2**22
 
@@ -189,13 +191,18 @@ class Capture:
         return notes
 
     def _observed(self, call: Call, x: Tensor) -> Finish | None:
+        routing = self.recorder.following.routing
+        if call.descent.state == "lost" and self._pooling.takes_selected:
+            rows = routing.rows_of(x)
+            if rows is not None and rows.are_samples:
+                call = replace(call, descent=SELECTED)
         _, _, seen, axes, reason, skipped = self._site(call, x)
         pooled = PooledCall(seen, reason=reason, skipped=skipped)
         self._calls.append(pooled)
         if axes is None:
             return None
-        if axes.samples is None:
-            axes = replace(axes, rows=self.recorder.following.routing.rows_of(x))
+        if axes.samples is None or call.descent is SELECTED:
+            axes = replace(axes, rows=routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]

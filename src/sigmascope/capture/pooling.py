@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from sigmascope.capture.observer import Call
 from sigmascope.capture.pools import POOLS, Axes, NotSamplesError, UnreadableError, precise
 from sigmascope.capture.positions import Drawn, Draws, divided
 
+SampleFunction: TypeAlias = Callable[[str, Tensor], int | None]
 UNFIT = "does not fit a tensor of shape"
 # State of a tensor's samples -> why it has none that could be scored.
 NOT_SAMPLES = {
@@ -27,6 +28,7 @@ NOT_SAMPLES = {
     "of samples; pass inputs with one, such as batch[None], or name it by batch_axis",
 }
 DECODER = "decoder"
+KNOWN = ("known", "part", "selected")  # states of samples that have an axis
 UNKNOWN = ("blank", "filling", "unknown")  # states of samples that may be known by their number
 
 
@@ -40,6 +42,7 @@ class Pooling:
             averages.
         channel_axis: pattern of a path -> axis, which overrides the axis that was followed.
         sample_axis: the same of the samples; every entry of the axis is a row.
+        sample_function: from the name of a site and its input to this axis, or None.
         graphs: of a batch of graphs, number of rows -> (rows,), the graph of each row.
         batch_axis: the axis of the samples in the network's inputs.
         size: the number of samples in the batch.
@@ -56,13 +59,20 @@ class Pooling:
     draws: Draws | None = None
     sample_axis: Mapping[str, int] = field(default_factory=dict)
     graphs: Mapping[int, Tensor] = field(default_factory=dict)
+    sample_function: SampleFunction | None = None
 
     @property
     def reading(self) -> tuple[object, ...]:
         """All that `axes` depends on beside the call and the shape of the tensor."""
         axes = tuple(self.channel_axis.items()), tuple(self.sample_axis.items())
         batch = self.batch_axis, self.size, tuple(self.masks), tuple(self.graphs)
-        return self.samples, axes, batch
+        return self.samples, axes, batch, self.sample_function
+
+    @property
+    def takes_selected(self) -> bool:
+        """Whether rows that are whole samples are read as such, in whatever order they are."""
+        named = self.sample_axis or self.sample_function is not None
+        return self.samples == "batch" and not self.graphs and not named
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
@@ -74,11 +84,13 @@ class Pooling:
             raise NotSamplesError("a single number, not samples")
         place = self._place(call, tensor)
         channels, reason = self._channels(call, tensor, place)
-        if channels is not None and channels == place.axis and place.state in ("known", "part"):
+        if channels is not None and channels == place.axis and place.state in KNOWN:
             raise UnreadableError(
                 f"axis {channels} would be both samples and channels; pass channel_axis="
                 "{pattern: axis}"
             )
+        if place.state == "selected":
+            return Axes(0, channels, 1, 1, f"{reason}; the samples that were selected")
         if place.state == "lost":
             rows = "a node, an edge or a graph" if self.graphs else "a sample, in no known order"
             return Axes(None, channels, 1, 1, f"{reason}; every row {rows}")
@@ -90,8 +102,9 @@ class Pooling:
     def _place(self, call: Call, tensor: Tensor) -> Descent:
         """Return where the samples are: as named, as followed, otherwise by their number."""
         named = _named(self.sample_axis, "sample_axis", call, tensor)
-        if named is not None:
-            return Descent("known", named[0])
+        named_axis = self._asked(call, tensor) if named is None else named[0]
+        if named_axis is not None:
+            return Descent("known", named_axis)
         if call.sequence_first and tensor.ndim == 3:
             return Descent("known", 1)
         if self.graphs:
@@ -112,6 +125,25 @@ class Pooling:
                 "sample_axis={pattern: axis} names an axis whose entries are samples"
             )
         return self._place_by_size(tensor) if place.state in UNKNOWN else place
+
+    def _asked(self, call: Call, tensor: Tensor) -> int | None:
+        """Return the axis of the samples that the function given for it names."""
+        if self.sample_function is None:
+            return None
+        try:
+            axis = self.sample_function(call.name, tensor)
+        except Exception as error:
+            raise UnreadableError(
+                f"the function given as samples raised {type(error).__name__}: {error}"
+            ) from error
+        if axis is None:
+            return None
+        if type(axis) is not int or not -tensor.ndim <= axis < tensor.ndim:
+            raise UnreadableError(
+                f"the function given as samples returned {axis!r:.80}, which {UNFIT} "
+                f"{list(tensor.shape)}; return a whole number or None"
+            )
+        return axis % tensor.ndim
 
     def _place_of_graphs(self, place: Descent, tensor: Tensor) -> Descent:
         """Return that every row is a sample, where the rows are nodes, graphs or edges."""
@@ -136,11 +168,11 @@ class Pooling:
             return None, "one number per sample"
         named = _named(self.channel_axis, "channel_axis", call, tensor)
         if named is not None:
-            if place.state in ("known", "part") and named[0] == place.axis:
+            if place.state in KNOWN and named[0] == place.axis:
                 raise UnreadableError(f"{named[1]} {UNFIT} {list(tensor.shape)}")
             return named
         if tensor.ndim == 2:
-            return (1 - place.axis if place.state in ("known", "part") else 1), call.layout.reason
+            return (1 - place.axis if place.state in KNOWN else 1), call.layout.reason
         if call.layout.axis is None:
             raise UnreadableError(call.layout.reason)
         return call.layout.axis, call.layout.reason
@@ -185,6 +217,8 @@ class Pooling:
         mask = self.masks.get(axes.part)
         if mask is not None and axes.count:
             mask = mask[axes.first : axes.first + axes.count]
+        if mask is not None and axes.rows is not None and axes.samples is not None:
+            mask = mask[axes.rows.numbers().to(mask.device)]
         if mask is None or axes.samples is None or len(ordered) != len(mask):
             return None
         positions = tuple(ordered.shape[1:-1])
@@ -212,10 +246,14 @@ class Pooling:
             return graphs if drawn.place is None else graphs[drawn.place.cpu()]
         if axes.samples is None and rows in self.graphs:
             return self.graphs[rows]
+        if axes.samples is not None and axes.rows is not None:
+            return axes.rows.numbers().cpu()
         if axes.count and rows == axes.count:
             return axes.first + torch.arange(rows)
         if rows == self.size or (
-            self.pool in ("channels", "sum", "flatten") and not self.sample_axis
+            self.pool in ("channels", "sum", "flatten")
+            and not self.sample_axis
+            and self.sample_function is None
         ):
             return None
         if self.pool == "published" and axes.samples == 0:

@@ -42,6 +42,11 @@ class Rows:
     count: int
     before: Rows | None = None
 
+    @property
+    def are_samples(self) -> bool:
+        """Whether each row is a whole sample."""
+        return self.inner == 1
+
     def numbers(self) -> Tensor:
         """Return (count,), the number of each row among all rows of the batch."""
         index = self.index.reshape(-1)

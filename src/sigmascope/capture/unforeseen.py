@@ -15,6 +15,10 @@ from sigmascope.capture.nested import tensors_in
 
 PUZZLING = Descent("puzzling")
 NESTED = "a nested tensor, whose samples differ in shape; pass them padded, as one ordinary tensor"
+FROM_NESTED = (
+    "computed from a nested tensor, whose samples are not followed; pass them padded, as one "
+    "ordinary tensor, or name them by sample_axis={pattern: axis} and channel_axis={pattern: axis}"
+)
 REASON = (
     "where {} put the samples and channels was not understood ({}: {}); pass "
     "sample_axis={{pattern: axis}} and channel_axis={{pattern: axis}}"
@@ -54,7 +58,8 @@ class CarefulFollowing(Following):
             if self._puzzles.entries:
                 self._pass_on((call.args, call.kwargs), outputs)
         except Exception as error:
-            self._give_up(call.name, outputs, error)
+            nested = any(one.is_nested for one in tensors_in((call.args, call.kwargs)))
+            self._give_up(call.name, outputs, error, nested=nested)
 
     def note_layer(
         self, module: nn.Module, name: str, x: Tensor, y: Tensor, *, kind: str = ""
@@ -65,7 +70,7 @@ class CarefulFollowing(Following):
             if self._puzzles.entries:
                 self._pass_on(x, [y])
         except Exception as error:
-            self._give_up(name, y, error)
+            self._give_up(name, y, error, nested=x.is_nested)
 
     def _add(
         self,
@@ -92,10 +97,13 @@ class CarefulFollowing(Following):
             self._give_up("the network", tensor, error)
             return self.axes_of(tensor)
 
-    def _give_up(self, name: str, outputs: object, error: Exception) -> None:
-        """Remember that the outputs of a function were not understood."""
+    def _give_up(
+        self, name: str, outputs: object, error: Exception, *, nested: bool = False
+    ) -> None:
+        """Remember that the outputs of a function, or one of nested tensors, are not understood."""
         text = " ".join(str(error).split()).rstrip(".")[:120]
         reason = REASON.format(name or "a function", type(error).__name__, text)
+        reason = FROM_NESTED if nested else reason
         for tensor in tensors_in(outputs):
             self.lose(tensor)
             self._puzzles[tensor] = Layout(None, NESTED if tensor.is_nested else reason)

@@ -116,7 +116,7 @@ def _pair(call: PooledCall, options: Options) -> tuple[Tensor, Tensor] | None:
 
 def rounding_of_call(call: PooledCall, x: Tensor, options: Options) -> float:
     """Return the rounding of pooled values, which have more digits than those they average."""
-    averaged = math.prod(call.call.shape) // max(x.numel(), 1) if options.samples == "batch" else 1
+    averaged = math.prod(call.call.shape) // max(x.numel(), 1) if options.averages else 1
     return rounding_of(getattr(torch, call.call.dtype), max(averaged, 1))
 
 

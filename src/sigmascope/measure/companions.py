@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from sigmascope.capture.pooled import NEAR_ZERO
+from sigmascope.capture.density import NEAR_ZERO
 from sigmascope.checks import check_choice
 from sigmascope.choices import Metric, MetricChoice, values_of
 from sigmascope.errors import InputError, InputTypeError, OptionError

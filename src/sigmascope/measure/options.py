@@ -26,7 +26,7 @@ from sigmascope.maths.randomness import FixedSeed, as_number
 from sigmascope.measure.affinity import Scoring
 from sigmascope.measure.companions import check_metrics
 
-FUNCTION = "function "  # in front of the name of a function that was given as pool
+FUNCTION = "function "  # in front of the name of a function that was given for an option
 
 
 class RescoreOptions(TypedDict, total=False):
@@ -62,7 +62,9 @@ class SignatureOptions(RescoreOptions, total=False):
         samples: "batch"; "tokens" to count every token or pixel as a sample, up to a number per
             batch; or "positions" to do so up to a number per image, which does not depend on the
             size of the batches. Tokens that the batch's `attention_mask` hides are left out, of
-            averages too.
+            averages too. A function from the name of a site and its input to the axis of the
+            samples, or None where it was recognized, is "batch" with `sample_axis` as a function;
+            it is asked once for a site and shape.
         activations: "pointwise"; "all" includes softmax; or names of kinds or families, see
             `known_activations`.
         channel_axis: pattern of a path -> the axis of the channels, where it was not recognized.
@@ -87,7 +89,7 @@ class SignatureOptions(RescoreOptions, total=False):
     """
 
     pool: Pool | Callable[[Tensor], Tensor]
-    samples: Samples
+    samples: Samples | Callable[[str, Tensor], int | None]
     activations: str | Collection[str]
     channel_axis: Mapping[str, int] | None
     sample_axis: Mapping[str, int] | None
@@ -106,8 +108,9 @@ class SignatureOptions(RescoreOptions, total=False):
 class Options:
     """How a network was measured; see `SignatureOptions` for the meaning of each option.
 
-    Values are checked and brought to one form. A function given as `pool` is kept by its name; the
-    names in `activations` are checked when a network runs, since users can register their own.
+    Values are checked and brought to one form. A function given as `pool` or `samples` is kept by
+    its name; the names in `activations` are checked when a network runs, since users can register
+    their own.
     """
 
     covariance: str = "ledoit-wolf"
@@ -136,8 +139,8 @@ class Options:
         checked = {
             "eps": scoring.eps,
             "degenerate": scoring.degenerate,
-            "pool": _checked_pool(self.pool),
-            "samples": check_choice("samples", self.samples, Samples),
+            "pool": _name_or_choice("pool", self.pool, Pool),
+            "samples": _name_or_choice("samples", self.samples, Samples),
             "metrics": check_metrics(self.metrics),
             "compat": bool(self.compat),
             "activations": activation_names(self.activations),
@@ -156,11 +159,16 @@ class Options:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.samples != "batch" and self.pool != "channels":
+        if not self.averages and self.pool != "channels":
             raise InputError(
                 f"samples={self.samples!r} keeps every token as it is, so pool={self.pool!r} has "
                 "nothing to do. Leave pool out."
             )
+
+    @property
+    def averages(self) -> bool:
+        """Whether a row is a sample, not one of its positions."""
+        return self.samples not in ("tokens", "positions")
 
     @property
     def published(self) -> bool:
@@ -191,12 +199,13 @@ def _checked_flag(name: str, value: object) -> bool:
     return value
 
 
-def _checked_pool(pool: object) -> str:
-    if isinstance(pool, str) and pool.startswith(FUNCTION):
-        return pool
-    if callable(pool):
-        return FUNCTION + str(getattr(pool, "__qualname__", type(pool).__name__))
-    return check_choice("pool", pool, Pool)
+def _name_or_choice(option: str, value: object, choices: object) -> str:
+    """Return the name of a function, or one of the choices that an option has otherwise."""
+    if isinstance(value, str) and value.startswith(FUNCTION):
+        return value
+    if callable(value):
+        return FUNCTION + str(getattr(value, "__qualname__", type(value).__name__))
+    return check_choice(option, value, choices)
 
 
 def checked_patterns(patterns: object) -> tuple[str, ...]:

@@ -11,12 +11,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
-from sigmascope.capture.pooling import NOT_SAMPLES, Pooling
+from sigmascope.capture.pooling import NOT_SAMPLES, Pooling, SampleFunction
 from sigmascope.capture.positions import Draws
-from sigmascope.checks import suggestion
 from sigmascope.errors import InputError, NoActivationError, OptionError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
 from sigmascope.measure.batch_scores import BatchReadings, Reading, read
@@ -27,14 +25,13 @@ from sigmascope.measure.batches import (
     batch_size,
     fingerprint_of_batch,
     inputs_of,
-    tensors_in,
     to_model,
 )
 from sigmascope.measure.digests import digest_of_batch
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
-from sigmascope.measure.subject import notes_of
+from sigmascope.measure.refusals import no_call, no_samples, none_chosen
 from sigmascope.store import Journal, encode
 
 SAME_DATA = "Use the same data in the same order, or a new file."
@@ -73,6 +70,7 @@ class Run:
         self.notes: list[str] = []
         self.earlier: list[BatchReadings] = []
         self.sums = PopulationSums(options)
+        self.sample_function: SampleFunction | None = None
         self._network = network
         self._options = options
         self._pool = pool
@@ -251,7 +249,7 @@ class Run:
     def _draws(self, index: int, batch: Batch) -> Draws | None:
         """Return which positions of a batch are samples, where they are."""
         options = self._options
-        if options.samples == "batch":
+        if options.averages:
             return None
         return Draws(
             options.samples == "tokens",
@@ -268,7 +266,7 @@ class Run:
         options, network = self._options, self._network
         pooling = Pooling(
             self._pool,
-            options.samples,
+            "batch" if options.averages else options.samples,
             options.channel_axis,
             options.batch_axis,
             size=batch.size,
@@ -276,6 +274,7 @@ class Run:
             draws=self._draws(index, batch),
             sample_axis=options.sample_axis,
             graphs=batch.graphs,
+            sample_function=self.sample_function,
         )
 
         def forward() -> None:
@@ -286,33 +285,17 @@ class Run:
             calls = capture.run(forward, inputs_of(batch.content), pooling)
         # later batches may take an exit before the first activation
         if not calls and index == 0 and capture.others:
-            raise OptionError(_none_chosen(options, capture.others))
+            raise OptionError(none_chosen(options, capture.others))
         if not calls and index == 0:
-            raise NoActivationError(_no_call(network, options, capture.notes()))
+            raise NoActivationError(no_call(network, options, capture.notes()))
         if index == 0 and all(call.reason == NOT_SAMPLES["features"] for call in calls):
-            raise InputError(_no_samples(batch, options.batch_axis))
+            raise InputError(no_samples(batch, options.batch_axis))
         return calls
-
-
-def _none_chosen(options: Options, names: Iterable[str]) -> str:
-    known = [*names]
-    near = suggestion(options.sites[0], known, most=3) or f" The first is {known[0]!r}."
-    count = f"{len(known)} activation call{'s' * (len(known) != 1)}"
-    return f"sites={options.sites!r} fits none of the {count}.{near}"
 
 
 def _seed(seed: int, batch: int) -> int:
     """Return a seed that depends on the seed of a run and the number of a batch."""
     return int.from_bytes(hashlib.sha256(f"{seed} {batch}".encode()).digest()[:8]) >> 1
-
-
-def _no_samples(batch: Batch, batch_axis: int) -> str:
-    shape = next((list(one.shape) for one in tensors_in(batch.content)), [])
-    return (
-        f"the input of shape {shape} has no axis of samples: the network takes the entries of its "
-        f"axis {batch_axis} as features. Pass a batch of several samples; batch[None] is a batch "
-        "of one, and batch_axis names another axis."
-    )
 
 
 def _on_accelerator(calls: list[PooledCall]) -> bool:
@@ -321,14 +304,3 @@ def _on_accelerator(calls: list[PooledCall]) -> bool:
 
 def _bytes_of(calls: list[PooledCall]) -> int:
     return sum(2 * call.x.numel() * call.x.itemsize for call in calls if call.x is not None)
-
-
-def _no_call(network: nn.Module, options: Options, notes: list[str]) -> str:
-    kinds = ", ".join(sorted(chosen_kinds(options.activations)))
-    hidden = [*notes_of(network), *notes]
-    because = f" Note that {'; '.join(hidden)}." if hidden else ""
-    return (
-        f"{type(network).__name__} made no activation call that could be seen.{because} Looked for "
-        f"functions and modules of the kinds {kinds}. Register an activation of another name with "
-        "sigmascope.register_activation; softmax is found with activations='all'."
-    )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.checks import options_from
 from sigmascope.errors import OptionError
+from sigmascope.measure import grouped_experts
 from sigmascope.measure.accumulating import SumsFile
 from sigmascope.measure.batch_scores import BatchReadings
 from sigmascope.measure.batches import Forward, batches_of, run_forward
@@ -86,9 +86,11 @@ def signature(
     [0.669, 0.952]
     """
     network, chosen = unwrapped(model), options_from(Options, changes, base=options)
-    pool = _pool(changes.get("pool"), chosen)
+    pool = _given("pool", changes.get("pool"), chosen.pool)
+    samples = _given("samples", changes.get("samples"), chosen.samples)
     check_device(network)
     run = Run(network, name or type(network).__name__, chosen, pool, forward or run_forward)
+    run.sample_function = samples if callable(samples) else None
     subject = None
     with one_at_a_time(f"measures {run.name:.80}"), ExitStack() as stack:
         # needed at once, or changed by a forward pass
@@ -110,19 +112,24 @@ def signature(
         subject = subject or identified(subject_of(network, chosen, run.name), network)
         expected = tuple(path for path in subject.expected if path not in run.parts)
         subject = replace(subject, expected=expected)
-    return assembled(subject, chosen, scored, population, run.notes)
+    experts = grouped_experts.notes_of(network, scored[0].readings if scored else ())
+    return assembled(subject, chosen, scored, population, [*run.notes, *experts])
 
 
-def _pool(given: object, options: Options) -> str | Callable[[Tensor], Tensor]:
-    """Return the pool, or the function given for it, of which the options keep only the name."""
+def _given(option: str, given: object, kept: str) -> Any:
+    """Return the value of an option, or the function given for it, of which only the name is kept.
+
+    Raises:
+        OptionError: it is a function of an earlier measurement.
+    """
     if callable(given):
-        return cast(Callable[[Tensor], Tensor], given)
-    if options.pool.startswith(FUNCTION):
+        return given
+    if kept.startswith(FUNCTION):
         raise OptionError(
-            f"pool is the {options.pool} in these options, which keep only its name. Pass the "
-            "function again, as pool=..."
+            f"{option} is the {kept} in these options, which keep only its name. Pass the function "
+            f"again, as {option}=..."
         )
-    return options.pool
+    return kept
 
 
 def _header(subject: Subject, options: Options) -> dict[str, object]:
