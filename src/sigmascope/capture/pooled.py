@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.call_site import CallInput, is_chosen
 from sigmascope.capture.crosscheck import crosscheck, notes_of
+from sigmascope.capture.density import density_of
 from sigmascope.capture.gates import NO_TAG, Tag
 from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import unwrapped
@@ -25,10 +26,7 @@ from sigmascope.capture.recording import recording
 from sigmascope.capture.repeating import Repeating
 from sigmascope.capture.unforeseen import NESTED
 
-NEAR_ZERO = 1e-3  # values of at most this size count as zero
 SELECTED = Descent("selected")
-# Elements compared at once, so that no second feature map is made.
-CHUNK = 2**22
 
 
 @dataclass
@@ -212,7 +210,7 @@ class Capture:
             return None
         pooled.reason = "the call did not return"
         if self._densities:
-            pooled.density.append(_density(x))
+            pooled.density.append(density_of(x))
 
         def finish(y: Tensor) -> None:
             try:
@@ -243,7 +241,7 @@ class Capture:
             return
         pooled.reason = ""
         if self._densities:
-            pooled.density.append(_density(y))
+            pooled.density.append(density_of(y))
 
     def _matrix(self, tensor: Tensor, axes: Axes) -> Tensor:
         kind = tensor.device.type
@@ -323,12 +321,3 @@ def _unforeseen(error: Exception) -> str:
 def _is_plain(tensor: Tensor) -> bool:
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     return not wrapped and tensor.layout == torch.strided and not tensor.is_nested
-
-
-def _density(tensor: Tensor) -> Tensor:
-    flat = tensor.detach().reshape(-1)
-    visible = sum(
-        ((part.abs() > NEAR_ZERO).sum() for part in torch.split(flat, CHUNK)),
-        start=flat.new_zeros((), dtype=torch.long),
-    )
-    return visible.double() / max(flat.numel(), 1)
