@@ -74,11 +74,11 @@ class _Units:
         return share.clamp_min(0).where(sound, math.nan)
 
 
-def _in_units(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> _Units:
+def _in_units(
+    x: Tensor, y: Tensor, cross: Tensor, eps: float | None, relative: float = RELATIVE_EPS
+) -> _Units:
     units = tuple(one.diagonal(dim1=-2, dim2=-1).mean(dim=-1) for one in (x, y))
-    floors = tuple(
-        torch.full_like(unit, RELATIVE_EPS) if eps is None else eps / unit for unit in units
-    )
+    floors = tuple(torch.full_like(unit, relative) if eps is None else eps / unit for unit in units)
     source, target = (one / unit[..., None, None] for one, unit in zip((x, y), units, strict=True))
     for one, floor in ((source, floors[0]), (target, floors[1])):
         one.diagonal(dim1=-2, dim2=-1).add_(floor[..., None])
@@ -137,39 +137,45 @@ def scores_of(x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None) -> Tens
 
 
 def score_and_gradient(
-    x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None
+    x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None, relative: float = RELATIVE_EPS
 ) -> tuple[Tensor, Tensor]:
     r"""Return the scores (s,) and their gradients (s, 2d, 2d) with respect to the joint covariance.
+
+    Where eps is None, `relative` of the mean variances is added to the diagonals.
 
     From $A\Sigma_XA = \Sigma_Y$ follows $A\Sigma_X\,dA + dA\,\Sigma_XA = d\Sigma_Y -
     A\,d\Sigma_X\,A$, so that $\langle M, dA\rangle = \langle W^{-\top}\Lambda W^{-1},
     d\Sigma_Y\rangle - \langle WH\Lambda HW^\top, d\Sigma_X\rangle$ with $\Lambda_{ij} =
     (W^\top MW)_{ij} / (h_i+h_j)$.
     """
-    given = _in_units(x, y, cross, eps)
+    given = _in_units(x, y, cross, eps, relative)
     at = _transport(given)
     w, h, floor = at.whiten, at.stretch, given.floors[0][:, None, None]
     inner = w.mT @ (floor * at.map + (given.cross + given.cross.mT) / 2) @ w
     inner = inner / (h[:, :, None] + h[:, None, :])
     outer, back = w * h[:, None, :], given.source @ w
     to_x, to_y = 2 * outer @ inner @ outer.mT, -2 * back @ inner @ back.mT
-    return _with_gradient(given, _Slopes(at.map, at.share, to_x, to_y), relative=eps is None)
+    return _with_gradient(
+        given, _Slopes(at.map, at.share, to_x, to_y), relative if eps is None else 0.0
+    )
 
 
-def score_and_gradient_by_products(x: Tensor, y: Tensor, cross: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Return what `score_and_gradient` returns with a relative eps, by matrix products, for a GPU.
+def score_and_gradient_by_products(
+    x: Tensor, y: Tensor, cross: Tensor, *, relative: float = RELATIVE_EPS
+) -> tuple[Tensor, Tensor]:
+    r"""Return what `score_and_gradient` returns without eps, by matrix products, for a GPU.
 
     The host waits for nothing, so that it can be captured in a CUDA graph. With $\Sigma_X =
     LL^\top$, $H = L^\top AL$ and the K with $HK + KH = L^{-1}ML^{-\top}$, it is $\langle M,
     dA\rangle = \langle LKL^\top, d\Sigma_Y\rangle$ up to the basis: see `score_and_gradient`.
     """
-    given, d = _in_units(x, y, cross, None), x.shape[-1]
+    given, d = _in_units(x, y, cross, None, relative), x.shape[-1]
     lower_x, failed_x = torch.linalg.cholesky_ex(given.source)
     lower_y, failed_y = torch.linalg.cholesky_ex(given.target)
     product, sound = _sound(lower_y.mT @ lower_x, failed_x | failed_y)
     scale = torch.linalg.matrix_norm(product)[:, None, None]
-    # Both floors are 1e-6, and no norm exceeds the traces, which are d(1 + 1e-6).
-    smallest = 2.0 ** math.floor(math.log2(RELATIVE_EPS / (1.01 * d)))
+    # Singular values are at least the floor, and no norm exceeds the traces, d(1 + floor).
+    smallest = 2.0 ** math.floor(math.log2(relative / (1 + relative) / d))
     root = polar_factor(product / scale, smallest=smallest).mT @ (product / scale)
     root = (root + root.mT) / 2  # H over its scale
     solve = torch.linalg.solve_triangular
@@ -182,7 +188,7 @@ def score_and_gradient_by_products(x: Tensor, y: Tensor, cross: Tensor) -> tuple
     to_x = 2 * solve(lower_x.mT, bent.mT, upper=True)
     to_y = -2 * lower_x @ inner @ lower_x.mT
     share = given.share(mapped, sound)
-    return _with_gradient(given, _Slopes(mapped, share, to_x, to_y), relative=True)
+    return _with_gradient(given, _Slopes(mapped, share, to_x, to_y), relative)
 
 
 @dataclass(frozen=True)
@@ -195,9 +201,12 @@ class _Slopes:
     to_y: Tensor
 
 
-def _with_gradient(given: _Units, at: _Slopes, *, relative: bool) -> tuple[Tensor, Tensor]:
-    """Return the scores (s,) and their gradients (s, 2d, 2d) from the parts of the derivative."""
-    eps, d, to_x, to_y = RELATIVE_EPS * relative, at.map.shape[-1], at.to_x, at.to_y
+def _with_gradient(given: _Units, at: _Slopes, eps: float) -> tuple[Tensor, Tensor]:
+    """Return the scores (s,) and their gradients (s, 2d, 2d) from the parts of the derivative.
+
+    `eps` is the relative one, 0 where it is absolute.
+    """
+    d, to_x, to_y = at.map.shape[-1], at.to_x, at.to_y
     # what the diagonal terms of eps, which follow the variances, add
     trace_x, trace_y = (one.diagonal(dim1=1, dim2=2).sum(dim=1) for one in (to_x, to_y))
     more_x = eps / d * (trace_x - at.map.square().sum(dim=(1, 2)))

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.capture.guard import unwrapped
 from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError
-from sigmascope.training.running_scores import RunningScores, attached, stacked, term
+from sigmascope.training.running_scores import EPS, RunningScores, attached, stacked, term
 from sigmascope.training.site_rows import Collected, SiteRows
 
 
@@ -22,8 +22,8 @@ class AffinityPenalty:
 
     It is `weight` times the mean over the sites of $1 - \rho$, or of $(\rho - \text{target})^2$,
     with the affinity score ρ of paired samples (Bouniot et al., CVPR 2025, arXiv:2310.11439), which
-    is that of `sigmascope.affinity(x, y, covariance="unbiased", coupling="paired")`. Channels are
-    found and positions averaged as in `sigmascope.signature`; padding is not masked.
+    is that of `sigmascope.affinity(x, y, covariance="biased", coupling="paired")` up to `eps`.
+    Channels are found and positions averaged as in `sigmascope.signature`; padding is not masked.
 
     A score needs 2.5 samples per channel. Where a batch has fewer than 4, it is that of running
     sums, and the site joins after some steps; see `sigmascope.training.running_scores`. Sums are
@@ -43,8 +43,9 @@ class AffinityPenalty:
         target: the score to reach, instead of 1.
         every: compute the term in each k-th context only, k times as large; it is 0 in the others.
         samples: "batch", or "positions" for up to 16 positions of each sample on a grid.
-        refresh: recompute the gradient of the score with respect to the covariances every so many
-            times; between, the last one is used, and the scores are the last ones.
+        eps: added to the diagonals of both covariances, in units of their mean variance. It is
+            larger than that of `sigmascope.affinity`, 1e-6: with less, directions in which features
+            hardly vary rule the gradient while features move.
 
     Raises:
         OptionError: an option has an invalid value, or no activation call matches `sites`.
@@ -69,7 +70,7 @@ class AffinityPenalty:
         target: float | None = None,
         every: int = 1,
         samples: Literal["batch", "positions"] = "batch",
-        refresh: int = 8,
+        eps: float = EPS,
     ) -> None:
         inner = model.module if isinstance(model, DistributedDataParallel) else model
         self._network: nn.Module = unwrapped(inner)
@@ -83,7 +84,9 @@ class AffinityPenalty:
         self._patterns = _patterns(sites)
         self.weight = _number("weight", weight)
         self.target = None if target is None else _number("target", target)
-        self.every, self.refresh = _count("every", every), _count("refresh", refresh)
+        self.every, self.eps = _count("every", every), _number("eps", eps)
+        if not 0 < self.eps <= 1:
+            raise OptionError(f"eps must be above 0 and at most 1, got {eps!r:.80}.")
         self.samples = samples
         self._rows = SiteRows(self._network, self._patterns, samples)
         self._running: dict[tuple[object, ...], RunningScores] = {}
@@ -162,9 +165,9 @@ class AffinityPenalty:
             with torch.autocast(torch.device(device).type, enabled=False):
                 rows = stacked([_together(found.pairs[name]) for name in names])
                 running = self._running.setdefault(
-                    (device, channels, *names), RunningScores(channels)
+                    (device, channels, *names), RunningScores(channels, eps=self.eps)
                 )
-                slope = running.take(rows, refresh=self.refresh)
+                slope = running.take(rows)
             if slope is None:
                 few = f"{running.rows:.0f} samples so far, and {running.needed} are needed"
                 self._skipped |= dict.fromkeys(names, few)

@@ -1,10 +1,10 @@
 r"""Scores of activations in a training step, with a gradient to the samples of that step.
 
 The score is a function of the joint covariance of inputs and outputs. Where a batch has too few
-rows for its channels, covariances are those of sums that decay over about 4 rows per channel. The
+rows for its channels, covariances are those of sums that decay over 4 rows per channel. The
 gradient takes $\partial\rho/\partial\Sigma$ at these sums and $d\Sigma$ from the batch at full
-weight: an estimate of the gradient of the score of the distribution. With 4 rows per channel or
-more nothing decays into the sums, and it is the gradient of the batch's own score.
+weight: an estimate of the gradient of the score of the distribution. With 4 rows per channel (and
+64 in all) or more nothing is kept of earlier batches, and it is that of the batch's own score.
 """
 
 from __future__ import annotations
@@ -22,20 +22,26 @@ from sigmascope.maths.paired_score import (
     score_and_gradient_by_products,
 )
 from sigmascope.maths.population import samples_needed
+from sigmascope.training.cuda_graph import Step
 
-HORIZON = 4  # rows per channel over which sums decay
+# Of the mean variance, added to the diagonals. With less, directions in which features hardly vary
+# rule the gradient while the features move.
+EPS = 1e-3
+HORIZON, LEAST = 4, 64  # rows per channel, and in all, over which sums decay
 
 
-def scores_with_gradient(count: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+def scores_with_gradient(
+    count: Tensor, first: Tensor, second: Tensor, *, eps: float
+) -> tuple[Tensor, Tensor]:
     """Return the scores (s,) of sums and their gradients (s, 2d, 2d) to the joint covariances.
 
     A site that has no score, such as a constant output, has NaN and a gradient of 0.
     """
     covariances = covariances_of(count, first, second)
     if first.device.type == "cpu":
-        scores, gradients = score_and_gradient(*covariances, eps=None)
+        scores, gradients = score_and_gradient(*covariances, eps=None, relative=eps)
     else:
-        scores, gradients = score_and_gradient_by_products(*covariances)
+        scores, gradients = score_and_gradient_by_products(*covariances, relative=eps)
     sound = torch.isfinite(scores) & torch.isfinite(gradients).all(dim=2).all(dim=1)
     return scores.masked_fill(~sound, torch.nan), gradients.where(sound[:, None, None], 0)
 
@@ -46,36 +52,38 @@ def kept_share(rows: int, channels: int) -> float:
     >>> kept_share(128, 64), kept_share(256, 64)
     (0.5, 0.0)
     """
-    return max(0.0, 1 - rows / (HORIZON * channels))
+    return max(0.0, 1 - rows / max(LEAST, HORIZON * channels))
 
 
 class RunningScores:
     """The scores of sites with equally many channels.
 
+    Args:
+        channels: d.
+        eps: added to the diagonals of covariances, in units of the mean variance.
+
     Attributes:
-        scores: (s,), those of the last refresh; NaN where there is none.
+        scores: (s,), of the last rows; NaN where there is none.
         rows: how many rows the sums hold, older ones counting less.
     """
 
     scores: Tensor
 
-    def __init__(self, channels: int) -> None:
-        self.channels, self.rows = channels, 0.0
+    def __init__(self, channels: int, *, eps: float) -> None:
+        self.channels, self.eps, self.rows = channels, eps, 0.0
         self._shift: Tensor | None = None
         self._sums: tuple[Tensor, Tensor, Tensor] | None = None
-        self._gradients: Tensor | None = None
-        self._age = 0
+        self._results: tuple[Tensor, ...] = ()
+        # On a GPU hundreds of small products, which take longer to launch than to compute.
+        self._step = Step(self._solve, lambda: [*self._results])
 
     @property
     def needed(self) -> int:
         """The number of rows that a score needs."""
         return samples_needed(self.channels)
 
-    def take(self, rows: Tensor, *, refresh: int) -> Tensor | None:
-        """Add rows (s, n, 2d); return d score / d rows, or None while there are too few.
-
-        The gradient with respect to the covariances is computed every `refresh` times.
-        """
+    def take(self, rows: Tensor) -> Tensor | None:
+        """Add rows (s, n, 2d); return d score / d rows, or None while there are too few."""
         rows, kept = rows.detach(), kept_share(rows.shape[1], self.channels)
         if self._shift is None or not kept:
             # One of the samples, from which a constant column, however large, differs by nothing.
@@ -85,11 +93,19 @@ class RunningScores:
         self.rows = kept * self.rows + rows.shape[1]
         if self.rows < self.needed:
             return None
-        if self._gradients is None or self._age >= refresh or _is_capturing(rows):
-            self.scores, self._gradients = scores_with_gradient(count, first, second)
-            self._age = 0
-        self._age += 1
-        return slopes(rows, self._gradients, count, first)
+        if not self._results:
+            self._results = torch.zeros_like(count), torch.zeros_like(second)
+        if rows.is_cuda and torch.cuda.is_current_stream_capturing():
+            self._solve(count, first, second)  # a graph cannot be captured inside of another
+        else:
+            self._step(count, first, second)
+        self.scores, gradients = self._results[0].clone(), self._results[1]
+        return slopes(rows, gradients, count, first)
+
+    def _solve(self, count: Tensor, first: Tensor, second: Tensor) -> None:
+        found = scores_with_gradient(count, first, second, eps=self.eps)
+        for place, value in zip(self._results, found, strict=True):
+            place.copy_(value)
 
     def _added(self, rows: Tensor, kept: float) -> tuple[Tensor, Tensor, Tensor]:
         new = sums_of(rows)
@@ -111,11 +127,6 @@ def slopes(rows: Tensor, gradients: Tensor, count: Tensor, first: Tensor) -> Ten
     """Return d score / d rows (s, n, 2d) from the gradients to the covariances of the sums."""
     factor = 2 * count / (count - 1) / rows.shape[1]
     return factor[:, None, None] * ((rows - (first / count[:, None])[:, None]) @ gradients)
-
-
-def _is_capturing(rows: Tensor) -> bool:
-    # A graph repeats what it captured: a step without a refresh would never refresh again.
-    return rows.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

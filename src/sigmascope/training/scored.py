@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sigmascope.errors import InputError, NoActivationError, OptionError
 from sigmascope.maths.population import samples_needed
 from sigmascope.training.running_scores import (
+    EPS,
     attached,
     kept_share,
     scores_with_gradient,
@@ -34,6 +35,7 @@ class Scored(nn.Module):
         channel_axis: the axis of the channels; that of the samples is 0.
         samples: "batch" for the mean over all positions, or "positions" for up to 16 positions of
             each sample on a fixed grid.
+        eps: see `sigmascope.AffinityPenalty`.
 
     Attributes:
         score: of the last forward pass in training mode; NaN where there is none, as of a constant
@@ -56,6 +58,7 @@ class Scored(nn.Module):
         *,
         channel_axis: int = 1,
         samples: Literal["batch", "positions"] = "batch",
+        eps: float = EPS,
     ) -> None:
         super().__init__()
         if samples not in ("batch", "positions"):
@@ -63,7 +66,7 @@ class Scored(nn.Module):
         if channel_axis == 0:
             raise OptionError("channel_axis=0 is the axis of the samples. Pass another one.")
         self.activation, self.channels = activation, channels
-        self.channel_axis, self.samples = channel_axis, samples
+        self.channel_axis, self.samples, self.eps = channel_axis, samples, eps
         self.score: Tensor | None = None
         if channels is not None:
             sizes = {"count": (), "first": (2 * channels,), "second": (2 * channels, 2 * channels)}
@@ -93,8 +96,10 @@ class Scored(nn.Module):
         moved = tensor.movedim(self.channel_axis, -1)
         precise = torch.float64 if tensor.dtype == torch.float64 else torch.float32
         if self.samples == "positions":
-            return on_grid(moved, 0.5).flatten(0, -2).to(precise)
-        return moved.flatten(1, -2).mean(1, dtype=precise) if moved.ndim > 2 else moved.to(precise)
+            return on_grid(moved, 0.5).flatten(0, -2).to(precise, copy=True)
+        if moved.ndim == 2:
+            return moved.to(precise, copy=True)
+        return moved.flatten(1, -2).mean(1, dtype=precise)
 
     def _scored(self, rows: Tensor) -> Tensor:
         """Return the score of rows (1, n, 2d), a scalar."""
@@ -117,7 +122,7 @@ class Scored(nn.Module):
                 for old, new in zip(self._sums(), sums_of(known), strict=True):
                     old.mul_(kept).add_(new)
             count, first, second = (one.clone() for one in self._sums())
-        score, gradients = scores_with_gradient(count, first, second)
+        score, gradients = scores_with_gradient(count, first, second, eps=self.eps)
         score = score.where(count >= needed, torch.nan)[0]
         slope = torch.nan_to_num(slopes(known, gradients, count, first))
         slope = slope * torch.isfinite(score)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sigmascope.capture.chosen_calls import Key, chosen_calls, inside_compiled
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
-from sigmascope.capture.pools import POOLS, Axes, UnreadableError
+from sigmascope.capture.pools import POOLS, Axes, UnreadableError, precise
 from sigmascope.capture.recording import recording
 from sigmascope.errors import NetworkError, OptionError
 
@@ -194,7 +194,7 @@ class SiteRows:
             tensor = tensor.detach()
         if self._samples == "batch":
             return POOLS["channels"](tensor, axes, None)
-        return on_grid(axes.ordered(tensor), offset).flatten(0, -2).float()
+        return on_grid(axes.ordered(tensor), offset).flatten(0, -2).to(precise(tensor), copy=True)
 
 
 def dtype_of_loss(x: Tensor) -> torch.dtype:
