@@ -44,12 +44,16 @@ def test_products_give_what_the_decomposition_gives(n: int, d: int, relative: fl
     found = covariances(n, d)
     scores, gradients = score_and_gradient(*found, eps=None, relative=relative)
     others, products = score_and_gradient_by_products(*found, relative=relative)
-    torch.testing.assert_close(others, scores, rtol=0, atol=1e-7)
+    torch.testing.assert_close(others, scores, rtol=0, atol=1e-7, equal_nan=True)
     # what matters is the gradient to samples, which have the variances of the covariances
     spread = torch.cat([one.diagonal(dim1=1, dim2=2) for one in found[:2]], dim=1).sqrt()
     units = spread[:, :, None] * spread[:, None, :]
+    known = ~torch.isnan(scores)
     difference = ((gradients - products) * units).abs().amax(dim=(1, 2))
-    assert (difference <= 1e-5 * (gradients * units).abs().amax(dim=(1, 2))).all()
+    whole = (gradients * units).abs().amax(dim=(1, 2))
+    tolerance = 1e-5 if n > d else 1e-3  # directions without variance are ruled by eps
+    assert (difference <= tolerance * whole)[known].all()
+    assert known.tolist() == [True, True, d > 1]
 
 
 def test_what_does_not_vary_has_no_score_and_does_not_disturb_others() -> None:

@@ -139,13 +139,15 @@ def stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
 def term(scores: Tensor, target: float | None) -> tuple[Tensor, Tensor]:
     """Return what a site adds to the penalty, and its derivative; both 0 where it has no score.
 
-    >>> term(torch.tensor([0.75, torch.nan]), None), term(torch.tensor([0.75]), 0.5)
-    ((tensor([0.2500, 0.0000]), tensor([-1., 0.])), (tensor([0.0625]), tensor([0.5000])))
+    >>> [one.tolist() for one in term(torch.tensor([0.75, torch.nan]), None)]
+    [[0.25, 0.0], [-1.0, 0.0]]
+    >>> [one.tolist() for one in term(torch.tensor([0.75]), 0.5)]
+    [[0.0625], [0.5]]
     """
     sound = torch.isfinite(scores)
     known = scores.where(sound, 0.0)
     if target is None:
-        return (1 - known) * sound, -sound.to(scores.dtype)
+        return (1 - known) * sound, 0.0 - sound.to(scores.dtype)
     return (known - target).square() * sound, 2 * (known - target) * sound
 
 

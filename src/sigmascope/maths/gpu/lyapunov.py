@@ -22,9 +22,8 @@ def solve_lyapunov(matrices: Tensor, right: Tensor, *, smallest: float) -> Tenso
         smallest: a lower bound of the eigenvalues.
 
     >>> h, c = torch.eye(2).double()[None] / 2, torch.tensor([[[1.0, 2.0], [2.0, 4.0]]]).double()
-    >>> solve_lyapunov(h, c, smallest=0.5)
-    tensor([[[1.0000, 2.0000],
-             [2.0000, 4.0000]]], dtype=torch.float64)
+    >>> solve_lyapunov(h, c, smallest=0.5).round(decimals=9).tolist()
+    [[[1.0, 2.0], [2.0, 4.0]]]
     """
     diagonal, corner = matrices, right
     for linear, cubic, quintic in polynomials(smallest):
