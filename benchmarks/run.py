@@ -27,12 +27,14 @@ BENCHMARKS = {
     "similarity-procrustes-cpu": "similarity_procrustes",
     "similarity-memory": "similarity_memory",
     "stitching-cpu": "stitching",
+    "penalty-cpu": "penalty",
     "resnet50-cuda": "resnet50",
     "signature-cuda": "signature",
     "overhead-cuda": "overhead",
     "similarity-kernels-cuda": "similarity",
     "similarity-procrustes-cuda": "similarity_procrustes",
     "stitching-cuda": "stitching",
+    "penalty-cuda": "penalty",
 }
 
 

@@ -34,6 +34,7 @@ LAYERS = (
     "compare",
     "symmetry",
     "training",
+    "nn",
     "stitching",
     "dissection",
     "catalog",

@@ -2,6 +2,7 @@ from . import (
     catalog as catalog,
     dissection as dissection,
     figures as figures,
+    nn as nn,
     runs as runs,
     stitching as stitching,
     symmetry as symmetry,
@@ -64,6 +65,7 @@ from .reporting.page import report as report
 from .runs.any_file import load as load
 from .stitching.result import StitchResult as StitchResult
 from .stitching.stitcher import stitch as stitch
+from .training.penalty import AffinityPenalty as AffinityPenalty
 
 __version__: str
 
@@ -71,6 +73,7 @@ __all__ = [
     "AccuracyFits",
     "AffineMap",
     "Affinity",
+    "AffinityPenalty",
     "Audit",
     "Clustering",
     "Correlations",
@@ -122,6 +125,7 @@ __all__ = [
     "known_activations",
     "ledoit_wolf",
     "load",
+    "nn",
     "recording",
     "register_activation",
     "report",

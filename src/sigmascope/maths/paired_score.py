@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sigmascope.maths.gpu.lyapunov import solve_lyapunov
 from sigmascope.maths.gpu.polar import polar_factor
 
 RELATIVE_EPS = 1e-6  # of the mean variance, where no eps is given
@@ -73,11 +74,11 @@ class _Units:
         return share.clamp_min(0).where(sound, math.nan)
 
 
-def _in_units(x: Tensor, y: Tensor, cross: Tensor, eps: float | None) -> _Units:
+def _in_units(
+    x: Tensor, y: Tensor, cross: Tensor, eps: float | None, relative: float = RELATIVE_EPS
+) -> _Units:
     units = tuple(one.diagonal(dim1=-2, dim2=-1).mean(dim=-1) for one in (x, y))
-    floors = tuple(
-        torch.full_like(unit, RELATIVE_EPS) if eps is None else eps / unit for unit in units
-    )
+    floors = tuple(torch.full_like(unit, relative) if eps is None else eps / unit for unit in units)
     source, target = (one / unit[..., None, None] for one, unit in zip((x, y), units, strict=True))
     for one, floor in ((source, floors[0]), (target, floors[1])):
         one.diagonal(dim1=-2, dim2=-1).add_(floor[..., None])
@@ -104,8 +105,11 @@ def _sound(product: Tensor, failed: Tensor) -> tuple[Tensor, Tensor]:
     A part of the samples may not vary, or have a singular covariance without eps.
     """
     sound = (failed == 0) & torch.isfinite(product).all(dim=(-2, -1))
-    identity = torch.eye(product.shape[-1], dtype=product.dtype, device=product.device)
-    return product.where(sound[..., None, None], identity), sound
+    return product.where(sound[..., None, None], _identity(product)), sound
+
+
+def _identity(like: Tensor) -> Tensor:
+    return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
 
 
 def _shares_by_products(given: _Units) -> Tensor:
@@ -133,27 +137,80 @@ def scores_of(x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None) -> Tens
 
 
 def score_and_gradient(
-    x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None
+    x: Tensor, y: Tensor, cross: Tensor, *, eps: float | None, relative: float = RELATIVE_EPS
 ) -> tuple[Tensor, Tensor]:
     r"""Return the scores (s,) and their gradients (s, 2d, 2d) with respect to the joint covariance.
+
+    Where eps is None, `relative` of the mean variances is added to the diagonals.
 
     From $A\Sigma_XA = \Sigma_Y$ follows $A\Sigma_X\,dA + dA\,\Sigma_XA = d\Sigma_Y -
     A\,d\Sigma_X\,A$, so that $\langle M, dA\rangle = \langle W^{-\top}\Lambda W^{-1},
     d\Sigma_Y\rangle - \langle WH\Lambda HW^\top, d\Sigma_X\rangle$ with $\Lambda_{ij} =
     (W^\top MW)_{ij} / (h_i+h_j)$.
     """
-    given, d = _in_units(x, y, cross, eps), x.shape[-1]
+    given = _in_units(x, y, cross, eps, relative)
     at = _transport(given)
-    relative = RELATIVE_EPS if eps is None else 0.0
-    w, h, floors = at.whiten, at.stretch, [floor[:, None, None] for floor in given.floors]
-    inner = w.mT @ (floors[0] * at.map + (given.cross + given.cross.mT) / 2) @ w
+    w, h, floor = at.whiten, at.stretch, given.floors[0][:, None, None]
+    inner = w.mT @ (floor * at.map + (given.cross + given.cross.mT) / 2) @ w
     inner = inner / (h[:, :, None] + h[:, None, :])
     outer, back = w * h[:, None, :], given.source @ w
     to_x, to_y = 2 * outer @ inner @ outer.mT, -2 * back @ inner @ back.mT
+    return _with_gradient(
+        given, _Slopes(at.map, at.share, to_x, to_y), relative if eps is None else 0.0
+    )
+
+
+def score_and_gradient_by_products(
+    x: Tensor, y: Tensor, cross: Tensor, *, relative: float = RELATIVE_EPS
+) -> tuple[Tensor, Tensor]:
+    r"""Return what `score_and_gradient` returns without eps, by matrix products, for a GPU.
+
+    The host waits for nothing, so that it can be captured in a CUDA graph. With $\Sigma_X =
+    LL^\top$, $H = L^\top AL$ and the K with $HK + KH = L^{-1}ML^{-\top}$, it is $\langle M,
+    dA\rangle = \langle LKL^\top, d\Sigma_Y\rangle$ up to the basis: see `score_and_gradient`.
+    """
+    given, d = _in_units(x, y, cross, None, relative), x.shape[-1]
+    lower_x, failed_x = torch.linalg.cholesky_ex(given.source)
+    lower_y, failed_y = torch.linalg.cholesky_ex(given.target)
+    product, sound = _sound(lower_y.mT @ lower_x, failed_x | failed_y)
+    scale = torch.linalg.matrix_norm(product)[:, None, None]
+    # Singular values are at least the floor, and no norm exceeds the traces, d(1 + floor).
+    smallest = 2.0 ** math.floor(math.log2(relative / (1 + relative) / d))
+    root = polar_factor(product / scale, smallest=smallest).mT @ (product / scale)
+    root = (root + root.mT) / 2  # H over its scale
+    solve = torch.linalg.solve_triangular
+    lower_x = lower_x.where(sound[:, None, None], _identity(product))
+    mapped = solve(lower_x.mT, solve(lower_x.mT, root * scale, upper=True).mT, upper=True)
+    middle = given.floors[0][:, None, None] * mapped + (given.cross + given.cross.mT) / 2
+    right = solve(lower_x, solve(lower_x, middle, upper=False).mT, upper=False)
+    inner = solve_lyapunov(root, (right + right.mT) / 2, smallest=smallest) / scale
+    bent = solve(lower_x.mT, root @ inner @ root * scale**2, upper=True)
+    to_x = 2 * solve(lower_x.mT, bent.mT, upper=True)
+    to_y = -2 * lower_x @ inner @ lower_x.mT
+    share = given.share(mapped, sound)
+    return _with_gradient(given, _Slopes(mapped, share, to_x, to_y), relative)
+
+
+@dataclass(frozen=True)
+class _Slopes:
+    """The optimal map, the share of the bound it leaves, and how that changes with x and y."""
+
+    map: Tensor
+    share: Tensor
+    to_x: Tensor
+    to_y: Tensor
+
+
+def _with_gradient(given: _Units, at: _Slopes, eps: float) -> tuple[Tensor, Tensor]:
+    """Return the scores (s,) and their gradients (s, 2d, 2d) from the parts of the derivative.
+
+    `eps` is the relative one, 0 where it is absolute.
+    """
+    d, to_x, to_y = at.map.shape[-1], at.to_x, at.to_y
     # what the diagonal terms of eps, which follow the variances, add
     trace_x, trace_y = (one.diagonal(dim1=1, dim2=2).sum(dim=1) for one in (to_x, to_y))
-    more_x = relative / d * (trace_x - at.map.square().sum(dim=(1, 2)))
-    more_y = 2 + relative * (1 + trace_y / d) - 2 * at.share * (1 + relative)
+    more_x = eps / d * (trace_x - at.map.square().sum(dim=(1, 2)))
+    more_y = 2 + eps * (1 + trace_y / d) - 2 * at.share * (1 + eps)
     to_x.diagonal(dim1=1, dim2=2).add_(more_x[:, None])
     to_y.diagonal(dim1=1, dim2=2).add_(more_y[:, None])
     unit_x, unit_y = (unit[:, None, None] for unit in given.units)
@@ -163,6 +220,6 @@ def score_and_gradient(
         dim=1,
     )
     root = at.share.sqrt()
-    bound = 2 * d * (1 + floors[1])
+    bound = 2 * d * (1 + given.floors[1][:, None, None])
     slope = torch.where(at.share > AFFINE, -0.5 / root.clamp_min(AFFINE), 0)
     return 1 - root, joint / bound * slope[:, None, None]

@@ -1,0 +1,231 @@
+"""A term of the loss that pushes chosen activations towards affine, away, or to a target score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from sigmascope.capture.guard import unwrapped
+from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError
+from sigmascope.training.running_scores import EPS, RunningScores, attached, stacked, term
+from sigmascope.training.site_rows import Collected, SiteRows
+
+
+class AffinityPenalty:
+    r"""A term for the loss that pushes the scores of chosen activations.
+
+    It is `weight` times the mean over the sites of $1 - \rho$, or of $(\rho - \text{target})^2$,
+    with the affinity score ρ of paired samples (Bouniot et al., CVPR 2025, arXiv:2310.11439), which
+    is that of `sigmascope.affinity(x, y, covariance="biased", coupling="paired")` up to `eps`.
+    Channels are found and positions averaged as in `sigmascope.signature`; padding is not masked.
+
+    A score needs 2.5 samples per channel. Where a batch has fewer than 4, it is that of running
+    sums, and the site joins after some steps; see `sigmascope.training.running_scores`. Sums are
+    of one process: each rank of a distributed training has its own.
+
+    The first forward pass is watched as by `sigmascope.recording`, with compiled parts run eagerly;
+    later ones have a hook on each site. Nothing remains on the network after the context. Sites
+    inside compiled parts cannot be seen: use `sigmascope.nn.Scored` there. Activations written as
+    formulas are not put together.
+
+    Args:
+        model: the network, or a DistributedDataParallel around it.
+        sites: patterns of paths or names of activation calls, such as "layer1.*" or
+            "layer1.0.relu#1", or kinds, such as "relu".
+        weight: of the term; below 0 it pushes away from affine. With 0 the scores are computed for
+            `scores`, and training is bit for bit what it is without.
+        target: the score to reach, instead of 1.
+        every: compute the term in each k-th context only, k times as large; it is 0 in the others.
+        samples: "batch", or "positions" for up to 16 positions of each sample on a grid.
+        eps: added to the diagonals of both covariances, in units of their mean variance. It is
+            larger than that of `sigmascope.affinity`, 1e-6: with less, directions in which features
+            hardly vary rule the gradient while features move.
+
+    Raises:
+        OptionError: an option has an invalid value, or no activation call matches `sites`.
+        NetworkError: a network whose calls cannot be watched.
+
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> penalty = AffinityPenalty(model, sites="relu", weight=0.1)
+    >>> with penalty:
+    ...     out = model(torch.randn(64, 4))
+    >>> loss = out.square().mean() + penalty.value
+    >>> loss.backward()
+    >>> list(penalty.scores)
+    ['1']
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        sites: str | Collection[str] = "*",
+        weight: float = 0.1,
+        target: float | None = None,
+        every: int = 1,
+        samples: Literal["batch", "positions"] = "batch",
+        eps: float = EPS,
+    ) -> None:
+        inner = model.module if isinstance(model, DistributedDataParallel) else model
+        self._network: nn.Module = unwrapped(inner)
+        if self._network is not inner or inner._compiled_call_impl is not None:
+            raise NetworkError(
+                "the whole network is compiled, and hooks do not run there. Compile its parts and "
+                "leave the chosen activations out, or put sg.nn.Scored around them."
+            )
+        if samples not in ("batch", "positions"):
+            raise OptionError(f"samples must be 'batch' or 'positions', got {samples!r:.80}.")
+        self._patterns = _patterns(sites)
+        self.weight = _number("weight", weight)
+        self.target = None if target is None else _number("target", target)
+        self.every, self.eps = _count("every", every), _number("eps", eps)
+        if not 0 < self.eps <= 1:
+            raise OptionError(f"eps must be above 0 and at most 1, got {eps!r:.80}.")
+        self.samples = samples
+        self._rows = SiteRows(self._network, self._patterns, samples)
+        self._running: dict[tuple[object, ...], RunningScores] = {}
+        self._contexts = 0
+        self._stack: ExitStack | None = None
+        self._found: Collected | None = None
+        self._scored: list[tuple[list[str], Tensor]] = []
+        self._skipped: dict[str, str] = {}
+        self._value: Tensor | None = None
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(self._patterns)
+        goal = "" if self.target is None else f", target={self.target:g}"
+        return f"AffinityPenalty(sites={chosen!r}, weight={self.weight:g}{goal})"
+
+    def __enter__(self) -> AffinityPenalty:
+        if self._stack is not None:
+            raise InputError("the context of this penalty is entered already. Leave it first.")
+        before, self._value, self._found = self._value, None, None
+        self._scored, self._skipped = [], {}
+        is_due = self._contexts % self.every == 0
+        with ExitStack() as stack:
+            if is_due:
+                expects = torch.is_grad_enabled() and self.weight != 0
+                self._found = stack.enter_context(self._rows.collecting(expects_gradient=expects))
+            elif before is not None:
+                self._value = torch.zeros_like(before)
+            self._stack = stack.pop_all()
+        self._contexts += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        stack, self._stack = self._stack, None
+        found, self._found = self._found, None
+        if stack is not None:
+            stack.__exit__(kind, *rest)
+        if kind is None and found is not None and found.has_run:
+            self._skipped = found.skipped
+            self._value = self._computed(found)
+
+    @property
+    def value(self) -> Tensor:
+        """The term of the last context, a scalar to add to the loss.
+
+        It has the dtype of the activations, and under autocast float32, as losses have; 0 where no
+        site has a score, see `skipped`.
+        """
+        if self._stack is not None:
+            raise InputError("the penalty is known when its context has ended. Read it after that.")
+        if self._value is None:
+            raise NoActivationError(
+                "the network has not run inside the context of the penalty. Write `with penalty: "
+                "out = model(x)`, then add penalty.value to the loss."
+            )
+        return self._value
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores of the last context by site; reading them waits for the device."""
+        return {name: score for name, score in self._read() if not math.isnan(score)}
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The chosen sites that had no score in the last context, each with the reason."""
+        flat = "its inputs or its outputs do not vary"
+        return {**self._skipped, **{name: flat for name, one in self._read() if math.isnan(one)}}
+
+    def _read(self) -> Iterator[tuple[str, float]]:
+        for names, scores in self._scored:
+            yield from zip(names, scores.tolist(), strict=True)
+
+    def _computed(self, found: Collected) -> Tensor:
+        """Return the term of what was collected."""
+        parts = []
+        for (device, channels, _), names in _alike(found).items():
+            with torch.autocast(torch.device(device).type, enabled=False):
+                rows = stacked([_together(found.pairs[name]) for name in names])
+                running = self._running.setdefault(
+                    (device, channels, *names), RunningScores(channels, eps=self.eps)
+                )
+                slope = running.take(rows)
+            if slope is None:
+                few = f"{running.rows:.0f} samples so far, and {running.needed} are needed"
+                self._skipped |= dict.fromkeys(names, few)
+            else:
+                self._scored.append((names, running.scores))
+                parts.append((rows, slope, running.scores))
+        if not parts:
+            return torch.zeros((), dtype=found.dtype, device=found.device)
+        return self._sum(parts).to(found.dtype)
+
+    def _sum(self, parts: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+        """Return the weighted mean over sites of rows, slopes and scores."""
+        device = parts[-1][0].device  # the last, where the loss most likely is
+        counts = [torch.isfinite(scores).sum().to(device) for *_, scores in parts]
+        share = self.weight * self.every / torch.stack(counts).sum().clamp_min(1)
+        total = torch.zeros((), dtype=parts[0][0].dtype, device=device)
+        for rows, slope, scores in parts:
+            here = share.to(rows.device)
+            values, derivatives = term(scores, self.target)
+            gradient = (here * derivatives)[:, None, None] * slope
+            value = attached(rows, here * values.sum(), gradient)
+            total = total + value.to(device)
+        return total
+
+
+def _alike(found: Collected) -> dict[tuple[str, int, int], list[str]]:
+    """Return the sites by device, channels and rows, so that those alike are computed at once."""
+    groups: dict[tuple[str, int, int], list[str]] = {}
+    for name, pairs in found.pairs.items():
+        rows = sum(len(x) for x, _ in pairs)
+        x = pairs[0][0]
+        groups.setdefault((str(x.device), x.shape[1], rows), []).append(name)
+    return groups
+
+
+def _together(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return the rows of all forward passes of a context as one pair."""
+    if len(pairs) == 1:
+        return pairs[0]
+    return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
+
+
+def _patterns(sites: str | Collection[str]) -> tuple[str, ...]:
+    given = (sites,) if isinstance(sites, str) else sites
+    if not isinstance(given, Collection) or not all(isinstance(one, str) for one in given):
+        raise OptionError(f"sites must be a pattern or several, such as 'layer1.*', got {sites!r}.")
+    if not given:
+        raise OptionError("sites is empty. Pass patterns such as 'layer1.*', or '*' for all.")
+    return tuple(given)
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise OptionError(f"{name} must be a finite number, got {value!r:.80}.")
+    return float(value)
+
+
+def _count(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{name} must be a whole number >= 1, got {value!r:.80}.")
+    return value

@@ -1,0 +1,533 @@
+"""The penalty: its value and gradient, what it does to training, and where it works."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import gradcheck
+from torch.utils.checkpoint import checkpoint
+
+import sigmascope as sg
+from sigmascope.errors import (
+    GradientError,
+    InputError,
+    NetworkError,
+    NoActivationError,
+    OptionError,
+)
+from sigmascope.training.running_scores import HORIZON, RunningScores, stacked
+
+
+class Net(nn.Module):
+    """A network with a module that is called twice, in place, and two functions."""
+
+    def __init__(self, width: int = 6) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width)
+        self.act, self.second = nn.ReLU(inplace=True), nn.Conv2d(width, width, 3, padding=1)
+        self.last = nn.Linear(width, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.act(self.norm(self.first(x)))
+        x = F.silu(self.second(x))
+        x = self.act(self.second(x))
+        return self.last(torch.tanh(x).mean((2, 3)))
+
+
+SITES = ["act", "forward.silu", "act#1", "forward.tanh#1"]
+
+
+def images(n: int = 72, seed: int = 0) -> Tensor:
+    return torch.randn(n, 3, 6, 6, generator=torch.Generator().manual_seed(seed))
+
+
+def net(width: int = 6) -> Net:
+    torch.manual_seed(0)
+    return Net(width)
+
+
+def run(penalty: sg.AffinityPenalty, model: nn.Module, x: Tensor) -> Tensor:
+    with penalty:
+        model(x)
+    return penalty.value
+
+
+def mlp(width: int = 8) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(4, width), nn.ReLU(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2)
+    )
+
+
+def hooks_of(model: nn.Module) -> int:
+    return sum(
+        len(one._forward_hooks) + len(one._forward_pre_hooks) + ("forward" in vars(one))
+        for one in model.modules()
+    )
+
+
+def pairs_of(model: nn.Module, x: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """The pooled inputs and outputs, by the recorder."""
+    found: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def observe(call: object, x: Tensor) -> Callable[[Tensor], None]:
+        before = x.double().mean((2, 3))
+
+        def finish(y: Tensor) -> None:
+            found[call.name] = before, y.double().mean((2, 3))
+
+        return finish
+
+    with torch.no_grad(), sg.recording(model, observe):
+        model(x)
+    return found
+
+
+def test_scores_are_those_of_affinity() -> None:
+    model = net().double()
+    penalty = sg.AffinityPenalty(model, weight=0.5, eps=1e-6)
+    for step in range(2):  # the first is watched by the recorder, the second by hooks
+        x = images(seed=step).double()
+        expected = {
+            name: float(sg.affinity(*pair, covariance="biased", coupling="paired").score)
+            for name, pair in pairs_of(copy.deepcopy(model), x).items()
+        }
+        value = run(penalty, model, x)
+        assert list(penalty.scores) == list(expected) == SITES
+        assert penalty.scores == pytest.approx(expected, abs=1e-9)
+        mean = sum(1 - score for score in expected.values()) / 4
+        assert float(value.detach()) == pytest.approx(0.5 * mean, abs=1e-9)
+
+
+@pytest.mark.parametrize("target", [None, 0.3])
+def test_gradient_is_that_of_finite_differences(target: float | None) -> None:
+    model = nn.Sequential(nn.Tanh(), nn.Linear(3, 3), nn.Softplus()).double()
+
+    def value(x: Tensor) -> Tensor:
+        return run(sg.AffinityPenalty(model, weight=-0.7, target=target), model, x)
+
+    x = torch.randn(33, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert gradcheck(value, (2 * x).requires_grad_(), eps=1e-6, atol=1e-7, rtol=1e-5)
+
+
+def test_gradient_of_positions_is_that_of_finite_differences() -> None:
+    model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.Sigmoid()).double()
+
+    def value(x: Tensor) -> Tensor:
+        return run(sg.AffinityPenalty(model, samples="positions"), model, x)
+
+    x = torch.randn(3, 2, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert gradcheck(value, (2 * x).requires_grad_(), eps=1e-6, atol=1e-7, rtol=1e-5)
+
+
+@pytest.mark.parametrize("samples", ["batch", "positions"])
+@pytest.mark.parametrize("shape", [(64, 3), (64, 3, 4, 4)])
+def test_the_input_is_read_before_it_is_overwritten(shape: tuple[int, ...], samples: str) -> None:
+    x, scores = torch.randn(shape, generator=torch.Generator().manual_seed(0)), []
+    for inplace in (False, True):
+        torch.manual_seed(0)
+        first = nn.Linear(3, 3) if len(shape) == 2 else nn.Conv2d(3, 3, 1)
+        model = nn.Sequential(first, nn.ReLU(inplace))
+        penalty = sg.AffinityPenalty(model, samples=samples)
+        run(penalty, model, x)
+        scores.append(penalty.scores["1"])
+    assert scores[0] == scores[1] < 0.9
+
+
+def test_gradient_near_equal_eigenvalues_is_finite() -> None:
+    x = torch.cat([torch.eye(4), -torch.eye(4)] * 8).double().requires_grad_()
+    value = run(sg.AffinityPenalty(model := nn.Sequential(nn.Softplus())), model, x)
+    value.backward()
+    assert x.grad.isfinite().all()
+    assert x.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(("weight", "goes"), [(1.0, 1), (-1.0, -1)])
+def test_scores_are_pushed(weight: float, goes: int) -> None:
+    model, x = mlp(), torch.randn(256, 4, generator=torch.Generator().manual_seed(1))
+    penalty = sg.AffinityPenalty(model, weight=weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    first: dict[str, float] = {}
+    for _ in range(30):
+        optimizer.zero_grad()
+        run(penalty, model, x).backward()
+        optimizer.step()
+        first = first or penalty.scores
+    for name, score in penalty.scores.items():
+        assert goes * (score - first[name]) > 0.02
+
+
+def test_scores_reach_a_target() -> None:
+    model, x = mlp(), torch.randn(256, 4, generator=torch.Generator().manual_seed(1))
+    penalty = sg.AffinityPenalty(model, sites="relu", weight=5.0, target=0.8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(60):
+        optimizer.zero_grad()
+        run(penalty, model, x).backward()
+        optimizer.step()
+    assert penalty.scores == {"1": pytest.approx(0.8, abs=0.02)}
+
+
+def test_few_samples_accumulate_and_push() -> None:
+    """Batches of 16 rows with 32 channels: no batch could be scored, but running sums can."""
+    model = mlp(32)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    penalty = sg.AffinityPenalty(model, sites="1", weight=1.0)
+    found = []
+    generator = torch.Generator().manual_seed(0)
+    for step in range(160):
+        value = run(penalty, model, torch.randn(16, 4, generator=generator))
+        if step < 5:
+            assert float(value) == 0
+            assert "are needed" in penalty.skipped["1"]
+            assert not value.requires_grad
+            continue
+        if penalty.scores:
+            found.append(penalty.scores["1"])
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+    assert len(found) > 100
+    assert found[-1] > found[0] + 0.1
+
+
+def test_running_sums_estimate_the_gradient_of_the_distribution() -> None:
+    """The mean gradient of small batches is that of one large batch."""
+    d, n, steps = 8, 8, 600
+    generator = torch.Generator().manual_seed(0)
+    mixing = torch.randn(d, d, generator=generator, dtype=torch.float64)
+    shift = torch.linspace(-1, 1, d, dtype=torch.float64).requires_grad_()
+
+    def rows(count: int) -> Tensor:
+        x = torch.randn(count, d, generator=generator, dtype=torch.float64) @ mixing + shift
+        return stacked([(x, x.relu())])
+
+    large = rows(20_000)
+    slope = RunningScores(d, eps=1e-3).take(large)
+    (exact,) = torch.autograd.grad(large, shift, slope)
+    assert n < HORIZON * d == 32
+    running, total = RunningScores(d, eps=1e-3), torch.zeros(d, dtype=torch.float64)
+    for step in range(steps):
+        batch = rows(n)
+        slope = running.take(batch)
+        if slope is not None and step >= 20:
+            total += torch.autograd.grad(batch, shift, slope)[0] / (steps - 20)
+    assert float((total - exact).norm() / exact.norm()) < 0.3
+    assert float(F.cosine_similarity(total, exact, dim=0)) > 0.95
+
+
+def test_every_dilutes_and_scales() -> None:
+    model, x = mlp(), torch.randn(64, 4)
+    full = run(sg.AffinityPenalty(model, weight=1.0), model, x)
+    penalty = sg.AffinityPenalty(model, weight=1.0, every=3)
+    values = []
+    for step in range(7):
+        with penalty:
+            assert bool(hooks_of(model)) == (step % 3 == 0)
+            model(x)
+        values.append(float(penalty.value.detach()))
+        assert bool(penalty.scores) == (step % 3 == 0)
+    whole = 3 * float(full.detach())
+    assert values == pytest.approx([whole, 0, 0, whole, 0, 0, whole])
+
+
+def test_sites_are_chosen_by_path_name_or_kind() -> None:
+    model, x = net(), images()
+    chosen = {
+        "*": SITES,
+        "act*": ["act", "act#1"],
+        "act#1": ["act#1"],
+        "silu": ["forward.silu"],
+        "forward.*": ["forward.silu", "forward.tanh#1"],
+    }
+    for sites, expected in chosen.items():
+        penalty = sg.AffinityPenalty(model, sites=sites)
+        for _ in range(2):
+            run(penalty, model, x)
+            assert list(penalty.scores) == expected
+    penalty = sg.AffinityPenalty(model, sites=["tanh", "act"])
+    run(penalty, model, x)
+    assert list(penalty.scores) == ["act", "act#1", "forward.tanh#1"]
+
+
+def test_a_pattern_without_a_site_is_an_error_that_names_the_sites() -> None:
+    model = net()
+    with pytest.raises(OptionError, match=r"matches no activation call.*act#1, forward\.tanh#1"):
+        run(sg.AffinityPenalty(model, sites="layer9.*"), model, images())
+    assert hooks_of(model) == 0
+
+
+def test_channels_are_found_as_in_a_signature() -> None:
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches, self.mlp = nn.Conv2d(3, 5, 2, stride=2), nn.Linear(5, 7)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.gelu(self.mlp(self.patches(x).flatten(2).mT)).mean(1)
+
+    model = Tokens()
+    penalty = sg.AffinityPenalty(model)
+    run(penalty, model, images())
+    ((_, channels, *_),) = penalty._running
+    assert channels == 7
+
+
+def test_constant_outputs_are_skipped_with_the_reason() -> None:
+    model = mlp()
+    with torch.no_grad():
+        model[0].bias.fill_(-1e3)  # a dead ReLU; what follows has constant inputs
+    penalty = sg.AffinityPenalty(model)
+    value = run(penalty, model, torch.randn(64, 4))
+    assert float(value.detach()) == 0
+    assert penalty.scores == {}
+    assert penalty.skipped == dict.fromkeys("13", "its inputs or its outputs do not vary")
+    (value + model[0].weight.sum() * 0).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+def test_a_dead_site_does_not_disturb_the_others() -> None:
+    class Two(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.tanh(x) + torch.relu(-x.detach().abs() - 1)
+
+    x = torch.randn(64, 4, dtype=torch.float64, requires_grad=True)
+    alone = run(sg.AffinityPenalty(model := Two(), sites="tanh", weight=1.0), model, x)
+    (expected,) = torch.autograd.grad(alone, x)
+    both = run(penalty := sg.AffinityPenalty(model, weight=1.0), model, x)
+    (gradient,) = torch.autograd.grad(both, x)
+    assert list(penalty.scores) == ["forward.tanh"]
+    torch.testing.assert_close(both, alone)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_a_mask_of_huge_values_changes_nothing() -> None:
+    x = torch.randn(64, 3, dtype=torch.float64)
+    x[:, 1] = 0
+    masked = x.clone()
+    masked[:, 1] = -1e30
+    scores = []
+    for one in (x, masked):
+        run(penalty := sg.AffinityPenalty(model := nn.Sequential(nn.ReLU())), model, one)
+        scores.append(penalty.scores["0"])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_value_has_the_dtype_of_the_loss(dtype: torch.dtype) -> None:
+    model, x = mlp().to(dtype), torch.randn(64, 4, dtype=dtype)
+    penalty = sg.AffinityPenalty(model)
+    with penalty:
+        loss = model(x).square().mean()
+    assert penalty.value.dtype == dtype == (loss + penalty.value).dtype
+    (loss + penalty.value).backward()
+    assert all(p.grad.dtype == dtype for p in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype: torch.dtype) -> None:
+    model, x = net(), images()
+    exact = run(sg.AffinityPenalty(model), model, x)
+    penalty = sg.AffinityPenalty(model)
+    with torch.autocast("cpu", dtype), penalty:
+        out = model(x)
+    assert out.dtype == dtype
+    assert penalty.value.dtype == torch.float32
+    assert float(penalty.value.detach()) == pytest.approx(float(exact.detach()), abs=1e-3)
+    with torch.autocast("cpu", dtype):  # left inside of it
+        value = run(penalty, model, x)
+    value.backward()
+    assert model.first.weight.grad.abs().max() > 0
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, *, reentrant: bool) -> None:
+        super().__init__()
+        self.body, self.reentrant = net(), reentrant
+        self.after = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.after(checkpoint(self.body, x, use_reentrant=self.reentrant))
+
+
+def gradients(model: nn.Module) -> list[Tensor]:
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def test_checkpoints() -> None:
+    plain, model = net(), Checkpointed(reentrant=False)
+    penalty = sg.AffinityPenalty(plain)
+    saved = sg.AffinityPenalty(model)
+    names = {"body.act", "body", "body#1", "body.act#1"}
+    for step in range(2):
+        plain.zero_grad()
+        model.zero_grad()
+        run(penalty, plain, images(seed=step)).backward()
+        run(saved, model, images(seed=step)).backward()
+        assert set(saved.scores) == names
+        torch.testing.assert_close(gradients(model.body), gradients(plain))
+    with saved:  # computed again inside of the context, which is not recorded
+        (0 * model(images()).sum()).backward(retain_graph=True)
+    torch.testing.assert_close(saved.value, run(penalty, plain, images()))
+
+
+def test_reentrant_checkpoints_are_skipped_with_the_remedy() -> None:
+    model = Checkpointed(reentrant=True)
+    penalty = sg.AffinityPenalty(model)
+    value = run(penalty, model, images().requires_grad_())
+    assert float(value) == 0
+    assert not value.requires_grad
+    assert len(penalty.skipped) == 4
+    assert all("use_reentrant=False" in reason for reason in penalty.skipped.values())
+
+
+def test_without_gradients_the_scores_are_known() -> None:
+    model = net()
+    penalty = sg.AffinityPenalty(model)
+    with torch.no_grad():
+        value = run(penalty, model, images())
+    assert len(penalty.scores) == 4
+    assert not value.requires_grad
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
+def test_compiled_parts_beside_the_sites() -> None:
+    model, plain = net(), net()
+    model.first = torch.compile(model.first, backend="eager")
+    model.second = torch.compile(model.second, backend="eager")
+    penalty, expected = sg.AffinityPenalty(model), sg.AffinityPenalty(plain)
+    for step in range(3):
+        value = run(penalty, model, images(seed=step))
+        torch.testing.assert_close(value, run(expected, plain, images(seed=step)))
+    value.backward()
+    assert penalty.scores.keys() == expected.scores.keys()
+
+
+@pytest.mark.slow
+def test_compiled_sites_are_refused_or_skipped_with_the_remedy() -> None:
+    model = nn.Sequential(
+        torch.compile(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), backend="eager"), nn.Tanh()
+    )
+    with pytest.raises(NetworkError, match=r"every chosen site is compiled.*sg\.nn\.Scored"):
+        run(sg.AffinityPenalty(model, sites="relu"), model, torch.randn(64, 4))
+    penalty = sg.AffinityPenalty(model)
+    run(penalty, model, torch.randn(64, 4))
+    assert list(penalty.scores) == ["1"]
+    assert "sg.nn.Scored" in penalty.skipped["0.1"]
+    for compiled in (torch.compile(mlp(), backend="eager"), mlp()):
+        if isinstance(compiled, nn.Sequential):
+            compiled.compile(backend="eager")
+        with pytest.raises(NetworkError, match=r"whole network is compiled.*sg\.nn\.Scored"):
+            sg.AffinityPenalty(compiled)
+
+
+def test_no_weight_changes_nothing() -> None:
+    results = []
+    for weight in (None, 0.0):
+        model = net()
+        penalty = None if weight is None else sg.AffinityPenalty(model, weight=weight)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        torch.manual_seed(1)
+        for step in range(3):
+            optimizer.zero_grad()
+            x = images(seed=step) + torch.randn(1)
+            if penalty is None:
+                loss = model(x).square().mean()
+            else:
+                with penalty:
+                    loss = model(x).square().mean()
+                assert len(penalty.scores) == 4
+                loss = loss + penalty.value
+            loss.backward()
+            optimizer.step()
+        results.append([*model.state_dict().values()])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def test_several_passes_in_one_context_are_one_sample() -> None:
+    model, x = net().eval(), images(128)
+    whole = run(sg.AffinityPenalty(model), model, x)
+    penalty = sg.AffinityPenalty(model)
+    for _ in range(2):
+        with penalty:
+            model(x[:50])
+            model(x[50:])
+        torch.testing.assert_close(penalty.value, whole)
+        assert list(penalty.scores) == SITES
+
+
+def test_what_ends_early_leaves_nothing() -> None:
+    class Failing(Net):
+        fails = False
+
+        def forward(self, x: Tensor) -> Tensor:
+            out = super().forward(x)
+            if self.fails:
+                raise ZeroDivisionError
+            return out
+
+    model = Failing()
+    penalty = sg.AffinityPenalty(model)
+    for _ in range(2):
+        model.fails = True
+        with pytest.raises(ZeroDivisionError):
+            run(penalty, model, images())
+        assert hooks_of(model) == 0
+        assert torch._C._len_torch_function_stack() == 0
+        with pytest.raises(NoActivationError, match="has not run"):
+            _ = penalty.value
+        model.fails = False
+        assert run(penalty, model, images()).requires_grad
+        assert hooks_of(model) == 0
+        assert len(penalty.scores) == 4
+
+
+def test_misuse_names_the_remedy() -> None:
+    model = mlp()
+    penalty = sg.AffinityPenalty(model)
+    with pytest.raises(NoActivationError, match=r"with penalty: out = model\(x\)"):
+        _ = penalty.value
+    with penalty:
+        with pytest.raises(InputError, match="Leave it first"), penalty:
+            pass
+        with pytest.raises(InputError, match="Read it after"):
+            _ = penalty.value
+    with pytest.raises(NoActivationError, match="has not run inside"):
+        _ = penalty.value
+    wrong = {
+        "weight": math.nan,
+        "target": "high",
+        "every": 0,
+        "eps": 0.0,
+        "samples": "pixels",
+        "sites": [],
+    }
+    for name, value in wrong.items():
+        with pytest.raises(OptionError, match=name):
+            sg.AffinityPenalty(model, **{name: value})
+    value = run(penalty, model, torch.randn(64, 4, requires_grad=True))
+    with pytest.raises(GradientError, match="first derivatives only"):
+        value.backward(create_graph=True)
+
+
+def test_the_inside_of_distributed_networks_is_watched(tmp_path: object) -> None:
+    if not torch.distributed.is_available():
+        pytest.skip("torch was built without distributed")
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        model = nn.parallel.DistributedDataParallel(net())
+        penalty = sg.AffinityPenalty(model)
+        for _ in range(2):
+            (model(images()).mean() * 0 + run(penalty, model, images())).backward()
+            assert list(penalty.scores) == SITES
+    finally:
+        torch.distributed.destroy_process_group()
