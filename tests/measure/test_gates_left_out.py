@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import sigmascope as sg
 from sigmascope.measure.options import Options
 from sigmascope.store import decode, encode
+from tests.resealing import edit
 
 X = torch.randn(96, 8, generator=torch.Generator().manual_seed(0))
 
@@ -80,10 +81,11 @@ def test_the_option_is_checked_and_stored() -> None:
 
 def test_roles_of_an_earlier_version_are_empty(tmp_path: Any) -> None:
     path = measured().save(tmp_path / "one.json")
-    document = json.loads(path.read_text())
-    content = document["content"]
-    for site in content["sites"]:
-        del site["role"], site["multiplies"]
-    del content["options"]["gates"]
-    path.write_text(json.dumps(document))
+
+    def earlier(document: Any) -> None:
+        for site in document["content"]["sites"]:
+            del site["role"], site["multiplies"]
+        del document["content"]["options"]["gates"]
+
+    edit(path, earlier)
     assert {site.role for site in sg.load(path)} == {""}

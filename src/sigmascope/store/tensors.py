@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.store.digests import digest_of, digest_of_tensors
-from sigmascope.store.documents import DIGEST, dump, parse, unwrap, wrap
+from sigmascope.store.documents import dump, parse, unwrap, wrap
 from sigmascope.store.files import Location, check_source, replacing
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
     entry = dump(wrap(KIND, VERSION, info)).decode()
     storable = _storable(tensors)
     digest = digest_of_tensors(storable)
-    metadata = {ENTRY: entry, DIGEST: digest_of(entry, digest)}
+    # in one entry, since safetensors writes several in any order
+    metadata = {ENTRY: f"{entry}\n{digest_of(entry, digest)}"}
     with replacing(path) as temporary:
         try:
             save_file(storable, temporary, metadata=metadata)
@@ -84,13 +85,13 @@ def read_with_digest(path: Location) -> tuple[dict[str, Tensor], dict[str, objec
 
     with readable(path), safe_open(path, framework="pt") as file:
         metadata = file.metadata() or {}
-        entry = metadata.get(ENTRY)
+        entry, sealed, seal = metadata.get(ENTRY, "").partition("\n")
         info = _info(entry, str(path))
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if metadata.keys() == {ENTRY}:
+    if not sealed and metadata.keys() == {ENTRY}:
         return tensors, info, ""
     digest = digest_of_tensors(tensors)
-    if metadata != {ENTRY: entry, DIGEST: digest_of(entry, digest)}:
+    if metadata.keys() != {ENTRY} or seal != digest_of(entry, digest):
         raise FileFormatError(
             f"{path} does not match its digest: it is damaged. Restore a copy or write it again."
         )
@@ -146,8 +147,8 @@ def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _info(entry: str | None, source: str) -> dict[str, object]:
-    if entry is None:
+def _info(entry: str, source: str) -> dict[str, object]:
+    if not entry:
         raise FileFormatError(f"{source} was not written by sigmascope. Pass a {KIND} file.")
     try:
         document = parse(entry.encode())
