@@ -116,7 +116,8 @@ class PenalizedTrainer(Trainer):
         self._step()
 
     def _changed(self) -> list[Tensor]:
-        held = [*self.model.state_dict().values(), self.loss, self.added, self.chosen]
+        held = [*self.model.parameters(), *self.model.buffers()]
+        held += [self.loss, self.added, self.chosen]
         return [*held, *optimizer_tensors(self.optimizer)]
 
     def step(self) -> None:

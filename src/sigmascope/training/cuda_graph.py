@@ -46,7 +46,8 @@ class Step:
     def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph | None:
         """Warm up, so that all tensors exist; capture if possible; undo the effects of both."""
         self._inputs = tuple(value.clone() for value in inputs)
-        before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
+        # by their place in memory: a state dict makes other objects of them every time
+        before = {tensor.data_ptr(): tensor.detach().clone() for tensor in self._state()}
         drawn = torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -58,7 +59,7 @@ class Step:
         graph = self._graph_of_one() if capturable else None
         with torch.no_grad():
             for tensor in self._state():
-                tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))
+                tensor.copy_(before.get(tensor.data_ptr(), torch.zeros_like(tensor)))
         torch.cuda.set_rng_state(drawn)
         return graph
 
