@@ -414,3 +414,20 @@ def test_a_batch_in_which_no_sample_can_be_replaced() -> None:
     network = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
     found = sg.audit(network, Opaque(), forward=lambda model, batch: model(batch.content))
     assert (found.sites, found.findings) == (1, ())
+
+
+class Mapped(nn.Module):
+    """Several weights at once, by vmap over them and not over the samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(3, 4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        each = torch.vmap(lambda weight, x: torch.tanh(x @ weight), in_dims=(0, None))
+        result: Tensor = each(self.weights, x).mean(dim=0)
+        return result
+
+
+def test_tensors_of_a_transformation_are_not_read_after_it() -> None:
+    assert sg.audit(Mapped(), noise(16, 4)).complete

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import types
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -47,8 +48,8 @@ class Calls(nn.Module):
         return result
 
 
-def notes(network: nn.Module, **options: Any) -> list[str]:
-    found = sg.signature(network, X, progress=False, **options).coverage.notes
+def notes(network: nn.Module, batch: Tensor = X, **options: Any) -> list[str]:
+    found = sg.signature(network, batch, progress=False, **options).coverage.notes
     told = ("not seen", "not checked", "hides")
     return [note for note in found if any(words in note for words in told)]
 
@@ -231,7 +232,58 @@ def test_a_network_that_was_changed_is_checked_again() -> None:
     assert notes(network) == []
 
 
-def test_it_is_remembered_without_keeping_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+class Switched(Calls):
+    """Runs its function if a flag is set, which is not to be seen in its modules."""
+
+    options = types.SimpleNamespace(compiled=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(x)
+        return torch.tanh(self.function(x) if self.options.compiled else F.gelu(x))
+
+
+def test_a_network_that_takes_another_path_is_checked_again() -> None:
+    network = Switched(scripted(one_gelu))
+    network.options = types.SimpleNamespace(compiled=False)
+    assert notes(network) == []
+    network.options.compiled = True
+    assert notes(network) == [f"1 gelu computed inside {JIT} was not seen"]
+
+
+def test_a_batch_that_cannot_be_checked_says_nothing_of_the_next() -> None:
+    network = Calls(scripted(one_gelu))
+    rows = torch.nested.nested_tensor([X[:3], X[3:]], layout=torch.jagged)
+    network.forward = lambda x: F.selu(network.layer(x))  # type: ignore[method-assign]
+    assert notes(network, batch=rows) == [
+        "whether all activations were seen was not checked: tensors are nested"
+    ]
+    del network.forward
+    assert notes(network) == [f"1 gelu computed inside {JIT} was not seen"]
+
+
+def erf_gelu(x: Tensor) -> Tensor:
+    return x * 0.5 * (1.0 + torch.erf(x / 1.41421))
+
+
+def clamped(x: Tensor) -> Tensor:
+    return torch.clamp(x, min=0.0)
+
+
+def larger(x: Tensor) -> Tensor:
+    return torch.maximum(x, 0.1 * x)
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"), [(erf_gelu, "erf"), (clamped, "clamp"), (larger, "maximum")]
+)
+def test_formulas_in_compiled_code_are_named(function: Any, operator: str) -> None:
+    assert notes(Calls(scripted(function))) == [f"1 {operator} computed inside {JIT} was not seen"]
+    assert notes(Calls(function)) == []
+
+
+def test_every_measurement_checks_once_without_keeping_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = []
     init = crosscheck._Counting.__init__
     monkeypatch.setattr(
@@ -240,7 +292,7 @@ def test_it_is_remembered_without_keeping_the_network(monkeypatch: pytest.Monkey
     network = Calls(F.relu)
     for _ in range(2):
         sg.signature(network, [X, X], progress=False)
-    assert len(made) == 1
+    assert len(made) == 2
     reference = weakref.ref(network)
     del network
     gc.collect()

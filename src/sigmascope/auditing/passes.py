@@ -122,6 +122,8 @@ class Passes:
         sums: dict[str, Tensor] = {}
 
         def observe(call: Call, x: Tensor) -> None:
+            if torch._C._functorch.is_functorch_wrapped_tensor(x):
+                return  # it cannot be read once the transformation has ended
             plain = x.layout == torch.strided and not x.is_nested and x.dtype.is_floating_point
             if plain and x.ndim and x.shape[0] == self.size:
                 sums[call.name] = x.detach().cpu().double().reshape(self.size, -1).sum(dim=1)

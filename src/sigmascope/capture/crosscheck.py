@@ -47,6 +47,8 @@ OPERATORS = {
         "softmax",
     ),
 }
+# Of which people write activations in compiled code, where their formulas cannot be followed.
+FORMULAS = frozenset(words("clamp clamp_min erf erfc fmax maximum"))
 # Code of ours that runs operators: layers of one known function, and observers.
 OURS = {"Recorder._forward_of.<locals>.forward", "Recorder._begin", "Capture.observe"}
 OURS |= {"Capture._observed.<locals>.finish"}
@@ -61,23 +63,20 @@ RECURRENT = (nn.RNNBase, nn.RNNCellBase)  # of which it is known, and said elsew
 Hidden = Counter[tuple[str, str]]
 """(where, kind) -> how many of them were computed there without being seen."""
 
-# Of each network the classes of its modules when it was checked, and what was found.
-_checked: WeakKeyDictionary[nn.Module, tuple[list[type], Hidden | str]] = WeakKeyDictionary()
+# What was found in each network when it was last measured, or why it was not checked.
+_checked: WeakKeyDictionary[nn.Module, Hidden | str] = WeakKeyDictionary()
 
 
 @contextmanager
 def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterator[None]:
-    """Count what is computed inside the context, unless it is known of this network.
+    """Count what is computed inside the context.
 
-    `notes_of` says what was found. Neither results nor random states change.
+    `notes_of` says what was found. Neither results nor random states change. Nothing is remembered
+    for the next measurement: a flag or another batch may lead the network to other code.
     """
-    modules = [type(module) for _, module in modules_of(network)]
-    if network in _checked and _checked[network][0] == modules:
-        yield
-        return
     reason = unsupported(network, inputs)
     if reason:
-        _checked[network] = modules, reason
+        _checked[network] = reason
         yield
         return
     counting = _Counting(recorder)
@@ -86,7 +85,7 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
         activations.own_modes += 1
         with counting:
             yield
-    _checked[network] = modules, counting.hidden
+    _checked[network] = counting.hidden
 
 
 def notes_of(network: nn.Module, kinds: Collection[str]) -> list[str]:
@@ -94,13 +93,13 @@ def notes_of(network: nn.Module, kinds: Collection[str]) -> list[str]:
 
     A softmax that is hidden in an attention is named in any case.
     """
-    _, found = _checked.get(network, ([], Counter()))
+    found = _checked.get(network, Counter())
     if isinstance(found, str):
         return [UNCHECKED.format(found)]
     places: dict[str, dict[str, int]] = {}
     notes = []
     for (where, kind), count in sorted(found.items()):
-        if kind == GATES or kind in kinds:
+        if kind == GATES or kind in FORMULAS or kind in kinds:
             places.setdefault(where, {})[kind] = count
         elif where in ATTENTION:
             remedy = f"to measure {'it' if count == 1 else 'them'}, {WRITTEN_OUT}"
@@ -144,10 +143,14 @@ class _Counting(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func not in self._operators:
-            self._operators[func] = function_name(func) in OPERATORS or may_be_activation(func)
+            named = function_name(func) in OPERATORS or function_name(func) in FORMULAS
+            self._operators[func] = named or may_be_activation(func)
         if self._operators[func] and not self._recorder.inside_activation:
             where = self._where(sys._getframe(1))
-            kind = OPERATORS.get(function_name(func)) or kind_of_function(func, args, kwargs)
+            name = function_name(func)
+            kind = OPERATORS.get(name) or kind_of_function(func, args, kwargs)
+            if kind is None and where == COMPILED and name in FORMULAS and _is_floating(args):
+                kind = name
             if where and kind is not None:
                 self.hidden[where, kind] += 1
         # Otherwise the recorder would see what only the dispatcher sees.
@@ -167,3 +170,7 @@ class _Counting(TorchDispatchMode):
                 return ""
             frame = frame.f_back
         return "nn.MultiheadAttention" if isinstance(module, nn.MultiheadAttention) else COMPILED
+
+
+def _is_floating(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(one, Tensor) and one.is_floating_point() for one in args)
