@@ -58,6 +58,7 @@ def left(model: nn.Module) -> dict[str, Any]:
         "numpy": str(np.random.get_state()),
         "python": random.getstate(),
         "functions": overrides._get_current_function_mode_stack(),
+        "functions seen": torch._C._is_torch_function_enabled(),
         "operators": torch._C._len_torch_dispatch_stack(),
         "turns": list(turns._turns),
         "gates": list(gate._closed),

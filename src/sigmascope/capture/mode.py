@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import overrides
@@ -66,6 +67,16 @@ class WatchingMode(overrides.TorchFunctionMode):
             yield
         finally:
             self.observing = False
+
+
+def restoring_functions() -> Callable[[], object]:
+    """Return a function that lets modes see torch functions again, if they do so now.
+
+    A Ctrl-C at the end of a `with torch._C.DisableTorchFunction()` leaves them off in this thread.
+    """
+    guard = torch._C.DisableTorchFunction()
+    _ = guard.__enter__(), guard.__exit__(None, None, None)  # it notes how it is now
+    return partial(guard.__exit__, None, None, None)
 
 
 def _stack() -> list[overrides.TorchFunctionMode]:

@@ -13,6 +13,7 @@ from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.ending import ending
 from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import plain_path, unwrapped
+from sigmascope.capture.mode import restoring_functions
 from sigmascope.capture.observer import Observer
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.turns import one_at_a_time
@@ -70,6 +71,7 @@ def recording(
         following.begin(tensors_of(modules))
         recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse, gates=gates)
         with ending() as steps:
+            steps.append(restoring_functions())
             steps.append(partial(_active.pop, recorder, None))
             _active[recorder] = {module for _, module in modules}
             for path, module in modules:
