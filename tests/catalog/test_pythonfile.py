@@ -221,3 +221,14 @@ def test_errors_of_sigmascope_pass_through(tmp_path: Path) -> None:
     )
     with pytest.raises(sg.OptionError, match="sigmascope/resnet2 is not in the catalog"):
         model(f"py:{path}:build")
+
+
+def test_a_file_that_changes_the_working_directory_changes_it_for_itself(tmp_path: Path) -> None:
+    here = Path.cwd()
+    (tmp_path / "moving.py").write_text(
+        "import os\nos.chdir(os.path.dirname(__file__))\n"
+        + NETWORK.format(width=3072)
+        + "    os.chdir('/')\n"
+    )
+    model(f"py:{tmp_path / 'moving.py'}:build")
+    assert Path.cwd() == here

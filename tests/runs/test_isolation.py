@@ -206,3 +206,42 @@ def test_a_folder_that_is_moved_while_a_network_is_measured_is_told(
     assert outcome.failure is not None
     assert "runs was moved, removed or replaced" in outcome.failure.message
     assert not list((tmp_path / "runs").glob("*.json"))
+
+
+WRITING = """
+
+def written(data):
+    for number in range(3, 64):
+        try:
+            os.write(number, data)
+        except OSError:
+            pass
+    return good(0)
+
+def number():
+    return written(b"5\\n")
+
+def words():
+    return written(b"not JSON\\n")
+
+def half_a_line():
+    return written(b'{"state": ')
+
+def twice():
+    os.fork()
+    return good(0)
+"""
+
+
+def test_what_a_network_writes_to_the_pipe_and_answers_twice_is_no_answer(tmp_path: Path) -> None:
+    functions = ("number", "words", "half_a_line", "twice", "good_1", "good_2")
+    names = named(tmp_path, *functions)
+    (tmp_path / "failing.py").write_text(SOURCE + WRITING)
+    outcomes = {
+        outcome.name.rpartition(":")[2]: outcome
+        for outcome in measure_runs(asked(names), tmp_path / "runs", isolate=Isolation(60))
+    }
+    # of two copies one may be refused by the journal of the other
+    assert [outcomes[name].state for name in functions if name != "twice"] == ["measured"] * 5
+    for name, outcome in outcomes.items():
+        assert outcome.failure is None or outcome.failure.name == outcome.name, name

@@ -26,6 +26,10 @@ class Speechless(Exception):
     def __str__(self):
         raise RuntimeError("no words")
 
+class Leaving(Exception):
+    def __str__(self):
+        raise SystemExit(5)
+
 class Fatal(BaseException):
     pass
 
@@ -41,6 +45,9 @@ def escape():
 def speechless():
     raise Speechless
 
+def leaving():
+    raise Leaving
+
 def fatal():
     raise Fatal("not an Exception")
 
@@ -50,7 +57,7 @@ def endless():
 def grouped():
     raise ExceptionGroup("caf\udce9", [ValueError("\udcff")])
 """
-BAD = ("surrogate", "escape", "speechless", "fatal", "endless", "grouped")
+BAD = ("surrogate", "escape", "speechless", "leaving", "fatal", "endless", "grouped")
 
 
 def test_whatever_an_error_says_it_can_be_stored(tmp_path: Path) -> None:
@@ -67,6 +74,7 @@ def test_whatever_an_error_says_it_can_be_stored(tmp_path: Path) -> None:
     }
     assert told["surrogate"].message == r"ValueError: caf\udce9 \ud800"
     assert told["speechless"].message == "Speechless: its message cannot be shown"
+    assert told["leaving"].message == "Leaving: its message cannot be shown"
     assert told["fatal"].message == "Fatal: not an Exception"
     assert len(told["endless"].message) < LONGEST_MESSAGE + 100
     assert told["endless"].message.endswith("(10000012 characters)")

@@ -30,14 +30,17 @@ class Gate:
         self._thread = threading.get_ident()
         self._waiting: set[int] = set()
         self._opened = threading.Event()
-        self._train = Replaced(self._network, self._gated(self._network.train), "train")
+        self._trains: list[Replaced] = []
         # a function: of a method, a copy of the network would copy the gate
         self._hook: Callable[..., None] = lambda *_: self.wait()
 
     def close(self) -> None:
         """Let no other thread enter; wait until those that are inside have left."""
         _closed.append(self)
-        self._train.add()
+        # of every module, since people freeze single layers
+        self._trains = [Replaced(one, self._gated(one), "train") for one in self._modules]
+        for train in self._trains:
+            train.add()
         # the first of all hooks: what others do happens behind the gate
         self._network.register_forward_pre_hook(self._hook, prepend=True)
         wait = Wait(f"waiting for a thread that runs {self._name}, to measure it")
@@ -52,10 +55,13 @@ class Gate:
     def open(self) -> None:
         """Let the others go on."""
         remove_hook(self._network, self._hook)
-        self._train.remove()
+        for train in self._trains:
+            train.remove()
         if self in _closed:
             _closed.remove(self)
-        self._opened.set()
+        # after a fork another thread opens it: nobody waits, and the lock of the event may be held
+        if threading.get_ident() == self._thread:
+            self._opened.set()
 
     def wait(self) -> None:
         """Wait until the gate is opened, unless the thread that may pass waits for this one."""
@@ -83,12 +89,14 @@ class Gate:
         """Return whether a module is part of the network."""
         return module in self._modules
 
-    def _gated(self, train: Callable[..., Any]) -> Callable[..., Any]:
+    def _gated(self, module: nn.Module) -> Callable[..., Any]:
+        train = module.train
+
         def gated(*args: Any, **kwargs: Any) -> Any:
             self.wait()
             # meanwhile another gate may have been closed
             again = threading.get_ident() != self._thread and self._opened.is_set()
-            return (self._network.train if again else train)(*args, **kwargs)
+            return (module.train if again else train)(*args, **kwargs)
 
         return gated
 

@@ -12,7 +12,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sigmascope.capture.ending import ending
+import torch
+
+from sigmascope.capture.ending import ending, finish_lost
 from sigmascope.capture.threads import Wait, name_of
 from sigmascope.errors import NetworkError
 
@@ -32,8 +34,8 @@ class _Turn:
 
     def end(self) -> None:
         if self in _turns:  # no other thread removes it
+            self.ended.set()
             _turns.remove(self)
-        self.ended.set()
 
 
 _turns: list[_Turn] = []  # the first one's thread is measuring, the others wait
@@ -81,8 +83,11 @@ def _await(first: _Turn) -> None:
 
 
 def _forget_other_threads() -> None:
-    """Keep only the turn of this thread, in a process that has no other."""
+    """Keep only the turn of this thread, in a process that has no other; undo what others did."""
     _turns[:] = [turn for turn in _turns[:1] if turn.is_mine()]
+    enabled = torch.is_grad_enabled()  # of this thread
+    finish_lost()
+    torch._C._set_grad_enabled(enabled)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

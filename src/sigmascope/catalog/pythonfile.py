@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import itertools
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,7 +41,7 @@ def of_python(rest: str, name: str, pretrained: bool) -> Model:
     if spec is None or spec.loader is None:
         raise InputError(f"{path}: not a Python file. Its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
-    with _importable(module, path.parent), _located(path):
+    with _importable(module, path.parent), _located(path), _staying():
         spec.loader.exec_module(module)
         network = _factory(module, factory, path)()
     if not isinstance(network, nn.Module):
@@ -103,6 +104,19 @@ def _importable(module: ModuleType, folder: Path) -> Iterator[None]:
         for one in fresh if is_new else ():
             if one.partition(".")[0] in beside:
                 del sys.modules[one]
+
+
+@contextmanager
+def _staying() -> Iterator[None]:
+    """Return to the working directory, which a file may change: other paths are relative to it."""
+    here = None
+    with suppress(OSError):  # it may be gone
+        here = os.getcwd()
+    try:
+        yield
+    finally:
+        if here is not None:
+            os.chdir(here)
 
 
 def _is_in(module: ModuleType, folder: Path) -> bool:

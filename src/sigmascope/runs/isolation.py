@@ -160,23 +160,33 @@ class _Process:
     def ask(self, name: str, limit: float | None) -> Message:
         """Return what becomes of a network: its outcome, or how the process ended."""
         while self._number is None:
-            started = self._next(None)
-            if "number" not in started:
+            started = self._next(math.inf)
+            if "ended" in started:
                 return started
-            self._number = started["number"]
+            self._number = started.get("number")
         self._printed.truncate(0)
         try:
             self._send({"name": name})
-            reply = self._next(limit)
+            reply = self._reply(name, math.inf if limit is None else time.monotonic() + limit)
         except TimeoutError:
             self._kill(self._number)
-            reply = self._next(None) | {"late": True}
+            reply = self._reply(None, math.inf) | {"late": True}
         except BrokenPipeError:
-            reply = self._next(None)
+            reply = self._reply(None, math.inf)
         if "ended" in reply:
             self._kill(self._number)  # what it has started
             self._number = None
         return reply
+
+    def _reply(self, name: str | None, until: float) -> Message:
+        """Return what is said of this network, or how the process ended, and nothing else.
+
+        A network may have copied the process, so that its answer comes twice; or it comes too late.
+        """
+        while True:
+            reply = self._next(until)
+            if "ended" in reply or (name is not None and reply.get("name") == name):
+                return reply
 
     def printed(self) -> str:
         """Return the last lines that were printed."""
@@ -201,9 +211,8 @@ class _Process:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
 
-    def _next(self, limit: float | None) -> Message:
-        """Return the next message; a TimeoutError after too many seconds."""
-        until = math.inf if limit is None else time.monotonic() + limit
+    def _next(self, until: float) -> Message:
+        """Return the next message; a TimeoutError when it is later than that."""
         while (left := until - time.monotonic()) > 0:
             ended = self._process.poll()  # first: what it has said by then is in the pipe
             try:
@@ -221,7 +230,10 @@ class _Process:
         output = self._process.stdout
         with suppress(OSError, ValueError):
             for line in output or ():
-                self._messages.put(json.loads(line))
+                with suppress(ValueError, RecursionError):
+                    message = json.loads(line)
+                    if isinstance(message, dict):  # and nothing that a network has written there
+                        self._messages.put(message)
         self._messages.put(None)
 
     def _kill(self, number: int | None) -> None:

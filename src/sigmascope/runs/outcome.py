@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sigmascope.errors import SigmascopeError
+from sigmascope.errors import Interruption, SigmascopeError
 from sigmascope.measure.result import Signature
 from sigmascope.store import decode, encode, read_json, write_json
 
@@ -97,14 +97,18 @@ def told_failure(name: str, kind: str, message: str, traceback: str) -> Failure:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # the text of an error of a network may be an error itself
+    except (KeyboardInterrupt, Interruption):
+        raise
+    except BaseException:  # the text of an error of a network may be an error itself
         return "its message cannot be shown"
 
 
 def _traceback_of(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:  # as above
+    except (KeyboardInterrupt, Interruption):
+        raise
+    except BaseException:  # as above
         return "".join(traceback.format_tb(error.__traceback__))
 
 

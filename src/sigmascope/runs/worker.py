@@ -41,7 +41,8 @@ def main(folder: str, device: str, resume: str) -> None:
         for name in _names(orders):
             outcome = measure_one(folder, name, device=device, resume=resume == "True")
             # the rest is in the directory; a failure is not, if the disk is full
-            _answer(answers, {"state": outcome.state, "failure": encode(outcome.failure)})
+            failure = encode(outcome.failure)
+            _answer(answers, {"name": name, "state": outcome.state, "failure": failure})
 
     while FORKS and not _is_closed(orders):
         child = os.fork()
@@ -79,7 +80,8 @@ def _own_streams() -> tuple[int, int]:
 
 
 def _answer(answers: int, message: dict[str, object]) -> None:
-    data = json.dumps(message).encode() + b"\n"
+    # a line of its own, whatever a network has written there
+    data = b"\n" + json.dumps(message).encode() + b"\n"
     while data:
         data = data[os.write(answers, data) :]
 
