@@ -59,10 +59,24 @@ def test_a_registered_function_and_a_registered_class_pass() -> None:
 
 def test_one_that_is_not_registered_is_not_seen_as_one() -> None:
     remedy = "register it with sigmascope.register_activation"
-    assert failed(lambda x: torch.tanh(F.softplus(x)) * x) == {
-        "seen exactly once": f"seen as softplus, tanh; {remedy}"
+    assert failed(lambda x: torch.relu(torch.tanh(x))) == {
+        "seen exactly once": f"seen as tanh, relu; {remedy}"
     }
     assert failed(torch.erf) == {"seen exactly once": f"not seen; {remedy}"}
+
+
+FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": lambda x: x * torch.sigmoid(x),
+    "gelu": lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)),
+    "mish": lambda x: torch.tanh(F.softplus(x)) * x,
+}
+
+
+@pytest.mark.parametrize("kind", FORMULAS)
+def test_one_that_is_written_as_a_formula_is_seen_as_what_it_is(kind: str) -> None:
+    found = check_activation(FORMULAS[kind], backend="eager")
+    assert found.ok
+    assert found["seen exactly once"].detail == f"as {kind}"
 
 
 def wrong_in_place(x: Tensor, inplace: bool = False) -> Tensor:

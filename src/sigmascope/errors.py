@@ -51,7 +51,13 @@ class NetworkError(SigmascopeError, TypeError):
 
 
 class NoActivationError(SigmascopeError, ValueError):
-    """A network made no activation call that could be observed."""
+    """A network made no activation call that could be observed.
+
+    Attributes:
+        notes: what is known of calls that were not seen.
+    """
+
+    notes: tuple[str, ...] = ()
 
 
 class FileFormatError(SigmascopeError, ValueError):

@@ -21,6 +21,7 @@ Activation: TypeAlias = Callable[..., Any]
 COARSE = 0.05  # of bfloat16, relative to the largest output
 FINE = 1e-4
 COMPILERS = ("c++", "g++", "clang++")
+RUNS = 4  # of a pass at most, until its formulas are known
 
 
 @dataclass(frozen=True)
@@ -189,8 +190,15 @@ class _Network(nn.Module):
 def _is_seen_once(activation: Activation, x: Tensor) -> Answer:
     kinds: list[str] = []
     network = _Network(activation)
-    with recording(network, lambda call, _: kinds.append(call.kind), activations="all"):
-        network(x)
+    observing = recording(network, lambda call, _: kinds.append(call.kind), activations="all")
+    with observing as recorder:
+        recorder.stop()
+        for _ in range(RUNS):  # a formula is known when a pass has ended
+            kinds.clear()
+            with recorder.forward_pass():
+                network(x.clone())
+            if not recorder.changed:
+                break
     if len(kinds) == 1:
         return True, f"as {kinds[0]}"
     found = f"seen as {', '.join(kinds)}" if kinds else "not seen"

@@ -431,3 +431,17 @@ class Mapped(nn.Module):
 
 def test_tensors_of_a_transformation_are_not_read_after_it() -> None:
     assert sg.audit(Mapped(), noise(16, 4)).complete
+
+
+def scripted_gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def test_the_only_activation_is_explained_as_one_of_several_is() -> None:
+    hidden = Function(scripted(scripted_gelu))
+    alone = sg.audit(hidden, noise(8, 6))
+    beside = sg.audit(nn.Sequential(hidden, nn.ReLU()), noise(8, 6))
+    assert (alone.findings, beside.findings) == ((), ())
+    assert (alone.operators, alone.explained, alone.sites) == (1, 1, 0)
+    assert (beside.operators, beside.explained, beside.sites) == (2, 1, 1)
+    assert "1 tanh computed inside torch.jit.script" in alone.refused

@@ -492,3 +492,21 @@ def test_what_cannot_be_seen_is_noted() -> None:
         "the gates of rnn (LSTM) run in one fused kernel and are not seen",
     )
     assert result.coverage.scored == 1
+
+
+def unfit(**options: Any) -> list[str]:
+    found = sg.signature(around(), X, progress=False, **options)
+    return [note for note in found.coverage.notes if "the pattern" in note]
+
+
+def test_a_pattern_of_an_axis_that_fits_nothing_is_named() -> None:
+    axes = {"q*": 1, "relu": 1}
+    assert unfit(channel_axis=axes) == ["channel_axis: the pattern 'q*' fits no site"]
+    axes = {"q*": 0, "ta*": 0}
+    assert unfit(sample_axis=axes) == ["sample_axis: the pattern 'q*' fits no site"]
+    assert unfit(channel_axis={"*": 1}, sample_axis={"*": 0}) == []
+
+
+def test_a_pattern_of_an_axis_that_fits_no_chosen_site_is_named() -> None:
+    note = "channel_axis: the pattern 'relu' fits none of the chosen sites"
+    assert unfit(channel_axis={"relu": 1, "tanh": 1}, sites=["tanh"]) == [note]

@@ -82,20 +82,24 @@ not seen for a reason. Axes checked: samples of 1 sites, channels of 1.
     except SigmascopeError as error:
         return _refused(blank, subject, error)
     except Exception as error:  # any other is a finding, whatever it is
-        return replace(blank, operators=subject.count(), error=one_line(error))
+        return replace(blank, operators=len(subject.computed()), error=one_line(error))
     return _judged(blank, subject, plain, seen, watched)
 
 
 def _refused(blank: Audit, subject: Passes, error: SigmascopeError) -> Audit:
     """Return the audit of a network that was refused; what nobody saw is missed, not refused."""
-    operators = subject.count()
-    result = replace(blank, operators=operators, refused=one_line(error))
-    if not isinstance(error, NoActivationError) or not operators:
+    computed = subject.computed()
+    result = replace(blank, operators=len(computed), refused=one_line(error))
+    if not isinstance(error, NoActivationError) or not computed:
         return result
     if any(isinstance(module, FUSED) for module in subject.network.modules()):
-        return replace(result, explained=operators)
-    detail = f"{operators} activation operators were computed, and none was seen"
-    return replace(result, refused="", findings=(Finding("missed", "(network)", detail),))
+        return replace(result, explained=len(computed))
+    missed, explained = _missed(computed, subject.network, error.notes)
+    if not missed:
+        return replace(result, explained=explained)
+    detail = f"{len(missed)} activation operators were computed, and none was seen"
+    findings = (Finding("missed", "(network)", detail),)
+    return replace(result, refused="", explained=explained, findings=findings)
 
 
 def _judged(blank: Audit, subject: Passes, plain: Plain, seen: Seen, watched: Watched) -> Audit:

@@ -135,12 +135,12 @@ class Passes:
             self.run(batch)
         return sums
 
-    def count(self) -> int:
-        """Return how many activation operators the network computes where nobody watches."""
+    def computed(self) -> list[Operator]:
+        """Return the activation operators that the network computes where nobody watches."""
         counter = OperatorCounter(self.network, softmax=self._softmax)
         with preserve_state(self.network, mode="eval"), counter.counting():
             self.run(self.batch)
-        return sum(one.activation for one in counter.operators)
+        return [one for one in counter.operators if one.activation]
 
     def tagged(self, calls: Sequence[PooledCall]) -> TagReader | None:
         """Read channels by their numbers; None where the network cannot run with them."""

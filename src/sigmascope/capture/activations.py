@@ -171,6 +171,18 @@ def kind_of_layer(module: nn.Module) -> str | None:
     return kind_of_module(module)
 
 
+def kind_of_base(module: nn.Module) -> str | None:
+    """Return the kind of the layer of torch that the class of a module derives from, or None.
+
+    >>> class Mine(nn.LeakyReLU): ...
+    >>> kind_of_base(Mine()), kind_of_base(nn.Linear(1, 1))
+    ('leaky_relu', None)
+    """
+    layers = (base for base in type(module).__mro__ if base.__module__ == nn.ReLU.__module__)
+    kinds = (_LAYERS.get(layer.__name__.lower()) for layer in layers)
+    return next((kind for kind in kinds if kind is not None), None)
+
+
 def known_activations() -> dict[str, list[str]]:
     """Return the kinds that are recognized, by family; registered ones count as "pointwise"."""
     listing = {family: list(kinds) for family, kinds in FAMILIES.items()}

@@ -113,8 +113,10 @@ class _Search:
             for one in self._constants.values()
             for origin in self._graph.origins(one)
         }
-        unclear = [*self._unclear.values()]
-        return Found(self._apart(sorted(found.values())), [*constants.values()], unclear)
+        formulas = self._apart(sorted(found.values()))
+        parts = {step for one in formulas for step in one.parts}
+        unclear = [about for stop, about in self._unclear.items() if stop.step not in parts]
+        return Found(formulas, [*constants.values()], unclear)
 
     def _on_the_way(self, root: Node, end: Node) -> Iterator[Formula]:
         """Yield the formulas between two tensors."""

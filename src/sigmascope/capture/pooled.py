@@ -25,6 +25,7 @@ from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.recording import recording
 from sigmascope.capture.repeating import Repeating
 from sigmascope.capture.unforeseen import NESTED
+from sigmascope.capture.unseen_layers import UnseenLayers
 
 SELECTED = Descent("selected")
 
@@ -101,7 +102,7 @@ class Capture:
         sites: Collection[str] = (),
     ) -> None:
         self._densities, self._network, self._kinds = densities, network, kinds
-        self._chosen = tuple(sites)
+        self._chosen, self._layers = tuple(sites), UnseenLayers(network, kinds, sites)
         self.others: dict[str, None] = {}  # names of sites that were not chosen
         self._is_first = True  # pass
         self._calls: list[PooledCall] = []
@@ -139,11 +140,14 @@ class Capture:
                     inputs, batch_axis=pooling.batch_axis, size=pooling.size
                 ),
                 crosscheck(self._network, self.recorder, inputs) if first else nullcontext(),
+                self._layers.watching(self.recorder) if first else nullcontext(),
                 repeated.watching(),
             ):
                 forward()
             again = repeated.again(changed=self.recorder.changed)
         calls, self._calls = self._calls, []
+        if self._layers.ran:
+            self._layers.compare({*self.recorder.parts, *(one.call.path for one in calls)})
         if self.recorder.gating.tags is not self._tags:
             self._tags = self.recorder.gating.tags
             for call in calls:
@@ -179,6 +183,7 @@ class Capture:
     def notes(self) -> list[str]:
         """Return which activations of the passes so far were not seen, or may not have been."""
         notes = [*notes_of(self._network, self._kinds), *self.recorder.following.notes()]
+        notes += self._layers.notes()
         elsewhere = [path or "the network" for path in self.recorder.elsewhere]
         if elsewhere:
             count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import math
 from collections import Counter
@@ -40,7 +41,7 @@ def assembled(
         failed=len(sites) - scored,
         skipped=skipped,
         never_called=tuple(path for path in subject.expected if path not in called),
-        notes=(*subject.notes, *_too_few(sites), *notes),
+        notes=(*subject.notes, *_too_few(sites), *_unfit(options, called), *notes),
     )
     fingerprints = " ".join(batch.fingerprint for batch in batches)
     return Signature(
@@ -68,6 +69,18 @@ def _too_few(sites: Sequence[Site]) -> list[str]:
         f"the published score rests on fewer than {FEW} samples a batch at {len(few)} of "
         f"{len(sites)} site{'s' * (len(sites) != 1)} ({least.name}: {least.n}) and depends much on "
         "which ones; use larger batches"
+    ]
+
+
+def _unfit(options: Options, called: Iterable[str]) -> list[str]:
+    """Return a note on each pattern of an axis that fits none of the paths that made a call."""
+    paths, which = [*called], "none of the chosen sites" if options.sites else "no site"
+    named = {"channel_axis": options.channel_axis, "sample_axis": options.sample_axis}
+    return [
+        f"{option}: the pattern {pattern!r} fits {which}"
+        for option, axes in named.items()
+        for pattern in axes
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in paths)
     ]
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.checks import suggestion
+from sigmascope.errors import NoActivationError
 from sigmascope.measure.batches import Batch, tensors_in
 from sigmascope.measure.options import Options
 from sigmascope.measure.subject import notes_of
@@ -31,13 +32,15 @@ def no_samples(batch: Batch, batch_axis: int) -> str:
     )
 
 
-def no_call(network: nn.Module, options: Options, notes: list[str]) -> str:
-    """Say that a network made no activation call."""
+def no_call(network: nn.Module, options: Options, notes: list[str]) -> NoActivationError:
+    """Return the error that says that a network made no activation call."""
     kinds = ", ".join(sorted(chosen_kinds(options.activations)))
     hidden = [*notes_of(network), *notes]
     because = f" Note that {'; '.join(hidden)}." if hidden else ""
-    return (
+    error = NoActivationError(
         f"{type(network).__name__} made no activation call that could be seen.{because} Looked for "
         f"functions and modules of the kinds {kinds}. Register an activation of another name with "
         "sigmascope.register_activation; softmax is found with activations='all'."
     )
+    error.notes = tuple(hidden)
+    return error

@@ -15,7 +15,7 @@ from sigmascope.capture.guard import randomness_kept
 from sigmascope.capture.pooled import Capture, PooledCall, capturing
 from sigmascope.capture.pooling import NOT_SAMPLES, Pooling, SampleFunction
 from sigmascope.capture.positions import Draws
-from sigmascope.errors import InputError, NoActivationError, OptionError, ResumeError
+from sigmascope.errors import InputError, OptionError, ResumeError
 from sigmascope.measure.accumulating import PopulationSums, SumsFile
 from sigmascope.measure.batch_scores import BatchReadings, Reading, read
 from sigmascope.measure.batches import (
@@ -287,7 +287,7 @@ class Run:
         if not calls and index == 0 and capture.others:
             raise OptionError(none_chosen(options, capture.others))
         if not calls and index == 0:
-            raise NoActivationError(no_call(network, options, capture.notes()))
+            raise no_call(network, options, capture.notes())
         if index == 0 and all(call.reason == NOT_SAMPLES["features"] for call in calls):
             raise InputError(no_samples(batch, options.batch_axis))
         return calls
