@@ -145,7 +145,7 @@ class Dissection(Preformatted):
         if not names:
             return []
         # below this quantile a unit can reach even the largest concept
-        needed = 1 - self.least_iou * float(self.tensors["coverage"].max())
+        needed = 1 - min(self.least_iou, 1.0) * float(self.tensors["coverage"].max())
         return [
             f"Out of reach, since they cover too many pixels: {', '.join(names[:6])}"
             f"{', …' * (len(names) > 6)}. Pass a lower quantile, below "

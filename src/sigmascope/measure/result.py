@@ -205,7 +205,11 @@ class Signature:
             prefix: in front of every key, such as "val/".
         """
         sites = self._by_name()
-        scores = dict(zip(sites, self.scores.tolist(), strict=True))
+        # a file that was edited may have two sites of one name
+        values = {
+            id(site): score for site, score in zip(self.sites, self.scores.tolist(), strict=True)
+        }
+        scores = {name: values[id(site)] for name, site in sites.items()}
         if self.options.estimator == "both":
             scores |= {f"{name}/population": site.population for name, site in sites.items()}
         for name, value in self.summary().items():

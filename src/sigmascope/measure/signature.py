@@ -46,7 +46,8 @@ def signature(
     changed: neither its outputs while it is watched, nor its training mode, hooks and random state.
 
     Threads that measure take turns, since random numbers come from one state for all of them: two
-    take as long as one that does all. Another thread that trains the network waits meanwhile.
+    take as long as one that does all. Another thread that trains the network waits meanwhile; one
+    that only reads `model.training`, or copies the network, finds evaluation mode.
 
     Args:
         model: any `nn.Module`. A compiled one is measured through its eager original.
