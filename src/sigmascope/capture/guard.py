@@ -93,20 +93,22 @@ def preserve_state(model: nn.Module, *, mode: str) -> Iterator[None]:
     Raises:
         NetworkError: the weights changed, while other threads were running.
     """
-    with one_at_a_time(f"measures {type(model).__name__}"), ExitStack() as stack:
+    with one_at_a_time(f"measures {type(model).__name__}"), ending() as last:
+        stack = ExitStack()  # closed also where its own end is interrupted
+        last.append(stack.close)
         # otherwise nothing is compiled, and importing the compiler takes a second
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         modules = stack.enter_context(flags_kept(model))
         steps = stack.enter_context(ending())
+        steps.append(partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
+        torch._C._set_grad_enabled(False)
         if mode == "as-is":
             _keep_buffers(modules, steps)
         else:
             for module in modules:
                 if module.training:  # setting it takes long
                     module.training = False
-        steps.append(partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
-        torch._C._set_grad_enabled(False)
         versions = _versions(modules)
         with randomness_kept():
             yield
@@ -141,7 +143,7 @@ def flags_kept(model: nn.Module, *, gated: bool = False) -> Iterator[list[nn.Mod
 
 
 def _keep_buffers(modules: list[nn.Module], steps: list[Callable[[], object]]) -> None:
-    """Restore the buffers of modules in training mode at the end."""
+    """Restore the buffers of modules in training mode at the end, before gradients are."""
     buffers = [
         (module, name, buffer, buffer.clone())
         for module in modules
@@ -150,10 +152,9 @@ def _keep_buffers(modules: list[nn.Module], steps: list[Callable[[], object]]) -
     ]
 
     def restore() -> None:
-        with torch.no_grad():
-            for module, name, buffer, value in buffers:
-                # also where the network has replaced the tensor
-                module._buffers[name] = buffer.copy_(value)
+        for module, name, buffer, value in buffers:
+            # also where the network has replaced the tensor
+            module._buffers[name] = buffer.copy_(value)
 
     steps.append(restore)
 
