@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sigmascope.capture.routing import Rows
+from sigmascope.capture.selected_rows import Rows
 
 # SplitMix64 (Steele et al., OOPSLA 2014) in signed whole numbers, in which all devices agree.
 STEP, FIRST, SECOND = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from sigmascope.capture.axis_moves import MOVES, Applied
 from sigmascope.capture.marks import Descent, Marks
 from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.reordering import is_reordered
+from sigmascope.capture.selected_rows import Rows, joined, pieces
 from sigmascope.capture.words import words
 
 SELECTING = ("__getitem__", "index_select")
@@ -24,34 +24,6 @@ SELECTING = ("__getitem__", "index_select")
 RETURNING = frozenset(
     words("__setitem__ index_add index_copy index_put scatter scatter_add scatter_reduce")
 )
-
-
-@dataclass(frozen=True, eq=False)  # equal only to itself
-class Rows:
-    """Rows selected by an index from all rows of a batch, or from rows selected before.
-
-    Attributes:
-        index: whole numbers, or a mask of all rows.
-        inner: how many consecutive rows of the batch belong to one sample.
-        count: how many were selected.
-        before: those they were selected from; None for all.
-    """
-
-    index: Tensor
-    inner: int
-    count: int
-    before: Rows | None = None
-
-    @property
-    def are_samples(self) -> bool:
-        """Whether each row is a whole sample."""
-        return self.inner == 1
-
-    def numbers(self) -> Tensor:
-        """Return (count,), the number of each row among all rows of the batch."""
-        index = self.index.reshape(-1)
-        chosen = index.nonzero()[:, 0] if index.dtype == torch.bool else index
-        return chosen if self.before is None else self.before.numbers().to(chosen.device)[chosen]
 
 
 class Expert(NamedTuple):
@@ -116,10 +88,13 @@ class Routing:
         if before is not None and index.ndim == 1:
             self._rows[output] = Rows(index, before.inner, len(output), before)
             return True
-        if descent is None or descent.state != "known" or descent.axis or descent.outer != 1:
+        if descent is None or descent.state != "known" or descent.axis or descent.order:
+            return False
+        if descent.outer != 1 and index.ndim == 2:
             return False
         inner = descent.inner * (source.shape[1] if index.ndim == 2 else 1)
-        self._rows[output] = Rows(index, inner, len(output))
+        every = 0 if descent.outer == 1 else len(source) // descent.outer
+        self._rows[output] = Rows(index, inner, len(output), every=every)
         return True
 
     def _note_expert(self, weights: Tensor, output: Tensor) -> bool:
@@ -131,9 +106,17 @@ class Routing:
         return True
 
     def _pass_on(self, call: Applied, outputs: Sequence[Tensor]) -> None:
+        together = joined(call, self.rows_of)
+        if together is not None and len(outputs[0]) == together.count:
+            self._rows[outputs[0]] = together
+            return
         for source in tensors_in((call.args, [*call.kwargs.values()])):
             rows, expert = self._rows.get(source), self._experts.get(source)
-            if rows is not None and _keeps_rows(call, source):
+            cut = None if rows is None else pieces(call, source, rows, outputs)
+            if cut is not None:
+                for output, piece in zip(outputs, cut, strict=True):
+                    self._rows[output] = piece
+            elif rows is not None and _keeps_rows(call, source):
                 for output in outputs:
                     if output.ndim and len(output) == rows.count:
                         self._rows[output] = rows
