@@ -200,7 +200,8 @@ class Capture:
         if axes is None:
             return None
         if axes.samples is None or call.descent is SELECTED:
-            axes = replace(axes, rows=routing.rows_of(x))
+            rows = routing.slots_of(x) if axes.channels == x.ndim - 1 != 0 else None
+            axes = replace(axes, rows=rows or routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]

@@ -274,7 +274,7 @@ class Pooling:
 
     def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
         draws = cast(Draws, self.draws)
-        if axes.rows is not None and len(ordered) == ordered[..., 0].numel():
+        if axes.rows is not None and axes.rows.count == ordered[..., 0].numel():
             return draws.selected(axes.rows, self.masks.get(axes.part), ordered.device)
         return draws.of(
             tuple(ordered.shape[:-1]),

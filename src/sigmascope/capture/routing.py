@@ -17,9 +17,11 @@ from sigmascope.capture.marks import Descent, Marks
 from sigmascope.capture.nested import is_parameter, tensors_in
 from sigmascope.capture.reordering import is_reordered
 from sigmascope.capture.selected_rows import Rows, joined, pieces
+from sigmascope.capture.slots import RESERVING, Slots
 from sigmascope.capture.words import words
 
 SELECTING = ("__getitem__", "index_select")
+NOTED = RESERVING.union(SELECTING)  # also where no rows were selected yet
 # They put the rows back among all others.
 RETURNING = frozenset(
     words("__setitem__ index_add index_copy index_put scatter scatter_add scatter_reduce")
@@ -43,6 +45,7 @@ class Routing:
     def __init__(self) -> None:
         self.active = False
         self._rows: Marks[Rows] = Marks()
+        self._slots = Slots()
         self._experts: Marks[Expert] = Marks()
         # path -> the number of its first expert's first call, and how many experts there are
         self._numbered: dict[str, tuple[int, int]] = {}
@@ -52,6 +55,10 @@ class Routing:
         """Return which rows of the batch the rows of a tensor are; None where that is not known."""
         rows = self._rows.get(tensor)
         return rows if rows is not None and rows.count == len(tensor) else None
+
+    def slots_of(self, tensor: Tensor) -> Rows | None:
+        """Return the same of the slots in a tensor (..., d), of which some may be empty."""
+        return self._slots.rows_of(tensor)
 
     def number(self, path: str, tensor: Tensor, calls: Counter[str]) -> int:
         """Return which call of a module this is, of those counted in `calls`.
@@ -72,6 +79,12 @@ class Routing:
 
     def note(self, call: Applied, outputs: Sequence[Tensor], descent: Descent | None) -> None:
         """Record what a function did; `descent` is that of the samples in its first argument."""
+        if call.name in RESERVING:
+            self._slots.reserve(outputs[0])
+        elif call.name == "__setitem__" and isinstance(value := call.value(2, "value"), Tensor):
+            self._slots.write(call, value, self.rows_of(value) if value.ndim else None)
+        elif self._slots.active:
+            self._slots.pass_on(call, outputs)
         if call.name in SELECTING and self._note_selected(call, outputs[0], descent):
             self.active = True
         elif self.active and call.name not in RETURNING:

@@ -12,6 +12,8 @@ from sigmascope.capture.axis_moves import Applied
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.partial_samples import DIVIDING, JOINING
 
+EMPTY = -1  # the number of a row that is none of the batch
+
 
 @dataclass(frozen=True, eq=False)  # equal only to itself
 class Rows:
@@ -38,7 +40,7 @@ class Rows:
         return self.inner == 1
 
     def numbers(self) -> Tensor:
-        """Return (count,), the number of each row among all rows of the batch."""
+        """Return (count,), the number of each row among all rows of the batch, or EMPTY."""
         if isinstance(self.index, tuple):
             return torch.cat([rows.numbers() for rows in self.index])
         if isinstance(self.index, slice):
