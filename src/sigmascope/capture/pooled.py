@@ -19,7 +19,7 @@ from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call, Finish
-from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pooling import PADDED, Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.recording import recording
@@ -103,7 +103,7 @@ class Capture:
         self._densities, self._network, self._kinds = densities, network, kinds
         self._chosen = tuple(sites)
         self.others: dict[str, None] = {}  # names of sites that were not chosen
-        self._is_first = True  # pass
+        self._is_first, self._padded = True, False  # pass; whether padding was scored
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
@@ -143,6 +143,7 @@ class Capture:
             ):
                 forward()
             again = repeated.again(changed=self.recorder.changed)
+        self._padded |= self.recorder.following.routing.padded and pooling.keeps_padding
         calls, self._calls = self._calls, []
         if self.recorder.gating.tags is not self._tags:
             self._tags = self.recorder.gating.tags
@@ -179,6 +180,7 @@ class Capture:
     def notes(self) -> list[str]:
         """Return which activations of the passes so far were not seen, or may not have been."""
         notes = [*notes_of(self._network, self._kinds), *self.recorder.following.notes()]
+        notes += [PADDED] * self._padded
         elsewhere = [path or "the network" for path in self.recorder.elsewhere]
         if elsewhere:
             count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"

@@ -15,13 +15,14 @@ from torch import Tensor
 from sigmascope.capture.axis_moves import MOVES, Applied
 from sigmascope.capture.marks import Descent, Marks
 from sigmascope.capture.nested import is_parameter, tensors_in
+from sigmascope.capture.permuting import UNPACK
 from sigmascope.capture.reordering import is_reordered
 from sigmascope.capture.selected_rows import Rows, joined, pieces
 from sigmascope.capture.slots import RESERVING, Slots
 from sigmascope.capture.words import words
 
 SELECTING = ("__getitem__", "index_select")
-NOTED = RESERVING.union(SELECTING)  # also where no rows were selected yet
+NOTED = RESERVING.union(SELECTING, (UNPACK,))  # also where no rows were selected yet
 # They put the rows back among all others.
 RETURNING = frozenset(
     words("__setitem__ index_add index_copy index_put scatter scatter_add scatter_reduce")
@@ -40,10 +41,11 @@ class Routing:
 
     Attributes:
         active: whether any are known.
+        padded: whether the network filled up packed sequences of unequal lengths.
     """
 
     def __init__(self) -> None:
-        self.active = False
+        self.active = self.padded = False
         self._rows: Marks[Rows] = Marks()
         self._slots = Slots()
         self._experts: Marks[Expert] = Marks()
@@ -79,7 +81,10 @@ class Routing:
 
     def note(self, call: Applied, outputs: Sequence[Tensor], descent: Descent | None) -> None:
         """Record what a function did; `descent` is that of the samples in its first argument."""
-        if call.name in RESERVING:
+        if call.name == UNPACK:
+            steps = 1 if call.value(2, "batch_first") else 0
+            self.padded |= bool((outputs[1] < outputs[0].shape[steps]).any())
+        elif call.name in RESERVING:
             self._slots.reserve(outputs[0])
         elif call.name == "__setitem__" and isinstance(value := call.value(2, "value"), Tensor):
             self._slots.write(call, value, self.rows_of(value) if value.ndim else None)
