@@ -97,14 +97,16 @@ class Routing:
 
     def _note_selected(self, call: Applied, output: Tensor, descent: Descent | None) -> bool:
         source, at = call.args[0], 1 if call.name == "__getitem__" else 2
-        index = call.value(at, "index")
+        index, count = call.value(at, "index"), len(output) if output.ndim else 0
         if is_parameter(source):
             return self._note_expert(source, output)
+        if isinstance(index, tuple) and len(index) == 2 and index[0] is None and output.ndim > 2:
+            index, count = index[1], output.shape[1]  # an axis in front, which a reshape removes
         if not isinstance(index, Tensor) or not _selects_rows(call, source, index):
             return False
         before = self.rows_of(source) if source.ndim else None
         if before is not None and index.ndim == 1:
-            self._rows[output] = Rows(index, before.inner, len(output), before)
+            self._rows[output] = Rows(index, before.inner, count, before)
             return True
         if descent is None or descent.state != "known" or descent.axis or descent.order:
             return False
@@ -112,7 +114,7 @@ class Routing:
             return False
         inner = descent.inner * (source.shape[1] if index.ndim == 2 else 1)
         every = 0 if descent.outer == 1 else len(source) // descent.outer
-        self._rows[output] = Rows(index, inner, len(output), every=every)
+        self._rows[output] = Rows(index, inner, count, every=every)
         return True
 
     def _note_expert(self, weights: Tensor, output: Tensor) -> bool:
