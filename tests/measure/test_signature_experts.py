@@ -43,6 +43,9 @@ class Mixture(nn.Module):
             elif self.way == "two masks":
                 rows = (route == number).view(-1)
                 taken = x[route == number]
+            elif self.way == "in front":
+                rows = torch.where(chosen == number)[0]
+                taken = tokens[None, rows].reshape(-1, WIDTH)
             elif self.way == "select":
                 rows = torch.where(chosen == number)[0]
                 taken = tokens.index_select(0, rows)
@@ -73,7 +76,7 @@ def tokens_of(model: Mixture, given: dict[str, Tensor], number: int) -> Tensor:
     return F.linear(given["x"][reached], model.up[number]).detach()
 
 
-@pytest.mark.parametrize("way", ["index", "mask", "two masks", "select", "sorted"])
+@pytest.mark.parametrize("way", ["index", "mask", "two masks", "in front", "select", "sorted"])
 @pytest.mark.parametrize("samples", ["tokens", "positions"])
 @pytest.mark.parametrize("padded", [True, False])
 def test_an_expert_is_scored_on_the_tokens_that_reached_it(

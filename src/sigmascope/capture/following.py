@@ -29,7 +29,7 @@ from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.node import Seen
 from sigmascope.capture.partial_samples import single, view_of
 from sigmascope.capture.plan import Plan
-from sigmascope.capture.routing import SELECTING, Routing
+from sigmascope.capture.routing import NOTED, Routing
 from sigmascope.capture.sample_axis import CONSTANT, INTO_BASE, LOST, MADE, Lineage
 from sigmascope.capture.steps import LIMIT, SPACING, Recognition, Step, is_alike, is_resized
 
@@ -195,7 +195,7 @@ class Following:
         self._done(step, outputs)
         if call.args and outputs[0] is call.args[0] and call.name != INTO_BASE:
             self._note_base(outputs[0])
-        if call.name in SELECTING or self.routing.active:
+        if call.name in NOTED or self.routing.active:
             before = self._marks.get(call.args[0]) if call.args else None
             self.routing.note(call, outputs, None if before is None else before.descent)
 

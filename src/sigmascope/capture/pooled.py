@@ -19,7 +19,7 @@ from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.marks import Descent
 from sigmascope.capture.observer import Call, Finish
-from sigmascope.capture.pooling import Pooling
+from sigmascope.capture.pooling import PADDED, Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.recording import recording
@@ -104,7 +104,7 @@ class Capture:
         self._densities, self._network, self._kinds = densities, network, kinds
         self._chosen, self._layers = tuple(sites), UnseenLayers(network, kinds, sites)
         self.others: dict[str, None] = {}  # names of sites that were not chosen
-        self._is_first = True  # pass
+        self._is_first, self._padded = True, False  # pass; whether padding was scored
         self._calls: list[PooledCall] = []
         self._sites: dict[tuple[str, int], _Site] = {}
         self._reading: tuple[object, ...] = ()
@@ -145,6 +145,7 @@ class Capture:
             ):
                 forward()
             again = repeated.again(changed=self.recorder.changed)
+        self._padded |= self.recorder.following.routing.padded and pooling.keeps_padding
         calls, self._calls = self._calls, []
         if self._layers.ran:
             self._layers.compare({*self.recorder.parts, *(one.call.path for one in calls)})
@@ -183,7 +184,7 @@ class Capture:
     def notes(self) -> list[str]:
         """Return which activations of the passes so far were not seen, or may not have been."""
         notes = [*notes_of(self._network, self._kinds), *self.recorder.following.notes()]
-        notes += self._layers.notes()
+        notes += [*self._layers.notes(), *[PADDED] * self._padded]
         elsewhere = [path or "the network" for path in self.recorder.elsewhere]
         if elsewhere:
             count = f"{len(elsewhere)} module{'s' * (len(elsewhere) != 1)}"
@@ -205,7 +206,8 @@ class Capture:
         if axes is None:
             return None
         if axes.samples is None or call.descent is SELECTED:
-            axes = replace(axes, rows=routing.rows_of(x))
+            rows = routing.slots_of(x) if axes.channels == x.ndim - 1 != 0 else None
+            axes = replace(axes, rows=rows or routing.rows_of(x))
         try:
             ahead = self._both(x, axes, call)
             pooled.x = self._matrix(x, axes) if ahead is None else ahead[0]

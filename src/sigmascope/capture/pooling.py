@@ -28,6 +28,10 @@ NOT_SAMPLES = {
     "of samples; pass inputs with one, such as batch[None], or name it by batch_axis",
 }
 DECODER = "decoder"
+PADDED = (
+    "the network pads packed sequences of unequal lengths itself, and after that the padding is "
+    "scored like tokens; pass batches as dictionaries with an attention_mask to leave it out"
+)
 KNOWN = ("known", "part", "selected")  # states of samples that have an axis
 UNKNOWN = ("blank", "filling", "unknown")  # states of samples that may be known by their number
 
@@ -73,6 +77,11 @@ class Pooling:
         """Whether rows that are whole samples are read as such, in whatever order they are."""
         named = self.sample_axis or self.sample_function is not None
         return self.samples == "batch" and not self.graphs and not named
+
+    @property
+    def keeps_padding(self) -> bool:
+        """Whether rows are single positions, and it is not known which ones are padding."""
+        return self.samples != "batch" and not self.masks
 
     def axes(self, call: Call, tensor: Tensor) -> Axes:
         """Return how to read a tensor.
@@ -274,7 +283,7 @@ class Pooling:
 
     def _draw(self, ordered: Tensor, axes: Axes) -> Drawn:
         draws = cast(Draws, self.draws)
-        if axes.rows is not None and len(ordered) == ordered[..., 0].numel():
+        if axes.rows is not None and axes.rows.count == ordered[..., 0].numel():
             return draws.selected(axes.rows, self.masks.get(axes.part), ordered.device)
         return draws.of(
             tuple(ordered.shape[:-1]),

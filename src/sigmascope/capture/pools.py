@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from sigmascope.capture.routing import Rows
+from sigmascope.capture.selected_rows import Rows
 
 
 @dataclass(frozen=True)

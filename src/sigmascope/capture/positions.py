@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sigmascope.capture.routing import Rows
+from sigmascope.capture.selected_rows import EMPTY, Rows
 
 # SplitMix64 (Steele et al., OOPSLA 2014) in signed whole numbers, in which all devices agree.
 STEP, FIRST, SECOND = (
@@ -106,6 +106,9 @@ class Draws:
                 every = mask.cpu().repeat_interleave(rows.inner // mask.shape[1], dim=1)
                 if every.numel() > int(numbers.max() if len(numbers) else 0):
                     allowed = every.reshape(-1)[numbers]
+            if (numbers == EMPTY).any():
+                full = numbers != EMPTY
+                allowed = full if allowed is None else allowed & full
             if allowed is None:
                 shape = (rows.count,)
                 place = self.of(shape, None, part="", lost=True, device=device).place
