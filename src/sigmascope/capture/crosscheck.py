@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sigmascope.capture import activations
 from sigmascope.capture.activations import function_name, kind_of_function, may_be_activation
 from sigmascope.capture.ending import ending
+from sigmascope.capture.mode import entered
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.recorder import Recorder
 from sigmascope.capture.walk import modules_of, tensors_of
@@ -83,7 +84,7 @@ def crosscheck(network: nn.Module, recorder: Recorder, inputs: object) -> Iterat
     with ending() as steps:
         steps.append(partial(setattr, activations, "own_modes", activations.own_modes))
         activations.own_modes += 1
-        with counting:
+        with entered(counting):
             yield
     _checked[network] = counting.hidden
 

@@ -9,6 +9,9 @@ from functools import partial
 
 import torch
 from torch import overrides
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+
+from sigmascope.capture.ending import ending
 
 
 class WatchingMode(overrides.TorchFunctionMode):
@@ -67,6 +70,20 @@ class WatchingMode(overrides.TorchFunctionMode):
             yield
         finally:
             self.observing = False
+
+
+@contextmanager
+def entered(mode: TorchDispatchMode) -> Iterator[None]:
+    """Enter a mode that sees operators, and leave it also where its end is interrupted."""
+
+    def leave() -> None:
+        if any(one is mode for one in _get_current_dispatch_mode_stack()):
+            mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    with ending() as steps:
+        steps.append(leave)
+        mode.__enter__()  # type: ignore[no-untyped-call]
+        yield
 
 
 def restoring_functions() -> Callable[[], object]:

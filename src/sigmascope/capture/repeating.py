@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
@@ -18,7 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.capture import activations
 from sigmascope.capture.crosscheck import ORDINARY, unsupported
+from sigmascope.capture.ending import ending
 from sigmascope.capture.following import Following
+from sigmascope.capture.mode import entered
 from sigmascope.capture.nested import tensors_in
 from sigmascope.capture.walk import modules_of, tensors_of
 
@@ -95,12 +98,12 @@ class State:
         """Copy tensors of the state inside the context before anything writes into them."""
         copied = {id(one) for one, _ in self._values}
         mode = _Writes(one for one in self._others if id(one) not in copied)
-        with mode:
+        with entered(mode), ending() as steps:
+            steps.append(partial(setattr, activations, "own_modes", activations.own_modes))
             activations.own_modes += 1
             try:
                 yield
             finally:
-                activations.own_modes -= 1
                 self._values += mode.before
 
     def _written(self) -> set[int]:
