@@ -150,7 +150,7 @@ def test_a_probe_that_fails_leaves_the_training_alone() -> None:
 
 
 def test_a_network_without_activations() -> None:
-    with pytest.raises(sg.NoActivationError):
+    with pytest.raises(sg.NoActivationError, match="Linear made no activation call"):
         Monitor(nn.Linear(8, 3), PROBE, every=1).step(0)
 
 
@@ -200,7 +200,7 @@ def test_a_layer_that_died_is_told_once() -> None:
     monitor.step(0)
     with torch.no_grad():
         model[1].bias.fill_(-100)
-    with pytest.warns(sg.TrainingWarning) as told:
+    with pytest.warns(sg.TrainingWarning, match=r"died: 100% of its channels") as told:
         monitor.step(1)
     monitor.step(2)
     assert str(told[0].message) == "step 1: 2 died: 100% of its channels do not vary"
@@ -216,7 +216,7 @@ def test_affine_and_saturated_layers_are_told() -> None:
         model[2].weight.copy_(torch.eye(4)).mul_(1e6)
         model[2].bias.zero_()
     limits = sg.Thresholds(saturated=0.2)
-    with pytest.warns(sg.TrainingWarning) as told:
+    with pytest.warns(sg.TrainingWarning, match=r"became affine|saturated") as told:
         Monitor(model, PROBE, every=1, warn=limits).step(0)
     assert [str(one.message).partition(":")[2].split()[1] for one in told] == [
         "became",

@@ -470,14 +470,14 @@ def test_what_ends_early_leaves_nothing() -> None:
         def forward(self, x: Tensor) -> Tensor:
             out = super().forward(x)
             if self.fails:
-                raise ZeroDivisionError
+                raise ZeroDivisionError("as asked")
             return out
 
     model = Failing()
     penalty = sg.AffinityPenalty(model)
     for _ in range(2):
         model.fails = True
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError, match="as asked"):
             run(penalty, model, images())
         assert hooks_of(model) == 0
         assert torch._C._len_torch_function_stack() == 0
