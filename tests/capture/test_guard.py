@@ -12,7 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
+import sigmascope as sg
+from sigmascope.capture.guard import (
+    is_replicated,
+    plain_path,
+    preserve_state,
+    randomness_kept,
+    unwrapped,
+)
 from sigmascope.errors import InputTypeError, NetworkError
 
 
@@ -46,7 +53,7 @@ HIDING = {
     "scripted": (scripted, "is a ScriptModule, which is TorchScript.*Pass the original nn.Module"),
     "traced": (traced, "is a ScriptModule, which is TorchScript.*Pass the original nn.Module"),
     "parallel": (
-        lambda: nn.DataParallel(network()),
+        stand_in("DataParallel", "torch.nn.parallel.data_parallel"),
         "is a DataParallel, which .*threads.*model.module",
     ),
     "distributed": (
@@ -55,11 +62,11 @@ HIDING = {
     ),
     "sharded": (
         stand_in("FullyShardedDataParallel", "torch.distributed.fsdp.fully_sharded_data_parallel"),
-        "is a FullyShardedDataParallel, which .*shards.*summon_full_params.*unwrapped network",
+        "is a FullyShardedDataParallel, which .*shards.*fully_shard.*state dict.*unwrapped network",
     ),
     "sharded by function": (
         stand_in("FSDPModule", "torch.distributed.fsdp._fully_shard._fully_shard"),
-        "is a FSDPModule, which .*shards.*full state dict",
+        "is a FSDPModule, which .*shards.*only sg.signature.*full state dict",
     ),
 }
 
@@ -85,6 +92,41 @@ def test_the_classes_that_are_refused_exist() -> None:
             wrapper.__name__ == pattern.split()[2].rstrip(",") for _, pattern in HIDING.values()
         )
         assert wrapper.__module__.startswith("torch.")
+
+
+def test_a_network_inside_data_parallel_wrappers_is_itself() -> None:
+    model = network()
+    assert unwrapped(nn.DataParallel(model)) is model
+    assert unwrapped(nn.DataParallel(torch.compile(model, backend="eager"))) is model
+    distributed = stand_in("DistributedDataParallel", "torch.nn.parallel.distributed")()
+    distributed.module = model
+    assert unwrapped(distributed) is model
+    assert is_replicated(torch.compile(distributed, backend="eager"))
+    assert not is_replicated(nn.DataParallel(model))
+    with pytest.raises(NetworkError, match="The part '0' of the network is a DataParallel"):
+        unwrapped(nn.Sequential(nn.DataParallel(model)))
+
+
+def test_copies_in_threads_cannot_be_recorded() -> None:
+    model = nn.DataParallel(network())
+    seen = []
+    with sg.recording(model, lambda call, x: seen.append(call.path)):
+        model(torch.zeros(2, 4))
+    assert seen == ["1"]
+    model.device_ids = [0, 1]
+    with (
+        pytest.raises(NetworkError, match="copies of the network in threads"),
+        sg.recording(model, lambda call, x: None),
+    ):
+        pass
+    with pytest.raises(NetworkError, match="copies of the network in threads"):
+        sg.AffinityPenalty(model)
+    assert len(sg.signature(model, torch.randn(64, 4)).sites) == 1  # of the network inside
+
+
+def test_shards_are_for_those_who_ask() -> None:
+    model = stand_in("FSDPModule", "torch.distributed.fsdp._fully_shard._fully_shard")()
+    assert unwrapped(model, sharded=True) is model
 
 
 def test_a_class_of_somebody_else_with_such_a_name_is_not_refused() -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import nn
 
 from sigmascope.capture.ending import ending
 from sigmascope.capture.gate import Gate
+from sigmascope.capture.sharded import FSDP, refuse_tensor_parallel, wrapper_of
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.capture.walk import modules_of
 from sigmascope.errors import InputTypeError, NetworkError
@@ -25,26 +26,41 @@ from sigmascope.errors import InputTypeError, NetworkError
 WRAPPERS = {
     "DataParallel": "runs copies of the network in threads. Pass the network inside: model.module.",
     "DistributedDataParallel": "runs in several processes. Pass the network inside: model.module.",
-    "FullyShardedDataParallel": "holds the weights in shards. Gather them "
-    "(FSDP.summon_full_params or a full state dict) and load them into an unwrapped network.",
-    "FSDPModule": "holds the weights in shards. Gather them into a full state dict and load them "
-    "into an unwrapped network.",
+    "FullyShardedDataParallel": "holds the weights in shards, in flat tensors. Shard the network "
+    "with torch.distributed.fsdp.fully_shard instead, which sg.signature and sg.Monitor measure, "
+    "or gather the weights (FSDP.summon_full_params or a full state dict) and load them into an "
+    "unwrapped network.",
+    FSDP: "holds the weights in shards, which only sg.signature, sg.Monitor and sg.AffinityPenalty "
+    "handle. Gather them into a full state dict and load them into an unwrapped network.",
     "ScriptModule": "is TorchScript, which runs without Python. Pass the original nn.Module, "
     "before torch.jit.script or trace.",
 }
+# These call the network that they hold. It is measured alone, since calling them is a matter of all
+# processes, or of threads.
+DATA_PARALLEL = ("DataParallel", "DistributedDataParallel")
 COMPILED = "_orig_mod"
 
 
-def unwrapped(model: object) -> nn.Module:
-    """Return the network to watch: the eager original of a compiled one, or itself."""
+def unwrapped(model: object, *, sharded: bool = False) -> nn.Module:
+    """Return the network to watch: that inside data-parallel wrappers and torch.compile, or itself.
+
+    Args:
+        model: the network.
+        sharded: whether it may hold its weights in shards of `fully_shard`.
+
+    Raises:
+        InputTypeError: it is not a network.
+        NetworkError: its calls cannot be watched.
+    """
     if not isinstance(model, nn.Module):
         raise InputTypeError(
             f"model is a {type(model).__name__}, not a torch.nn.Module. Pass the network "
             "itself, not its class, its outputs or its state dict."
         )
-    while COMPILED in model._modules:
-        model = model.get_submodule(COMPILED)
-    for path, module in modules_of(model):
+    while (within := _next_within(model)) is not None:
+        model = within
+    modules = modules_of(model)
+    for path, module in modules:
         if any(
             isinstance(parameter, nn.parameter.UninitializedParameter)
             for parameter in module._parameters.values()
@@ -54,18 +70,47 @@ def unwrapped(model: object) -> nn.Module:
                 f"the layer {plain_path(path)!r} has no weights yet. Run the network once on a "
                 "batch first."
             )
-        wrapper = _wrapper(type(module).__mro__)
-        if wrapper:
+        wrapper = wrapper_of(module)
+        if wrapper in WRAPPERS and not (sharded and wrapper == FSDP):
             where = f"The part {plain_path(path)!r} of the network" if path else "The network"
             raise NetworkError(f"{where} is a {wrapper}, which {WRAPPERS[wrapper]}")
+    refuse_tensor_parallel(modules)
     return model
 
 
-@lru_cache(maxsize=512)
-def _wrapper(bases: tuple[type, ...]) -> str:
-    """Return the name in `WRAPPERS` of one of the bases of a class; empty for none."""
-    ours = (base.__name__ for base in bases if base.__module__.startswith("torch."))
-    return next((name for name in ours if name in WRAPPERS), "")
+def called_within(model: nn.Module) -> nn.Module:
+    """Return the network that runs when a data-parallel wrapper is called, or the model itself.
+
+    Raises:
+        NetworkError: copies of it run in threads.
+    """
+    while isinstance(model, nn.Module) and wrapper_of(model) in DATA_PARALLEL:
+        if (
+            len(getattr(model, "device_ids", None) or ()) > 1
+            and wrapper_of(model) == "DataParallel"
+        ):
+            raise NetworkError(f"The network is a DataParallel, which {WRAPPERS['DataParallel']}")
+        inside = model._modules.get("module")
+        if inside is None:
+            break
+        model = inside
+    return model
+
+
+def is_replicated(model: nn.Module) -> bool:
+    """Return whether a network is inside DistributedDataParallel: the same in all processes."""
+    while (within := _next_within(model)) is not None:
+        if wrapper_of(model) == "DistributedDataParallel":
+            return True
+        model = within
+    return False
+
+
+def _next_within(model: nn.Module) -> nn.Module | None:
+    """Return the network inside a wrapper that it can be measured without."""
+    if COMPILED in model._modules:
+        return model._modules[COMPILED]
+    return model._modules.get("module") if wrapper_of(model) in DATA_PARALLEL else None
 
 
 def plain_path(path: str) -> str:

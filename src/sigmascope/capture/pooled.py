@@ -67,7 +67,7 @@ def capturing(
     `densities` tells whether to count the nonzero entries of inputs and outputs, `sites` which
     ones are read, see `is_chosen`.
     """
-    capture = Capture(densities, unwrapped(model), chosen_kinds(activations), sites)
+    capture = Capture(densities, unwrapped(model, sharded=True), chosen_kinds(activations), sites)
     with recording(
         model, capture.observe, activations=activations, fuse=fuse, gates=gates
     ) as recorder:

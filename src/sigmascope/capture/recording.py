@@ -12,7 +12,7 @@ from torch import nn
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.ending import ending
 from sigmascope.capture.gating import ALONE
-from sigmascope.capture.guard import plain_path, unwrapped
+from sigmascope.capture.guard import called_within, plain_path, unwrapped
 from sigmascope.capture.mode import restoring_functions
 from sigmascope.capture.observer import Observer
 from sigmascope.capture.recorder import Recorder
@@ -63,7 +63,7 @@ def recording(
     ...     _ = model(torch.zeros(2, 3))
     1 0 relu (2, 4)
     """
-    network = unwrapped(model)
+    network = unwrapped(called_within(model), sharded=True)
     with one_at_a_time(f"watches {type(network).__name__}"):
         modules = modules_of(network)
         _refuse_inside(modules)

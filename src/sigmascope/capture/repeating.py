@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
@@ -23,6 +23,7 @@ from sigmascope.capture.ending import ending
 from sigmascope.capture.following import Following
 from sigmascope.capture.mode import entered
 from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.sharded import sharded_parts, shards_kept
 from sigmascope.capture.walk import modules_of, tensors_of
 
 RUNS = 4  # of a pass at most, until its formulas are known
@@ -30,6 +31,7 @@ MOST = 20_000  # objects that are looked into
 INTERNAL = {*nn.Module().__dict__} - {"_buffers", "_modules", "_parameters"}
 # Objects that hold no state of a forward pass, or share it with other code.
 FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodType)
+SHARDING = "torch.distributed."  # which frees and fills tensors of its own
 OPAQUE = (*FUNCTIONS, ModuleType, nn.Module, torch.Generator, torch.Size, type)
 
 
@@ -38,6 +40,7 @@ class Repeating:
 
     def __init__(self, network: nn.Module, following: Following) -> None:
         self._network, self._following = network, following
+        self._sharded = bool(sharded_parts(network))
         self._modules: list[nn.Module] | None = None  # that passes change, once it is known
         self._inputs_too = True
         self._state: State | None = None
@@ -56,10 +59,16 @@ class Repeating:
             modules = [module for _, module in modules_of(self._network)]
         self._state = State(modules, inputs if self._inputs_too else (), copies=not self._watches)
 
-    def watching(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def watching(self) -> Iterator[None]:
         """Return the context of a run."""
         watches, self._watches = self._watches, False
-        return self._state.watching() if watches and self._state else nullcontext()
+        with ExitStack() as stack:
+            if self._sharded:
+                stack.enter_context(shards_kept(self._network))
+            if watches and self._state:
+                stack.enter_context(self._state.watching())
+            yield
 
     def again(self, *, changed: bool) -> bool:
         """Return whether to run the pass again, since formulas have `changed`; then undo it."""
@@ -179,6 +188,8 @@ class _Holders:
 
     def _add(self, value: Any) -> None:
         if id(value) in self._known or isinstance(value, OPAQUE):
+            return
+        if type(value).__module__.startswith(SHARDING):
             return
         if isinstance(value, Tensor):
             self._known.add(id(value))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.nested import are_samples
+from sigmascope.capture.sharded import is_distributed, whole
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.graphs import graphs_in, is_graph, tensors_of_graph
 
@@ -60,8 +61,11 @@ class Sketch:
         for tensor in chain.from_iterable(map(_strided, tensors)):
             self._shapes += f"{tuple(tensor.shape)}{tensor.dtype}"
             if tensor.numel() and tensor.layout == torch.strided and not tensor.is_meta:
-                chosen = tensor.detach().flatten()[:: _step(tensor.numel(), values_each)]
-                values[tensor.dtype, tensor.device].append(chosen)
+                complete = whole(tensor.detach())
+                chosen = complete.flatten()[:: _step(tensor.numel(), values_each)]
+                # of weights in shards only these are kept, not all that were gathered
+                chosen = chosen.clone() if is_distributed(tensor) else chosen
+                values[chosen.dtype, chosen.device].append(chosen)
         # Values are copied from an accelerator once for each dtype.
         self._values = [torch.cat(of_dtype) for of_dtype in values.values()]
         self.waits = any(not one.is_cpu for one in self._values)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from sigmascope.capture.guard import preserve_state, unwrapped
+from sigmascope.capture.sharded import original_class, sharded_parts
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.checks import options_from
 from sigmascope.errors import OptionError
@@ -22,6 +23,7 @@ from sigmascope.measure.digests import digest_of_weights
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import FUNCTION, Options, SignatureOptions
+from sigmascope.measure.ranks import batches_of_all
 from sigmascope.measure.result import Signature
 from sigmascope.measure.running import Run
 from sigmascope.measure.subject import Subject, check_device, identified, subject_of
@@ -50,7 +52,11 @@ def signature(
     that only reads `model.training`, or copies the network, finds evaluation mode.
 
     Args:
-        model: any `nn.Module`. A compiled one is measured through its eager original.
+        model: any `nn.Module`. A compiled one is measured through its eager original, one wrapped
+            in DistributedDataParallel or DataParallel through the network inside. One in shards of
+            `torch.distributed.fsdp.fully_shard` is measured by all ranks together, on the same
+            batches: on one rank alone it waits 5 minutes for the others, and raises. Tensor
+            parallel networks are refused.
         batches: a loader, a list of batches, or one batch. A batch is a tensor, a tuple (inputs,
             labels, ...) whose first entry is given to the network, or a mapping of arguments by
             name. The first entry may be a list of images; a list of more than two floating tensors
@@ -86,11 +92,15 @@ def signature(
     >>> signature(network, torch.randn(256, 8), name="toy").scores.round(3).tolist()
     [0.669, 0.952]
     """
-    network, chosen = unwrapped(model), options_from(Options, changes, base=options)
+    network, chosen = unwrapped(model, sharded=True), options_from(Options, changes, base=options)
     pool = _given("pool", changes.get("pool"), chosen.pool)
     samples = _given("samples", changes.get("samples"), chosen.samples)
     check_device(network)
-    run = Run(network, name or type(network).__name__, chosen, pool, forward or run_forward)
+    if keep is not None or resume is not None:
+        _refuse_files(network)
+    run = Run(
+        network, name or original_class(network).__name__, chosen, pool, forward or run_forward
+    )
     run.sample_function = samples if callable(samples) else None
     subject = None
     with one_at_a_time(f"measures {run.name:.80}"), ExitStack() as stack:
@@ -107,7 +117,7 @@ def signature(
             run.kept.check(None if resume is None else run.earlier)
         stack.enter_context(preserve_state(network, mode=chosen.mode))
         torch.manual_seed(chosen.seed)
-        scored = run.over(batches_of(batches), shown=progress)
+        scored = run.over(batches_of_all(network, batches_of(batches), chosen), shown=progress)
         population = run.sums.scores()
         # only now: an accelerator should have something to do at once
         subject = subject or identified(subject_of(network, chosen, run.name), network)
@@ -115,6 +125,13 @@ def signature(
         subject = replace(subject, expected=expected)
     experts = grouped_experts.notes_of(network, scored[0].readings if scored else ())
     return assembled(subject, chosen, scored, population, [*run.notes, *experts])
+
+
+def _refuse_files(network: nn.Module) -> None:
+    if sharded_parts(network):
+        raise OptionError(
+            "keep and resume are for networks of one process, and this one is in shards of several."
+        )
 
 
 def _given(option: str, given: object, kept: str) -> Any:

@@ -16,6 +16,7 @@ from sigmascope.capture.activations import chosen_kinds, kind_of_layer, kind_of_
 from sigmascope.capture.call_site import is_chosen
 from sigmascope.capture.compiled import compiled_notes
 from sigmascope.capture.guard import plain_path
+from sigmascope.capture.sharded import original_class
 from sigmascope.capture.walk import modules_of, parameters_of
 from sigmascope.errors import InputError
 from sigmascope.measure.batches import fingerprint, place_of
@@ -69,7 +70,7 @@ def subject_of(network: nn.Module, options: Options, name: str | None) -> Subjec
     modules = [(plain_path(path), module) for path, module in walked]
     device = place_of(network)[0]
     return Subject(
-        name=name or type(network).__name__,
+        name=name or original_class(network).__name__,
         model="",
         parameters=sum(parameter.numel() for parameter in parameters_of(walked)),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
@@ -115,7 +116,7 @@ def _fingerprint(network: nn.Module) -> str:
     tensors = dict([*network.named_parameters(), *network.named_buffers()])
     # Parameters that are not tensors, such as a slope; without addresses in memory.
     layers = [
-        ADDRESS.sub("", f"{type(module).__qualname__}({module.extra_repr()})")
+        ADDRESS.sub("", f"{original_class(module).__qualname__}({module.extra_repr()})")
         for module in network.modules()
     ]
     names = hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()

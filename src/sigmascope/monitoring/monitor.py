@@ -12,21 +12,23 @@ from typing import Any, Self, Unpack
 import torch
 from torch import nn
 
-from sigmascope.capture.guard import randomness_kept, unwrapped
+from sigmascope.capture.guard import is_replicated, randomness_kept, unwrapped
+from sigmascope.capture.sharded import original_class
 from sigmascope.checks import check_whole, options_from
-from sigmascope.errors import InputError, OptionError
+from sigmascope.errors import InputError, NetworkError, OptionError
 from sigmascope.measure.batches import Forward, batches_of
 from sigmascope.measure.options import Options, SignatureOptions
+from sigmascope.measure.ranks import ranks_of
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope.monitoring.health import Event, Thresholds, events_of
 from sigmascope.monitoring.loggers import check_logger, send
+from sigmascope.monitoring.schedule import SharedSchedule
 from sigmascope.monitoring.track import Entry, Track, entry_of
 from sigmascope.store import check_identity
 
 AUTO = "auto"
 MOST = 64  # batches of a probe
-DISTRIBUTED = "DistributedDataParallel"
 PREFIX = "sigmascope/"
 
 
@@ -43,7 +45,9 @@ class Monitor:
 
     Args:
         model: the network that trains. One wrapped in DistributedDataParallel is measured through
-            the network inside, on the first rank alone; of a compiled one the eager original.
+            the network inside, on the first rank alone; of a compiled one the eager original. One
+            in shards of `torch.distributed.fsdp.fully_shard` is measured by all ranks together:
+            call `step` on each, with the same probe; the first one keeps the track and logs.
         probe: a list of batches, or one; a loader is read once, up to 64 batches. Population scores
             need 2.5 samples for each channel of a layer, with samples="positions" every pixel or
             token counts.
@@ -86,8 +90,12 @@ class Monitor:
         self._budget = _checked_budget(budget)
         self._model = model
         self._network = inner(model)
+        self._ranks = ranks_of(self._network)
+        self._shared = None if self._ranks is None else SharedSchedule(self._ranks)
         options = {"estimator": "population", **changes}
         self._options = options_from(Options, options)
+        if self._options.mode == "as-is" and is_replicated(model):
+            _refuse_synchronized(self._network)
         self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
         self._forward = forward
         self._loggers = _loggers(log)
@@ -95,7 +103,9 @@ class Monitor:
         self._file = None if file is None else Path(file)
         with randomness_kept():
             self._probe = list(islice(iter(_checked_probe(probe)), MOST))
-        self.track = _continued(Track(type(self._network).__name__, self._options), self._file)
+        self.track = _continued(
+            Track(original_class(self._network).__name__, self._options), self._file
+        )
         self.signature: Signature | None = None
         self.seconds = 0.0  # spent on measuring
         self._steps = 0  # how often `step` was called
@@ -117,10 +127,12 @@ class Monitor:
             raise InputError("the monitor is closed. Make a new one to go on.")
         number = self._steps if step is None else check_whole("step", step, 0)
         self._steps += 1
-        if self._every == AUTO:
-            due = time.perf_counter() >= self._due
-        else:
+        if self._every != AUTO:
             due = number % int(self._every) == 0
+        elif self._shared is not None:
+            due = self._shared.is_due(self._due)
+        else:
+            due = time.perf_counter() >= self._due
         return self.measure(number) if due and _is_first_rank(self._model) else None
 
     def measure(self, step: int) -> dict[str, float]:
@@ -142,12 +154,14 @@ class Monitor:
         # says little of those to come
         share = self._budget if self.signature is not None else 0.5
         self._due = time.perf_counter() + took * (1 - share) / share
+        if self._shared is not None:
+            self._shared.begin()
         self.signature = found
-        entry = entry_of(found, step, took)
-        self._keep(entry)
         values = values_of(found)
-        for logger in self._loggers:
-            send(logger, values, step)
+        if self._ranks is None or self._ranks.is_first:
+            self._keep(entry_of(found, step, took))
+            for logger in self._loggers:
+                send(logger, values, step)
         return values
 
     def _keep(self, entry: Entry) -> None:
@@ -199,19 +213,23 @@ def values_of(found: Signature, prefix: str = PREFIX) -> dict[str, float]:
 
 def inner(model: nn.Module) -> nn.Module:
     """Return the network inside DistributedDataParallel and torch.compile; others are checked."""
-    while type(model).__name__ == DISTRIBUTED and isinstance(
-        module := model._modules.get("module"), nn.Module
-    ):
-        model = module
-    return unwrapped(model)
+    return unwrapped(model, sharded=True)
 
 
 def _is_first_rank(model: nn.Module) -> bool:
     """Return whether this process measures: the networks of all ranks have the same weights."""
     import torch.distributed as dist
 
-    wrapped = type(model).__name__ == DISTRIBUTED
-    return not wrapped or not dist.is_initialized() or dist.get_rank() == 0
+    return not is_replicated(model) or not dist.is_initialized() or dist.get_rank() == 0
+
+
+def _refuse_synchronized(network: nn.Module) -> None:
+    for path, module in network.named_modules():
+        if isinstance(module, nn.SyncBatchNorm) and module.training:
+            raise NetworkError(
+                f"the layer {path!r} is a SyncBatchNorm, which in training mode waits for all "
+                "ranks, and only the first one measures. Leave out mode='as-is'."
+            )
 
 
 def _wait_for_device(network: nn.Module) -> None:

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
-from sigmascope.capture.guard import unwrapped
+from sigmascope.capture.guard import called_within, unwrapped
 from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError
 from sigmascope.training.running_scores import EPS, RunningScores, attached, stacked, term
 from sigmascope.training.site_rows import Collected, SiteRows
@@ -35,7 +34,8 @@ class AffinityPenalty:
     formulas are not put together.
 
     Args:
-        model: the network, or a DistributedDataParallel around it.
+        model: the network, or a DistributedDataParallel around it. One in shards of
+            `torch.distributed.fsdp.fully_shard` runs as it does without the penalty.
         sites: patterns of paths or names of activation calls, such as "layer1.*" or
             "layer1.0.relu#1", or kinds, such as "relu".
         weight: of the term; below 0 it pushes away from affine. With 0 the scores are computed for
@@ -72,8 +72,8 @@ class AffinityPenalty:
         samples: Literal["batch", "positions"] = "batch",
         eps: float = EPS,
     ) -> None:
-        inner = model.module if isinstance(model, DistributedDataParallel) else model
-        self._network: nn.Module = unwrapped(inner)
+        inner = called_within(model)
+        self._network: nn.Module = unwrapped(inner, sharded=True)
         if self._network is not inner or inner._compiled_call_impl is not None:
             raise NetworkError(
                 "the whole network is compiled, and hooks do not run there. Compile its parts and "
