@@ -11,11 +11,13 @@ from torch import nn
 
 from sigmascope.capture.activations import chosen_kinds
 from sigmascope.capture.ending import ending
+from sigmascope.capture.gathered import GatheredFollowing
 from sigmascope.capture.gating import ALONE
 from sigmascope.capture.guard import called_within, plain_path, unwrapped
 from sigmascope.capture.mode import restoring_functions
 from sigmascope.capture.observer import Observer
 from sigmascope.capture.recorder import Recorder
+from sigmascope.capture.sharded import sharded_parts
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.capture.unforeseen import CarefulFollowing
 from sigmascope.capture.walk import modules_of, tensors_of
@@ -67,7 +69,8 @@ def recording(
     with one_at_a_time(f"watches {type(network).__name__}"):
         modules = modules_of(network)
         _refuse_inside(modules)
-        following = _followed.pop(network, None) or CarefulFollowing()
+        fresh = GatheredFollowing if sharded_parts(network) else CarefulFollowing
+        following = _followed.pop(network, None) or fresh()
         following.begin(tensors_of(modules))
         recorder = Recorder(observe, chosen_kinds(activations), following, fuse=fuse, gates=gates)
         with ending() as steps:
