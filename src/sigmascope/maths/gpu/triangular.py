@@ -42,4 +42,5 @@ def _diagonal_blocks(matrices: Tensor, size: int) -> Tensor:
     """Return the blocks (b · d / size, size, size) on the diagonals, those of a matrix together."""
     count = matrices.shape[-1] // size
     parted = matrices.reshape(len(matrices), count, size, count, size)
-    return parted.diagonal(dim1=1, dim2=3).movedim(-1, 1).flatten(0, 1)
+    blocks: Tensor = parted.diagonal(dim1=1, dim2=3).movedim(-1, 1).flatten(0, 1)
+    return blocks
