@@ -21,7 +21,7 @@ from sigmascope.errors import (
     NoActivationError,
     OptionError,
 )
-from sigmascope.training.running_scores import HORIZON, RunningScores, stacked
+from sigmascope.training.running_scores import HORIZON, RunningScores, Solver, stacked
 
 
 class Net(nn.Module):
@@ -197,6 +197,12 @@ def test_few_samples_accumulate_and_push() -> None:
     assert found[-1] > found[0] + 0.1
 
 
+def slope_of(running: RunningScores, rows: Tensor) -> Tensor | None:
+    added = running.add(rows)
+    Solver()([running])
+    return running.slope(added) if running.is_ready else None
+
+
 def test_running_sums_estimate_the_gradient_of_the_distribution() -> None:
     """The mean gradient of small batches is that of one large batch."""
     d, n, steps = 8, 8, 600
@@ -209,13 +215,13 @@ def test_running_sums_estimate_the_gradient_of_the_distribution() -> None:
         return stacked([(x, x.relu())])
 
     large = rows(20_000)
-    slope = RunningScores(d, eps=1e-3).take(large)
+    slope = slope_of(RunningScores(d, eps=1e-3), large)
     (exact,) = torch.autograd.grad(large, shift, slope)
     assert n < HORIZON * d == 32
     running, total = RunningScores(d, eps=1e-3), torch.zeros(d, dtype=torch.float64)
     for step in range(steps):
         batch = rows(n)
-        slope = running.take(batch)
+        slope = slope_of(running, batch)
         if slope is not None and step >= 20:
             total += torch.autograd.grad(batch, shift, slope)[0] / (steps - 20)
     assert float((total - exact).norm() / exact.norm()) < 0.3

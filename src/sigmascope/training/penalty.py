@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import called_within, unwrapped
 from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError
-from sigmascope.training.running_scores import EPS, RunningScores, attached, stacked, term
+from sigmascope.training.running_scores import EPS, RunningScores, Solver, attached, stacked, term
 from sigmascope.training.site_rows import Collected, SiteRows
 
 
@@ -90,6 +90,7 @@ class AffinityPenalty:
         self.samples = samples
         self._rows = SiteRows(self._network, self._patterns, samples)
         self._running: dict[tuple[object, ...], RunningScores] = {}
+        self._solver = Solver()
         self._contexts = 0
         self._stack: ExitStack | None = None
         self._found: Collected | None = None
@@ -160,20 +161,23 @@ class AffinityPenalty:
 
     def _computed(self, found: Collected) -> Tensor:
         """Return the term of what was collected."""
-        parts = []
+        added: list[tuple[list[str], RunningScores, Tensor, Tensor]] = []
         for (device, channels, _), names in _alike(found).items():
             with torch.autocast(torch.device(device).type, enabled=False):
                 rows = stacked([_together(found.pairs[name]) for name in names])
                 running = self._running.setdefault(
                     (device, channels, *names), RunningScores(channels, eps=self.eps)
                 )
-                slope = running.take(rows)
-            if slope is None:
+                added.append((names, running, rows, running.add(rows)))
+        self._solver([running for _, running, _, _ in added])
+        parts = []
+        for names, running, rows, shifted in added:
+            if not running.is_ready:
                 few = f"{running.rows:.0f} samples so far, and {running.needed} are needed"
                 self._skipped |= dict.fromkeys(names, few)
             else:
                 self._scored.append((names, running.scores))
-                parts.append((rows, slope, running.scores))
+                parts.append((rows, running.slope(shifted), running.scores))
         if not parts:
             return torch.zeros((), dtype=found.dtype, device=found.device)
         return self._sum(parts).to(found.dtype)

@@ -5,6 +5,10 @@ rows for its channels, covariances are those of sums that decay over 4 rows per 
 gradient takes $\partial\rho/\partial\Sigma$ at these sums and $d\Sigma$ from the batch at full
 weight: an estimate of the gradient of the score of the distribution. With 4 rows per channel (and
 64 in all) or more nothing is kept of earlier batches, and it is that of the batch's own score.
+
+Gradients of earlier steps cannot stand in for those of this one: where features hardly vary in some
+directions, as in a wide layer after a narrow one, one step of delay was seen to turn a rise of the
+score into a fall.
 """
 
 from __future__ import annotations
@@ -52,7 +56,11 @@ def kept_share(rows: int, channels: int) -> float:
     >>> kept_share(128, 64), kept_share(256, 64)
     (0.5, 0.0)
     """
-    return max(0.0, 1 - rows / max(LEAST, HORIZON * channels))
+    return max(0.0, 1 - rows / _horizon(channels))
+
+
+def _horizon(channels: int) -> int:
+    return max(LEAST, HORIZON * channels)
 
 
 class RunningScores:
@@ -71,50 +79,100 @@ class RunningScores:
 
     def __init__(self, channels: int, *, eps: float) -> None:
         self.channels, self.eps, self.rows = channels, eps, 0.0
+        self.sums: tuple[Tensor, ...] = ()  # count (s,), rows (s, 2d), their products (s, 2d, 2d)
+        self.results: tuple[Tensor, ...] = ()  # scores (s,), gradients (s, 2d, 2d)
         self._shift: Tensor | None = None
-        self._sums: tuple[Tensor, Tensor, Tensor] | None = None
-        self._results: tuple[Tensor, ...] = ()
-        # On a GPU hundreds of small products, which take longer to launch than to compute.
-        self._step = Step(self._solve, lambda: [*self._results])
 
     @property
     def needed(self) -> int:
         """The number of rows that a score needs."""
         return samples_needed(self.channels)
 
-    def take(self, rows: Tensor) -> Tensor | None:
-        """Add rows (s, n, 2d); return d score / d rows, or None while there are too few."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are rows enough."""
+        return self.rows >= self.needed
+
+    def add(self, rows: Tensor) -> Tensor:
+        """Add rows (s, n, 2d) to the sums; return them as they were added, shifted."""
         rows, kept = rows.detach(), kept_share(rows.shape[1], self.channels)
         if self._shift is None or not kept:
             # One of the samples, from which a constant column, however large, differs by nothing.
             self._shift = rows[:, :1]
         rows = rows - self._shift
-        count, first, second = self._added(rows, kept)
-        self.rows = kept * self.rows + rows.shape[1]
-        if self.rows < self.needed:
-            return None
-        if not self._results:
-            self._results = torch.zeros_like(count), torch.zeros_like(second)
-        if rows.is_cuda and torch.cuda.is_current_stream_capturing():
-            self._solve(count, first, second)  # a graph cannot be captured inside of another
+        new = sums_of(rows)
+        if not self.sums or not kept:
+            self.sums = new
         else:
-            self._step(count, first, second)
-        self.scores, gradients = self._results[0].clone(), self._results[1]
-        return slopes(rows, gradients, count, first)
+            for old, one in zip(self.sums, new, strict=True):
+                old.mul_(kept).add_(one)
+        self.rows = kept * self.rows + rows.shape[1]
+        return rows
 
-    def _solve(self, count: Tensor, first: Tensor, second: Tensor) -> None:
+    def solve(self, count: Tensor, first: Tensor, second: Tensor) -> None:
+        """Compute the results of sums, those of `sums` or equal ones, in place."""
         found = scores_with_gradient(count, first, second, eps=self.eps)
-        for place, value in zip(self._results, found, strict=True):
+        for place, value in zip(self.results, found, strict=True):
             place.copy_(value)
 
-    def _added(self, rows: Tensor, kept: float) -> tuple[Tensor, Tensor, Tensor]:
-        new = sums_of(rows)
-        if self._sums is None or not kept:
-            self._sums = new
-        else:
-            for old, one in zip(self._sums, new, strict=True):
-                old.mul_(kept).add_(one)  # in place, so that a CUDA graph goes on with them
-        return self._sums
+    def slope(self, rows: Tensor) -> Tensor:
+        """Return d score / d rows (s, n, 2d) of what `add` returned, from the results."""
+        count, first, _ = self.sums
+        return slopes(rows, self.results[1], count, first)
+
+    def prepare(self) -> None:
+        """Make room for results, if there is none."""
+        if not self.results:
+            count, _, second = self.sums
+            self.results = torch.zeros_like(count), torch.zeros_like(second)
+
+
+class Solver:
+    """Computes the results of several `RunningScores`.
+
+    On a GPU these are hundreds of small products, which take longer to launch than to compute: they
+    are captured once, side by side, and replayed.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[int, ...], Step] = {}
+        self._streams: list[torch.cuda.Stream] = []
+
+    def __call__(self, running: Sequence[RunningScores]) -> None:
+        """Compute the results of those that have rows enough."""
+        ready = [one for one in running if one.is_ready]
+        for one in ready:
+            one.prepare()
+        for device in dict.fromkeys(one.sums[0].device for one in ready):
+            self._solve([one for one in ready if one.sums[0].device == device])
+        for one in ready:
+            one.scores = one.results[0].clone()
+
+    def _solve(self, due: Sequence[RunningScores]) -> None:
+        # no capture inside of another
+        if not due[0].sums[0].is_cuda or torch.cuda.is_current_stream_capturing():
+            for one in due:
+                one.solve(*one.sums)
+            return
+        key = tuple(map(id, due))
+        if key not in self._steps:
+            self._steps[key] = Step(
+                lambda *sums: self._side_by_side(due, sums),
+                lambda: [result for one in due for result in one.results],
+            )
+        self._steps[key](*(value for one in due for value in one.sums))
+
+    def _side_by_side(self, due: Sequence[RunningScores], sums: Sequence[Tensor]) -> None:
+        """Solve each on a stream of its own, since one alone leaves most of a GPU idle."""
+        while len(self._streams) < len(due):
+            self._streams.append(torch.cuda.Stream())  # type: ignore[no-untyped-call]
+        main = torch.cuda.current_stream()
+        for number, (one, stream) in enumerate(zip(due, self._streams, strict=False)):
+            stream.wait_stream(main)
+            with torch.cuda.stream(stream):
+                one.solve(*sums[3 * number : 3 * number + 3])
+        for stream in self._streams[: len(due)]:
+            main.wait_stream(stream)
 
 
 def sums_of(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,19 +16,23 @@ from torch import Tensor
 
 Polynomial = tuple[float, float, float]
 
+ROUNDING = 1e-16  # of float64
+
 # Taylor's polynomial at 1, whose error is 5/2 e³ for singular values within e of 1.
 NEAR_ONE: Polynomial = (15 / 8, -10 / 8, 3 / 8)
 
 
-def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
+def polar_factor(matrices: Tensor, *, smallest: float, error: float = ROUNDING) -> Tensor:
     """Return the orthogonal polar factors of (b, r, r) with singular values in [smallest, 1].
+
+    Those of the result are within `error` of 1; fewer steps do for a larger one.
 
     >>> matrix = torch.tensor([[[0.0, 0.5], [-0.25, 0.0]]], dtype=torch.float64)
     >>> polar_factor(matrix, smallest=0.25).round(decimals=12).abs()
     tensor([[[0., 1.],
              [1., 0.]]], dtype=torch.float64)
     """
-    for linear, cubic, quintic in polynomials(smallest):
+    for linear, cubic, quintic in polynomials(smallest, error):
         # a + bs + cs² = c(s + b/2c)² + a - b²/4c: sums on diagonals only, so that each step is
         # three products and no copy.
         inner = torch.bmm(matrices.mT, matrices)
@@ -40,17 +44,17 @@ def polar_factor(matrices: Tensor, *, smallest: float) -> Tensor:
 
 
 @functools.lru_cache(maxsize=256)
-def polynomials(smallest: float) -> list[Polynomial]:
-    """Return the polynomials that carry [smallest, 1] to 1 within the rounding of float64."""
+def polynomials(smallest: float, error: float = ROUNDING) -> list[Polynomial]:
+    """Return the polynomials that carry [smallest, 1] to 1 within an error."""
     low, high, steps = smallest, 1.0, []
     while high - low > 0.02:
-        polynomial, error = _nearest_to_one(low, high)
+        polynomial, distance = _nearest_to_one(low, high)
         steps.append(polynomial)
-        low, high = 1 - error, 1 + error
-    error = max(high - 1, 1 - low)
-    while error > 1e-16:
+        low, high = 1 - distance, 1 + distance
+    distance = max(high - 1, 1 - low)
+    while distance > error:
         steps.append(NEAR_ONE)
-        error = 2.5 * error**3
+        distance = 2.5 * distance**3
     return steps
 
 
