@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from sigmascope.errors import (
     NetworkError,
     NoActivationError,
     OptionError,
+    ResumeError,
 )
 from sigmascope.training.running_scores import HORIZON, RunningScores, Solver, stacked
 
@@ -537,3 +539,52 @@ def test_the_inside_of_distributed_networks_is_watched(tmp_path: object) -> None
             assert list(penalty.scores) == SITES
     finally:
         torch.distributed.destroy_process_group()
+
+
+def resumed(options: dict[str, object], tmp_path: Path, *, stops: int | None) -> list[Tensor]:
+    """Train for 12 steps, with a checkpoint after `stops`; return the weights and the values."""
+    model = net()
+    penalty = sg.AffinityPenalty(model, **options)
+    values, step = [], 0
+    while step < 12:
+        with penalty:
+            loss = model(images(16, seed=step)).square().mean()
+        values.append(penalty.value.detach().clone())
+        model.zero_grad()
+        (loss + penalty.value).backward()
+        with torch.no_grad():
+            for one in model.parameters():
+                one -= 0.05 * one.grad
+        step += 1
+        if step == stops:
+            torch.save([model.state_dict(), penalty.state_dict()], tmp_path / "checkpoint.pt")
+            weights, state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+            model = net()
+            model.load_state_dict(weights)
+            penalty = sg.AffinityPenalty(model, **options)
+            penalty.load_state_dict(state)
+    return [*model.state_dict().values(), *values]
+
+
+@pytest.mark.parametrize("options", [{}, {"every": 3}, {"samples": "positions"}])
+def test_a_checkpoint_goes_on_bit_for_bit(options: dict[str, object], tmp_path: Path) -> None:
+    straight = resumed({**options, "weight": 1.0}, tmp_path, stops=None)
+    stopped = resumed({**options, "weight": 1.0}, tmp_path, stops=7)
+    assert any(float(value) for value in straight[-5:])
+    assert all(map(torch.equal, straight, stopped))
+
+
+def test_a_checkpoint_of_another_penalty_is_refused() -> None:
+    model = mlp()
+    penalty = sg.AffinityPenalty(model)
+    run(penalty, model, torch.randn(16, 4))
+    state = penalty.state_dict()
+    with pytest.raises(ResumeError, match=r"of another penalty: .*samples"):
+        sg.AffinityPenalty(model, samples="positions").load_state_dict(state)
+    with penalty, pytest.raises(InputError, match="Leave it first"):
+        penalty.load_state_dict(state)
+    run(penalty, model, torch.randn(16, 4))
+    other = sg.AffinityPenalty(model)
+    other.load_state_dict(state)  # of one context: the state is a copy
+    assert [one.rows for one in other._running.values()] == [16]
+    assert [one.rows for one in penalty._running.values()] == [28]

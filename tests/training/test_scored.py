@@ -103,6 +103,44 @@ def test_misuse_names_the_remedy() -> None:
         sg.nn.Scored(nn.ReLU(), channel_axis=0)
 
 
+def test_scores_are_turned_off_and_on() -> None:
+    scored = pair()[1]
+    for step in range(5):
+        sg.nn.set_scoring(scored, step % 2 == 0)
+        loss = scored(batch()).square().mean() + sg.nn.affinity_penalty(scored)
+        loss.backward()  # never through the graph of an earlier step
+        assert (scored[1].score is None) == (step % 2 == 1)
+        assert (float(sg.nn.affinity_penalty(scored).detach()) == 0) == (step % 2 == 1)
+    sg.nn.set_scoring(scored, False)
+    sums = sg.nn.Scored(nn.ReLU(), 8)
+    sg.nn.set_scoring(sums, False)
+    sums(torch.randn(4, 8))
+    assert float(sums.count) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # those of the compiler itself
+def test_turning_scores_off_takes_two_graphs() -> None:
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    torch.compiler.reset()
+    scored = pair()[1]
+
+    def step(x: Tensor) -> Tensor:
+        return scored(x).square().mean() + sg.nn.affinity_penalty(scored)
+
+    compiled = torch.compile(step, backend=backend, fullgraph=True)
+    for number in range(6):
+        sg.nn.set_scoring(scored, number % 3 == 0)
+        loss = compiled(batch(seed=number))
+        torch.testing.assert_close(loss, step(batch(seed=number)))
+    assert len(graphs) == 2
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # those of the compiler itself
 def test_a_whole_step_is_compiled() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Literal
 
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.guard import called_within, unwrapped
-from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError
+from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError, ResumeError
+from sigmascope.store.kept import differences
 from sigmascope.training.running_scores import EPS, RunningScores, Solver, attached, stacked, term
 from sigmascope.training.site_rows import Collected, SiteRows
 
@@ -26,7 +27,8 @@ class AffinityPenalty:
 
     A score needs 2.5 samples per channel. Where a batch has fewer than 4, it is that of running
     sums, and the site joins after some steps; see `sigmascope.training.running_scores`. Sums are
-    of one process: each rank of a distributed training has its own.
+    of one process: each rank of a distributed training has its own. Keep `state_dict()` in
+    checkpoints, so that a training that goes on has them at once.
 
     The first forward pass is watched as by `sigmascope.recording`, with compiled parts run eagerly;
     later ones have a hook on each site. Nothing remains on the network after the context. Sites
@@ -155,6 +157,51 @@ class AffinityPenalty:
         flat = "its inputs or its outputs do not vary"
         return {**self._skipped, **{name: flat for name, one in self._read() if math.isnan(one)}}
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the running sums and the count of contexts, to be kept in a checkpoint.
+
+        It holds tensors and plain values, so that `torch.load` reads it with weights_only=True.
+        Each rank of a distributed training has sums of its own.
+        """
+        running = [
+            {"channels": key[1], "sites": [*key[2:]], **one.state_dict()}
+            for key, one in self._running.items()
+        ]
+        return {
+            "options": self._identity(),
+            "contexts": self._contexts,
+            "offsets": self._rows.offsets,
+            "value": None if self._value is None else torch.zeros_like(self._value),
+            "running": running,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with the running sums of a checkpoint, on the device that it was loaded to.
+
+        Raises:
+            InputError: the context of the penalty is entered.
+            ResumeError: the state belongs to a penalty of other sites, samples or eps.
+        """
+        if self._stack is not None:
+            raise InputError("the context of this penalty is entered. Leave it first.")
+        told = "; ".join(differences(state["options"], self._identity()))
+        if told:
+            raise ResumeError(
+                f"the state belongs to another penalty: {told}. Use the same options."
+            )
+        self._contexts, self._value = int(state["contexts"]), state["value"]
+        self._rows.offsets = _as_tuples(state["offsets"])
+        self._running, self._solver = {}, Solver()
+        self._scored, self._skipped = [], {}
+        for one in state["running"]:
+            running = RunningScores(one["channels"], eps=self.eps)
+            running.load_state_dict(one)
+            device = str(running.sums[0].device)
+            self._running[device, one["channels"], *one["sites"]] = running
+
+    def _identity(self) -> dict[str, object]:
+        return {"sites": [*self._patterns], "samples": self.samples, "eps": self.eps}
+
     def _read(self) -> Iterator[tuple[str, float]]:
         for names, scores in self._scored:
             yield from zip(names, scores.tolist(), strict=True)
@@ -212,6 +259,11 @@ def _together(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     if len(pairs) == 1:
         return pairs[0]
     return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return nested tuples, which some formats of checkpoints turn into lists."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _patterns(sites: str | Collection[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ score into a fall.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -125,6 +125,17 @@ class RunningScores:
         if not self.results:
             count, _, second = self.sums
             self.results = torch.zeros_like(count), torch.zeros_like(second)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return copies of the sums."""
+        shift = None if self._shift is None else self._shift.clone()
+        return {"rows": self.rows, "shift": shift, "sums": [one.clone() for one in self.sums]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with copies of the sums of `state_dict`, on the device where they are."""
+        self.rows = float(state["rows"])
+        self._shift = None if state["shift"] is None else state["shift"].clone()
+        self.sums, self.results = tuple(one.clone() for one in state["sums"]), ()
 
 
 class Solver:

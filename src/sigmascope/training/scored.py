@@ -25,8 +25,8 @@ class Scored(nn.Module):
     r"""An activation that computes its own affinity score, with a gradient, in training mode.
 
     It has no hooks and no modes, so that a step around it can be compiled as a whole. The score is
-    that of `sigmascope.AffinityPenalty`, computed in every step. Add the penalty of all such
-    modules by `sigmascope.nn.affinity_penalty(model)`.
+    that of `sigmascope.AffinityPenalty`, computed in every step unless `sigmascope.nn.set_scoring`
+    says otherwise. Add the penalty of all such modules by `sigmascope.nn.affinity_penalty(model)`.
 
     Args:
         activation: a module whose output has the shape of its input.
@@ -40,6 +40,7 @@ class Scored(nn.Module):
     Attributes:
         score: of the last forward pass in training mode; NaN where there is none, as of a constant
             output, or while running sums hold too few samples.
+        active: whether scores are computed, see `sigmascope.nn.set_scoring`.
 
     >>> model = nn.Sequential(nn.Linear(4, 8), Scored(nn.ReLU()), nn.Linear(8, 2))
     >>> loss = model(torch.randn(64, 4)).square().mean() + affinity_penalty(model, weight=0.1)
@@ -68,6 +69,7 @@ class Scored(nn.Module):
         self.activation, self.channels = activation, channels
         self.channel_axis, self.samples, self.eps = channel_axis, samples, eps
         self.score: Tensor | None = None
+        self.active = True
         if channels is not None:
             sizes = {"count": (), "first": (2 * channels,), "second": (2 * channels, 2 * channels)}
             for name, size in {**sizes, "shift": (2 * channels,)}.items():
@@ -85,6 +87,10 @@ class Scored(nn.Module):
         """Return the activation of x, and keep its score in training mode."""
         if not self.training:
             y: Tensor = self.activation(x)
+            return y
+        if not self.active:
+            self.score = None  # that of an earlier step belongs to a graph which is gone
+            y = self.activation(x)
             return y
         before, dtype = self._rows(x), dtype_of_loss(x)  # first: it may be overwritten
         y = self.activation(x)
@@ -137,13 +143,18 @@ def affinity_penalty(
 ) -> Tensor:
     """Return the penalty of all `Scored` activations of a network after a forward pass.
 
-    It is `weight` times the mean of 1 - score, or of (score - target)², over those with a score.
+    It is `weight` times the mean of 1 - score, or of (score - target)², over those with a score,
+    and 0 while `set_scoring` has turned all of them off.
 
     Raises:
         NoActivationError: the network has no `Scored` activation that ran in training mode.
     """
-    found = [one.score for one in model.modules() if isinstance(one, Scored)]
-    scores = [score for score in found if score is not None]
+    found = [one for one in model.modules() if isinstance(one, Scored)]
+    scores = [one.score for one in found if one.score is not None]
+    active = [one.active for one in found]
+    if active and not any(active):
+        tensor = next(model.parameters(), None)
+        return torch.zeros((), device=None if tensor is None else tensor.device)
     if not scores:
         raise NoActivationError(
             "no sg.nn.Scored activation of the network has run in training mode. Put it around the "
@@ -154,3 +165,23 @@ def affinity_penalty(
     known = together.where(sound, 0.0)
     terms = 1 - known if target is None else (known - target).square()
     return weight * (terms * sound).sum() / sound.sum().clamp_min(1)
+
+
+def set_scoring(model: nn.Module, active: bool) -> None:
+    """Turn the scores of all `Scored` activations of a network on or off, to save time.
+
+    Call it between steps, not in a compiled one, to have a penalty in each k-th step only. There is
+    no count of steps in the modules themselves, since a number that changes would make
+    `torch.compile` compile every step anew; with this there are two graphs, with scores and
+    without. Make the weight k times as large.
+
+    >>> model = nn.Sequential(nn.Linear(4, 8), Scored(nn.ReLU()), nn.Linear(8, 2))
+    >>> for step in range(8):
+    ...     set_scoring(model, step % 4 == 0)
+    ...     loss = model(torch.randn(64, 4)).square().mean() + affinity_penalty(model, weight=0.4)
+    >>> model[1].score is None
+    True
+    """
+    for one in model.modules():
+        if isinstance(one, Scored):
+            one.active = active

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -72,6 +73,15 @@ class SiteRows:
         self._now = Collected()
         self._compiled: set[str] = set()
         self._expects_gradient = False
+
+    @property
+    def offsets(self) -> tuple[Any, ...]:
+        """The state of what draws the positions that are samples."""
+        return self._offsets.getstate()
+
+    @offsets.setter
+    def offsets(self, state: tuple[Any, ...]) -> None:
+        self._offsets.setstate(state)
 
     @contextmanager
     def collecting(self, *, expects_gradient: bool) -> Iterator[Collected]:
