@@ -23,6 +23,10 @@ FSDP = "FSDPModule"  # the class that `fully_shard` adds to that of a module
 _WRAPPERS = frozenset(
     ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", FSDP, "ScriptModule")
 )
+LEFT_OPEN = (
+    "The forward pass of a network in shards broke off, and this version of torch has no "
+    "reset_iter_state to end it: build the network again from a checkpoint before it trains on."
+)
 # set by `distribute_module`, and so by all styles of `parallelize_module`
 DISTRIBUTED = "_distribute_module_applied"
 
@@ -89,22 +93,25 @@ def shards_kept(network: nn.Module) -> Iterator[None]:
     held = [part for part, own in parts.items() if any(map(is_distributed, own))]
     try:
         yield
-    except BaseException:
-        _end_pass([*parts])
+    except BaseException as error:
+        if not _end_pass([*parts]):
+            error.add_note(LEFT_OPEN)
         raise
     finally:
         for part in held:
             part.reshard()  # type: ignore[operator]
 
 
-def _end_pass(parts: list[nn.Module]) -> None:
-    """Let a pass that broke off be over, for the outermost of the parts (torch >= 2.13)."""
+def _end_pass(parts: list[nn.Module]) -> bool:
+    """Let a pass that broke off be over; return whether this version of torch can."""
     inside = {one for part in parts for one in part.modules() if one is not part}
-    for part in parts:
-        reset: Any = getattr(part, "reset_iter_state", None)
-        if part not in inside and reset is not None:
-            with suppress(RuntimeError):  # a part of a larger network that is in shards
-                reset()
+    outermost = [part for part in parts if part not in inside]
+    for part in outermost:
+        if not hasattr(part, "reset_iter_state"):
+            return False
+        with suppress(RuntimeError):  # a part of a larger network that is in shards
+            part.reset_iter_state()  # type: ignore[operator]
+    return True
 
 
 def refuse_tensor_parallel(modules: list[tuple[str, nn.Module]]) -> None:
