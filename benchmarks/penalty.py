@@ -106,8 +106,9 @@ def measured(device: str, *, halved: bool) -> dict[str, list[float]]:
 
 def fill(penalty: sg.AffinityPenalty) -> None:
     """Count samples enough as seen, where so many steps would take minutes."""
-    for running in penalty._running.values():
-        running.rows = 4.0 * running.channels
+    for site_scores in penalty._running.values():
+        for group in site_scores.groups:
+            group.running.rows = 4.0 * group.running.channels
 
 
 def table(device: str, *, halved: bool) -> list[str]:
