@@ -27,7 +27,7 @@ compared at the same positions.
    at the last.
 3. `built in`: the split has come about at step 0 in both seeds: the connections alone make it, and
    training keeps it. Weakly if within the first epoch in both. Refuted if later in one of them: it
-   is then learned.
+   is then learned; or, if half of it is there at step 0, lost and learned again.
 4. `ends rise`: the paper says that connections enable the learning of the identity. If that is how
    the split comes about, the calls after the additions become more affine in training: their mean
    score is at the end 0.05 higher than at step 0, in both seeds; weakly if higher at all.
@@ -35,7 +35,10 @@ compared at the same positions.
    weakly if at most 0.05.
 
 What was known: by published scores of test images, the networks of the zoo have final gaps of 0.25
-and 0.26 with connections, and of 0.02 and 0.01 without. Nothing was known of steps before the last.
+and 0.26 with connections, and of 0.02 and 0.01 without. Of steps before the last nothing was known
+when the rule was written. Since then this script was tested on 640 images of noise: there the gap
+was 0.17 at step 0 with connections and 0.01 without, and was lost within ten steps; only the words
+after "it is then learned" were added.
 
 Prediction: 1, 2, 3 and 5 hold, 4 does not. Before training, what is added to a block's output is a
 sum of outputs of ReLU, thus positive, so that the ReLU after the addition has little left to cut;

@@ -161,14 +161,16 @@ def split(found: Courses) -> tuple[str, bool, bool]:
 
 
 def not_split(found: Courses) -> tuple[str, bool, bool]:
-    """Judge the gap without connections, as a share of the final one with them."""
-    last, most = [], []
+    """Judge the gap without connections by its share of the final one with them."""
+    last, most, limits = [], [], []
     for plain, residual in zip(found.of(PLAIN), found.of(RESIDUAL), strict=True):
-        shares = np.abs(plain.gaps) / residual.gaps[-1]
-        last.append(shares[-1])
-        most.append(shares[np.array(plain.steps) >= plain.epoch].max())
-    obtained = f"{_told(last, 2)} at the end, at most {_told(most, 2)} after the first epoch"
-    return obtained, max(last) <= SHARE, max(most) <= SHARE
+        gaps = np.abs(plain.gaps)
+        last.append(gaps[-1])
+        most.append(gaps[np.array(plain.steps) >= plain.epoch].max())
+        limits.append(SHARE * residual.gaps[-1])
+    obtained = f"{_told(last)} at the end, at most {_told(most)} after the first epoch"
+    true, clear = (bool(np.all(np.less_equal(values, limits))) for values in (last, most))
+    return f"{obtained}; a quarter is {_told(limits)}", true, clear
 
 
 def built_in(found: Courses) -> tuple[str, bool, bool]:
