@@ -303,6 +303,23 @@ def test_wide_layers_are_scored_in_blocks(width: int) -> None:
     torch.testing.assert_close(x.grad, torch.cat([slope for _, slope in scores], dim=1) / 3)
 
 
+def test_blocks_push_the_score_of_the_whole_layer() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 4))
+    many, optimizer = torch.randn(2000, 24), torch.optim.SGD(model.parameters(), lr=1.0)
+
+    def whole() -> float:
+        x = model[0](many).detach().double()
+        return float(sg.affinity(x, x.relu(), covariance="biased", coupling="paired"))
+
+    before, penalty = whole(), sg.AffinityPenalty(model, weight=1.0, block=8)
+    for _ in range(30):
+        optimizer.zero_grad()
+        run(penalty, model, torch.randn(256, 24)).backward()
+        optimizer.step()
+    assert whole() > before + 0.2
+
+
 @pytest.mark.parametrize("block", [0, -1, 2.5, True])
 def test_blocks_are_whole_numbers(block: object) -> None:
     with pytest.raises(sg.errors.OptionError, match="block must be a whole number >= 1"):
