@@ -34,11 +34,12 @@ import sigmascope as sg
 from sigmascope.catalog.cifar import NETWORKS
 
 # Way of training -> options of the penalty; None for a step without.
-WAYS: dict[str, dict[str, int | str] | None] = {
+WAYS: dict[str, dict[str, int | str | None] | None] = {
     "without": None,
     "every=1": {"every": 1},
     "every=4": {"every": 4},
     'samples="positions"': {"samples": "positions"},
+    "block=None": {"block": None},
 }
 WARM_UP = 24  # steps, after which every site has samples enough, so that all are scored
 # Device -> images in a batch, steps that are timed together, and how often.
@@ -48,7 +49,9 @@ SIZES = {"cpu": (128, 1, 3), "cuda": (128, 20, 15)}
 class Training:
     """One network in training, in one way."""
 
-    def __init__(self, options: dict[str, int | str] | None, device: str, batch: int) -> None:
+    def __init__(
+        self, options: dict[str, int | str | None] | None, device: str, batch: int
+    ) -> None:
         torch.manual_seed(0)
         self.model: nn.Module = NETWORKS["resnet18"]().to(device)
         self.images = torch.randn(batch, 3, 32, 32, device=device)
@@ -106,8 +109,9 @@ def measured(device: str, *, halved: bool) -> dict[str, list[float]]:
 
 def fill(penalty: sg.AffinityPenalty) -> None:
     """Count samples enough as seen, where so many steps would take minutes."""
-    for running in penalty._running.values():
-        running.rows = 4.0 * running.channels
+    for site_scores in penalty._running.values():
+        for group in site_scores.groups:
+            group.running.rows = 4.0 * group.running.channels
 
 
 def table(device: str, *, halved: bool) -> list[str]:

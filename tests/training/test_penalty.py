@@ -23,7 +23,7 @@ from sigmascope.errors import (
     OptionError,
     ResumeError,
 )
-from sigmascope.training.running_scores import HORIZON, RunningScores, Solver, stacked
+from sigmascope.training.running_scores import HORIZON, RunningScores, stacked
 
 
 class Net(nn.Module):
@@ -200,9 +200,9 @@ def test_few_samples_accumulate_and_push() -> None:
 
 
 def slope_of(running: RunningScores, rows: Tensor) -> Tensor | None:
-    added = running.add(rows)
-    Solver()([running])
-    return running.slope(added) if running.is_ready else None
+    running.note(rows.shape[1])
+    added = running.add(rows.detach())
+    return running.scored(added)[1] if running.is_ready else None
 
 
 def test_running_sums_estimate_the_gradient_of_the_distribution() -> None:
@@ -283,8 +283,75 @@ def test_channels_are_found_as_in_a_signature() -> None:
     model = Tokens()
     penalty = sg.AffinityPenalty(model)
     run(penalty, model, images())
-    ((_, channels, *_),) = penalty._running
-    assert channels == 7
+    ((_, _, channels, _),) = penalty._running
+    assert channels == (7,)
+
+
+@pytest.mark.parametrize("width", [12, 11])  # blocks alike, and of two widths
+def test_wide_layers_are_scored_in_blocks(width: int) -> None:
+    """The mean over blocks of channels, each as a layer of its own, and its gradient."""
+    torch.manual_seed(0)
+    x = torch.randn(200, width).double().requires_grad_()
+    penalty = sg.AffinityPenalty(act := nn.Sequential(nn.ReLU()), weight=1.0, block=4)
+    value = run(penalty, act, x)
+    scores = []
+    for part in x.detach().split([4, 4, width - 8], dim=1):
+        one = sg.AffinityPenalty(act, weight=1.0, block=None)
+        part.requires_grad_()
+        run(one, act, part).backward()
+        scores.append((one.scores["0"], part.grad))
+    assert penalty.scores == {"0": pytest.approx(sum(score for score, _ in scores) / 3)}
+    value.backward()
+    torch.testing.assert_close(x.grad, torch.cat([slope for _, slope in scores], dim=1) / 3)
+
+
+def test_blocks_push_the_score_of_the_whole_layer() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 4))
+    many, optimizer = torch.randn(2000, 24), torch.optim.SGD(model.parameters(), lr=1.0)
+
+    def whole() -> float:
+        x = model[0](many).detach().double()
+        return float(sg.affinity(x, x.relu(), covariance="biased", coupling="paired"))
+
+    before, penalty = whole(), sg.AffinityPenalty(model, weight=1.0, block=8)
+    for _ in range(30):
+        optimizer.zero_grad()
+        run(penalty, model, torch.randn(256, 24)).backward()
+        optimizer.step()
+    assert whole() > before + 0.1
+
+
+@pytest.mark.parametrize("block", [0, -1, 2.5, True])
+def test_blocks_are_whole_numbers(block: object) -> None:
+    with pytest.raises(sg.errors.OptionError, match="block must be a whole number >= 1"):
+        sg.AffinityPenalty(mlp(), block=block)
+
+
+def test_sums_go_on_with_a_batch_of_another_size() -> None:
+    model = mlp(32)
+    penalty = sg.AffinityPenalty(model, sites="1")
+    for n in (48, 48, 16):  # 16 rows of 32 channels alone would not do
+        run(penalty, model, torch.randn(n, 4))
+    assert list(penalty.scores) == ["1"]
+
+
+def test_gradients_of_means_are_those_of_autograd() -> None:
+    """The quick way, of calls that leave their input alone, against the plain one."""
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 6, 3), nn.ReLU(inplace=True))
+    model = model.double()
+    torch.manual_seed(0)
+    x, found = torch.randn(40, 3, 8, 8).double(), []
+    for first in (True, False):  # the first pass takes the plain way
+        penalty = sg.AffinityPenalty(model, weight=1.0)
+        if not first:
+            run(penalty, model, x)
+            assert penalty._rows._averaged == {("1", 0)}
+        model.zero_grad()
+        run(penalty, model, x).backward()
+        found.append([one.grad.clone() for one in model.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_constant_outputs_are_skipped_with_the_reason() -> None:
@@ -586,5 +653,8 @@ def test_a_checkpoint_of_another_penalty_is_refused() -> None:
     run(penalty, model, torch.randn(16, 4))
     other = sg.AffinityPenalty(model)
     other.load_state_dict(state)  # of one context: the state is a copy
-    assert [one.rows for one in other._running.values()] == [16]
-    assert [one.rows for one in penalty._running.values()] == [28]
+    rows = [
+        [group.running.rows for sites in one._running.values() for group in sites.groups]
+        for one in (other, penalty)
+    ]
+    assert rows == [[16], [28]]

@@ -39,8 +39,7 @@ class Step:
             if self._graph is None:
                 self._run(*inputs)
                 return
-            for place, value in zip(self._inputs, inputs, strict=True):
-                place.copy_(value)
+            torch._foreach_copy_(self._inputs, inputs)
             self._graph.replay()
 
     def _captured(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph | None:

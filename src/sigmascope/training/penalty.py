@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from sigmascope.capture.guard import called_within, unwrapped
 from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError, ResumeError
 from sigmascope.store.kept import differences
-from sigmascope.training.running_scores import EPS, RunningScores, Solver, attached, stacked, term
+from sigmascope.training.running_scores import EPS, attached
 from sigmascope.training.site_rows import Collected, SiteRows
+from sigmascope.training.site_scores import SiteScores
 
 
 class AffinityPenalty:
@@ -25,9 +26,9 @@ class AffinityPenalty:
     is that of `sigmascope.affinity(x, y, covariance="biased", coupling="paired")` up to `eps`.
     Channels are found and positions averaged as in `sigmascope.signature`; padding is not masked.
 
-    A score needs 2.5 samples per channel. Where a batch has fewer than 4, it is that of running
-    sums, and the site joins after some steps; see `sigmascope.training.running_scores`. Sums are
-    of one process: each rank of a distributed training has its own. Keep `state_dict()` in
+    A score needs 2.5 samples per channel of a block. Where a batch has fewer than 4, it is that of
+    running sums, and the site joins after some steps; see `sigmascope.training.running_scores`.
+    Sums are of one process: each rank of a distributed training has its own. Keep `state_dict()` in
     checkpoints, so that a training that goes on has them at once.
 
     The first forward pass is watched as by `sigmascope.recording`, with compiled parts run eagerly;
@@ -45,6 +46,9 @@ class AffinityPenalty:
         target: the score to reach, instead of 1.
         every: compute the term in each k-th context only, k times as large; it is 0 in the others.
         samples: "batch", or "positions" for up to 16 positions of each sample on a grid.
+        block: layers with more channels are scored in blocks of at most so many, and their score is
+            the mean over these; None for all channels at once. Blocks cost less, and need fewer
+            samples. The score of an affine activation is 1 either way.
         eps: added to the diagonals of both covariances, in units of their mean variance. It is
             larger than that of `sigmascope.affinity`, 1e-6: with less, directions in which features
             hardly vary rule the gradient while features move.
@@ -72,6 +76,7 @@ class AffinityPenalty:
         target: float | None = None,
         every: int = 1,
         samples: Literal["batch", "positions"] = "batch",
+        block: int | None = 64,
         eps: float = EPS,
     ) -> None:
         inner = called_within(model)
@@ -89,10 +94,9 @@ class AffinityPenalty:
         self.every, self.eps = _count("every", every), _number("eps", eps)
         if not 0 < self.eps <= 1:
             raise OptionError(f"eps must be above 0 and at most 1, got {eps!r:.80}.")
-        self.samples = samples
+        self.samples, self.block = samples, None if block is None else _count("block", block)
         self._rows = SiteRows(self._network, self._patterns, samples)
-        self._running: dict[tuple[object, ...], RunningScores] = {}
-        self._solver = Solver()
+        self._running: dict[tuple[object, ...], SiteScores] = {}
         self._contexts = 0
         self._stack: ExitStack | None = None
         self._found: Collected | None = None
@@ -155,7 +159,7 @@ class AffinityPenalty:
     def skipped(self) -> dict[str, str]:
         """The chosen sites that had no score in the last context, each with the reason."""
         flat = "its inputs or its outputs do not vary"
-        return {**self._skipped, **{name: flat for name, one in self._read() if math.isnan(one)}}
+        return {**{name: flat for name, one in self._read() if math.isnan(one)}, **self._skipped}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the running sums and the count of contexts, to be kept in a checkpoint.
@@ -164,7 +168,7 @@ class AffinityPenalty:
         Each rank of a distributed training has sums of its own.
         """
         running = [
-            {"channels": key[1], "sites": [*key[2:]], **one.state_dict()}
+            {"key": key, "sums": [group.running.state_dict() for group in one.groups]}
             for key, one in self._running.items()
         ]
         return {
@@ -180,27 +184,29 @@ class AffinityPenalty:
 
         Raises:
             InputError: the context of the penalty is entered.
-            ResumeError: the state belongs to a penalty of other sites, samples or eps.
+            ResumeError: the state is that of a penalty with other sites, samples, block or eps.
         """
         if self._stack is not None:
             raise InputError("the context of this penalty is entered. Leave it first.")
         told = "; ".join(differences(state["options"], self._identity()))
         if told:
             raise ResumeError(
-                f"the state belongs to another penalty: {told}. Use the same options."
+                f"the state is that of another penalty: {told}. Use the same options."
             )
         self._contexts, self._value = int(state["contexts"]), state["value"]
         self._rows.offsets = _as_tuples(state["offsets"])
-        self._running, self._solver = {}, Solver()
-        self._scored, self._skipped = [], {}
+        self._running, self._scored, self._skipped = {}, [], {}
         for one in state["running"]:
-            running = RunningScores(one["channels"], eps=self.eps)
-            running.load_state_dict(one)
-            device = str(running.sums[0].device)
-            self._running[device, one["channels"], *one["sites"]] = running
+            _, names, channels, alike = _as_tuples(one["key"])
+            device = one["sums"][0]["shift"].device
+            scores = SiteScores(channels, alike, block=self.block, eps=self.eps, device=device)
+            for group, sums in zip(scores.groups, one["sums"], strict=True):
+                group.running.load_state_dict(sums, device)
+            self._running[str(device), names, channels, alike] = scores
 
     def _identity(self) -> dict[str, object]:
-        return {"sites": [*self._patterns], "samples": self.samples, "eps": self.eps}
+        sites = [*self._patterns]
+        return {"sites": sites, "samples": self.samples, "block": self.block, "eps": self.eps}
 
     def _read(self) -> Iterator[tuple[str, float]]:
         for names, scores in self._scored:
@@ -208,57 +214,48 @@ class AffinityPenalty:
 
     def _computed(self, found: Collected) -> Tensor:
         """Return the term of what was collected."""
-        added: list[tuple[list[str], RunningScores, Tensor, Tensor]] = []
-        for (device, channels, _), names in _alike(found).items():
-            with torch.autocast(torch.device(device).type, enabled=False):
-                rows = stacked([_together(found.pairs[name]) for name in names])
-                running = self._running.setdefault(
-                    (device, channels, *names), RunningScores(channels, eps=self.eps)
-                )
-                added.append((names, running, rows, running.add(rows)))
-        self._solver([running for _, running, _, _ in added])
-        parts = []
-        for names, running, rows, shifted in added:
-            if not running.is_ready:
-                few = f"{running.rows:.0f} samples so far, and {running.needed} are needed"
-                self._skipped |= dict.fromkeys(names, few)
-            else:
-                self._scored.append((names, running.scores))
-                parts.append((rows, running.slope(shifted), running.scores))
-        if not parts:
+        total: Tensor | None = None
+        for device, names in _by_device(found).items():
+            rows = [_together(found.rows[name]) for name in names]
+            running = self._running_of(device, names, rows)
+            with torch.autocast(device.type, enabled=False):
+                scored = running.take([one.detach() for one in rows], self.target)
+            waiting = {names[site]: why for site, why in running.waiting().items()}
+            value = scored.value
+            if len(waiting) < len(names):
+                value = attached(value, scored.gradient, rows)
+            self._skipped |= waiting
+            self._scored.append((names, scored.scores))
+            # the last device is where the loss most likely is
+            value = value * (len(names) / len(found.rows))
+            total = value if total is None else value + total.to(device)
+        if total is None:
             return torch.zeros((), dtype=found.dtype, device=found.device)
-        return self._sum(parts).to(found.dtype)
+        return (total * (self.weight * self.every)).to(found.dtype)
 
-    def _sum(self, parts: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-        """Return the weighted mean over sites of rows, slopes and scores."""
-        device = parts[-1][0].device  # the last, where the loss most likely is
-        counts = [torch.isfinite(scores).sum().to(device) for *_, scores in parts]
-        share = self.weight * self.every / torch.stack(counts).sum().clamp_min(1)
-        total = torch.zeros((), dtype=parts[0][0].dtype, device=device)
-        for rows, slope, scores in parts:
-            here = share.to(rows.device)
-            values, derivatives = term(scores, self.target)
-            gradient = (here * derivatives)[:, None, None] * slope
-            value = attached(rows, here * values.sum(), gradient)
-            total = total + value.to(device)
-        return total
+    def _running_of(self, device: torch.device, names: list[str], rows: list[Tensor]) -> SiteScores:
+        """Return the running scores of these sites, whatever the number of samples."""
+        counts = list(dict.fromkeys(map(len, rows)))
+        alike = tuple(counts.index(len(one)) for one in rows)
+        channels = tuple(one.shape[1] // 2 for one in rows)
+        key = str(device), tuple(names), channels, alike
+        if key not in self._running:
+            self._running[key] = SiteScores(
+                channels, alike, block=self.block, eps=self.eps, device=device
+            )
+        return self._running[key]
 
 
-def _alike(found: Collected) -> dict[tuple[str, int, int], list[str]]:
-    """Return the sites by device, channels and rows, so that those alike are computed at once."""
-    groups: dict[tuple[str, int, int], list[str]] = {}
-    for name, pairs in found.pairs.items():
-        rows = sum(len(x) for x, _ in pairs)
-        x = pairs[0][0]
-        groups.setdefault((str(x.device), x.shape[1], rows), []).append(name)
-    return groups
+def _by_device(found: Collected) -> dict[torch.device, list[str]]:
+    devices: dict[torch.device, list[str]] = {}
+    for name, rows in found.rows.items():
+        devices.setdefault(rows[0].device, []).append(name)
+    return devices
 
 
-def _together(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Return the rows of all forward passes of a context as one pair."""
-    if len(pairs) == 1:
-        return pairs[0]
-    return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
+def _together(rows: list[Tensor]) -> Tensor:
+    """Return the rows of all forward passes of a context as one."""
+    return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
 def _as_tuples(value: Any) -> Any:

@@ -26,7 +26,6 @@ from sigmascope.maths.paired_score import (
     score_and_gradient_by_products,
 )
 from sigmascope.maths.population import samples_needed
-from sigmascope.training.cuda_graph import Step
 
 # Of the mean variance, added to the diagonals. With less, directions in which features hardly vary
 # rule the gradient while the features move.
@@ -71,16 +70,13 @@ class RunningScores:
         eps: added to the diagonals of covariances, in units of the mean variance.
 
     Attributes:
-        scores: (s,), of the last rows; NaN where there is none.
         rows: how many rows the sums hold, older ones counting less.
+        sums: count (s,), rows (s, 2d) and their products (s, 2d, 2d); empty before the first rows.
     """
-
-    scores: Tensor
 
     def __init__(self, channels: int, *, eps: float) -> None:
         self.channels, self.eps, self.rows = channels, eps, 0.0
-        self.sums: tuple[Tensor, ...] = ()  # count (s,), rows (s, 2d), their products (s, 2d, 2d)
-        self.results: tuple[Tensor, ...] = ()  # scores (s,), gradients (s, 2d, 2d)
+        self.sums: tuple[Tensor, ...] = ()
         self._shift: Tensor | None = None
 
     @property
@@ -93,97 +89,42 @@ class RunningScores:
         """Whether there are rows enough."""
         return self.rows >= self.needed
 
+    def note(self, rows: int) -> None:
+        """Count rows that are about to be added, so that it is known whether they are enough."""
+        self.rows = kept_share(rows, self.channels) * self.rows + rows
+
     def add(self, rows: Tensor) -> Tensor:
         """Add rows (s, n, 2d) to the sums; return them as they were added, shifted."""
-        rows, kept = rows.detach(), kept_share(rows.shape[1], self.channels)
+        kept = kept_share(rows.shape[1], self.channels)
         if self._shift is None or not kept:
             # One of the samples, from which a constant column, however large, differs by nothing.
-            self._shift = rows[:, :1]
+            self._shift = rows[:, :1].clone()
         rows = rows - self._shift
         new = sums_of(rows)
         if not self.sums or not kept:
             self.sums = new
         else:
             for old, one in zip(self.sums, new, strict=True):
-                old.mul_(kept).add_(one)
-        self.rows = kept * self.rows + rows.shape[1]
+                old.mul_(kept).add_(one)  # in place, so that a CUDA graph goes on with them
         return rows
 
-    def solve(self, count: Tensor, first: Tensor, second: Tensor) -> None:
-        """Compute the results of sums, those of `sums` or equal ones, in place."""
-        found = scores_with_gradient(count, first, second, eps=self.eps)
-        for place, value in zip(self.results, found, strict=True):
-            place.copy_(value)
-
-    def slope(self, rows: Tensor) -> Tensor:
-        """Return d score / d rows (s, n, 2d) of what `add` returned, from the results."""
-        count, first, _ = self.sums
-        return slopes(rows, self.results[1], count, first)
-
-    def prepare(self) -> None:
-        """Make room for results, if there is none."""
-        if not self.results:
-            count, _, second = self.sums
-            self.results = torch.zeros_like(count), torch.zeros_like(second)
+    def scored(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores (s,) and their slopes (s, n, 2d) for what `add` returned."""
+        count, first, second = self.sums
+        scores, gradients = scores_with_gradient(count, first, second, eps=self.eps)
+        return scores, slopes(rows, gradients, count, first)
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of the sums."""
         shift = None if self._shift is None else self._shift.clone()
         return {"rows": self.rows, "shift": shift, "sums": [one.clone() for one in self.sums]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with copies of the sums of `state_dict`, on the device where they are."""
+    def load_state_dict(self, state: Mapping[str, Any], device: torch.device) -> None:
+        """Go on with copies of the sums of `state_dict`."""
+        shift, sums = state["shift"], state["sums"]
+        self._shift = None if shift is None else shift.to(device, copy=True)
+        self.sums = tuple(one.to(device, copy=True) for one in sums)
         self.rows = float(state["rows"])
-        self._shift = None if state["shift"] is None else state["shift"].clone()
-        self.sums, self.results = tuple(one.clone() for one in state["sums"]), ()
-
-
-class Solver:
-    """Computes the results of several `RunningScores`.
-
-    On a GPU these are hundreds of small products, which take longer to launch than to compute: they
-    are captured once, side by side, and replayed.
-    """
-
-    def __init__(self) -> None:
-        self._steps: dict[tuple[int, ...], Step] = {}
-        self._streams: list[torch.cuda.Stream] = []
-
-    def __call__(self, running: Sequence[RunningScores]) -> None:
-        """Compute the results of those that have rows enough."""
-        ready = [one for one in running if one.is_ready]
-        for one in ready:
-            one.prepare()
-        for device in dict.fromkeys(one.sums[0].device for one in ready):
-            self._solve([one for one in ready if one.sums[0].device == device])
-        for one in ready:
-            one.scores = one.results[0].clone()
-
-    def _solve(self, due: Sequence[RunningScores]) -> None:
-        # no capture inside of another
-        if not due[0].sums[0].is_cuda or torch.cuda.is_current_stream_capturing():
-            for one in due:
-                one.solve(*one.sums)
-            return
-        key = tuple(map(id, due))
-        if key not in self._steps:
-            self._steps[key] = Step(
-                lambda *sums: self._side_by_side(due, sums),
-                lambda: [result for one in due for result in one.results],
-            )
-        self._steps[key](*(value for one in due for value in one.sums))
-
-    def _side_by_side(self, due: Sequence[RunningScores], sums: Sequence[Tensor]) -> None:
-        """Solve each on a stream of its own, since one alone leaves most of a GPU idle."""
-        while len(self._streams) < len(due):
-            self._streams.append(torch.cuda.Stream())  # type: ignore[no-untyped-call]
-        main = torch.cuda.current_stream()
-        for number, (one, stream) in enumerate(zip(due, self._streams, strict=False)):
-            stream.wait_stream(main)
-            with torch.cuda.stream(stream):
-                one.solve(*sums[3 * number : 3 * number + 3])
-        for stream in self._streams[: len(due)]:
-            main.wait_stream(stream)
 
 
 def sums_of(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -220,11 +161,17 @@ def term(scores: Tensor, target: float | None) -> tuple[Tensor, Tensor]:
     return (known - target).square() * sound, 2 * (known - target) * sound
 
 
-def attached(rows: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """Return a scalar whose gradient with respect to the rows (s, n, 2d) is already known."""
-    if not rows.requires_grad:
+def attached(value: Tensor, gradient: Tensor, rows: Sequence[Tensor]) -> Tensor:
+    """Return a scalar whose gradient with respect to rows is already known.
+
+    Args:
+        value: of the scalar.
+        gradient: of all rows, one after the other, flat.
+        rows: tensors of any shapes.
+    """
+    if not any(one.requires_grad for one in rows):
         return value
-    result: Tensor = _Attached.apply(rows, value, gradient)  # type: ignore[no-untyped-call]
+    result: Tensor = _Attached.apply(value, gradient, *rows)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -232,8 +179,9 @@ class _Attached(torch.autograd.Function):
     """The value, and the known gradient in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, gradient: Tensor, *rows: Tensor) -> Tensor:
         ctx.save_for_backward(gradient)
+        ctx.rows = [(one.shape, one.dtype) for one in rows]
         return value.clone()
 
     @staticmethod
@@ -243,4 +191,6 @@ class _Attached(torch.autograd.Function):
                 "the penalty has first derivatives only. Call backward() without create_graph=True."
             )
         (gradient,) = ctx.saved_tensors
-        return upstream[0][..., None, None] * gradient, None, None
+        parts = (upstream[0] * gradient).split([shape.numel() for shape, _ in ctx.rows])
+        given = zip(parts, ctx.rows, strict=True)
+        return None, None, *(part.reshape(shape).to(dtype) for part, (shape, dtype) in given)

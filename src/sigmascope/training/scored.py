@@ -25,8 +25,9 @@ class Scored(nn.Module):
     r"""An activation that computes its own affinity score, with a gradient, in training mode.
 
     It has no hooks and no modes, so that a step around it can be compiled as a whole. The score is
-    that of `sigmascope.AffinityPenalty`, computed in every step unless `sigmascope.nn.set_scoring`
-    says otherwise. Add the penalty of all such modules by `sigmascope.nn.affinity_penalty(model)`.
+    that of `sigmascope.AffinityPenalty` with block=None, computed in every step unless
+    `sigmascope.nn.set_scoring` says otherwise. Add the penalty of all such modules by
+    `sigmascope.nn.affinity_penalty(model)`.
 
     Args:
         activation: a module whose output has the shape of its input.
@@ -132,7 +133,7 @@ class Scored(nn.Module):
         score = score.where(count >= needed, torch.nan)[0]
         slope = torch.nan_to_num(slopes(known, gradients, count, first))
         slope = slope * torch.isfinite(score)
-        return attached(rows, score, slope)
+        return attached(score, slope.flatten(), [rows])
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.count, self.first, self.second

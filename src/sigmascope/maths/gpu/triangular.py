@@ -25,7 +25,7 @@ def inverse_of_lower(lower: Tensor) -> Tensor:
         size //= 2
     blocks = _diagonal_blocks(lower, size)
     identity = torch.eye(size, dtype=lower.dtype, device=lower.device)
-    inverse = torch.linalg.solve_triangular(blocks, identity.expand_as(blocks), upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(blocks, identity.expand_as(blocks), upper=False)
     while size < lower.shape[-1]:
         upper_left, lower_right = inverse[::2], inverse[1::2]
         size *= 2
