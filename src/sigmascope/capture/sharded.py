@@ -73,6 +73,8 @@ def sharded_parts(network: nn.Module) -> dict[nn.Module, list[nn.Parameter | Non
     """Return the modules that `fully_shard` was applied to, each with the parameters it gathers."""
     owners: dict[str, nn.Module | None] = {}
     parts: dict[nn.Module, list[nn.Parameter | None]] = {}
+    if "torch.distributed.fsdp" not in sys.modules:
+        return parts
     for path, module in modules_of(network):  # parents come first
         parent = owners.get(path.rpartition(".")[0]) if path else None
         owner = owners[path] = module if wrapper_of(module) == FSDP else parent
