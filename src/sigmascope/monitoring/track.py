@@ -68,6 +68,8 @@ class Track:
         options: how it was measured.
         entries: one per measurement, in order of their steps.
         events: what a trainer should know, such as a layer that died.
+        ended: how the monitoring ended: "finished", or "stopped by" an error; "" while it is under
+            way, and of a training that was killed.
 
     A track prints as a summary; `track.scores` is a matrix of steps by sites.
     """
@@ -76,6 +78,7 @@ class Track:
     options: Options
     entries: tuple[Entry, ...] = ()
     events: tuple[Event, ...] = field(default=(), metadata={"later": True})
+    ended: str = field(default="", metadata={"later": True})
 
     @property
     def steps(self) -> list[int]:
@@ -111,19 +114,20 @@ class Track:
         """Return the track with another measurement.
 
         What was measured at its step or later belongs to a training that was started again from a
-        checkpoint before, and is left out.
+        checkpoint before, and is left out. A track that had ended is under way again.
         """
         earlier = tuple(one for one in self.entries if one.step < entry.step)
         known = tuple(one for one in self.events if one.step < entry.step)
-        return replace(self, entries=(*earlier, entry), events=(*known, *events))
+        return replace(self, entries=(*earlier, entry), events=(*known, *events), ended="")
 
     def __repr__(self) -> str:
         if not self.entries:
             return f"Track of {self.name}: nothing measured yet"
         scores, steps = self.scores, self.steps
+        ended = f", {self.ended}" if self.ended else ""
         lines = [
             f"Track of {self.name}: {len(steps)} measurement{'s' * (len(steps) != 1)}, steps "
-            f"{steps[0]} to {steps[-1]}, {len(self.sites)} sites",
+            f"{steps[0]} to {steps[-1]}, {len(self.sites)} sites{ended}",
             "",
         ]
         width = max(map(len, self.sites))
@@ -131,7 +135,7 @@ class Track:
             first, last = scores[0, index], scores[-1, index]
             change = "" if math.isnan(last - first) else f"  {last - first:+.3f}"
             lines.append(f"{site:<{width}}  {first:.3f} → {last:.3f}{change}")
-        return "\n".join([*lines, *(f"\n{event}" for event in self.events)])
+        return "\n".join([*lines, *[""][: len(self.events)], *map(str, self.events)])
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per step and site.
