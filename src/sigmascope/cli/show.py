@@ -16,11 +16,11 @@ def show(runs: tuple[str, ...], as_json: bool) -> None:
     found = read(runs, tracks=True)
     tracks = list(found.tracks.values())
     if as_json and tracks:
-        from sigmascope.monitoring.track import KIND, VERSION
+        from sigmascope.monitoring.track import KIND, OLDEST
 
         if found.runs or len(tracks) > 1:
             raise click.UsageError("--json prints one track, or signatures. Pass one track only.")
-        emit(KIND, tracks[0], version=VERSION)
+        emit(KIND, tracks[0], version=OLDEST)  # its numbers can be read by eye
     elif as_json:
         from sigmascope.measure.result import VERSION
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sigmascope.reporting.following import Follower
 
 SOONEST = 0.1  # seconds
+REST = 4  # times as long as it takes to read a long track and write its page
 
 
 @click.command(short_help="Follow a training that is under way.")
@@ -69,6 +70,7 @@ def _follow(follower: Follower, out: str, every: float, *, opening: bool, once: 
 
     waits = False
     while True:
+        begin = time.monotonic()
         changes = follower.look()
         several = follower.source.is_dir()
         for change in changes:
@@ -84,7 +86,7 @@ def _follow(follower: Follower, out: str, every: float, *, opening: bool, once: 
         if not follower.tracks and not waits:
             inform(f"Waiting for a track in {follower.source}. Ctrl-C ends it.")
             waits = True
-        time.sleep(every)
+        time.sleep(max(every, REST * (time.monotonic() - begin)))
 
 
 def _nothing(run: str, stopped: Stopped | None) -> int:

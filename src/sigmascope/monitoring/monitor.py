@@ -141,15 +141,14 @@ class Monitor:
             progress=False,
             **self._pool,
         )
-        took = time.perf_counter() - begin
+        self._keep(entry_of(found, step, time.perf_counter() - begin))
+        took = time.perf_counter() - begin  # with the file, which grows
         self.seconds += took
         # as long without measuring as keeps to the budget; the first one compiles kernels, and
         # says little of those to come
         share = self._budget if self.signature is not None else 0.5
         self._due = time.perf_counter() + took * (1 - share) / share
         self.signature = found
-        entry = entry_of(found, step, took)
-        self._keep(entry)
         values = values_of(found)
         for logger in self._loggers:
             send(logger, values, step)

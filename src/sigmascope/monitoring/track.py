@@ -13,7 +13,8 @@ from sigmascope.measure.options import Options
 from sigmascope.measure.result import Signature
 from sigmascope.measure.site import Site
 from sigmascope.monitoring.health import Event
-from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.monitoring.track_file import KEY, packed, unpacked
+from sigmascope.store import decode, read_json, write_json
 from sigmascope.tables import as_frame
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-KIND, VERSION = "track", 1
+KIND, VERSION, OLDEST = "track", 2, 1
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -158,7 +159,7 @@ class Track:
 
     def save(self, path: str | Path) -> Path:
         """Write the track to a JSON file, atomically, and return its path."""
-        write_json(path, KIND, VERSION, encode(self))
+        write_json(path, KIND, VERSION, packed(self))
         return Path(path)
 
     @classmethod
@@ -169,7 +170,11 @@ class Track:
             FileNotFoundError: no such file.
             FileFormatError: not the file of a track, corrupt, or newer than this version.
         """
-        return decode(cls, read_json(path, KIND, VERSION), f"{path}: content")
+        content = read_json(path, KIND, VERSION, oldest=OLDEST)
+        where = f"{path}: content"
+        if isinstance(content, dict) and KEY in content:
+            return cls(*unpacked(content, where))
+        return decode(cls, content, where)
 
 
 def entry_of(signature: Signature, step: int, seconds: float = math.nan) -> Entry:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sigmascope.monitoring.track import Numbers, Track
+from sigmascope.monitoring.track import Entry, Numbers, Track
 from sigmascope.reporting.packing import column, front_coded, named
 
 DRAWN = 400  # steps; a chart has about two pixels for each
 WHOLE = 600_000  # scores of a page, beyond which only those of the steps drawn are in it
 LISTED = 500  # events
+SHOWN = ("score", "low", "high", "dead")
 SCALE = 10_000  # scores are whole numbers on the page: four decimals
 
 
@@ -75,43 +76,47 @@ def _text(file: Path | None) -> str | None:
 
 def _track(track: Track, *, whole: bool) -> dict[str, Any]:
     drawn = thinned(len(track))
-    names = track.sites
-    score, low, high = (_whole(track.values(name)) for name in ("score", "low", "high"))
-    dead = _whole(track.values("dead"))
-    shared, ends = front_coded(names)
-    columns = {name: number for number, name in enumerate(names)}
+    kinds = {site.name: site.kind for entry in track.entries for site in entry.sites}
+    columns = {name: number for number, name in enumerate(kinds)}
+    chosen = [track.entries[place] for place in drawn]
+    score, low, high, dead = (_whole(chosen, columns, name) for name in SHOWN)
+    shared, ends = front_coded(list(kinds))
     everything = whole and len(drawn) < len(track)
     return {
         "measurements": len(track),
         "ended": track.ended,
         "estimator": "population" if track.options.population else "published",
-        "steps": [track.steps[place] for place in drawn],
+        "steps": [entry.step for entry in chosen],
         "shared": shared,
         "ends": ends,
-        "kinds": named(_kinds(track)),
-        "score": _differences(score[drawn]),
+        "kinds": named(kinds.values()),
+        "score": _differences(score),
         # as distances from the score, which are short
-        "below": _columns((score - low)[drawn]),
-        "above": _columns((high - score)[drawn]),
-        "dead": _columns(dead[drawn]),
-        **_reasons(track, drawn),
+        "below": _columns(score - low),
+        "above": _columns(high - score),
+        "dead": _columns(dead),
+        **_reasons(chosen, columns),
         "events": [
             [event.step, columns.get(event.site, -1), event.what, event.text]
             for event in track.events[:LISTED]
         ],
         "moreEvents": max(0, len(track.events) - LISTED),
-        "all": {"steps": track.steps, "score": _differences(score)} if everything else None,
+        "all": _all(track, columns) if everything else None,
     }
 
 
-def _kinds(track: Track) -> list[str]:
-    kinds = {site.name: site.kind for entry in track.entries for site in entry.sites}
-    return [kinds[name] for name in track.sites]
+def _all(track: Track, columns: Mapping[str, int]) -> dict[str, Any]:
+    score = _whole(track.entries, columns, "score")
+    return {"steps": track.steps, "score": _differences(score)}
 
 
-def _whole(values: Numbers) -> Numbers:
-    """Return scores as whole numbers, NaN as they are."""
-    return np.asarray(np.round(values * SCALE), dtype=np.float64)
+def _whole(entries: Sequence[Entry], columns: Mapping[str, int], name: str) -> Numbers:
+    """Return (measurements, sites) of a number in units of the page, NaN where there is none."""
+    found = np.full((len(entries), len(columns)), math.nan)
+    for row, entry in enumerate(entries):
+        places = [columns[site.name] for site in entry.sites]
+        found[row, places] = [getattr(site, name) for site in entry.sites]
+    return np.asarray(np.round(found * SCALE), dtype=np.float64)
 
 
 def _columns(values: Numbers) -> list[Any]:
@@ -135,13 +140,12 @@ def _number(value: float) -> int | None:
     return int(value) if math.isfinite(value) else None
 
 
-def _reasons(track: Track, drawn: Sequence[int]) -> dict[str, Any]:
+def _reasons(entries: Sequence[Entry], columns: Mapping[str, int]) -> dict[str, Any]:
     """Return why scores are missing: the texts, and for each site where another one begins."""
     texts: dict[str, int] = {"": 0}
-    columns = {name: number for number, name in enumerate(track.sites)}
     changes: list[list[list[int]]] = [[] for _ in columns]
-    for place, index in enumerate(drawn):
-        told = {site.name: site.reason for site in track.entries[index].sites}
+    for place, entry in enumerate(entries):
+        told = {site.name: site.reason for site in entry.sites}
         for name, number in columns.items():
             text = told.get(name, "not measured at this step")
             reason = texts.setdefault(text, len(texts))

@@ -1,7 +1,7 @@
 // A heat map of the scores: a row for each site, a column for each step.
 
 const LEVELS = 40; // colors; the numbers are in the note
-const [ROW_LEAST, ROW_MOST, MAP_MOST] = [5, 20, 900]; // pixels
+const [ROW_LEAST, ROW_MOST, MAP_MOST] = [5, 20, 600]; // pixels
 const MAP_TOP = 6;
 
 const rowHeight = (count) => Math.max(ROW_LEAST, Math.min(ROW_MOST, MAP_MOST / count));
