@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,8 +38,9 @@ def tip(page: Any, chart: str) -> list[str]:
     return page.locator(f"{chart} .tip.shown").inner_text().splitlines()
 
 
-@pytest.mark.parametrize("chosen", SETS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("chosen", "theme"), [*zip(SETS, itertools.cycle(["light", "dark"]), strict=False)]
+)
 def test_axe_finds_nothing(chosen: str, theme: str, open_report: Open, axe: Any) -> None:
     page = open_report(SETS[chosen], color_scheme=theme, reduced_motion="reduce")
     for details in page.locator("details:visible").all():
@@ -112,6 +114,22 @@ def test_lines_gaps_band_and_mean(open_report: Open) -> None:
     label = page.locator("#training-lines svg.plot").get_attribute("aria-label")
     assert "In color: layer0.relu, from 0.9000 to –." in label
     assert "Step 20: layer0.relu died" in label
+
+
+@pytest.mark.parametrize(("count", "least"), [(1, 1), (4, 4), (400, 4)])
+def test_ticks_are_steps(count: int, least: int, open_report: Open) -> None:
+    page = open_report([made_track(measurements=count)])
+    labels = page.locator(
+        "#training-lines [data-mark='x-axis tick label'] text"
+    ).all_text_contents()
+    steps = [
+        int(float(text.replace("k", "").replace(",", "")) * (1000 if "k" in text else 1))
+        for text in labels
+    ]
+    assert len(steps) >= least
+    assert min(steps) == 0
+    assert max(steps) <= 10 * (count - 1)
+    assert all(text.replace(",", "").replace("k", "").replace(".", "").isdigit() for text in labels)
 
 
 def test_an_event_shows_its_site_and_step(open_report: Open) -> None:

@@ -26,7 +26,8 @@ STYLES = ("theme", "frame", "charts", "tables", "tracks", "media")
 # Concatenated in this order, in a scope of their own.
 SCRIPTS = (
     *("dom", "data", "lens", "choice", "signatures", "networks", "distances", "densities"),
-    *("sites", "settings", "tracks", "trackmap", "tracklines", "training", "refresh", "page"),
+    *("sites", "settings", "tracks", "trackmap", "tracklines", "tracktables", "training"),
+    *("refresh", "page"),
 )
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 # Characters that could end a script element, start a comment in it, or end a line in old scripts.

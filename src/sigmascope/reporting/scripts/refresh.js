@@ -28,7 +28,8 @@ function createFollowing(follow, view) {
   const home = byId("following");
   const text = element("span", {}, followText(follow));
   home.hidden = false;
-  home.replaceChildren(element("span", { class: `state ${follow.state === "under way" ? "live" : ""}`, "aria-hidden": "true" }), text);
+  const look = follow.state === "under way" ? "state live" : "state";
+  home.replaceChildren(element("span", { class: look, "aria-hidden": "true" }), text);
   const kept = remembered();
   if (follow.state === "under way") home.append(createPause(follow, view, kept.paused));
   restore(kept); // when everything has its height

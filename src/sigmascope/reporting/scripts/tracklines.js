@@ -2,8 +2,12 @@
 
 const LINES_HEIGHT = 300;
 
+// NaN leaves a gap in a line.
 const momentsOf = ({ steps }, site) =>
-  steps.map((step, place) => ({ site, place, step, score: site.score[place] ?? NaN, low: site.low[place] ?? NaN, high: site.high[place] ?? NaN }));
+  steps.map((step, place) => {
+    const [score, low, high] = [site.score, site.low, site.high].map((values) => values[place] ?? NaN);
+    return { site, place, step, score, low, high };
+  });
 
 const overSteps = (points, options) => Plot.line(points, { x: "step", y: "score", strokeLinecap: "round", ...options });
 

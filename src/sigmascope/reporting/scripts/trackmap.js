@@ -36,7 +36,8 @@ function cellPaths(track, borders, x, row) {
 
 // Diagonal lines, which no color of a score has.
 function hatching() {
-  const pattern = svgPart("pattern", { id: "no-score", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  const size = { width: 5, height: 5, patternUnits: "userSpaceOnUse" };
+  const pattern = svgPart("pattern", { id: "no-score", ...size, patternTransform: "rotate(45)" });
   pattern.append(svgPart("rect", { width: 1.4, height: 5, fill: "var(--quiet)" }));
   const defs = svgPart("defs", {});
   defs.append(pattern);
@@ -56,7 +57,8 @@ function eventMark({ what }, x, y, radius) {
 function mapText(track) {
   const lowest = d3.least(track.sites, (site) => d3.min(site.score) ?? Infinity);
   return [
-    `Heat map of the ${SCORE_NAMES[track.estimator]}s of ${track.sites.length} sites over steps ${track.steps[0]} to ${track.steps.at(-1)}.`,
+    `Heat map of the ${SCORE_NAMES[track.estimator]}s of ${track.sites.length} sites`,
+    `over steps ${track.steps[0]} to ${track.steps.at(-1)}.`,
     `The lowest is ${asScore(d3.min(lowest.score) ?? null)}, of ${lowest.name}.`,
     "Use the controls below the charts to inspect single measurements; the tables list all.",
   ].join(" ");
@@ -87,14 +89,16 @@ function drawTrackMap(track, site, frame) {
   const x = figure.scale("x").apply;
   const paths = cellPaths(track, frame.borders, x, row);
   const fill = (level) => (level === LEVELS ? "url(#no-score)" : scoreColor(level));
+  const cells = (d, level) => svgPart("path", { d, fill: fill(level), "shape-rendering": "crispEdges" });
   figure.append(
     hatching(),
-    ...paths.flatMap((d, level) => (d ? [svgPart("path", { d, fill: fill(level), class: "cells", "shape-rendering": "crispEdges" })] : [])),
+    ...paths.flatMap((d, level) => (d ? [cells(d, level)] : [])),
     ...track.events
       .filter((event) => event.site)
       .map((event) => eventMark(event, x(event.step), MAP_TOP + (event.site.number + 0.5) * row, Math.min(6.5, row / 2))),
   );
-  figure.append(svgPart("rect", { x: frame.left - 4, y: MAP_TOP + site.number * row, width: 3, height: row - 1, fill: slotColor(0) }));
+  const top = MAP_TOP + site.number * row;
+  figure.append(svgPart("rect", { x: frame.left - 4, y: top, width: 3, height: row - 1, fill: slotColor(0) }));
   return { figure, row, x };
 }
 
@@ -111,7 +115,14 @@ function drawScoreRamp(track) {
     marginRight: 12,
     color: { type: "identity" },
     x: { domain: [low, high], label: null, ticks: 4, tickSize: 4 },
-    marks: [Plot.rectX(places, { x1: (level) => low + level * width, x2: (level) => low + (level + 1) * width, fill: scoreColor, insetRight: -0.5 })],
+    marks: [
+      Plot.rectX(places, {
+        x1: (level) => low + level * width,
+        x2: (level) => low + (level + 1) * width,
+        fill: scoreColor,
+        insetRight: -0.5,
+      }),
+    ],
   });
 }
 

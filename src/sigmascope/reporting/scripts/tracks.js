@@ -72,12 +72,19 @@ function frameOf(track, width) {
   const longest = Math.max(6, Math.min(28, Math.floor((0.34 * width) / LETTER)));
   const widest = d3.max(track.sites, ({ name }) => Math.min(longest, Array.from(name).length)) ?? 0;
   const borders = bordersOf(track.steps);
-  return { width, longest, left: Math.max(46, Math.ceil(widest * LETTER) + 12), right: 14, borders, domain: [borders[0], borders.at(-1)] };
+  return {
+    width,
+    longest,
+    left: Math.max(46, Math.ceil(widest * LETTER) + 12),
+    right: 14,
+    steps: track.steps,
+    borders,
+    domain: [borders[0], borders.at(-1)],
+  };
 }
 
-const stepAxis = ({ width, domain, left, right }) => ({
-  type: "linear",
-  domain,
-  ticks: Math.max(2, (width - left - right) / 90),
-  tickFormat: asShortCount,
-});
+function stepAxis({ width, steps, domain, left, right }) {
+  const wanted = Math.max(2, (width - left - right) / 90);
+  const ticks = steps.length < 2 ? steps : d3.ticks(steps[0], steps.at(-1), wanted).filter(Number.isInteger);
+  return { type: "linear", domain, ticks, tickFormat: asShortCount };
+}

@@ -42,8 +42,9 @@ function trainingCards(track) {
   const site = d3.least(track.sites, (one) => one.score[last] ?? Infinity);
   const dead = d3.mean(track.sites, (one) => one.dead[last]);
   const count = track.events.length + track.moreEvents;
+  const noun = track.measurements === 1 ? "measurement" : "measurements";
   return [
-    cardOf("Step", asCount(step), `${asCount(track.measurements)} ${track.measurements === 1 ? "measurement" : "measurements"}, ${stateOf(track)}`),
+    cardOf("Step", asCount(step), `${asCount(track.measurements)} ${noun}, ${stateOf(track)}`),
     cardOf(`Mean ${SCORE_NAMES[track.estimator]}`, asStatistic(track.mean[last]), changeText([track.mean[0], track.mean[last]])),
     cardOf("Most non-linear site", named(shortened(site.name, 40)), asScore(site.score[last])),
     cardOf("Dead channels", dead == null ? "–" : d3.format(".1%")(dead), "mean over the sites"),
@@ -54,18 +55,20 @@ function trainingCards(track) {
 function thinnedText({ steps, measurements, file, all }) {
   if (steps.length === measurements) return "";
   const drawn = `Drawn are ${asCount(steps.length)} of ${asCount(measurements)} measurements.`;
-  const rest = all ? "The tables and the CSV file have the scores of all." : `The file of the track has all${file ? `: ${file}` : ""}.`;
-  return `${drawn} ${rest}`;
+  if (all) return `${drawn} The tables and the CSV file have the scores of all.`;
+  return `${drawn} The file of the track has all${file ? `: ${file}` : ""}.`;
 }
 
 // A table of trainings, where there are several, and a choice of one.
 function createTrainings(tracks, view) {
   if (tracks.length < 2) return;
-  const select = element("select", { id: "walk-training" }, ...tracks.map(({ name, number }) => element("option", { value: number }, name)));
+  const options = tracks.map(({ name, number }) => element("option", { value: number }, name));
+  const select = element("select", { id: "walk-training" }, ...options);
   select.value = view.track.number;
   select.addEventListener("change", () => view.show(tracks[Number(select.value)]));
   const label = element("label", { for: "walk-training" }, "Training");
-  const heads = ["training", "measurements", "step", "mean score", "state"].map((text, place) => ({ text, numeric: place > 0 && place < 4 }));
+  const names = ["training", "measurements", "step", "mean score", "state"];
+  const heads = names.map((text, place) => ({ text, numeric: place > 0 && place < 4 }));
   const rows = tracks.map((track) => [
     named(track.name),
     asCount(track.measurements),
@@ -73,7 +76,8 @@ function createTrainings(tracks, view) {
     `${asStatistic(track.mean[0])} → ${asStatistic(track.mean.at(-1))}`,
     named(stateOf(track)),
   ]);
-  byId("trainings").replaceChildren(framed("Trainings", tableOf("Trainings on this page; the mean is over the sites, first → last.", heads, rows)), element("div", { class: "walk" }, label, select));
+  const table = tableOf("Trainings on this page; the mean is over the sites, first → last.", heads, rows);
+  byId("trainings").replaceChildren(framed("Trainings", table), element("div", { class: "walk" }, label, select));
 }
 
 function drawTrainingKey(track, site) {
@@ -98,10 +102,12 @@ function eventsList(track, view) {
   const items = track.events.map(({ step, site, what, text }) => {
     const show = () => site && view.select(site, nearestStep(track.steps, step));
     const button = buttonOf(`Step ${asCount(step)}`, show);
-    return element("li", {}, element("span", { class: "letter", "aria-hidden": "true" }, EVENTS[what]?.[0] ?? "!"), button, named(text));
+    const letter = element("span", { class: "letter", "aria-hidden": "true" }, EVENTS[what]?.[0] ?? "!");
+    return element("li", {}, letter, button, named(text));
   });
   const more = track.moreEvents ? [element("p", { class: "quiet" }, `${asCount(track.moreEvents)} more are in the file.`)] : [];
-  return [element("p", {}, "Events, and the step at which each was first seen:"), element("ul", { class: "events" }, ...items), ...more];
+  const lead = element("p", {}, "Events, and the step at which each was first seen:");
+  return [lead, element("ul", { class: "events" }, ...items), ...more];
 }
 
 function createTraining(tracks) {
@@ -154,68 +160,4 @@ function createTraining(tracks) {
   view.listeners.push(begin);
   begin();
   return { view, draw };
-}
-
-// Tables are built when opened; they stay open when another site or training is chosen.
-function createTrackTables(view) {
-  const home = byId("training-tables");
-  const open = new Set([...home.querySelectorAll("details[open]")].map(({ id }) => id));
-  const { track, site } = view;
-  const tables = [
-    lazyDetails(element("summary", {}, "Sites as a table"), () => [trackedTable(track)], { id: "tracked-sites" }),
-    lazyDetails(element("summary", {}, "Measurements of ", named(site.name), " as a table"), () => [historyTable(track, site)], { id: "tracked-steps" }),
-  ];
-  const save = buttonOf("Download the scores as CSV", () => download(`${track.name}.csv`, csvOf(track)));
-  home.replaceChildren(...tables, element("p", { class: "tools" }, save));
-  for (const details of tables) details.open = open.has(details.id);
-}
-
-function trackedTable(track) {
-  const heads = ["site", "activation", "first", "last", "change", "lowest", "highest", "dead channels"];
-  const rows = track.sites.map((site) => {
-    const scores = site.whole ?? site.score;
-    const [first, last] = [scores[0], scores.at(-1)];
-    const change = first == null || last == null ? "–" : d3.format("+.4f")(last - first);
-    const dead = site.dead.at(-1);
-    return [
-      named(site.name),
-      named(site.kind),
-      asScore(first),
-      asScore(last),
-      change,
-      asScore(d3.min(scores) ?? null),
-      asScore(d3.max(scores) ?? null),
-      dead == null ? "–" : asPercent(dead),
-    ];
-  });
-  const caption = "Scores at the first and the last step; sites in order of execution.";
-  return framed("Sites over training", tableOf(caption, heads.map((text, place) => ({ text, numeric: place > 1 })), rows));
-}
-
-function historyTable(track, site) {
-  const heads = ["step", "score", "95 % interval", "dead channels", "remark"].map((text, place) => ({ text, numeric: place < 4 }));
-  const drawn = new Map(track.steps.map((step, place) => [step, place]));
-  const rows = (track.all?.steps ?? track.steps).map((step, number) => {
-    const place = drawn.get(step);
-    const score = asScore(site.whole ? site.whole[number] : site.score[number]);
-    if (place === undefined) return [asCount(step), score, "", "", ""];
-    const interval = site.low[place] == null ? "–" : `${asScore(site.low[place])} – ${asScore(site.high[place])}`;
-    return [asCount(step), score, interval, site.dead[place] == null ? "–" : asPercent(site.dead[place]), named(site.reasons[place])];
-  });
-  return framed(`Measurements of ${site.name}`, tableOf("All measurements of the chosen site on this page.", heads, rows));
-}
-
-// One row for each step, one column for each site.
-function csvOf(track) {
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const rows = (track.all?.steps ?? track.steps).map((step, number) =>
-    [step, ...track.sites.map((site) => (site.whole ?? site.score)[number] ?? "")].join(","),
-  );
-  return [["step", ...track.sites.map(({ name }) => quoted(name))].join(","), ...rows, ""].join("\n");
-}
-
-function download(name, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  element("a", { href: address, download: name.replace(/[^\w.-]+/g, "_") }).click();
-  URL.revokeObjectURL(address);
 }
