@@ -172,7 +172,7 @@ def test_another_training_is_chosen(open_report: Open) -> None:
     page = open_report(SETS["several"])
     assert "12 measurements, finished" in page.locator("#training-cards").inner_text()
     page.locator("#walk-training").select_option("b")
-    assert "12 measurements, under way" in page.locator("#training-cards").inner_text()
+    assert "12 measurements, no end recorded" in page.locator("#training-cards").inner_text()
     assert page.locator("#trainings tbody tr").count() == 2
 
 
@@ -241,6 +241,7 @@ def test_the_page_follows_the_file_and_keeps_what_was_chosen(followed: Followed)
     followed.write(later(40), UNDER_WAY)
     followed.pass_time()
     wait_for_step(page, 40)
+    assert "5 measurements, under way" in page.locator("#training-cards").inner_text()
     assert page.locator("#walk-tracked option:checked").inner_text() == "layer1.relu"
     assert page.locator("#training-readout").inner_text().startswith("layer1.relu · step 10")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"

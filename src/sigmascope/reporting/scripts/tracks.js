@@ -18,7 +18,7 @@ function reasonsOf(changes, texts, length) {
   return found;
 }
 
-function trackOf(packed, number) {
+function trackOf(packed, number, follow) {
   const { steps, shared, ends, all } = packed;
   const length = steps.length;
   const kinds = namesOf(packed.kinds, ends.length);
@@ -39,7 +39,9 @@ function trackOf(packed, number) {
   });
   const mean = steps.map((_, step) => d3.mean(sites, (site) => site.score[step]) ?? null);
   const events = packed.events.map(([step, site, what, text]) => ({ step, site: sites[site], what, text }));
-  return { ...packed, number, sites, mean, events };
+  // A training that was killed leaves no end: it is under way only where somebody follows it.
+  const state = packed.ended || (follow?.state === "under way" ? "under way" : "no end recorded");
+  return { ...packed, number, sites, mean, events, state };
 }
 
 // The place of the measurement nearest to a step.

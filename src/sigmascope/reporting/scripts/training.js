@@ -31,8 +31,6 @@ function createView(tracks) {
   return view;
 }
 
-const stateOf = ({ ended }) => ended || "under way";
-
 function changeText([first, last]) {
   return first == null || last == null ? "" : `${last < first ? "−" : "+"}${Math.abs(last - first).toFixed(3)} since the first`;
 }
@@ -44,7 +42,7 @@ function trainingCards(track) {
   const count = track.events.length + track.moreEvents;
   const noun = track.measurements === 1 ? "measurement" : "measurements";
   return [
-    cardOf("Step", asCount(step), `${asCount(track.measurements)} ${noun}, ${stateOf(track)}`),
+    cardOf("Step", asCount(step), `${asCount(track.measurements)} ${noun}, ${track.state}`),
     cardOf(`Mean ${SCORE_NAMES[track.estimator]}`, asStatistic(track.mean[last]), changeText([track.mean[0], track.mean[last]])),
     cardOf("Most non-linear site", named(shortened(site.name, 40)), asScore(site.score[last])),
     cardOf("Dead channels", dead == null ? "–" : d3.format(".1%")(dead), "mean over the sites"),
@@ -74,7 +72,7 @@ function createTrainings(tracks, view) {
     asCount(track.measurements),
     track.steps.length ? asCount(track.steps.at(-1)) : "–",
     `${asStatistic(track.mean[0])} → ${asStatistic(track.mean.at(-1))}`,
-    named(stateOf(track)),
+    named(track.state),
   ]);
   const table = tableOf("Trainings on this page; the mean is over the sites, first → last.", heads, rows);
   byId("trainings").replaceChildren(framed("Trainings", table), element("div", { class: "walk" }, label, select));
