@@ -21,6 +21,7 @@ COMMANDS = (
     "compare",
     "report",
     "show",
+    "track",
     "similarity",
     "stitch",
     "reproduce",
@@ -58,8 +59,7 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["measure", "--help"], ["compare", "--help"], ["similarity", "--help"]],
+    "arguments", [["--help"], ["measure", "--help"], ["compare", "--help"], ["track", "--help"]]
 )
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = (

@@ -74,9 +74,13 @@ def open_file(browser: Any) -> Iterator[Callable[..., Opened]]:
     """Give a function that opens a file in a fresh profile and reports what it said."""
     contexts = []
 
-    def opened(path: Path, *, width: int = 1280, height: int = 900, **options: Any) -> Opened:
+    def opened(
+        path: Path, *, width: int = 1280, height: int = 900, clock: bool = False, **options: Any
+    ) -> Opened:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
+        if clock:
+            context.clock.install()  # so that a test can let time pass
         context.set_default_timeout(120_000)  # against a page that hangs
         context.add_init_script(WATCH)
         found = Opened(context.new_page())

@@ -21,10 +21,14 @@ from sigmascope.cli.report import report
 from sigmascope.cli.show import show
 from sigmascope.cli.similarity import similarity
 from sigmascope.cli.stitch import stitch
+from sigmascope.cli.track import track
 
 __all__ = ["main"]
 
-COMMANDS = (measure, compare, report, show, similarity, stitch, reproduce, listing, demo)
+COMMANDS = (
+    *(measure, compare, report, show, track, similarity, stitch),
+    *(reproduce, listing, demo),
+)
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}
 
 

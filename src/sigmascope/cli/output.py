@@ -77,11 +77,11 @@ def announce_distances(networks: int) -> None:
         )
 
 
-def read(paths: Iterable[str]) -> Runs:
-    """Return the stored signatures; note what was ignored."""
+def read(paths: Iterable[str], *, tracks: bool = False) -> Runs:
+    """Return the stored signatures, with `tracks` those too; note what was ignored."""
     from sigmascope.runs import read_runs
 
-    found = read_runs(list(paths))
+    found = read_runs(list(paths), tracks=tracks)
     for note in found.notes:
         inform(f"Note: {note}.")
     return found

@@ -30,28 +30,35 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_json: bool) -> int:
     """Write a self-contained page about stored signatures: files, or directories of runs.
 
+    Tracks of trainings, the files of sigmascope.Monitor, are shown over their steps.
+
     It compares published scores, as `sigmascope compare` does, unless --by says population;
     population scores stand beside them with 95 % intervals, and rank what is most non-linear.
 
     An older page is replaced, any other file is not. Exits with 3 if a directory lacks a network;
     the page lists it.
     """
-    _check_target(out)
-    found = read(runs)
+    check_page(out)
+    found = read(runs, tracks=True)
     from sigmascope.reporting.page import report as write_report
 
     announce_distances(len(found.runs))
-    told: dict[str, Any] = {"facts": _facts(found.runs, by), "data": _data(found.runs)}
-    path = write_report(found.signatures, out, missing=found.missing, by=by, **told)
+    told: dict[str, Any] = {"data": _data(found.runs), "missing": found.missing, "by": by}
+    if found.runs:
+        told["facts"] = _facts(found.runs, by)
+    path = write_report([*found.signatures, *found.tracks], out, **told)
     size, names = path.stat().st_size, [signature.name for signature in found.signatures]
     if as_json:
-        emit("written", {"path": str(path), "bytes": size, "networks": names})
+        tracks = {"tracks": [str(file) for file in found.tracks]} if found.tracks else {}
+        emit("written", {"path": str(path), "bytes": size, "networks": names, **tracks})
     else:
-        say(f"Written: {path} ({counted(len(names), 'network')}, {size / 1000:.0f} kB)")
+        shown = [counted(len(names), "network")] * bool(names)
+        shown += [counted(len(found.tracks), "training")] * bool(found.tracks)
+        say(f"Written: {path} ({', '.join(shown)}, {size / 1000:.0f} kB)")
     return PARTIAL if found.missing else DONE
 
 
-def _check_target(out: str) -> None:
+def check_page(out: str) -> None:
     """Raise unless `out` can be written and is a new file or a page of sigmascope."""
     from sigmascope.store.files import checked_target
 

@@ -1,4 +1,4 @@
-"""`sigmascope show`: stored signatures as tables."""
+"""`sigmascope show`: stored signatures and tracks as tables."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, read, say
 
 
-@click.command(short_help="Print stored signatures.")
+@click.command(short_help="Print stored signatures and tracks.")
 @options.runs
 @json_option
 def show(runs: tuple[str, ...], as_json: bool) -> None:
-    """Print stored signatures: files, or directories of runs."""
-    found = read(runs).signatures
-    if as_json:
+    """Print stored signatures and tracks of trainings: files, or directories of runs."""
+    found = read(runs, tracks=True)
+    tracks = list(found.tracks.values())
+    if as_json and tracks:
+        from sigmascope.monitoring.track import KIND, OLDEST
+
+        if found.runs or len(tracks) > 1:
+            raise click.UsageError("--json prints one track, or signatures. Pass one track only.")
+        emit(KIND, tracks[0], version=OLDEST)  # its numbers can be read by eye
+    elif as_json:
         from sigmascope.measure.result import VERSION
 
-        emit("signatures", found, version=VERSION)
-        return
-    for number, signature in enumerate(found):
-        say("\n" * (number > 0) + repr(signature))
+        emit("signatures", found.signatures, version=VERSION)
+    else:
+        say("\n\n".join(map(repr, [*found.signatures, *tracks])))

@@ -54,14 +54,14 @@ def track(
     """
     files = _by_step(checkpoints)
     network = deepcopy(model)
-    monitor = Monitor(network, probe, file=file, every=1, **changes)
-    monitor.track = replace(monitor.track, name=name or monitor.track.name)
-    with progress_bar(monitor.track.name, len(files), shown=progress) as advance:
-        for step in sorted(files):
-            if step not in monitor.track.steps:
-                load_weights(network, files[step])
-                monitor.measure(step)
-            advance()
+    with Monitor(network, probe, file=file, every=1, **changes) as monitor:
+        monitor.track = replace(monitor.track, name=name or monitor.track.name)
+        with progress_bar(monitor.track.name, len(files), shown=progress) as advance:
+            for step in sorted(files):
+                if step not in monitor.track.steps:
+                    load_weights(network, files[step])
+                    monitor.measure(step)
+                advance()
     return monitor.track
 
 

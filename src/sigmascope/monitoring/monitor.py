@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -30,6 +31,7 @@ from sigmascope.store import check_identity
 AUTO = "auto"
 MOST = 64  # batches of a probe
 PREFIX = "sigmascope/"
+FINISHED, STOPPED = "finished", "stopped by {}"  # how a track ends
 
 
 class TrainingWarning(UserWarning):
@@ -58,8 +60,8 @@ class Monitor:
             logger of Lightning, an Accelerator, or a function (values, step).
         warn: True to warn of layers that died, became affine or saturated; `Thresholds` to say
             when.
-        file: where the track is kept, a JSON file. If it exists, it is continued: steps from the
-            first that is measured again on are replaced.
+        file: where the track is kept, a JSON file, which `sigmascope track FILE` follows. If it
+            exists, it is continued: steps from the first that is measured again on are replaced.
         forward: runs the network on a batch, as for `signature`.
         **changes: options of `signature`; estimator="population" here by default, and `sites`
             chooses some of them.
@@ -111,6 +113,9 @@ class Monitor:
         self._steps = 0  # how often `step` was called
         self._due = 0.0  # when the next measurement is due, on the clock
         self._closed = False
+        self._saved = False  # other ranks of a training never do
+        if self.track.ended and _is_first_rank(model):
+            self._end("")  # who follows the file should know that it goes on
 
     def step(self, step: int | None = None) -> dict[str, float] | None:
         """Measure if it is time; call it after every step of the optimizer.
@@ -148,7 +153,8 @@ class Monitor:
             progress=False,
             **self._pool,
         )
-        took = time.perf_counter() - begin
+        self._keep(entry_of(found, step, time.perf_counter() - begin))
+        took = time.perf_counter() - begin  # with the file, which grows
         self.seconds += took
         # as long without measuring as keeps to the budget; the first one compiles kernels, and
         # says little of those to come
@@ -171,8 +177,7 @@ class Monitor:
             earlier = [event for event in self.track.events if event.step < entry.step]
             events = events_of(entry.step, entry.sites, earlier, self._limits)
         self.track = self.track.with_entry(entry, events)
-        if self._file is not None:
-            self.track.save(self._file)
+        self._save()
         for event in events:
             warnings.warn(str(event), TrainingWarning, stacklevel=5)
 
@@ -191,14 +196,28 @@ class Monitor:
         self.track, self._steps = track, int(state["steps"])
 
     def close(self) -> None:
-        """End the monitoring; the track remains."""
+        """End the monitoring; the track remains, and says that it is finished."""
+        if not self._closed and self._saved:
+            self._end(FINISHED)
         self._closed = True
         self._probe = []
+
+    def _end(self, how: str) -> None:
+        self.track = replace(self.track, ended=how)
+        self._save()
+
+    def _save(self) -> None:
+        if self._file is not None:
+            self.track.save(self._file)
+        self._saved = True
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not self._closed and self._saved:
+            self._end(STOPPED.format(kind.__name__))
+            self._closed = True  # an error is no finish
         self.close()
 
 

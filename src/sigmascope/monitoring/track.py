@@ -13,7 +13,8 @@ from sigmascope.measure.options import Options
 from sigmascope.measure.result import Signature
 from sigmascope.measure.site import Site
 from sigmascope.monitoring.health import Event
-from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.monitoring.track_file import KEY, packed, unpacked
+from sigmascope.store import decode, read_json, write_json
 from sigmascope.tables import as_frame
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from sigmascope.figures.drawn import Drawn
 
-KIND, VERSION = "track", 1
+KIND, VERSION, OLDEST = "track", 2, 1
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -68,6 +69,8 @@ class Track:
         options: how it was measured.
         entries: one per measurement, in order of their steps.
         events: what a trainer should know, such as a layer that died.
+        ended: how the monitoring ended: "finished", or "stopped by" an error; "" while it is under
+            way, and of a training that was killed.
 
     A track prints as a summary; `track.scores` is a matrix of steps by sites.
     """
@@ -76,6 +79,7 @@ class Track:
     options: Options
     entries: tuple[Entry, ...] = ()
     events: tuple[Event, ...] = field(default=(), metadata={"later": True})
+    ended: str = field(default="", metadata={"later": True})
 
     @property
     def steps(self) -> list[int]:
@@ -111,19 +115,20 @@ class Track:
         """Return the track with another measurement.
 
         What was measured at its step or later belongs to a training that was started again from a
-        checkpoint before, and is left out.
+        checkpoint before, and is left out. A track that had ended is under way again.
         """
         earlier = tuple(one for one in self.entries if one.step < entry.step)
         known = tuple(one for one in self.events if one.step < entry.step)
-        return replace(self, entries=(*earlier, entry), events=(*known, *events))
+        return replace(self, entries=(*earlier, entry), events=(*known, *events), ended="")
 
     def __repr__(self) -> str:
         if not self.entries:
             return f"Track of {self.name}: nothing measured yet"
         scores, steps = self.scores, self.steps
+        ended = f", {self.ended}" if self.ended else ""
         lines = [
             f"Track of {self.name}: {len(steps)} measurement{'s' * (len(steps) != 1)}, steps "
-            f"{steps[0]} to {steps[-1]}, {len(self.sites)} sites",
+            f"{steps[0]} to {steps[-1]}, {len(self.sites)} sites{ended}",
             "",
         ]
         width = max(map(len, self.sites))
@@ -131,7 +136,7 @@ class Track:
             first, last = scores[0, index], scores[-1, index]
             change = "" if math.isnan(last - first) else f"  {last - first:+.3f}"
             lines.append(f"{site:<{width}}  {first:.3f} → {last:.3f}{change}")
-        return "\n".join([*lines, *(f"\n{event}" for event in self.events)])
+        return "\n".join([*lines, *[""][: len(self.events)], *map(str, self.events)])
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per step and site.
@@ -154,7 +159,7 @@ class Track:
 
     def save(self, path: str | Path) -> Path:
         """Write the track to a JSON file, atomically, and return its path."""
-        write_json(path, KIND, VERSION, encode(self))
+        write_json(path, KIND, VERSION, packed(self))
         return Path(path)
 
     @classmethod
@@ -165,7 +170,11 @@ class Track:
             FileNotFoundError: no such file.
             FileFormatError: not the file of a track, corrupt, or newer than this version.
         """
-        return decode(cls, read_json(path, KIND, VERSION), f"{path}: content")
+        content = read_json(path, KIND, VERSION, oldest=OLDEST)
+        where = f"{path}: content"
+        if isinstance(content, dict) and KEY in content:
+            return cls(*unpacked(content, where))
+        return decode(cls, content, where)
 
 
 def entry_of(signature: Signature, step: int, seconds: float = math.nan) -> Entry:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sigmascope import __version__
@@ -17,6 +16,7 @@ from sigmascope.compare.networks import checked_networks, estimator_of, has_scor
 from sigmascope.compare.statistics import Statistics, statistics
 from sigmascope.measure.result import STATISTICS, Coverage, Signature, Site
 from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
+from sigmascope.reporting.packing import column, front_coded, named
 from sigmascope.reporting.provenance import settings_of
 from sigmascope.reporting.ranking import extremes, lowest_sites, ranking_estimator
 
@@ -138,20 +138,20 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
 
 def _sites(sites: Sequence[Site]) -> dict[str, Any]:
     """Return the sites in columns, which repeat most values of their neighbors."""
-    shared, ends = _front_coded([site.path for site in sites])
+    shared, ends = front_coded([site.path for site in sites])
     return {
         "shared": shared,
         "ends": ends,
-        "call": _column(site.call for site in sites),
-        "kind": _named(site.kind for site in sites),
-        "place": _named(places_of(sites)),
+        "call": column(site.call for site in sites),
+        "kind": named(site.kind for site in sites),
+        "place": named(places_of(sites)),
         "score": [_rounded(site.score) for site in sites],
-        "std": _column(_rounded(site.scatter.std) for site in sites),
-        "population": _column(_rounded(site.population) for site in sites),
-        "half": _column(_rounded(site.population - site.low) for site in sites),
-        "batches": _column(site.batches for site in sites),
-        "n": _column(site.n for site in sites),
-        "dim": _column(site.dim for site in sites),
+        "std": column(_rounded(site.scatter.std) for site in sites),
+        "population": column(_rounded(site.population) for site in sites),
+        "half": column(_rounded(site.population - site.low) for site in sites),
+        "batches": column(site.batches for site in sites),
+        "n": column(site.n for site in sites),
+        "dim": column(site.dim for site in sites),
     }
 
 
@@ -175,36 +175,9 @@ def _metrics(sites: Sequence[Site]) -> dict[str, Any]:
     names = dict.fromkeys(name for site in sites for name in site.metrics)
     chosen = [name for name in names if not name.endswith(("_before", "_after", "_per_sample"))]
     return {
-        name: _column(_significant(site.metrics.get(name, math.nan)) for site in sites)
+        name: column(_significant(site.metrics.get(name, math.nan)) for site in sites)
         for name in chosen
     }
-
-
-def _front_coded(paths: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return for every path how many characters it shares with the one before, and the rest.
-
-    >>> _front_coded(["block.0.relu", "block.1.relu", "fc"])
-    ([0, 6, 0], ['block.0.relu', '1.relu', 'fc'])
-    """
-    shared = [_shared(before, path) for before, path in zip(["", *paths], paths, strict=False)]
-    return shared, [path[length:] for path, length in zip(paths, shared, strict=True)]
-
-
-def _shared(one: str, other: str) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _column(values: Iterable[float | None]) -> Any:
-    """Return a list, or its value where all are equal."""
-    found = list(values)
-    return found[0] if len(found) > 1 and len(set(found)) == 1 else found
-
-
-def _named(values: Iterable[str]) -> dict[str, Any]:
-    """Return the different texts in order of appearance, and the number of each value."""
-    found = list(values)
-    names = list(dict.fromkeys(found))
-    return {"names": names, "of": _column(names.index(value) for value in found)}
 
 
 def _distances(

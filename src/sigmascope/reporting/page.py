@@ -13,18 +13,21 @@ from typing import Any
 
 from sigmascope.choices import ScoreKind
 from sigmascope.measure.result import Signature
+from sigmascope.monitoring.track import Track
+from sigmascope.reporting.content import Shown, content_of
 from sigmascope.reporting.context import Missing
-from sigmascope.reporting.document import KIND, VERSION, document_of, without_companions
+from sigmascope.reporting.document import KIND, VERSION, without_companions
 from sigmascope.store.documents import wrap
 from sigmascope.store.files import Location, write_atomic
 
 LARGEST = 1_500_000  # bytes; the companion metrics go first
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
-STYLES = ("theme", "frame", "charts", "tables", "media")
+STYLES = ("theme", "frame", "charts", "tables", "tracks", "media")
 # Concatenated in this order, in a scope of their own.
 SCRIPTS = (
     *("dom", "data", "lens", "choice", "signatures", "networks", "distances", "densities"),
-    *("sites", "settings", "page"),
+    *("sites", "settings", "tracks", "trackmap", "tracklines", "tracktables", "training"),
+    *("refresh", "page"),
 )
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 # Characters that could end a script element, start a comment in it, or end a line in old scripts.
@@ -32,7 +35,7 @@ UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028
 
 
 def report(
-    signatures: Sequence[Signature],
+    signatures: Sequence[Signature | Track | Location],
     path: Location,
     *,
     facts: Mapping[str, Any] | None = None,
@@ -40,14 +43,16 @@ def report(
     missing: Missing = (),
     by: ScoreKind | None = None,
 ) -> Path:
-    """Write signatures side by side as one HTML page: charts, tables, distances, settings.
+    """Write signatures and tracks as one HTML page: charts, tables, distances, settings.
 
     The page is self-contained and can be opened from a disk, mailed or printed. Names of networks
     and layers are shown as text, whatever they contain. Where the page would exceed 1.5 MB (about
     60 networks of 260 sites), the companion metrics are left out and the page says so.
 
     Args:
-        signatures: one per network, in the order to show; repeated names get a number.
+        signatures: one per network, in the order to show; repeated names get a number. Tracks may
+            stand among them or alone: the page shows them over the steps of their training. Files
+            of either are read.
         path: the file, which is replaced at once or not at all.
         facts: network -> an object or mapping with `accuracy` (in percent), `depth` and `flops`,
             each a number or None. Facts known of any network become columns of the table.
@@ -61,8 +66,8 @@ def report(
         The path.
 
     Raises:
-        InputTypeError: `signatures` is not a sequence of signatures; facts, data or missing
-            networks of a wrong type.
+        InputTypeError: `signatures` is not a sequence of signatures and tracks; facts, data or
+            missing networks of a wrong type.
         InputError: there is no signature; the path is a directory.
         OptionError: another `by`, or one that was not measured.
 
@@ -74,9 +79,10 @@ def report(
     ...     report([found], f"{folder}/report.html").name
     'report.html'
     """
-    document = document_of(signatures, facts=facts, data=data, missing=missing, by=by)
+    shown = Shown.of(signatures)
+    document = content_of(shown, facts=facts, data=data, missing=missing, by=by)
     page = page_of(document)
-    if len(page) > LARGEST:
+    if len(page) > LARGEST and document["networks"]:
         page = page_of(without_companions(document))
     write_atomic(path, page)
     return Path(path)

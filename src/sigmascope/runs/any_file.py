@@ -61,8 +61,8 @@ def load(path: Location) -> Any:
     """Return what a file or directory written by sigmascope holds, by its kind.
 
     Args:
-        path: a signature, stitch, layer similarity, dissection or rotation penalty: the result
-            itself; the output of `sigmascope show --json`: a list of signatures; facts or a
+        path: a signature, track, stitch, layer similarity, dissection or rotation penalty: the
+            result itself; the output of `sigmascope show --json`: a list of signatures; facts or a
             failure; a directory of runs or its manifest: `Runs`; a safetensors file: what belongs
             to the document of the same name beside it, `Moments`, or else a dict of tensors.
 

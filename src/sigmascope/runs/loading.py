@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.measure.result import OLDEST, VERSION, Signature, load
+from sigmascope.monitoring.track import KIND as TRACK, Track
 from sigmascope.runs.folder import MANIFEST, beside, files_of, read_manifest
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request
@@ -47,11 +48,13 @@ class Runs:
         runs: in the order of the paths; those of a directory in the order of its manifest.
         notes: what was ignored, and what a directory lacks.
         missing: network -> why a directory lacks it.
+        tracks: file -> the track in it, if those were asked for.
     """
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...]
     missing: dict[str, str] = field(default_factory=dict)
+    tracks: dict[Path, Track] = field(default_factory=dict)
 
     @property
     def signatures(self) -> list[Signature]:
@@ -67,7 +70,7 @@ def load_runs(paths: Sequence[Location]) -> list[Signature]:
     return found.signatures
 
 
-def read_runs(paths: Sequence[Location]) -> Runs:
+def read_runs(paths: Sequence[Location], *, tracks: bool = False) -> Runs:
     """Return the runs in files and directories, with the facts stored beside them.
 
     Args:
@@ -75,25 +78,26 @@ def read_runs(paths: Sequence[Location]) -> Runs:
             directories that contain either. A file listed twice is read once. Files of other
             programs are ignored with a note, and so is a signature whose network failed when it was
             measured again.
+        tracks: whether to read tracks too; otherwise they are ignored with a note.
 
     Raises:
         FileNotFoundError: no such file or directory.
         FileFormatError: a signature, a manifest or facts are corrupt or newer than this version.
-        InputError: there is no signature.
+        InputError: there is no signature, nor a track where those are read.
     """
     if isinstance(paths, (str, os.PathLike)):
         raise InputTypeError("paths is a single path. Pass a list of files and directories.")
-    search = _Search()
+    search = _Search(tracks=None if not tracks else {})
     for path in map(Path, paths):
         search.look_into(path)
     found = tuple(run for runs in search.runs.values() for run in runs)
-    if not found:
+    if not found and not search.tracks:
         told = "".join(f" {note[0].upper()}{note[1:]}." for note in search.notes[:3])
         raise InputError(
             f"there is no signature in {', '.join(map(str, paths)) or 'no path'}.{told} "
             "Measure one first."
         )
-    return Runs(found, tuple(search.notes), search.missing)
+    return Runs(found, tuple(search.notes), search.missing, search.tracks or {})
 
 
 def read_several(path: Location) -> list[Signature]:
@@ -104,8 +108,9 @@ def read_several(path: Location) -> list[Signature]:
 
 @dataclass
 class _Search:
-    """What was found so far; runs by the real path of their file."""
+    """What was found so far; runs by the real path of their file, tracks if they are wanted."""
 
+    tracks: dict[Path, Track] | None
     runs: dict[str, list[Run]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
@@ -141,6 +146,10 @@ class _Search:
         key = os.path.realpath(path)
         if key in self.runs or not self._is_wanted(path):
             return
+        if self.tracks is not None and kind_of(path) == TRACK:
+            self.runs[key] = []
+            self.tracks[path] = Track.load(path)
+            return
         if kind_of(path) == SEVERAL:
             self.runs[key] = [Run(signature, path, None) for signature in read_several(path)]
             return
@@ -150,16 +159,17 @@ class _Search:
 
     def _is_wanted(self, path: Path) -> bool:
         kind = kind_of(path) if path.is_file() else None
+        wanted = (SINGLE, SEVERAL) if self.tracks is None else (SINGLE, SEVERAL, TRACK)
         reason = ""
         if kind is None:
             reason = "a device or a pipe"
         elif kind == SINGLE and _failure(path) is not None:
             reason = f"measuring it again failed, see {beside(path, 'error').name}"
-        elif kind not in (SINGLE, SEVERAL, *COMPANIONS):
+        elif kind not in (*wanted, *COMPANIONS):
             reason = f"of kind {kind}" if kind else "not written by sigmascope"
         if reason:
             self.notes.append(f"ignored {path}: {reason}")
-        return not reason and kind in (SINGLE, SEVERAL)
+        return not reason and kind in wanted
 
 
 def _failure(signature: Path) -> str | None:

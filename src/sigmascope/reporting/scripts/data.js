@@ -41,7 +41,7 @@ function readDocument() {
     ranked: content.ranked,
     sites: sitesOf(network, content.by),
   }));
-  return { ...content, networks };
+  return { ...content, networks, tracks: content.tracks.map((track, number) => trackOf(track, number, content.follow)) };
 }
 
 const batchesOf = ({ batches }) => `${asCount(batches)} ${batches === 1 ? "batch" : "batches"}`;

@@ -4,6 +4,7 @@ function createTheme() {
   const button = byId("theme");
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
+  if (remembered().theme) root.dataset.theme = remembered().theme;
   const isDark = () => (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
   const label = () => (button.textContent = isDark() ? "Light theme" : "Dark theme");
   button.addEventListener("click", () => {
@@ -26,14 +27,31 @@ function onWidth(draw) {
   }).observe(byId("main"));
 }
 
-function start() {
-  const content = readDocument();
+// Sections without content are left out.
+function createFrame({ networks, tracks, sigmascope }) {
+  byId("colophon").textContent = `Written by sigmascope ${sigmascope}. This page is self-contained and loads nothing.`;
+  if (!tracks.length) hideSections(["training"]);
+  if (networks.length) return;
+  hideSections(["signatures", "networks", "distances", "densities", "sites", "settings"]);
+  byId("cards").hidden = true;
+  const title = tracks.length === 1 ? [named(shortened(tracks[0].name, 60)), " over training"] : ["Non-linearity over training"];
+  byId("title").replaceChildren(...title);
+  const step = tracks.length === 1 && tracks[0].steps.length ? `, step ${asCount(tracks[0].steps.at(-1))}` : "";
+  document.title = `${listSome(tracks.map(({ name }) => shortened(name, 40)), 2)}${step} – sigmascope`;
+}
+
+function hideSections(ids) {
+  for (const id of ids) {
+    byId(id).closest("section").hidden = true;
+    document.querySelector(`nav a[href="#${id}"]`).hidden = true;
+  }
+}
+
+// Returns what must be drawn again for another width.
+function createNetworks(content) {
   const { networks } = content;
   const choice = createChoice(networks);
-  createTheme();
   byId("cards").replaceChildren(...cardsOf(content));
-  byId("colophon").textContent =
-    `Written by sigmascope ${content.sigmascope}. This page is self-contained and loads nothing.`;
   byId("estimator").textContent = estimatorText(content);
   createRemarks(content);
   createPicker(byId("picker"), networks, choice);
@@ -49,7 +67,21 @@ function start() {
   createWalk(networks, choice, signatures);
   choice.reset();
   drawDistanceChart();
-  onWidth(() => [signatures.draw, drawDensityChart, drawDistanceChart].forEach((draw) => draw()));
+  return [signatures.draw, drawDensityChart, drawDistanceChart];
+}
+
+function start() {
+  const content = readDocument();
+  createTheme();
+  createFrame(content);
+  const draws = [];
+  if (content.networks.length) draws.push(...createNetworks(content));
+  if (content.tracks.length) {
+    const { view, draw } = createTraining(content.tracks);
+    draws.push(draw);
+    if (content.follow) createFollowing(content.follow, view);
+  }
+  onWidth(() => draws.forEach((draw) => draw()));
   addEventListener("hashchange", openTarget);
   openTarget();
 }
