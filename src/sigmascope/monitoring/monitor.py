@@ -153,7 +153,9 @@ class Monitor:
             progress=False,
             **self._pool,
         )
-        self._keep(entry_of(found, step, time.perf_counter() - begin))
+        is_kept = self._ranks is None or self._ranks.is_first
+        if is_kept:
+            self._keep(entry_of(found, step, time.perf_counter() - begin))
         took = time.perf_counter() - begin  # with the file, which grows
         self.seconds += took
         # as long without measuring as keeps to the budget; the first one compiles kernels, and
@@ -164,8 +166,7 @@ class Monitor:
             self._shared.begin()
         self.signature = found
         values = values_of(found)
-        if self._ranks is None or self._ranks.is_first:
-            self._keep(entry_of(found, step, took))
+        if is_kept:
             for logger in self._loggers:
                 send(logger, values, step)
         return values
