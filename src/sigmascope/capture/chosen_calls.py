@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -81,6 +82,39 @@ def inside_compiled(network: nn.Module) -> set[str]:
     return within | beside
 
 
+@dataclass(eq=False, slots=True)
+class _Running:
+    """A module that runs.
+
+    Attributes:
+        path: its path; None for one inside of a watched module, whose functions are its own.
+        above: how many modes it had entered when it called another one.
+    """
+
+    module: nn.Module
+    path: str | None
+    above: int = 0
+
+
+def _inside(module: nn.Module) -> list[nn.Module]:
+    """Return the modules inside another one, but for what is compiled, where hooks are not free.
+
+    Those in a list are among them, since the list does not run itself.
+    """
+    found = modules_of(module)[1:]
+    compiled = {
+        part
+        for _, one in found
+        if one._compiled_call_impl is not None
+        for _, part in modules_of(one)
+    }
+    return [one for path, one in found if one not in compiled and COMPILED not in path.split(".")]
+
+
+def _place(running: _Running) -> tuple[nn.Module, str | None]:
+    return running.module, running.path
+
+
 class _Watching(WatchingMode):
     """Counts the calls of a pass, and passes on those that were chosen."""
 
@@ -92,9 +126,8 @@ class _Watching(WatchingMode):
         self._kinds = chosen_kinds("pointwise")
         self._calls: Counter[str] = Counter()
         self._owner = threading.get_ident()
-        # The modules that run, of those that call a chosen function or are children of one, each
-        # with its path, or None for a child whose functions are its own.
-        self._running: list[tuple[nn.Module, str | None]] = []
+        # The modules that run, of those that call a chosen function or are inside of one.
+        self._running: list[_Running] = []
         self._open: list[tuple[nn.Module, Finish | None]] = []
         self._may_be: dict[object, bool] = {}
 
@@ -130,30 +163,35 @@ class _Watching(WatchingMode):
     def watch_functions(self, module: nn.Module, path: str) -> list[Any]:
         """Pass on the activation functions that a module calls itself."""
         handles = self._watch_running(module, path)
-        for child in module.children():
-            handles += self._watch_running(child, None)
+        for inside in _inside(module):
+            handles += self._watch_running(inside, None)
         return handles
 
     def _watch_running(self, module: nn.Module, path: str | None) -> list[Any]:
         def before(*_: object) -> None:
             if threading.get_ident() == self._owner:
-                self._running.append((module, path))
+                if self._running:
+                    self._running[-1].above = self.stop()
+                self._running.append(_Running(module, path))
                 self._see()
 
         def after(*_: object) -> None:
-            if threading.get_ident() == self._owner and (module, path) in self._running:
-                while self._running.pop() != (module, path):
+            here = (module, path)
+            if threading.get_ident() == self._owner and here in map(_place, self._running):
+                while _place(self._running.pop()) != here:
                     pass
+                self.stop()
                 self._see()
 
         return _hooked(module, before, after)
 
     def _see(self) -> None:
-        """See functions where the innermost of the running modules calls chosen ones."""
-        if self._running and self._running[-1][1] is not None:
-            self.start()
-        else:
-            self.stop()
+        """See functions where the innermost of the running modules calls chosen ones.
+
+        Modes that this module has entered itself see them first, as before it called another one.
+        """
+        if self._running and self._running[-1].path is not None:
+            self.start(below=self._running[-1].above)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -162,7 +200,7 @@ class _Watching(WatchingMode):
         may_be = self._may_be.get(func)
         if may_be is None:
             may_be = self._may_be[func] = may_be_activation(func)
-        path = self._running[-1][1] if may_be and self._running else None
+        path = self._running[-1].path if may_be and self._running else None
         if path is None or kind_of_function(func, args, kwargs) not in self._kinds:
             return func(*args, **kwargs)
         finish = self._begin(path, input_of(args, kwargs))

@@ -249,11 +249,12 @@ class _Averaged(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         (n, doubled), (samples, channels) = upstream[0].shape, ctx.pair
-        positions = ctx.shape.numel() // (n * doubled // 2)
-        small = (upstream[0] / positions).to(ctx.dtype)
+        small = upstream[0] / (ctx.shape.numel() // (n * doubled // 2))
         sizes = [1] * len(ctx.shape)
         sizes[samples], sizes[channels] = n, doubled // 2
-        parts = small.chunk(2, dim=1) if samples < channels else small.mT.chunk(2)
+        parts = small.to(ctx.dtype).view(n, 2, -1).unbind(1)
+        if samples > channels:
+            parts = tuple(part.mT for part in parts)
         return *(part.reshape(sizes).expand(ctx.shape) for part in parts), None, None
 
 
