@@ -37,6 +37,7 @@ LAYERS = (
     "nn",
     "stitching",
     "dissection",
+    "linearize",
     "catalog",
     "monitoring",
     "runs",

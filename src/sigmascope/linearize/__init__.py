@@ -1,0 +1,35 @@
+"""Networks with fewer activations: affine maps in place of those that are hardly used.
+
+An activation whose output is nearly an affine function of its input can be replaced by that
+function, so that the network becomes shallower at almost no cost.
+
+>>> import torch
+>>> from sigmascope import linearize
+>>> _ = torch.manual_seed(0)
+>>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+>>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+>>> linearize.apply(network, plan)[1]
+Affine(8, axis=-1)
+"""
+
+from __future__ import annotations
+
+from sigmascope.linearize.budgets import Elements, LossRise
+from sigmascope.linearize.criteria import CRITERIA, Criterion
+from sigmascope.linearize.evidence import Evidence
+from sigmascope.linearize.maps import Affine
+from sigmascope.linearize.planning import apply, plan
+from sigmascope.linearize.result import Plan, PlannedSite
+
+__all__ = [
+    "CRITERIA",
+    "Affine",
+    "Criterion",
+    "Elements",
+    "Evidence",
+    "LossRise",
+    "Plan",
+    "PlannedSite",
+    "apply",
+    "plan",
+]

@@ -1,0 +1,129 @@
+"""The batches of a plan: inputs, labels, and the loss of a network on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sigmascope.capture.guard import preserve_state
+from sigmascope.errors import InputError, InputTypeError
+from sigmascope.measure.batches import (
+    LABELS,
+    Batch,
+    Forward,
+    batches_of,
+    is_list_of_images,
+    run_forward,
+    to_model,
+)
+
+Loss: TypeAlias = Callable[[Any, Any], Tensor]
+"""The mean loss over a batch, of the outputs of a network and the labels."""
+
+
+class Data:
+    """Batches that are read as often as needed, with the functions that run and judge a network.
+
+    Args:
+        batches: as `sigmascope.signature` takes them. An iterator, which can be read only once, is
+            kept in memory.
+        forward: runs a network on a batch; by default as `sigmascope.signature` does.
+        loss: of outputs and labels; by default the cross-entropy of logits.
+    """
+
+    def __init__(
+        self, batches: object, forward: Forward | None = None, loss: Loss | None = None
+    ) -> None:
+        found = batches_of(batches)
+        self.items: Iterable[object] = list(found) if iter(found) is found else found
+        self.samples = 0  # of the last pass over all batches
+        self.forward = forward or run_forward
+        self.loss = loss or cross_entropy
+
+    def batches(self, network: nn.Module) -> Iterator[Batch]:
+        """Yield the batches on the device and in the dtype of a network.
+
+        Raises:
+            InputError: there are none.
+        """
+        samples = number = 0
+        for number, item in enumerate(self.items, start=1):  # noqa: B007
+            batch = to_model(item, network, batch_axis=0)
+            samples += batch.size
+            yield batch
+        self.samples = samples
+        if not number:
+            raise InputError("batches holds no batch. Pass at least one.")
+
+    def first(self, network: nn.Module) -> Batch:
+        """Return the first batch."""
+        return next(self.batches(network))
+
+    def mean_loss(self, network: nn.Module) -> float:
+        """Return the mean loss over all samples, in evaluation mode.
+
+        Raises:
+            InputError: a batch without labels.
+        """
+        total, count = 0.0, 0
+        with preserve_state(network, mode="eval"):
+            for batch in self.batches(network):
+                size = max(1, batch.size)
+                total += size * float(self.loss_of(network, batch))
+                count += size
+        return total / count
+
+    def loss_of(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Return the loss of a network on a batch."""
+        labels = labels_of(batch.content)
+        if labels is None:
+            raise InputError(
+                "the batches have no labels, which this criterion or budget needs. Pass batches "
+                "(inputs, labels), or mappings with an entry 'labels'."
+            )
+        loss = self.loss(self.forward(network, batch.content), labels)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            raise InputTypeError(
+                f"loss must return one number as a tensor, got a {type(loss).__name__}."
+            )
+        return loss
+
+
+def labels_of(content: Any) -> Any:
+    """Return the labels in a batch, or None."""
+    if isinstance(content, Mapping):
+        return next((content[name] for name in LABELS if name in content), None)
+    if isinstance(content, tuple | list) and not is_list_of_images(content) and len(content) > 1:
+        return content[1]
+    return None
+
+
+def cross_entropy(output: Any, labels: Any) -> Tensor:
+    """Return the cross-entropy of logits, a tensor or the entry `logits` of an output.
+
+    The classes are on axis 1 or, where labels have all other axes, on the last one.
+
+    >>> import torch
+    >>> float(cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1])))
+    0.6931471824645996
+    """
+    logits = output["logits"] if isinstance(output, Mapping) else getattr(output, "logits", output)
+    if isinstance(logits, tuple | list):
+        logits = logits[0]
+    if not isinstance(logits, Tensor) or not isinstance(labels, Tensor):
+        raise InputTypeError(
+            f"outputs of type {type(output).__name__} with labels of type {type(labels).__name__} "
+            "have no cross-entropy. Pass loss=lambda outputs, labels: ..."
+        )
+    if labels.shape == logits.shape[:-1]:
+        logits, labels = logits.flatten(0, -2), labels.flatten()
+    try:
+        return F.cross_entropy(logits, labels if labels.is_floating_point() else labels.long())
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise InputError(
+            f"logits {list(logits.shape)} with labels {list(labels.shape)} have no cross-entropy: "
+            f"{error}. Pass loss=lambda outputs, labels: ..."
+        ) from error

@@ -1,0 +1,152 @@
+"""What a criterion knows of a network: its activation calls, sums, fitted maps, scores, losses."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.capture.chosen_calls import Key
+from sigmascope.errors import NoActivationError
+from sigmascope.linearize.applying import install
+from sigmascope.linearize.collecting import ActivationCall
+from sigmascope.linearize.data import Data
+from sigmascope.linearize.maps import Affine, Identity
+from sigmascope.linearize.sums import PairSums, explained
+from sigmascope.measure.batches import place_of
+from sigmascope.measure.signature import signature
+
+Values = tuple[Tensor, Tensor]
+"""The scale (c,) or matrix (c, c), and the shift (c,), of a map in float64."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The affinity score of an activation call with its 95 % interval.
+
+    NaN, with a `reason`, where there is none.
+    """
+
+    score: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    reason: str = ""
+
+
+@dataclass
+class Evidence:
+    """A network, its data and the activation calls among which to choose.
+
+    Attributes:
+        network: a copy, which a criterion may run, in evaluation mode.
+        data: the batches, with the functions that run the network and compute its loss.
+        calls: the candidates, in order of execution; their keys are paths and numbers of calls.
+        names: of the candidates, as the plan prints them.
+        sums: key of a call -> the sums of its inputs and outputs.
+        values: key of a call -> its fitted map.
+        seed: for criteria that draw random numbers.
+    """
+
+    network: nn.Module
+    data: Data
+    calls: list[ActivationCall]
+    names: list[str]
+    sums: dict[Key, PairSums]
+    values: dict[Key, Values | None]
+    seed: int = 0
+    _scores: dict[str, list[Score]] = field(default_factory=dict)
+
+    def scores(self, samples: Literal["batch", "positions"]) -> list[Score]:
+        """Return the population score of each call, every position a sample, or pooled."""
+        if samples not in self._scores:
+            self._scores[samples] = self._measured(samples)
+        return self._scores[samples]
+
+    def _measured(self, samples: Literal["batch", "positions"]) -> list[Score]:
+        try:
+            found = signature(
+                self.network,
+                self.data.items,
+                forward=self.data.forward,
+                progress=False,
+                samples=samples,
+                estimator="population",
+                fuse=False,
+                seed=self.seed,
+            )
+        except NoActivationError as error:
+            return [Score(reason=str(error)) for _ in self.calls]
+        scores = {
+            (site.path, site.call): Score(
+                site.population, site.low, site.high, site.population_reason
+            )
+            for site in found.sites
+        }
+        missing = Score(reason="it was not measured")
+        return [scores.get(call.key, missing) for call in self.calls]
+
+    @functools.cached_property
+    def loss(self) -> float:
+        """The mean loss over the batches, which need labels."""
+        return self.data.mean_loss(self.network)
+
+    def loss_without(self, call: ActivationCall) -> float:
+        """Return the mean loss with the map in place of one call."""
+        trial = shared_copy(self.network)
+        install(trial, call, self.module(call))
+        return self.data.mean_loss(trial)
+
+    def module(self, call: ActivationCall) -> nn.Module:
+        """Return the map of a call as a module, on the device and in the dtype of the network."""
+        return module_of(self.values[call.key], call, self.network)
+
+
+def module_of(values: Values | None, call: ActivationCall, network: nn.Module) -> nn.Module:
+    """Return a map as a module in place of a call; without values, the identity."""
+    if values is None:
+        return nn.Identity() if call.inplace else Identity()
+    device, dtype = place_of(network)
+    dtype = dtype or getattr(torch, call.dtype)
+    factor, shift = (one.to(device, dtype) for one in values)
+    if factor.ndim == 1:
+        return Affine(factor, shift, call.axis, inplace=call.inplace)
+    assert call.axis is not None
+    return Affine.full(factor, shift, call.axis, inplace=call.inplace)
+
+
+def fitted(call: ActivationCall, sums: PairSums, maps: str) -> tuple[Values | None, float]:
+    """Return the map of a kind that fits a call best, and its R².
+
+    A full matrix needs an axis of channels; without one, the map has one factor.
+    """
+    if maps == "identity":
+        ones = torch.ones(call.channels, dtype=torch.float64)
+        return None, explained(sums.residual(ones, torch.zeros_like(ones)), sums)
+    if maps == "full" and sums.is_full:
+        weight, shift = sums.full_matrix()
+        return (weight, shift), explained(sums.full_residual(weight, shift), sums)
+    scale, shift = sums.per_channel()
+    return (scale, shift), explained(sums.residual(scale, shift), sums)
+
+
+def shared_copy(network: nn.Module, *, trainable: bool = False) -> nn.Module:
+    """Return a copy that shares the values of the parameters, which nobody may change.
+
+    Args:
+        network: any network.
+        trainable: whether the parameters of the copy need gradients, whatever those of the network
+            do.
+    """
+    memo: dict[int, object] = {}
+    for parameter in network.parameters():
+        if type(parameter) is nn.Parameter:
+            needs = parameter.requires_grad or (trainable and parameter.is_floating_point())
+            memo[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=needs)
+        else:
+            memo[id(parameter)] = parameter
+    return copy.deepcopy(network, memo)
