@@ -7,13 +7,16 @@ from torch import Tensor, nn
 
 
 class EncoderBlock(nn.Module):
-    """Attention and an MLP of twice the width, each after a layer norm and added to its input."""
+    """Attention and an MLP, each after a layer norm and added to its input.
 
-    def __init__(self, width: int, attention: nn.Module) -> None:
+    The MLP is `expansion` times as wide.
+    """
+
+    def __init__(self, width: int, attention: nn.Module, expansion: int = 2) -> None:
         super().__init__()
         self.norm1, self.attention = nn.LayerNorm(width), attention
-        self.norm2, self.fc1 = nn.LayerNorm(width), nn.Linear(width, 2 * width)
-        self.act, self.fc2 = nn.GELU(), nn.Linear(2 * width, width)
+        self.norm2, self.fc1 = nn.LayerNorm(width), nn.Linear(width, expansion * width)
+        self.act, self.fc2 = nn.GELU(), nn.Linear(expansion * width, width)
 
     def attend(self, x: Tensor) -> Tensor:
         """Return the output of the attention, of the shape of x."""
@@ -164,7 +167,8 @@ class PatchMerging(nn.Module):
 class SwinTransformer(nn.Module):
     """A Swin transformer (Liu et al. 2021) on patches of 2 × 2; channels come last throughout.
 
-    Every second block is shifted by half a window, except where one window is the whole image.
+    Every second block is shifted by half a window, except where one window is the whole image. A
+    window is at most as large as the image.
     """
 
     def __init__(
@@ -172,17 +176,22 @@ class SwinTransformer(nn.Module):
         widths: tuple[int, ...] = (32, 64, 128),
         blocks: tuple[int, ...] = (2, 4, 2),
         window: int = 4,
+        *,
+        heads: int = 2,
+        expansion: int = 2,
     ) -> None:
         super().__init__()
         self.patches, self.norm0 = nn.Conv2d(3, widths[0], 2, 2), nn.LayerNorm(widths[0])
         modules: list[nn.Module] = []
         for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
-            side, heads = 16 >> stage, 2 << stage
+            side = 16 >> stage
             modules += [PatchMerging(widths[stage - 1], width)] if stage else []
             for number in range(count):
                 shift = window // 2 if number % 2 and side > window else 0
-                attention = WindowAttention(width, heads, side=side, window=window, shift=shift)
-                modules.append(SwinBlock(width, attention))
+                attention = WindowAttention(
+                    width, heads << stage, side=side, window=min(window, side), shift=shift
+                )
+                modules.append(SwinBlock(width, attention, expansion))
         self.blocks = nn.Sequential(*modules)
         self.norm, self.fc = nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], 10)
 

@@ -1,0 +1,275 @@
+"""The experiment with linearized activations: its trainings go on where they stopped, its stages
+run, and its rule judges as it is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import sigmascope as sg
+
+ZOO = Path(__file__).resolve().parents[1] / "zoo"
+PARTS = (
+    "experiment",
+    "jobs",
+    "networks",
+    "penalized",
+    "selection",
+    "stages",
+    "summary",
+    "training",
+)
+SCRIPTS = ("train", "trainer", "recipes", "objectives", "linearize_training")
+SCRIPTS += tuple(f"linearize_{part}" for part in PARTS)
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(ZOO))
+    yield lambda part: importlib.import_module(f"linearize_{part}")
+    for name in SCRIPTS:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def training(load: Any) -> ModuleType:
+    module: ModuleType = load("training")
+    return module
+
+
+def images(training: ModuleType, n: int = 24) -> Any:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(n, 3, 32, 32, generator=generator)
+    return training.Images.of(pixels, torch.arange(n) % 10)
+
+
+def small() -> nn.Sequential:
+    torch.manual_seed(0)
+    head = [nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 10)]
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), *head)
+
+
+MAPS = {"2": (torch.tensor([0.5, 0.1, 0.0, 1.0]), torch.tensor([0.0, 1.0, 2.0, 0.0]), 1)}
+
+
+def test_networks_have_the_published_numbers_of_activations(load: Any) -> None:
+    networks = load("networks")
+    kinds = (nn.ReLU, nn.ReLU6, nn.GELU)
+    for name, plan in networks.PLANS.items():
+        with torch.device("meta"):
+            built = [table[name]() for table in (networks.NETWORKS, networks.NARROW)]
+        for model in built:
+            found = sum(isinstance(module, kinds) for module in model.modules())
+            assert found == plan.activations
+        assert max(*plan.removed, *plan.grid) < plan.activations
+
+
+def test_views_are_shifted_and_flipped_slices(training: ModuleType) -> None:
+    held = images(training)
+    chosen, forth = torch.tensor([3, 5]), torch.arange(32)
+    rows, columns = (4 + forth).expand(2, 32), torch.stack([4 + forth, 4 + forth.flip(0)])
+    seen = held.view(chosen, rows, columns)
+    original = held.padded[chosen][:, :, 4:36, 4:36].float()
+    assert torch.equal(seen[0], original[0])
+    assert torch.equal(seen[1], original[1].flip(2))
+
+
+def test_views_follow_from_seed_and_epoch(training: ModuleType) -> None:
+    first, again, other = (
+        training.Views.of(50, 1, epoch, torch.device("cpu")) for epoch in (0, 0, 1)
+    )
+    assert torch.equal(first.columns, again.columns)
+    assert not torch.equal(first.columns, other.columns)
+    numbers = torch.cat([batch[0] for batch in first.batches(20, whole=False)])
+    assert sorted(numbers.tolist()) == list(range(50))
+    assert len(list(first.batches(20, whole=True))) == 2
+
+
+def test_an_activation_fades_into_its_map(training: ModuleType) -> None:
+    model = small().eval()
+    x = torch.randn(5, 3, 32, 32)
+    made, share = training.linearized(model, ["2"], MAPS)
+    scale, shift, _ = MAPS["2"]
+    before = model[:2](x)
+    mapped = before * scale.view(-1, 1, 1) + shift.view(-1, 1, 1)
+    torch.testing.assert_close(made[:3](x), mapped)
+    made[2].is_done = False
+    for value, expected in (
+        (0.0, before.relu()),
+        (1.0, mapped),
+        (0.5, (before.relu() + mapped) / 2),
+    ):
+        share.fill_(value)
+        torch.testing.assert_close(made[:3](x), expected)
+    assert isinstance(model[2], nn.ReLU)
+
+
+def test_a_training_that_was_stopped_goes_on(
+    training: ModuleType, load: Any, tmp_path: Path
+) -> None:
+    held, recipe = (
+        images(training),
+        load("networks").Recipe(4, 0.05, batch=8, fade=0.6, distill=0.5),
+    )
+    told = training.answers(small(), held, seed=7, epochs=4)
+
+    def started() -> Any:
+        made, share = training.linearized(small(), ["2"], MAPS)
+        return training.Training(made, recipe, held, seed=7, teacher=told, share=share)
+
+    whole, first, second = started(), started(), started()
+    whole.run()
+    with pytest.raises(training.OutOfTime):
+        first.run(deadline=-math.inf, partial=tmp_path / "partial")
+    assert first.step == 3
+    with pytest.raises(training.OutOfTime):
+        second.run(deadline=-math.inf, partial=tmp_path / "partial")
+    assert second.step == 6
+    third = started()
+    third.run(partial=tmp_path / "partial")
+    assert third.losses == whole.losses
+    for one, other in zip(third.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert not (tmp_path / "partial").exists()
+
+
+def test_a_teacher_answers_to_the_views_of_the_training(training: ModuleType) -> None:
+    model, held = small().eval(), images(training)
+    told = training.answers(model, held, seed=3, epochs=2)
+    views = training.Views.of(len(held), 3, 1, torch.device("cpu"))
+    for batch in views.batches(7, whole=False):
+        expected = model(held.view(*batch))
+        torch.testing.assert_close(told[1][batch[0]].float(), expected, rtol=1e-2, atol=1e-3)
+
+
+def rows_of(advantage: float, noise: float, stage: str) -> list[dict[str, Any]]:
+    """Return two networks with three seeds; affinity is better than r2 by so much."""
+    rows = []
+    for i, network in enumerate(("resnet18", "vgg16")):
+        for seed in range(3):
+            shared = {"stage": stage, "network": network, "seed": seed, "maps": "affine"}
+            for criterion, accuracy in (
+                *(("affinity", 80 + advantage + noise * (seed - 1 + i)), ("r2", 80.0)),
+                *((f"random-{draw}", 60.0 + draw) for draw in range(5)),
+            ):
+                held = {"removed": 8, "criterion": criterion, "test": accuracy}
+                rows.append(shared | held | {"held_out": accuracy})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("advantage", "noise", "stage", "expected"),
+    [
+        (0.0, 0.2, "tuned", ("ties", "helps")),
+        (0.5, 0.1, "tuned", ("beats", "helps")),
+        (-2.0, 0.1, "tuned", ("loses", "helps")),
+        (-1.0, 1.5, "tuned", ("undecided", "helps")),
+        (-1.0, 1.5, "untuned", ("ties", "helps")),
+        (-30.0, 1.0, "untuned", ("loses", "hurts")),
+        (-18.0, 5.0, "tuned", ("loses", "undecided")),
+    ],
+)
+def test_the_rule(
+    load: Any, advantage: float, noise: float, stage: str, expected: tuple[str, str]
+) -> None:
+    summary = load("summary")
+    cells = summary.cells_of(rows_of(advantage, noise, stage), stage, "affine")
+    found = tuple(
+        summary.verdict(rival, summary.advantages(cells, rival), stage)
+        for rival in ("r2", "random")
+    )
+    assert found == expected
+
+
+def test_cells_that_not_all_criteria_have_are_left_out(load: Any) -> None:
+    rows = rows_of(1.0, 0.0, "tuned")
+    rows = [row for row in rows if (row["seed"], row["criterion"]) != (1, "random-3")]
+    cells = load("summary").cells_of(rows, "tuned", "affine")
+    assert {unit[1] for unit, _ in cells["affinity"]} == {0, 2}
+
+
+def test_a_drop_is_taken_against_the_better_of_original_and_control(load: Any) -> None:
+    shared = {"network": "vgg16", "seed": 0, "origin": "a", "held_out": 0.0, "seconds": 1.0}
+    tuned, other = ({"epochs": n, "recipe": {"epochs": n, "rate": 0.1}} for n in (12, 3))
+    rows = [
+        shared | {"stage": "train", "test": 93.0, "epochs": 20},
+        shared | {"stage": "control", "test": 94.0} | tuned,
+        shared | {"stage": "control", "test": 99.0} | other,
+        shared | {"stage": "curve", "removed": 12, "test": 92.5} | tuned,
+        shared | {"stage": "curve", "removed": 14, "test": 92.5} | tuned | {"origin": "b"},
+    ]
+    summary = load("summary")
+    assert summary.drops(rows) == {("vgg16", 12, 12): {0: (92.5, 1.5)}}
+    assert "| 12 | 12 | 92.50 | 92.50 | 1.50 | 1.50 | 1.0 |" in summary.summarized(rows)
+
+
+def test_a_lost_file_is_made_again_only_where_it_is_needed(load: Any, tmp_path: Path) -> None:
+    jobs, experiment = load("jobs"), load("experiment")
+    options = jobs.Options(tmp_path, tmp_path, "cpu", epochs=2.0)
+    journal = experiment.Journal(tmp_path / "out" / "journal.jsonl", tmp_path / "journal.jsonl")
+    journal.add({"key": "train/vgg16/0"})
+    again = experiment.Journal(tmp_path / "elsewhere" / "journal.jsonl", tmp_path / "journal.jsonl")
+    wanted = experiment.wanted(["vgg16"], ["train"], [0])
+    assert experiment.planned(wanted, again, options) == []
+    wanted = experiment.wanted(["vgg16"], ["train", "curves"], [0])
+    stages = [job.stage for job in experiment.planned(wanted, again, options)]
+    assert stages == ["train", "rank", "teacher", "curve", "curve", "curve", "control"]
+    assert not experiment.ready(wanted[1], options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["resnet18", "swin"])
+def test_all_stages(load: Any, network: str, tmp_path: Path, monkeypatch: Any) -> None:
+    generator = np.random.default_rng(0)
+    for split, n in (("train", 120), ("test", 20)):
+        labels = generator.integers(0, 10, n)
+        np.save(tmp_path / f"{split}_labels.npy", labels.astype(np.uint8))
+        pixels = generator.integers(0, 200, (n, 3, 32, 32)) + 5 * labels[:, None, None, None]
+        np.save(tmp_path / f"{split}_images.npy", pixels.astype(np.uint8))
+    jobs, stages, experiment = load("jobs"), load("stages"), load("experiment")
+    plan = replace(stages.PLANS[network], grid=(2,), removed=(2, 4, 6))
+    monkeypatch.setitem(stages.PLANS, network, plan)
+    options = jobs.Options(tmp_path, tmp_path, "cpu", epochs=1.0, narrow=True)
+    journal, bench = experiment.Journal(tmp_path / "journal.jsonl"), stages.Bench(options)
+    public = ["train", "curves", "untuned", "tuned"]
+    wanted = [
+        *experiment.wanted([network], public, [0]),
+        jobs.Job("pilot", network, 0, 4, "fade=0"),
+    ]
+    for job in experiment.planned(wanted, journal, options):
+        if job.removed in (0, 4) and job.variant in ("", "fade=0"):
+            assert experiment.ready(job, options)
+            for row in stages.STAGES[job.stage](job, bench, set()):
+                journal.add(row)
+            assert set(jobs.keys(job, options)) <= set(journal.rows)
+    curve = journal.rows[f"curve/{network}/0/4/1"]
+    assert curve["sites"] == journal.rows[f"rank/{network}/0"]["orders"]["affinity"][:4]
+    pilot = journal.rows[f"pilot/{network}/0/4/fade=0"]
+    assert "test" not in pilot
+    assert pilot["recipe"]["fade"] == 0
+    export = load("export")
+    source = tmp_path / f"curve-{network}-s0-4-1.pt"
+    exported = export.load(export.write(source, tmp_path / "small"), narrow=True)
+    maps = [one for one in exported.modules() if isinstance(one, sg.linearize.Affine)]
+    assert len(maps) == 4
+    nothing, held = {}, torch.load(source, weights_only=True)
+    for site, axis in held["axes"].items():
+        width = len(held["state"][f"{site}.scale"])
+        nothing[site] = torch.zeros(width), torch.zeros(width), axis
+    tuned, _ = load("training").linearized(bench.original(job)[0], curve["sites"], nothing)
+    tuned.load_state_dict(held["state"])
+    x = bench.parts["test"][0]
+    torch.testing.assert_close(exported(x), tuned.eval()(x), rtol=2e-2, atol=2e-2)
+    assert f"| {network} " in experiment.summarized(list(journal.rows.values()))
