@@ -46,7 +46,7 @@ class UnderMode(Listed):
 
 
 def compared(network: nn.Module) -> list[tuple[tuple[str, int], float]]:
-    """All calls with the sums of their inputs; `chosen_calls` must see those of the network itself."""
+    """All calls with the sums of their inputs, of which `chosen_calls` must see the network's."""
     x = torch.linspace(-2, 2, 40).reshape(8, 5)
     recorded: list[tuple[tuple[str, int], float]] = []
     with sg.recording(
