@@ -41,6 +41,13 @@ def test_scores_come_back_as_they_went_in(track: sg.Track) -> None:
     json.dumps(packed, allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    "one", [made_track(), made("net", [0.5, 0.75])], ids=["track", "signature"]
+)
+def test_a_single_result_is_shown_as_a_list_of_it(one: Any) -> None:
+    assert Shown.of(one) == Shown.of([one])
+
+
 def test_reasons_are_told_from_where_they_begin() -> None:
     [packed] = tracks_of([troubled()])
     assert packed["reasonTexts"] == ["", LOST]

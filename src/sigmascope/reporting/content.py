@@ -32,6 +32,8 @@ class Shown:
         """Return signatures and tracks apart, after reading the files among them."""
         if isinstance(given, str | os.PathLike):
             raise InputTypeError("signatures is a single path. Pass a list of files.")
+        if isinstance(given, Signature | Track):
+            given = [given]
         if not isinstance(given, Sequence):
             return cls(given)  # which is told to be wrong where signatures are checked
         signatures: list[Any] = []

@@ -35,7 +35,7 @@ UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028
 
 
 def report(
-    signatures: Sequence[Signature | Track | Location],
+    signatures: Signature | Track | Sequence[Signature | Track | Location],
     path: Location,
     *,
     facts: Mapping[str, Any] | None = None,
@@ -50,9 +50,9 @@ def report(
     60 networks of 260 sites), the companion metrics are left out and the page says so.
 
     Args:
-        signatures: one per network, in the order to show; repeated names get a number. Tracks may
-            stand among them or alone: the page shows them over the steps of their training. Files
-            of either are read.
+        signatures: one per network, in the order to show, or a single one; repeated names get a
+            number. Tracks may stand among them or alone: the page shows them over the steps of
+            their training. Files of either are read.
         path: the file, which is replaced at once or not at all.
         facts: network -> an object or mapping with `accuracy` (in percent), `depth` and `flops`,
             each a number or None. Facts known of any network become columns of the table.
