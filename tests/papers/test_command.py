@@ -22,7 +22,7 @@ def test_items_and_their_page(tmp_path: Path) -> None:
     assert result.stdout.count("fig2b: ") == 1
     assert "claim" in result.stdout
     assert result.stdout.splitlines()[-1] == f"Written: {tmp_path}/index.html"
-    assert "2/2 fig3: 9 hold (on the whole: holds)" in result.stderr
+    assert "2/2 fig3: main claim holds, 9 of 9 claims hold" in result.stderr
     assert {"fig2b.svg", "fig2b.csv", "fig2b.json", "fig3.png", "index.html", "index.md"} <= {
         path.name for path in tmp_path.iterdir()
     }

@@ -79,13 +79,13 @@ def test_the_page_shows_everything(outcome: Outcome, tmp_path: Path) -> None:
         *VERDICTS,
         "1.5 s",
         "8 claims: 2 hold, 2 weakly hold, 2 do not hold, 2 not testable here. ",
-        "2 items: 1 holds, 1 does not hold.",
+        "2 main claims: 2 hold.",
     ):
         assert text in page.text
     assert [image["src"] for image in page.all("img")] == ["fig1.png", "fig1-guard.png"] * 2
     assert all(image["alt"] for image in page.all("img"))
     assert page.all("html") == [{"lang": "en"}]
-    identifiers = [heading["id"] for heading in page.all("h2")]
+    identifiers = [heading["id"] for heading in page.all("h2") if heading["id"] != "items"]
     assert [link["href"] for link in page.all("a") if (link["href"] or "").startswith("#")] == [
         f"#{one}" for one in identifiers
     ]
@@ -152,9 +152,12 @@ def test_the_gallery_links_its_own_folder_or_another(outcome: Outcome, tmp_path:
     for name in outcome.figures:
         (docs / "gallery" / f"{name}.png").write_bytes(b"picture")
     text = write_gallery([outcome], docs / "gallery.md").read_text(encoding="utf-8")
-    assert re.findall(r"\]\((.*?)\)", text) == ["gallery/fig1.png", "gallery/fig1-guard.png"]
+    links = re.findall(r"\]\((.*?)\)", text)
+    assert links == ["#fig1-a-title", "gallery/fig1.png", "gallery/fig1-guard.png"]
+    assert "\n## fig1: a title\n" in text
     text = write_gallery([outcome], docs / "gallery.md", pictures=tmp_path).read_text(
         encoding="utf-8"
     )
-    assert re.findall(r"\]\((.*?)\)", text) == ["../fig1.png", "../fig1-guard.png"]
+    links = re.findall(r"\]\((.*?)\)", text)
+    assert links == ["#fig1-a-title", "../fig1.png", "../fig1-guard.png"]
     assert "| claim holds | 0.5 ± 0.1 | 0.45 | ✓ holds |" in text

@@ -87,7 +87,7 @@ def test_an_outcome_is_written_and_read(tmp_path: Path) -> None:
     assert "score of ReLU" in repr(outcome)
     assert repr(outcome).startswith(
         "fig2b: ReLU, Tanh and Sigmoid differ on inputs of one distribution: "
-        "4 hold (on the whole: holds)\n"
+        "main claim holds, 4 of 4 claims hold\n"
     )
 
 

@@ -72,7 +72,7 @@ def reproduce(
             continue
         outcomes.append(one)
         if len(chosen) > 1:
-            inform(f"{at}: {one.tally} (on the whole: {one.verdict}), {one.seconds:.0f} s")
+            inform(f"{at}: {one.counted}, {one.seconds:.0f} s")
         if not as_json:
             say(f"{one!r}\n")
     return _finish(out, outcomes, failures, as_json)

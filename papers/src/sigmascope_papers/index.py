@@ -20,7 +20,8 @@ from jinja2 import Environment
 
 from sigmascope.errors import InputError
 from sigmascope.store.files import write_atomic
-from sigmascope_papers.item import VERDICTS, tally
+from sigmascope_papers.item import UNTESTED, VERDICTS, Check, tally
+from sigmascope_papers.reading import Evidence, headlines
 
 if TYPE_CHECKING:
     from sigmascope_papers.run import Outcome
@@ -73,9 +74,17 @@ def _write(
     layout = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     environment = Environment(autoescape=page.endswith(".html"), **layout)  # type: ignore[arg-type]
     environment.filters |= {"plain": _plain, "file": lambda name: quote(name, safe="")}
-    environment.globals |= {"marked": _marked, "kind": lambda verdict: _badge(verdict)[0]}
+    environment.globals |= {"judged": _judged, "cited": _cited}
+    environment.globals |= {
+        "marked": _marked,
+        "counted": _counted,
+        "anchor": _anchor,
+        "kind": lambda verdict: _badge(verdict)[0],
+    }
     title, _, introduction = _page("introduction.txt").strip().partition("\n")
     told |= {"title": title, "introduction": introduction, "counts": _count(outcomes)}
+    told |= {"papers": headlines(outcomes)}
+    told |= {"places": {one.name: number for number, one in enumerate(outcomes, 1)}}
     text = environment.from_string(_page(page)).render(outcomes=outcomes, **told)
     write_atomic(target, text.encode("utf-8", errors="replace"))
     return target
@@ -83,8 +92,36 @@ def _write(
 
 def _count(outcomes: Sequence[Outcome]) -> str:
     claims = [check.verdict for one in outcomes for check in one.checks]
-    items = [one.verdict for one in outcomes]
-    return f"{len(claims)} claims: {tally(claims)}. {len(items)} items: {tally(items)}."
+    mains = [UNTESTED if one.main is None else one.main.verdict for one in outcomes]
+    return f"{len(claims)} claims: {tally(claims)}. {len(mains)} main claims: {tally(mains)}."
+
+
+def _counted(one: Outcome) -> str:
+    """Return what is said of an item, with the sign of the verdict on its main claim."""
+    verdict = UNTESTED if one.main is None else one.main.verdict
+    return one.counted.replace(verdict, _marked(verdict), 1)
+
+
+def _judged(one: Outcome, check: Check) -> str:
+    """Return the verdict on a claim and, where it does not hold, what is in doubt."""
+    doubt = one.doubt(check)
+    return _marked(check.verdict) + (f" (in doubt: {doubt})" if doubt else "")
+
+
+def _cited(evidence: Sequence[Evidence]) -> str:
+    """Return what came out, in Markdown, with links to the items."""
+    rows = [
+        f"[{_plain(one.item)}](#{_anchor(one.outcome)}): {_plain(one.check.claim)}, "
+        f"{_plain(one.check.obtained)} ({_badge(one.check.verdict)[1]})"
+        for one in evidence
+    ]
+    return "; ".join(rows)
+
+
+def _anchor(one: Outcome) -> str:
+    """Return the anchor that Markdown pages give to the heading of an item."""
+    heading = f"{one.name}: {one.title}".lower()
+    return re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
 
 
 def _badge(verdict: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from sigmascope.errors import InputError
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import aligned
 from sigmascope_papers.item import OLD_WORDS, UNTESTED, Check, overall, tally
+from sigmascope_papers.reading import count, doubt_of, is_number, main_of
 from sigmascope_papers.setting import TINY, Setting
 from sigmascope_papers.table import ITEMS, item, prose
 
@@ -48,6 +49,31 @@ class Outcome:
         return tally([check.verdict for check in self.checks])
 
     @property
+    def main(self) -> Check | None:
+        """The main claim, None in a file of others that lacks it."""
+        return main_of(self.name, self.checks)
+
+    @property
+    def counted(self) -> str:
+        """The verdict on the main claim, and how many claims hold."""
+        verdict = UNTESTED if self.main is None else self.main.verdict
+        return f"main claim {verdict}, {count(self.checks)}"
+
+    @property
+    def relations(self) -> tuple[Check, ...]:
+        """The claims about orders and relations."""
+        return tuple(check for check in self.checks if not is_number(check))
+
+    @property
+    def numbers(self) -> tuple[Check, ...]:
+        """The claims about digits that the paper prints."""
+        return tuple(check for check in self.checks if is_number(check))
+
+    def doubt(self, check: Check) -> str:
+        """What a failed claim puts in doubt; nothing is said of networks that are not ours."""
+        return "" if self.run else doubt_of(self.name, check)
+
+    @property
     def facts(self) -> dict[str, str]:
         """What is said of the run beside its claims, by heading."""
         headings = {key: key.title() for key in (*FULL_ONLY, "rule")}
@@ -58,7 +84,7 @@ class Outcome:
         rows = [["claim", "expected", "obtained", "verdict"]]
         rows += [[one.claim, one.expected, one.obtained, one.verdict] for one in self.checks]
         facts = [f"{name}: {text}." for name, text in self.facts.items()]
-        head = f"{self.name}: {self.title}: {self.tally} (on the whole: {self.verdict})"
+        head = f"{self.name}: {self.title}: {self.counted}"
         return "\n".join([head, "", *aligned(rows, set()), "", *facts])
 
 
