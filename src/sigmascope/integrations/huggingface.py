@@ -108,7 +108,7 @@ class _SignatureCallback:
         self._began = True
         with self._watch.guarded(f"step {state.global_step}"):
             network = without_adapters(inner(self._trainer.model_wrapped))
-            self._watch.begin(network, is_first=state.is_world_process_zero, loggers=[])
+            self._watch.begin(network, is_first=state.is_world_process_zero)
 
     def _log(self, values: dict[str, float] | None) -> None:
         if values is None or not self._trainer.is_world_process_zero():

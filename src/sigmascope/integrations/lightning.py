@@ -80,9 +80,8 @@ class _SignatureCallback:
         """Begin; measure the network before its training."""
         self._step = self._shared = -1
         with self._watch.guarded(f"step {trainer.global_step}"):
-            loggers = [] if self._watch.at_evaluation else trainer.loggers
             network = _part(trainer.strategy.model or pl_module, self._network)
-            self._watch.begin(network, is_first=trainer.is_global_zero, loggers=loggers)
+            self._watch.begin(network, is_first=trainer.is_global_zero, loggers=trainer.loggers)
         if trainer.global_step == 0:
             self._watch.step(0)
         self._step = trainer.global_step

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,24 +116,31 @@ class Watch:
                 stacklevel=4,
             )
 
-    def begin(self, network: nn.Module, *, is_first: bool, loggers: list[Any]) -> None:
+    def begin(self, network: nn.Module, *, is_first: bool, loggers: Sequence[object] = ()) -> None:
         """Begin to watch a network, or go on with it.
 
         Args:
             network: as it trains.
             is_first: whether this process is the first; others measure networks in shards only.
-            loggers: those of the framework.
+            loggers: those of the framework, which logs the numbers of evaluations itself.
         """
         self.end()
         self._monitor, self._failed, self._last = None, False, -1
         network = inner(network)
-        self._reporter = Reporter([*loggers, *self._loggers] if is_first else [], self.prefix)
+        self._reporter = self._new_reporter(loggers if is_first else None)
         if not is_first and ranks_of(network) is None:
             return
         every = 1 if self.at_evaluation else self._every
         self._monitor = Monitor(network, self._probe, every=every, **self._given)
         if self._state is not None:
             self._monitor.load_state_dict(self._state)
+
+    def _new_reporter(self, loggers: Sequence[object] | None) -> Reporter:
+        if loggers is None:
+            return Reporter([], self.prefix)
+        if self.at_evaluation:
+            return Reporter(self._loggers, self.prefix, figures_only=loggers)
+        return Reporter([*loggers, *self._loggers], self.prefix)
 
     def step(self, step: int) -> dict[str, float] | None:
         """Measure after a step if it is time, and return the numbers."""

@@ -174,10 +174,14 @@ class Reporter:
     Args:
         loggers: see `loggers_from`.
         prefix: before the name of the figure.
+        figures_only: more of them, which have the numbers from somebody else.
     """
 
-    def __init__(self, loggers: list[object], prefix: str) -> None:
+    def __init__(
+        self, loggers: Sequence[object], prefix: str, *, figures_only: Sequence[object] = ()
+    ) -> None:
         self._loggers, self._prefix = loggers, prefix
+        self._painters = [*loggers, *figures_only]
         self._next, self._shown = FEW, -1  # measurements of the next figure, step of the last one
 
     def report(self, values: Mapping[str, float], track: Track) -> None:
@@ -193,6 +197,6 @@ class Reporter:
         if not len(track) or track.steps[-1] == self._shown:
             return
         self._shown = track.steps[-1]
-        sender = _together([figure_sender(logger) for logger in self._loggers])
+        sender = _together([figure_sender(logger) for logger in self._painters])
         if sender is not None:
             sender(f"{self._prefix}{FIGURE}", track.plot(), self._shown)
