@@ -34,7 +34,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     directory = tmp_path_factory.mktemp("ranks")
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), str(Path(str(sg.__file__)).parents[1])]
     environment = {
         **os.environ,
         "ACCELERATE_USE_CPU": "true",
@@ -42,7 +42,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "29500",  # asked for, but they meet in a file
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONPATH": os.pathsep.join(paths),
         "TORCHELASTIC_RUN_ID": "test",
         "WORLD_SIZE": "2",
     }

@@ -121,7 +121,9 @@ class _AffinityScore(_Metric):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "") -> Any:
         """Follow the network to its device, but not to its precision."""
-        this = super()._apply(lambda tensor: fn(tensor).to(tensor.dtype), exclude_state)
+        this = super()._apply(
+            lambda tensor: tensor.to(fn(tensor.new_empty(0)).device), exclude_state
+        )
         this._dtype = torch.float64
         return this
 
