@@ -72,7 +72,7 @@ class _SignatureCallback:
         kept = (state.stateful_callbacks or {}).get(self._key)
         if state.global_step and kept:
             self._watch.load_state_dict(kept["attributes"])
-        self._begin(state)
+        self._begin(state, is_training=True)
         if state.global_step == 0:
             self._log(self._watch.step(0))
         self._keep(state)
@@ -88,7 +88,7 @@ class _SignatureCallback:
         """Measure where evaluations are the time to."""
         if self._watch.at_evaluation:
             if not self._began:
-                self._begin(state)
+                self._begin(state, is_training=False)
             self._log(self._watch.measure(state.global_step))
             self._keep(state)
 
@@ -104,11 +104,12 @@ class _SignatureCallback:
         self._keep(state)
         self._began = False
 
-    def _begin(self, state: Any) -> None:
+    def _begin(self, state: Any, *, is_training: bool) -> None:
         self._began = True
         with self._watch.guarded(f"step {state.global_step}"):
             network = without_adapters(inner(self._trainer.model_wrapped))
-            self._watch.begin(network, is_first=state.is_world_process_zero)
+            is_first = state.is_world_process_zero
+            self._watch.begin(network, is_first=is_first, is_training=is_training)
 
     def _log(self, values: dict[str, float] | None) -> None:
         if values is None or not self._trainer.is_world_process_zero():

@@ -116,16 +116,26 @@ class Watch:
                 stacklevel=4,
             )
 
-    def begin(self, network: nn.Module, *, is_first: bool, loggers: Sequence[object] = ()) -> None:
+    def begin(
+        self,
+        network: nn.Module,
+        *,
+        is_first: bool,
+        loggers: Sequence[object] = (),
+        is_training: bool = True,
+    ) -> None:
         """Begin to watch a network, or go on with it.
 
         Args:
             network: as it trains.
             is_first: whether this process is the first; others measure networks in shards only.
             loggers: those of the framework, which logs the numbers of evaluations itself.
+            is_training: whether a training begins; otherwise what was measured last, at the end of
+                one, is not measured again.
         """
         self.end()
-        self._monitor, self._failed, self._last = None, False, -1
+        self._monitor, self._failed = None, False
+        self._last = -1 if is_training else self._last
         network = inner(network)
         self._reporter = self._new_reporter(loggers if is_first else None)
         if not is_first and ranks_of(network) is None:
