@@ -71,6 +71,9 @@ FrontMode = Literal["train", "eval"]
 Averaging = Literal["exponential", "cumulative"]
 Selection = Literal["validation", "test"]
 
+# Integrations
+OnError = Literal["warn", "raise"]
+
 # Dissection
 Side = Literal["output", "input"]
 

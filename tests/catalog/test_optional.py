@@ -13,6 +13,7 @@ import pytest
 import sigmascope as sg
 from sigmascope.catalog import data, model, model_names, optional as module
 from sigmascope.catalog.optional import EXTRAS, optional
+from sigmascope.integrations import lightning, torchmetrics
 from tests.catalog.stubs import stub
 
 PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())[
@@ -40,6 +41,8 @@ def network(tmp_path: Path, name: str) -> object:
         "onnx2torch": lambda: model(f"onnx:{tmp_path / 'a.onnx'}"),
         "datasets": lambda: data("hf/mnist"),
         "PIL": lambda: data(f"imagefolder:{tmp_path}"),
+        "lightning": lightning.callback_classes,
+        "torchmetrics": torchmetrics.metric_classes,
     }[name]
 
 
@@ -53,6 +56,8 @@ def test_a_missing_package_is_named_with_its_extra(
     for name in [one for one in sys.modules if one.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
+    if package == "lightning":  # its other name does as well
+        monkeypatch.setitem(sys.modules, "pytorch_lightning", None)
     with pytest.raises(
         sg.MissingExtraError,
         match=rf'^{package} is not installed: pip install "sigmascope\[{EXTRAS[package]}\]"\.$',

@@ -12,16 +12,25 @@ from sigmascope.errors import MissingExtraError
 
 EXTRAS = {
     "datasets": "hf",
+    "lightning": "lightning",
     "onnx": "onnx",
     "onnx2torch": "onnx",
     "PIL": "vision",
     "timm": "vision",
+    "torchmetrics": "torchmetrics",
     "torchvision": "vision",
     "transformers": "hf",
 }
 """Package -> the extra that installs it."""
 # These import torchvision themselves, where it is installed.
-USERS_OF_TORCHVISION = ("onnx2torch", "timm", "transformers")
+USERS_OF_TORCHVISION = (
+    "lightning",
+    "onnx2torch",
+    "pytorch_lightning",
+    "timm",
+    "torchmetrics",
+    "transformers",
+)
 # Declared operators live as long as the object that declared them.
 _declared: list[torch.library.Library] = []
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from sigmascope.checks import check_choice
 from sigmascope.figures.style import figure_of, styled
@@ -48,6 +50,11 @@ class Drawn:
     def save(self, path: str | Path) -> Path:
         """Write the figure, and its data beside it; see `save`."""
         return save(self.figure, path, self.table)
+
+    def pixels(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return the figure as an image (height, width, 3), for loggers that take arrays."""
+        colors = imread(io.BytesIO(_picture(self.figure, "png")))
+        return np.round(255 * colors[..., :3]).astype(np.uint8)
 
     def _repr_png_(self) -> bytes:
         return _picture(self.figure, "png")

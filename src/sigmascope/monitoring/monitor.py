@@ -23,7 +23,7 @@ from sigmascope.measure.ranks import ranks_of
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope.monitoring.health import Event, Thresholds, events_of
-from sigmascope.monitoring.loggers import check_logger, send
+from sigmascope.monitoring.loggers import Reporter, loggers_from
 from sigmascope.monitoring.schedule import SharedSchedule
 from sigmascope.monitoring.track import Entry, Track, entry_of
 from sigmascope.store import check_identity
@@ -57,7 +57,9 @@ class Monitor:
         budget: with every="auto", the share of the time that measuring may take, after the first
             time, which compiles kernels.
         log: a logger or several: a run of W&B or Trackio, a SummaryWriter of TensorBoard, mlflow, a
-            logger of Lightning, an Accelerator, or a function (values, step).
+            logger of Lightning, an Accelerator, a path that ends in .csv, or a function (values,
+            step). Those that take images get the figure of the track too: at the end, and whenever
+            the number of measurements has doubled.
         warn: True to warn of layers that died, became affine or saturated; `Thresholds` to say
             when.
         file: where the track is kept, a JSON file, which `sigmascope track FILE` follows. If it
@@ -100,7 +102,7 @@ class Monitor:
             _refuse_synchronized(self._network)
         self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
         self._forward = forward
-        self._loggers = _loggers(log)
+        self._reporter = Reporter(loggers_from(log), PREFIX)
         self._limits = Thresholds() if warn is True else warn or None
         self._file = None if file is None else Path(file)
         with randomness_kept():
@@ -154,9 +156,11 @@ class Monitor:
             **self._pool,
         )
         is_kept = self._ranks is None or self._ranks.is_first
+        values = values_of(found)
         if is_kept:
             self._keep(entry_of(found, step, time.perf_counter() - begin))
-        took = time.perf_counter() - begin  # with the file, which grows
+            self._reporter.report(values, self.track)
+        took = time.perf_counter() - begin  # with the file, which grows, and the loggers
         self.seconds += took
         # as long without measuring as keeps to the budget; the first one compiles kernels, and
         # says little of those to come
@@ -165,10 +169,6 @@ class Monitor:
         if self._shared is not None:
             self._shared.begin()
         self.signature = found
-        values = values_of(found)
-        if is_kept:
-            for logger in self._loggers:
-                send(logger, values, step)
         return values
 
     def _keep(self, entry: Entry) -> None:
@@ -200,6 +200,7 @@ class Monitor:
         """End the monitoring; the track remains, and says that it is finished."""
         if not self._closed and self._saved:
             self._end(FINISHED)
+            self._reporter.draw(self.track)
         self._closed = True
         self._probe = []
 
@@ -286,10 +287,3 @@ def _checked_budget(budget: float) -> float:
     if not isinstance(budget, (int, float)) or not 0 < budget <= 1:
         raise OptionError(f"budget must be a share above 0 and at most 1, got {budget!r:.80}.")
     return float(budget)
-
-
-def _loggers(log: object) -> list[object]:
-    loggers = [] if log is None else list(log) if isinstance(log, (list, tuple)) else [log]
-    for logger in loggers:
-        check_logger(logger)
-    return loggers
