@@ -1,10 +1,11 @@
 """What folding saves: the latency of one image, on one thread, before and after.
 
 Networks of the zoo with their trained weights (vit, swin, mobilenetv2, vgg, resnet20) and a Swin of
-published size with random ones (swin-t), images of 3 × 32 × 32. Some of their activations, or all, are replaced by affine maps of each channel (`by="depth"`, the last ones
-first: the latency does not depend on which are best) and folded with keep="faster". Four networks
-take turns: the original, the original with its batch norms folded, the linearized one, and this one
-folded. The ratio is that of the last to the second, so that what batch norms save is not counted.
+published size with random ones (swin-t), images of 3 × 32 × 32. Some of their activations, or all,
+are replaced by affine maps of each channel (`by="depth"`, the last ones first: the latency does not
+depend on which are best) and folded with keep="faster". Four networks take turns: the original, the
+original with its batch norms folded, the linearized one, and this one folded. The ratio is that of
+the last to the second, so that what batch norms save is not counted.
 
 The floor, written down before anything was measured: multiply-adds. Two linear layers d → e·d → d
 become one d → d: of 2e·d² multiply-adds 1·d² is left. In a Swin of expansion 4 the MLPs have 8 of
@@ -20,7 +21,8 @@ depthwise convolutions take longer than their multiply-adds, and 0.8 with half; 
 resnet20 1.0: its activations inside blocks are between convolutions of 3 × 3, and those after
 additions save no layer.
 
-Run as `python benchmarks/folding.py` (minutes), or `python benchmarks/folding.py cuda`.
+Run as `python benchmarks/folding.py` (minutes), `python benchmarks/folding.py cpu vit` for
+some networks, or `python benchmarks/folding.py cuda`.
 """
 
 from __future__ import annotations
@@ -112,10 +114,10 @@ def row(name: str, share: float, device: str) -> str:
     )
 
 
-def main(device: str = "cpu") -> str:
+def main(device: str = "cpu", *names: str) -> str:
     torch.set_num_threads(1)
     rows = []
-    for name in (*TRAINED, *SIZES):
+    for name in names or (*TRAINED, *SIZES):
         for share in SHARES:
             progress(f"{name} {share}")
             rows.append(row(name, share, device))
@@ -126,9 +128,9 @@ def main(device: str = "cpu") -> str:
             describe(device),
             "",
             f"Latency of one image of 3 × 32 × 32 in ms, one thread: medians of {ROUNDS} rounds in "
-            "which four networks take turns. The ratio is that of the linearized and folded network "
-            "to the original with its batch norms folded, its median over rounds and its quartiles; "
-            "what is not below 1 did not get faster.",
+            "which four networks take turns. The ratio is that of the linearized and folded "
+            "network to the original with its batch norms folded, its median over rounds and its "
+            "quartiles; what is not below 1 did not get faster.",
             "",
             "| network | activations replaced | layers | multiply-adds | original | norms folded | "
             "linearized | linearized and folded | ratio |",
