@@ -74,6 +74,9 @@ Selection = Literal["validation", "test"]
 # Integrations
 OnError = Literal["warn", "raise"]
 
+# Linearizing
+Keep = Literal["faster", "fewer", "all"]
+
 # Dissection
 Side = Literal["output", "input"]
 

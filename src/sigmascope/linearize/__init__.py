@@ -17,6 +17,8 @@ from __future__ import annotations
 from sigmascope.linearize.budgets import Elements, LossRise
 from sigmascope.linearize.criteria import CRITERIA, Criterion
 from sigmascope.linearize.evidence import Evidence
+from sigmascope.linearize.fold_result import Cost, Folded
+from sigmascope.linearize.folding import fold
 from sigmascope.linearize.maps import Affine
 from sigmascope.linearize.planning import apply, plan
 from sigmascope.linearize.result import Plan, PlannedSite
@@ -24,12 +26,15 @@ from sigmascope.linearize.result import Plan, PlannedSite
 __all__ = [
     "CRITERIA",
     "Affine",
+    "Cost",
     "Criterion",
     "Elements",
     "Evidence",
+    "Folded",
     "LossRise",
     "Plan",
     "PlannedSite",
     "apply",
+    "fold",
     "plan",
 ]
