@@ -71,6 +71,9 @@ FrontMode = Literal["train", "eval"]
 Averaging = Literal["exponential", "cumulative"]
 Selection = Literal["validation", "test"]
 
+# Linearizing
+TuningOptimizer = Literal["sgd", "adamw"]
+
 # Dissection
 Side = Literal["output", "input"]
 

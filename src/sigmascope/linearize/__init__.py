@@ -20,6 +20,8 @@ from sigmascope.linearize.evidence import Evidence
 from sigmascope.linearize.maps import Affine
 from sigmascope.linearize.planning import apply, plan
 from sigmascope.linearize.result import Plan, PlannedSite
+from sigmascope.linearize.tuned import Tuned, TunedEpoch, TuneSettings
+from sigmascope.linearize.tuning import TuneOptions, tune
 
 __all__ = [
     "CRITERIA",
@@ -30,6 +32,11 @@ __all__ = [
     "LossRise",
     "Plan",
     "PlannedSite",
+    "TuneOptions",
+    "TuneSettings",
+    "Tuned",
+    "TunedEpoch",
     "apply",
     "plan",
+    "tune",
 ]
