@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from sigmascope.figures import Drawn
 
-# optimizer -> its usual rate and decay
+# optimizer -> its usual rate for batches of `USUAL_BATCH`, and decay
+USUAL_BATCH = 128
 USUAL = {"sgd": (0.03, 5e-4), "adamw": (5e-4, 0.05)}
 
 
@@ -36,7 +37,7 @@ class TuneSettings:
     """
 
     epochs: int = 5
-    batch: int = 128
+    batch: int = USUAL_BATCH
     optimizer: str = "sgd"
     rate: float | None = None
     decay: float | None = None
@@ -50,11 +51,13 @@ class TuneSettings:
     def __post_init__(self) -> None:
         check_choice("optimizer", self.optimizer, TuningOptimizer)
         check_choice("augment", self.augment, AUGMENTATIONS)
-        for name, usual in zip(("rate", "decay"), USUAL[self.optimizer], strict=True):
-            given = getattr(self, name)
-            object.__setattr__(self, name, usual if given is None else check_number(name, given))
         for name in ("epochs", "batch"):
             object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
+        rate, decay = USUAL[self.optimizer]
+        usual = {"rate": rate * math.sqrt(self.batch / USUAL_BATCH), "decay": decay}
+        for name, value in usual.items():
+            given = getattr(self, name)
+            object.__setattr__(self, name, value if given is None else check_number(name, given))
         check_number("temperature", self.temperature, strict=True)
         check_number("clip", self.clip)
         check_number("momentum", self.momentum, below=1)

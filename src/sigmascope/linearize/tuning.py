@@ -30,7 +30,8 @@ class TuneOptions(TypedDict, total=False):
 
     Attributes:
         optimizer: "sgd", with Nesterov's momentum, or "adamw".
-        rate: the highest learning rate; by default 0.03 for SGD and 0.0005 for AdamW.
+        rate: the highest learning rate; by default √(batch / 128) times 0.03 for SGD and 0.0005 for
+            AdamW.
         decay: of weights with two or more axes, not of maps; by default 0.0005 and 0.05.
         momentum: of SGD; 0.9 by default.
         warm_up: the share of all steps over which the rate rises in a straight line, 0.1 by
