@@ -73,6 +73,19 @@ Selection = Literal["validation", "test"]
 
 # Linearizing
 TuningOptimizer = Literal["sgd", "adamw"]
+LinearizeBy = Literal[
+    "affinity",
+    "pooled",
+    "r2",
+    "entropy",
+    "positive",
+    "gradient",
+    "oracle",
+    "depth",
+    "early",
+    "random",
+]
+LinearizeMaps = Literal["channel", "full", "identity"]
 
 # Dissection
 Side = Literal["output", "input"]

@@ -14,7 +14,7 @@ from sigmascope.linearize.budgets import Budget, budget_text, check_budget
 from sigmascope.linearize.criteria import criterion_of
 from sigmascope.linearize.data import Data, Loss
 from sigmascope.linearize.fit_files import FitFiles
-from sigmascope.linearize.folding import folded
+from sigmascope.linearize.fit_fold import folded
 from sigmascope.linearize.judging import Judgment, judged
 from sigmascope.linearize.linearization import CurvePoint, Folding, Linearization, Sizes, Tuning
 from sigmascope.linearize.planning import By, Maps, apply, plan, structure_of
