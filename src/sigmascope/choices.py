@@ -86,6 +86,7 @@ LinearizeBy = Literal[
     "random",
 ]
 LinearizeMaps = Literal["channel", "full", "identity"]
+Keep = Literal["faster", "fewer", "all"]
 
 # Dissection
 Side = Literal["output", "input"]

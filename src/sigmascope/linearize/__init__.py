@@ -18,6 +18,8 @@ from sigmascope.linearize.budgets import Elements, LossRise
 from sigmascope.linearize.criteria import CRITERIA, Criterion
 from sigmascope.linearize.evidence import Evidence
 from sigmascope.linearize.fitting import FitOptions, fit
+from sigmascope.linearize.fold_result import Cost, Folded
+from sigmascope.linearize.folding import fold
 from sigmascope.linearize.judging import Judgment
 from sigmascope.linearize.linearization import CurvePoint, Folding, Linearization, Tuning
 from sigmascope.linearize.loading import load
@@ -32,11 +34,13 @@ from sigmascope.linearize.tuning import TuneOptions, tune
 __all__ = [
     "CRITERIA",
     "Affine",
+    "Cost",
     "Criterion",
     "CurvePoint",
     "Elements",
     "Evidence",
     "FitOptions",
+    "Folded",
     "Folding",
     "Judgment",
     "Linearization",
@@ -52,6 +56,7 @@ __all__ = [
     "Tuning",
     "apply",
     "fit",
+    "fold",
     "load",
     "plan",
     "save",

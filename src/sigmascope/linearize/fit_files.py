@@ -78,13 +78,18 @@ class FitFiles:
         """Write the plan."""
         plan.save(self.folder / PLAN)
 
-    def save(self, result: Linearization, model: nn.Module) -> None:
+    def save(self, result: Linearization, network: nn.Module, model: nn.Module) -> None:
         """Write the network and the result, and remove the checkpoints.
+
+        Args:
+            result: with what was folded.
+            network: before it was folded.
+            model: the original.
 
         Raises:
             FileFormatError: the network that was written cannot be built again.
         """
-        path = save(result.network, self.folder, plan=result.plan, name=result.name)
+        path = save(network, self.folder, plan=result.plan, folded=result.folding, name=result.name)
         SavedNetwork.load(path).built(model)
         result.save(self.folder)
         for one in self.folder.glob(".tune-*.checkpoint"):

@@ -192,10 +192,12 @@ class _Run:
         ]
         count = len(found.chosen)
         network = tuned[count].network if count in tuned else apply(self.network, found)
-        network, folding = self._folded(network.eval())
+        whole, folding = network.eval(), None
+        if self.options.fold:
+            network, folding = folded(whole)
         result = self._result(found, points, tuned, folding, network)
         if files:
-            files.save(result, self.network)
+            files.save(result, whole, self.network)
         return result
 
     def _judging(self, batches: Any) -> Data:
@@ -251,11 +253,6 @@ class _Run:
             )
             for count in [*([0] if chosen.baseline else []), *counts]
         }
-
-    def _folded(self, network: nn.Module) -> tuple[nn.Module, Folding | None]:
-        if not self.options.fold:
-            return network, None
-        return folded(network, in_batches(self.data.held_out))
 
     def _result(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from torch import nn
 
 from sigmascope.errors import FileFormatError
+from sigmascope.linearize.fold_result import Cost
 from sigmascope.linearize.judging import Judgment
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.tuned import TunedEpoch, TuneSettings
@@ -55,21 +56,12 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a network costs to run on one sample; the latency is in seconds."""
-
-    layers: int
-    parameters: int
-    multiply_adds: int
-    latency: float
-
-
-@dataclass(frozen=True)
 class Folding:
-    """What `sigmascope.linearize.fold` did, in words and numbers."""
+    """What `sigmascope.linearize.fold` did, in words and numbers; see `Folded`."""
 
     steps: tuple[str, ...]
     refused: tuple[str, ...]
+    merges: tuple[str, ...]
     before: Cost
     after: Cost
 
@@ -241,8 +233,8 @@ def notes_of(found: Linearization) -> list[str]:
         notes.append(
             f"folded: {before.layers} → {after.layers} layers, {before.parameters:,} → "
             f"{after.parameters:,} parameters, {before.multiply_adds:,} → "
-            f"{after.multiply_adds:,} multiply-adds, {1e3 * before.latency:.3g} → "
-            f"{1e3 * after.latency:.3g} ms"
+            f"{after.multiply_adds:,} multiply-adds, {1e3 * before.seconds:.3g} → "
+            f"{1e3 * after.seconds:.3g} ms"
         )
         notes += [f"not folded: {reason}" for reason in found.folding.refused[:4]]
         more = len(found.folding.refused) - 4

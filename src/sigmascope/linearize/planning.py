@@ -21,7 +21,7 @@ from sigmascope.linearize.collecting import ActivationCall
 from sigmascope.linearize.criteria import Criterion, criterion_of
 from sigmascope.linearize.data import Data, Loss, labels_of
 from sigmascope.linearize.evidence import Evidence, module_of
-from sigmascope.linearize.result import Plan, PlannedSite
+from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
 from sigmascope.linearize.rounds import Ranking, Settings
 from sigmascope.measure.batches import Forward, tensors_in
 from sigmascope.measure.digests import digest_of_weights
@@ -241,6 +241,7 @@ def apply(model: nn.Module, plan: Plan) -> nn.Module:
     made = copied(network)
     for site in plan.chosen:
         install(made, site, module_of(plan.values_of(site), site, made))
+    setattr(made, INPUTS, plan.inputs)  # so that it can be folded without data
     return made
 
 

@@ -19,6 +19,8 @@ from sigmascope.tables import Table, Tabular, number
 
 KIND, VERSION = "linearization-plan", 1
 LISTED = 6
+INPUTS = "sigmascope_inputs"
+"""The attribute of a linearized network with the shapes and dtypes of its inputs."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,15 @@ from torch import Tensor, nn
 from sigmascope import __version__
 from sigmascope.capture.guard import copied, unwrapped
 from sigmascope.checks import check_kind, check_path
-from sigmascope.errors import FileFormatError, NetworkError
+from sigmascope.errors import FileFormatError, InputError, NetworkError, OptionError
 from sigmascope.linearize.applying import install
+from sigmascope.linearize.fit_fold import folded_again
+from sigmascope.linearize.fold_result import Folded
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
+from sigmascope.linearize.linearization import Folding, Linearization
 from sigmascope.linearize.planning import structure_of
 from sigmascope.linearize.rerouting import ROUTE, Route
-from sigmascope.linearize.result import Plan, PlannedSite
+from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
 from sigmascope.store import read_paired, write_paired
 
 KIND, VERSION = "linearized-network", 1
@@ -31,12 +34,14 @@ class SavedNetwork:
     Attributes:
         name: that of the original in the catalog, or of its class.
         architecture: a digest of the layers of the original.
-        structure: a digest of the layers of this network.
+        structure: a digest of the layers of this network before it was folded.
         maps: "channel", "full" or "identity".
         sites: the activation calls that were replaced, in the order of execution.
-        layers: those that can be built from plain values; merged ones are among them.
+        layers: those that can be built from plain values; the maps are among them.
+        inputs: the shape and dtype of each tensor in a batch.
+        merges: names of the merges of `fold`, which are made again; empty for none.
         versions: of sigmascope and torch.
-        tensors: its state dict.
+        tensors: its state dict before it was folded.
     """
 
     name: str
@@ -45,6 +50,8 @@ class SavedNetwork:
     maps: str
     sites: tuple[PlannedSite, ...]
     layers: tuple[Layer, ...]
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+    merges: tuple[str, ...]
     versions: dict[str, str]
     tensors: dict[str, Tensor]
 
@@ -96,27 +103,50 @@ class SavedNetwork:
                 f"the layers of {self.name} in the file cannot be built again from this "
                 "architecture. Write the network again."
             )
-        return made.eval()
+        setattr(made, INPUTS, self.inputs)
+        return self._folded(made.eval())
+
+    def _folded(self, network: nn.Module) -> nn.Module:
+        if not self.merges:
+            return network
+        try:
+            return folded_again(network, self.merges)
+        except (OptionError, InputError) as error:
+            raise FileFormatError(
+                f"the network in the file cannot be folded as it says: {error} Write it again."
+            ) from error
 
 
-def save(network: Any, directory: str | Path, *, plan: Plan, name: str = "") -> Path:
+def save(
+    network: Any,
+    directory: str | Path,
+    *,
+    plan: Plan,
+    folded: Folded | Folding | None = None,
+    name: str = "",
+) -> Path:
     """Write a linearized network as network.json and network.safetensors, and return the first.
 
     Nothing in these files is code. `load` builds the network again from the original architecture.
 
     Args:
-        network: from `apply`, after any tuning; or the result of `tune` or `fold`, with a
-            `.network`. Layers that were merged by `fold` are written merged.
+        network: from `apply`, after any tuning, before it is folded; or the result of `tune`.
         directory: is created. A name that ends in .json is that of the first file.
         plan: that the network was made with.
+        folded: the result of `fold(network)`: the same merges are made again when it is loaded.
         name: of the original in the catalog, such as "sigmascope/resnet20", by which `load` finds
             it; by default that of its class.
 
     Raises:
         InputTypeError: not a network, or not a plan.
-        NetworkError: the network was not made with this plan.
+        InputError: a network that was folded.
     """
     check_kind("plan", plan, Plan, "sigmascope.linearize.plan")
+    if isinstance(network, Folded | Linearization):
+        raise InputError(
+            f"a {type(network).__name__} holds a network that was folded. Pass the network that "
+            "fold was called with, and folded=fold(network)."
+        )
     found = unwrapped(getattr(network, "network", network))
     saved = SavedNetwork(
         name=name or plan.network,
@@ -125,6 +155,8 @@ def save(network: Any, directory: str | Path, *, plan: Plan, name: str = "") -> 
         maps=plan.maps,
         sites=tuple(site for site in plan.sites if site.chosen),
         layers=tuple(layers_of(found)),
+        inputs=plan.inputs,
+        merges=() if folded is None else folded.merges,
         versions={"sigmascope": __version__, "torch": str(torch.__version__)},
         tensors={
             key: value for key, value in found.state_dict().items() if isinstance(value, Tensor)

@@ -9,7 +9,8 @@ from typing import Any
 
 from sigmascope import __version__
 from sigmascope.checks import check_kind
-from sigmascope.linearize.linearization import Cost, CurvePoint, Linearization
+from sigmascope.linearize.fold_result import Cost
+from sigmascope.linearize.linearization import CurvePoint, Linearization
 from sigmascope.linearize.result import MAPS_IN_WORDS, PlannedSite
 from sigmascope.reporting.page import page_of
 from sigmascope.store.files import Location, write_atomic
@@ -123,9 +124,10 @@ def _folding(result: Linearization) -> dict[str, Any] | None:
 def _cost(cost: Cost) -> dict[str, Any]:
     return {
         "layers": cost.layers,
+        "maps": cost.maps,
         "parameters": cost.parameters,
         "multiplyAdds": cost.multiply_adds,
-        "latency": _number(cost.latency),
+        "latency": _number(cost.seconds),
     }
 
 

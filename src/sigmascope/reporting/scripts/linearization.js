@@ -234,6 +234,7 @@ function createFolding({ folding }) {
   const row = (name, key, show) => [name, show(before[key]), show(after[key]), ratioText(before[key], after[key])];
   const rows = [
     row("layers", "layers", asCount),
+    row("norms and maps", "maps", asCount),
     row("parameters", "parameters", asCount),
     row("multiply-adds", "multiplyAdds", asCount),
     row("latency", "latency", asMilliseconds),

@@ -1,0 +1,69 @@
+"""How long calls take: in turns, each as often as a stable median needs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+Call = Callable[[], object]
+Timer = Callable[[Sequence[Call]], Sequence[float]]
+"""A function of several calls that returns the seconds of each."""
+
+ROUND = 1e-3  # seconds that a call is repeated for in a round, at least
+ROUNDS, FEWEST = 15, 3
+LONGEST = 4.0  # seconds for all rounds, after the fewest
+
+
+def latency(calls: Sequence[Call], *, device: torch.device | None = None) -> list[float]:
+    """Return the median seconds of each of several calls, which take turns.
+
+    What else the machine does slows all of them alike, so that they can be compared.
+
+    Args:
+        calls: functions without arguments.
+        device: whose queue is waited for.
+
+    >>> [seconds > 0 for seconds in latency([lambda: sum(range(1000))])]
+    [True]
+    """
+    counts = []
+    for call in calls:
+        call()  # the first call may choose kernels
+        counts.append(max(1, round(ROUND / max(_seconds(call, 1, device), 1e-9))))
+    found: list[list[float]] = [[] for _ in calls]
+    started = time.perf_counter()
+    for number in range(ROUNDS):
+        if number >= FEWEST and time.perf_counter() - started > LONGEST:
+            break
+        for call, count, seconds in zip(calls, counts, found, strict=True):
+            seconds.append(_seconds(call, count, device) / count)
+    return [statistics.median(seconds) for seconds in found]
+
+
+def _seconds(call: Call, count: int, device: torch.device | None) -> float:
+    _wait(device)
+    started = time.perf_counter()
+    for _ in range(count):
+        call()
+    _wait(device)
+    return time.perf_counter() - started
+
+
+def _wait(device: torch.device | None) -> None:
+    if device is not None and device.type not in ("cpu", "meta"):
+        torch.accelerator.synchronize(device)
+
+
+@contextmanager
+def threads_of_torch(count: int) -> Iterator[None]:
+    """Run with so many threads of the CPU, and as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,376 @@
+"""Folding a network, or a part of one, that `torch.fx` can trace."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from sigmascope.linearize.fold_choice import (
+    Bounds,
+    Chooser,
+    Item,
+    Segment,
+    cast,
+    items_of,
+    merged_module,
+    segment_name,
+)
+from sigmascope.linearize.fold_graph import (
+    Link,
+    Watched,
+    chains_of,
+    in_words,
+    links_of,
+    overwrites_others,
+    traced,
+)
+from sigmascope.linearize.fold_layers import MergedConv
+from sigmascope.linearize.maps import Affine, Identity
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a module is called with."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def in_order(self, module: nn.Module) -> list[Any]:
+        """Return the arguments in the order of the parameters of `forward`, with defaults."""
+        bound = inspect.signature(module.forward).bind(*self.args, **self.kwargs)
+        bound.apply_defaults()
+        return list(bound.arguments.values())
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Arguments:
+        """Return the arguments with each tensor changed."""
+
+        def changed(value: Any) -> Any:
+            return change(value) if isinstance(value, Tensor) else value
+
+        mapped = fx.node.map_aggregate
+        kwargs: Any = mapped(self.kwargs, changed)
+        args: Any = mapped(self.args, changed)
+        return Arguments(tuple(args), dict(kwargs))
+
+    def exact(self) -> Arguments:
+        """Return the arguments with floating tensors in float64."""
+        return self.mapped(lambda one: one.double() if one.is_floating_point() else one)
+
+
+@dataclass
+class Part:
+    """A folded part of a network.
+
+    Attributes:
+        module: with merged layers in the dtype of the network; None where nothing is merged.
+        exact: the same in float64.
+        steps, refused, merges: see `Folded`.
+    """
+
+    module: nn.Module | None = None
+    exact: nn.Module | None = None
+    steps: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    merges: list[str] = field(default_factory=list)
+
+
+def fold_part(
+    module: nn.Module, exact: Arguments, single: Arguments, chooser: Chooser, *, path: str = ""
+) -> Part:
+    """Return a module with its linear layers merged.
+
+    Args:
+        module: in evaluation mode; it is not changed.
+        exact: an example of its arguments in float64.
+        single: the same for one sample in the dtype of the network.
+        chooser: which layers to merge.
+        path: of the module in its network.
+
+    Raises:
+        NetworkError: `torch.fx` cannot trace it.
+    """
+    graph = traced(copy.deepcopy(module))
+    with torch.no_grad():
+        in_double = Watched(graph_in_double(graph))
+        in_double.run(*exact.in_order(module))
+    shapes = _by_name(graph, in_double.shapes)
+    links, staying = links_of(graph, shapes)
+    found = Part(refused=[f"{path}{'.' * bool(path)}{reason}" for reason in staying.values()])
+    chains = [
+        (chain, items_of(chain))
+        for chain in (_without_overwriting(one, graph, found) for one in chains_of(links, graph))
+        if chain
+    ]
+    folding = _Folding(graph, chooser, f"{path}." if path else "", found)
+    folding.watch(module, exact, single, [items for _, items in chains])
+    for chain, items in chains:
+        folding.fold_chain(chain, items)
+    return folding.finished()
+
+
+def graph_in_double(graph: fx.GraphModule) -> fx.GraphModule:
+    """Return a copy of a graph in float64; its nodes have the same names."""
+    return copy.deepcopy(graph).double()
+
+
+def _by_name(graph: fx.GraphModule, found: dict[fx.Node, Any]) -> dict[fx.Node, Any]:
+    """Return values by the nodes of a graph, found by those of a copy of it."""
+    values = {node.name: value for node, value in found.items()}
+    return {node: values[node.name] for node in graph.graph.nodes if node.name in values}
+
+
+def _without_overwriting(chain: list[Link], graph: fx.GraphModule, found: Part) -> list[Link]:
+    """Return a chain without leading maps that overwrite what something else may read."""
+    while chain and overwrites_others(chain[0], graph):
+        found.refused.append(
+            f"{chain[0].path}: it overwrites {in_words(chain[0].source, graph)}, which may be read "
+            "elsewhere"
+        )
+        chain = chain[1:]
+    return chain
+
+
+class _Folding:
+    """Chooses and makes the merges of one graph."""
+
+    def __init__(self, graph: fx.GraphModule, chooser: Chooser, prefix: str, found: Part) -> None:
+        self.graph, self.chooser, self.prefix, self.found = graph, chooser, prefix, found
+        self._values: dict[fx.Node, Tensor] = {}
+        self._made: list[tuple[list[Link], nn.Module, nn.Module]] = []
+
+    def watch(
+        self,
+        module: nn.Module,
+        exact: Arguments,
+        single: Arguments,
+        chains: Sequence[Sequence[Item]],
+    ) -> None:
+        """Keep what each item reads."""
+        sources = {
+            item.links[0].source
+            for items in chains
+            for item in items
+            if len(items) > 1 or item.size > 1
+        }
+        with torch.no_grad():
+            watched = Watched(self.graph, [*sources])
+            watched.run(*single.in_order(module))
+            double = graph_in_double(self.graph)
+            names = {node.name for node in sources}
+            kept = [node for node in double.graph.nodes if node.name in names]
+            in_double = Watched(double, kept)
+            in_double.run(*exact.in_order(module))
+        self._values = _by_name(self.graph, in_double.values)
+        for items in chains:
+            for item in items:
+                item.value = watched.values.get(item.links[0].source)
+
+    def fold_chain(self, chain: Sequence[Link], items: list[Item]) -> None:
+        """Merge what is worth it in one chain."""
+        if not items:
+            return
+        if len(items) == 1 and items[0].size == 1:
+            self._note_single(items[0])
+            return
+        cut, segments = self.chooser.cut(items, self.prefix)
+        for bounds in cut:
+            some = items[bounds[0] : bounds[1] + 1]
+            name = segment_name(items, bounds, self.prefix)
+            if sum(item.size for item in some) < 2:
+                continue
+            if self.chooser.merges is None or name in self.chooser.merges:
+                self._merge(some, name)
+        for _, last in cut[:-1]:
+            self._note_cut(items, last, cut, segments)
+
+    def _merge(self, items: list[Item], name: str) -> None:
+        links = [link for item in items for link in item.links]
+        exact = merged_module(items, exact=True)
+        difference = self._difference(links, exact)
+        if difference > TOLERANCE:
+            self._refuse(links, f"merged they differ by {difference:.1e} of the largest output")
+            return
+        self._made.append((links, exact, cast(copy.deepcopy(exact), links)))
+        self.found.merges.append(name)
+        self.found.steps.append(f"{self._names(links)} → {_described(exact)}")
+
+    def _difference(self, links: Sequence[Link], merged: nn.Module) -> float:
+        """Return the largest difference of layers and the merged one, relative to the outputs."""
+        value = self._values[links[0].source]
+        with torch.no_grad():
+            wanted = value.clone()
+            for link in links:
+                wanted = copy.deepcopy(link.module).double()(wanted)
+            return relative_difference(wanted, merged(value))
+
+    def _refuse(self, links: Sequence[Link], reason: str) -> None:
+        self.found.refused.append(f"{self._names(links)}: {reason}")
+
+    def _names(self, links: Sequence[Link]) -> str:
+        paths = [f"{self.prefix}{link.path}" for link in links if link.piece is not None]
+        return " + ".join(paths)
+
+    def _note_cut(
+        self, items: list[Item], last: int, cut: Sequence[Bounds], segments: dict[Bounds, Segment]
+    ) -> None:
+        """Say why two neighbors are not merged: by the segment that would have joined them."""
+        [first] = [one[0] for one in cut if one[1] == last]
+        [final] = [one[1] for one in cut if one[0] == last + 1]
+        across = [bounds for bounds in segments if first <= bounds[0] <= last < bounds[1] <= final]
+        # all that would become one layer; or what is in the way of that
+        bounds = min(
+            across,
+            key=lambda one: (one != (first, final), not segments[one].reason, one[1] - one[0]),
+        )
+        links = [link for item in items[bounds[0] : bounds[1] + 1] for link in item.links]
+        self._refuse(links, segments[bounds].reason or _dearer(bounds, segments))
+
+    def _note_single(self, item: Item) -> None:
+        """Say why a map is not merged with anything; a layer alone needs no reason."""
+        link = next(one for one in item.links if one.piece is not None)
+        if link.is_layer:
+            return
+        self._refuse([link], self._why_alone(item.links))
+
+    def _why_alone(self, links: Sequence[Link]) -> str:
+        source, users = links[0].source, list(links[-1].node.users)
+        readers = ", ".join(in_words(user, self.graph) for user in users[:3])
+        if len(source.users) > 1 and in_words(source, self.graph).count("("):
+            others = [user for user in source.users if user is not links[0].node]
+            before = (
+                f"{in_words(source, self.graph)} before it is read elsewhere, too, by "
+                f"{in_words(others[0], self.graph)}"
+            )
+        else:
+            before = f"it follows {in_words(source, self.graph)}"
+        after = f"is read by {readers}{' and others' * (len(users) > 3)}"
+        saved = "; it saves a non-linearity but no layer" * isinstance(links[0].module, Affine)
+        return f"{before}, and {after}{saved}"
+
+    def finished(self) -> Part:
+        """Return the part with all merges made."""
+        for link in self._identities():
+            self.found.refused.append(
+                f"{self.prefix}{link.path}: an identity that {self._why_alone([link])}"
+            )
+        if self._made:
+            self.found.exact = self._built(exact=True).double()
+            self.found.module = self._built(exact=False)
+        return self.found
+
+    def _identities(self) -> list[Link]:
+        """Return identities in place of activations that are left."""
+        gone = {link.node for links, _, _ in self._made for link in links}
+        found = []
+        for node in self.graph.graph.nodes:
+            if node.op == "call_module" and node not in gone:
+                inside = self.graph.get_submodule(str(node.target))
+                if isinstance(inside, Identity):
+                    found.append(Link(node, str(node.target), inside, None))
+        return found
+
+    def _built(self, *, exact: bool) -> fx.GraphModule:
+        """Return a copy of the graph with merged modules."""
+        made = copy.deepcopy(self.graph)
+        nodes = {node.name: node for node in made.graph.nodes}
+        placed = []
+        for links, precise, rounded in self._made:
+            first, last = nodes[links[0].node.name], nodes[links[-1].node.name]
+            source = nodes[links[0].source.name]
+            replaced = [nodes[link.node.name] for link in links]
+            with made.graph.inserting_before(first):  # before the input may change in place
+                node = made.graph.call_module(str(first.target), (source,))
+            last.replace_all_uses_with(node)
+            nodes[last.name] = node  # what another merged layer may read
+            for gone in reversed(replaced):
+                made.graph.erase_node(gone)
+            path = next((link for link in links if link.is_layer), links[0]).node.target
+            placed.append((node, str(path), precise if exact else rounded))
+        new = {node for node, _, _ in placed}
+        remaining = {
+            str(node.target)
+            for node in made.graph.nodes
+            if node.op == "call_module" and node not in new
+        }
+        for node, path, module in placed:
+            name = _free_name(path, remaining)
+            remaining.add(name)
+            _remove(made, name)
+            made.add_submodule(name, module)
+            node.target = name
+        made.delete_all_unused_submodules()
+        made.graph.lint()
+        made.recompile()
+        return made
+
+
+def _dearer(bounds: Bounds, segments: dict[Bounds, Segment]) -> str:
+    """Return what a segment costs, and what its items cost by themselves."""
+    found = segments[bounds]
+    alone = [segments[one, one] for one in range(bounds[0], bounds[1] + 1)]
+    if found.seconds == found.seconds:
+        seconds = sum(one.seconds for one in alone)
+        return (
+            f"one layer takes {1e3 * found.seconds:.3f} ms, {len(alone)} layers take "
+            f"{1e3 * seconds:.3f} ms"
+        )
+    count = sum(one.multiply_adds for one in alone)
+    return f"one layer takes {found.multiply_adds:,} multiply-adds, {len(alone)} take {count:,}"
+
+
+def _free_name(path: str, taken: set[str]) -> str:
+    name, number = path, 0
+    while name in taken:
+        number += 1
+        name = f"{path}_merged{number}"
+    return name
+
+
+def _remove(module: fx.GraphModule, path: str) -> None:
+    parent, _, name = path.rpartition(".")
+    module.get_submodule(parent)._modules.pop(name, None)
+
+
+def _described(module: nn.Module) -> str:
+    """Return a merged module in words."""
+    if isinstance(module, nn.Linear):
+        return f"one linear layer, {module.in_features} to {module.out_features}"
+    if isinstance(module, Affine):
+        return f"one affine map of {module.channels} channels"
+    assert isinstance(module.weight, Tensor)
+    out, _, *kernel = module.weight.shape
+    side = " × ".join(map(str, kernel))
+    grouped = getattr(module, "groups", 1)
+    groups = f", {grouped} groups" * (grouped > 1)
+    border = ""
+    if isinstance(module, MergedConv):
+        border = ", the border by strips" if module.parts else ", a shift that the border lacks"
+    return f"one convolution of {side}, {out} channels{groups}{border}"
+
+
+def relative_difference(wanted: Tensor, found: Tensor) -> float:
+    """Return the largest difference of two tensors over the largest value, infinite if shapes are.
+
+    Values that are not finite must be equal.
+    """
+    if wanted.shape != found.shape:
+        return float("inf")
+    if not wanted.is_floating_point() or not wanted.numel():
+        return 0.0 if torch.equal(wanted, found) else float("inf")
+    finite = wanted.isfinite()
+    if not torch.equal(finite, found.isfinite()) or not torch.equal(
+        wanted[~finite].nan_to_num(), found[~finite].nan_to_num()
+    ):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    difference = (wanted - found)[finite].abs().max()
+    return float(difference / wanted[finite].abs().max().clamp_min(1.0))
