@@ -36,7 +36,7 @@ class SavedNetwork:
         architecture: a digest of the layers of the original.
         structure: a digest of the layers of this network before it was folded.
         maps: "channel", "full" or "identity".
-        sites: the activation calls that were replaced, in the order of execution.
+        sites: the activation calls that were replaced, in this order.
         layers: those that can be built from plain values; the maps are among them.
         inputs: the shape and dtype of each tensor in a batch.
         merges: names of the merges of `fold`, which are made again; empty for none.
@@ -153,7 +153,7 @@ def save(
         architecture=plan.structure,
         structure=structure_of(found),
         maps=plan.maps,
-        sites=tuple(site for site in plan.sites if site.chosen),
+        sites=tuple(plan.chosen),
         layers=tuple(layers_of(found)),
         inputs=plan.inputs,
         merges=() if folded is None else folded.merges,

@@ -2,7 +2,8 @@
 
 const CURVE_HEIGHT = 360;
 const asPoints = (value) => (value == null ? "–" : `${value.toFixed(2)} %`);
-const asMilliseconds = (seconds) => (seconds == null ? "–" : `${d3.format(".3~g")(1e3 * seconds)} ms`);
+const asPercentage = (value) => (value == null ? "–" : value.toFixed(2));
+const asMilliseconds = (seconds) => (seconds == null ? "–" : d3.format(".3~g")(1e3 * seconds));
 const plural = (count, noun) => `${asCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 const arrow = (before, after, show) => `${show(before)} → ${show(after)}`;
 
@@ -19,12 +20,12 @@ function linearizationCards({ sites, elements, saved, test, samples, folding }) 
   if (samples.test) {
     const { before, after } = test;
     const drop = before == null || after == null ? "" : `${d3.format("+.2f")(after - before)} points, `;
-    cards.push(cardOf("Test accuracy", arrow(before, after, asPoints), `${drop}${plural(samples.test, "sample")}`));
+    cards.push(cardOf("Test accuracy, %", arrow(before, after, asPercentage), `${drop}${plural(samples.test, "sample")}`));
   }
   if (folding) {
     const { before, after } = folding;
     cards.push(cardOf("Layers", arrow(before.layers, after.layers, asCount), `${plural(folding.steps.length, "merge")}`));
-    cards.push(cardOf("Latency", arrow(before.latency, after.latency, asMilliseconds), "one sample, measured"));
+    cards.push(cardOf("Latency, ms", arrow(before.latency, after.latency, asMilliseconds), "one sample, measured"));
   }
   return cards;
 }
@@ -183,7 +184,7 @@ function intervalOf({ score, low, high }) {
 }
 
 function createSiteTable({ sites, by, meaning, elements }) {
-  const criterion = by === "affinity" ? [] : [by];
+  const criterion = ["affinity", "r2"].includes(by) ? [] : [by];
   const names = ["site", "rank", "activation", "channels", "elements", "affinity, 95 %", ...criterion, "R²", "decision", "saved"];
   const rows = sites.map((site) => [
     named(site.name),
@@ -225,7 +226,7 @@ function createTuning({ tunings }) {
 
 function listOf(text, lines) {
   if (!lines.length) return [];
-  return [element("p", {}, text), element("ul", {}, ...lines.map((line) => element("li", {}, named(line))))];
+  return [element("p", { class: "lead-in" }, text), element("ul", {}, ...lines.map((line) => element("li", {}, named(line))))];
 }
 
 function createFolding({ folding }) {
@@ -237,7 +238,7 @@ function createFolding({ folding }) {
     row("norms and maps", "maps", asCount),
     row("parameters", "parameters", asCount),
     row("multiply-adds", "multiplyAdds", asCount),
-    row("latency", "latency", asMilliseconds),
+    row("latency in ms", "latency", asMilliseconds),
   ];
   const names = ["for one sample", "before", "after", "after / before"];
   const table = tableOf("What merging saves; the latency is measured.", headsOf(names, names.slice(0, 1)), rows);
