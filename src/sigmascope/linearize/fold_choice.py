@@ -26,6 +26,7 @@ Bounds = tuple[int, int]
 """The first item of a segment, and the last."""
 
 LARGEST = 2**24  # numbers in a merged weight that is larger than twice what it replaces
+MOST = 6  # items in a segment: kernels grow with each
 MARGIN = 1.03  # by which several layers must be slower than one, so that noise merges nothing
 WORST = {"faster": 3.0, "fewer": 1.0, "all": 16.0}
 """Choice -> merges that take so many times the multiply-adds are not tried."""
@@ -47,8 +48,8 @@ class Item:
 
     @property
     def size(self) -> int:
-        """How many of its nodes compute something."""
-        return sum(link.piece is not None for link in self.links)
+        """How many of its nodes compute or copy something."""
+        return sum(link.counts for link in self.links)
 
     def module(self) -> nn.Module:
         """Return what computes it now: the module itself or, of several, a merged one."""
@@ -153,7 +154,7 @@ class Chooser:
         """Add all segments of several items."""
         for first, item in enumerate(items):
             found: Piece | str = item.piece
-            for last in range(first + 1, len(items)):
+            for last in range(first + 1, min(len(items), first + MOST)):
                 assert isinstance(found, Piece)
                 found = _merged_within(found, items[last].piece)
                 if isinstance(found, str):
@@ -271,7 +272,7 @@ def multiply_adds(module: nn.Module, value: Tensor | None) -> int:
         factor = module.weight if module.weight is not None else module.scale
         assert factor is not None
         return value.numel() // module.channels * factor.numel()
-    nowhere = copy.deepcopy(module).to("meta")
+    nowhere = copy.deepcopy(module).to("meta", value.dtype)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         nowhere(torch.empty_like(value, device="meta"))
     return int(counter.get_total_flops()) // 2

@@ -12,8 +12,8 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils.flop_counter import FlopCounterMode
 
 from sigmascope.capture.walk import modules_of, parameters_of
+from sigmascope.linearize.fold_arguments import Arguments
 from sigmascope.linearize.fold_layers import MergedConv
-from sigmascope.linearize.fold_part import Arguments
 from sigmascope.linearize.fold_result import Cost
 from sigmascope.linearize.maps import Affine
 

@@ -33,29 +33,57 @@ MAPS = (Affine, Identity)
 
 
 class _Tracer(fx.Tracer):
+    """Traces what can be traced; other modules are leaves, with the reasons in `opaque`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opaque: dict[str, str] = {}
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, MAPS) or super().is_leaf_module(m, module_qualified_name)
 
+    def call_module(
+        self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        before, stack = {*self.graph.nodes}, self.module_stack.copy()
+        try:
+            return super().call_module(m, forward, args, kwargs)
+        except Exception as error:  # a module may do anything with a symbolic value
+            for node in reversed(self.graph.nodes):
+                if node not in before:
+                    self.graph.erase_node(node)
+            self.module_stack = stack
+            path = self.path_of_module(m)
+            self.opaque[path] = one_line(error)
+            return self.create_proxy("call_module", path, args, kwargs)
 
-def traced(network: nn.Module) -> fx.GraphModule:
-    """Return a network as a graph, with the modules of the network.
+
+def one_line(error: Exception) -> str:
+    """Return the beginning of an error's message."""
+    return f"{' '.join(str(error).split()):.120}"
+
+
+def traced(network: nn.Module) -> tuple[fx.GraphModule, dict[str, str]]:
+    """Return a network as a graph with the modules of the network.
+
+    A module that cannot be traced is one node. These are returned as well: path -> reason.
 
     Raises:
-        NetworkError: it cannot be traced.
+        NetworkError: the network itself cannot be traced.
     """
     before = [one._version for one in _state(network)]
+    tracer = _Tracer()
     try:
-        graph = _Tracer().trace(network)
-        made = fx.GraphModule(network, graph, class_name=type(network).__name__)
-    except Exception as error:  # a network may do anything with a symbolic value
-        message = " ".join(str(error).split())
+        made = fx.GraphModule(network, tracer.trace(network))
+    except Exception as error:
         raise NetworkError(
-            f"{type(network).__name__} cannot be traced by torch.fx ({message:.160})"
+            f"{type(network).__name__} cannot be traced by torch.fx ({one_line(error)})"
         ) from error
     if [one._version for one in _state(network)] != before:
         raise NetworkError(f"{type(network).__name__} changes its own parameters or buffers")
     _follow_changes(made.graph)
-    return made
+    targets = {str(node.target) for node in made.graph.nodes}
+    return made, {path: reason for path, reason in tracer.opaque.items() if path in targets}
 
 
 def _state(network: nn.Module) -> list[Tensor]:
@@ -85,7 +113,10 @@ def _changed(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     if node.op == "call_module":
         assert graph.owning_module is not None
         module = graph.owning_module.get_submodule(str(node.target))
-        return first if getattr(module, "inplace", False) is True else None
+        known = isinstance(module, Affine) or type(module).__module__.startswith(
+            "torch.nn.modules."
+        )
+        return first if known and getattr(module, "inplace", False) is True else None
     if node.op == "call_method":
         name = str(node.target)
         return first if name.endswith("_") and not name.endswith("__") else None
@@ -124,6 +155,11 @@ class Link:
     def is_layer(self) -> bool:
         """Whether it is a convolution or a linear layer, not a map, a norm or an identity."""
         return self.piece is not None and not self.piece.is_map
+
+    @property
+    def counts(self) -> bool:
+        """Whether it takes time: an identity in place of an activation makes a copy."""
+        return self.piece is not None or isinstance(self.module, Identity)
 
 
 class Watched(fx.Interpreter):

@@ -1,8 +1,7 @@
-"""How long calls take: in turns, each as often as a stable median needs."""
+"""How long calls take, in turns."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,15 +12,16 @@ Call = Callable[[], object]
 Timer = Callable[[Sequence[Call]], Sequence[float]]
 """A function of several calls that returns the seconds of each."""
 
-ROUND = 1e-3  # seconds that a call is repeated for in a round, at least
-ROUNDS, FEWEST = 15, 3
+ROUND = 5e-4  # seconds that a call is repeated for in a round, at least
+ROUNDS, FEWEST = 32, 4
 LONGEST = 4.0  # seconds for all rounds, after the fewest
 
 
 def latency(calls: Sequence[Call], *, device: torch.device | None = None) -> list[float]:
-    """Return the median seconds of each of several calls, which take turns.
+    """Return the seconds of each of several calls, which take turns: the lower quartile.
 
-    What else the machine does slows all of them alike, so that they can be compared.
+    What else the machine does slows all of them alike, so that they can be compared; and it only
+    adds, so that the median says more of a busy machine than of the calls.
 
     Args:
         calls: functions without arguments.
@@ -41,7 +41,7 @@ def latency(calls: Sequence[Call], *, device: torch.device | None = None) -> lis
             break
         for call, count, seconds in zip(calls, counts, found, strict=True):
             seconds.append(_seconds(call, count, device) / count)
-    return [statistics.median(seconds) for seconds in found]
+    return [sorted(seconds)[len(seconds) // 4] for seconds in found]
 
 
 def _seconds(call: Call, count: int, device: torch.device | None) -> float:

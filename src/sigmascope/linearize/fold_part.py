@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope.capture.guard import plain_path
+from sigmascope.linearize.fold_arguments import TOLERANCE, Arguments, relative_difference
 from sigmascope.linearize.fold_choice import (
     Bounds,
     Chooser,
@@ -33,37 +35,6 @@ from sigmascope.linearize.fold_graph import (
 from sigmascope.linearize.fold_layers import MergedConv
 from sigmascope.linearize.maps import Affine, Identity
 
-TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What a module is called with."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    def in_order(self, module: nn.Module) -> list[Any]:
-        """Return the arguments in the order of the parameters of `forward`, with defaults."""
-        bound = inspect.signature(module.forward).bind(*self.args, **self.kwargs)
-        bound.apply_defaults()
-        return list(bound.arguments.values())
-
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> Arguments:
-        """Return the arguments with each tensor changed."""
-
-        def changed(value: Any) -> Any:
-            return change(value) if isinstance(value, Tensor) else value
-
-        mapped = fx.node.map_aggregate
-        kwargs: Any = mapped(self.kwargs, changed)
-        args: Any = mapped(self.args, changed)
-        return Arguments(tuple(args), dict(kwargs))
-
-    def exact(self) -> Arguments:
-        """Return the arguments with floating tensors in float64."""
-        return self.mapped(lambda one: one.double() if one.is_floating_point() else one)
-
 
 @dataclass
 class Part:
@@ -72,11 +43,13 @@ class Part:
     Attributes:
         module: with merged layers in the dtype of the network; None where nothing is merged.
         exact: the same in float64.
+        opaque: paths of the modules inside that cannot be traced, in the network.
         steps, refused, merges: see `Folded`.
     """
 
     module: nn.Module | None = None
     exact: nn.Module | None = None
+    opaque: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     merges: list[str] = field(default_factory=list)
@@ -97,19 +70,29 @@ def fold_part(
     Raises:
         NetworkError: `torch.fx` cannot trace it.
     """
-    graph = traced(copy.deepcopy(module))
+    graph, opaque = traced(copy.deepcopy(module))
     with torch.no_grad():
         in_double = Watched(graph_in_double(graph))
         in_double.run(*exact.in_order(module))
     shapes = _by_name(graph, in_double.shapes)
     links, staying = links_of(graph, shapes)
-    found = Part(refused=[f"{path}{'.' * bool(path)}{reason}" for reason in staying.values()])
+    prefix = f"{path}." if path else ""
+    found = Part(refused=[f"{prefix}{reason}" for reason in staying.values()])
+    for inside, reason in opaque.items():
+        found.opaque.append(f"{prefix}{inside}")
+        if any(
+            isinstance(one, Affine | Identity | _BatchNorm)
+            for one in graph.get_submodule(inside).modules()
+        ):
+            found.refused.append(
+                f"{prefix}{plain_path(inside)}: torch.fx cannot trace it ({reason})"
+            )
     chains = [
         (chain, items_of(chain))
         for chain in (_without_overwriting(one, graph, found) for one in chains_of(links, graph))
         if chain
     ]
-    folding = _Folding(graph, chooser, f"{path}." if path else "", found)
+    folding = _Folding(graph, chooser, prefix, found)
     folding.watch(module, exact, single, [items for _, items in chains])
     for chain, items in chains:
         folding.fold_chain(chain, items)
@@ -215,7 +198,7 @@ class _Folding:
         self.found.refused.append(f"{self._names(links)}: {reason}")
 
     def _names(self, links: Sequence[Link]) -> str:
-        paths = [f"{self.prefix}{link.path}" for link in links if link.piece is not None]
+        paths = [f"{self.prefix}{link.path}" for link in links if link.counts]
         return " + ".join(paths)
 
     def _note_cut(
@@ -231,7 +214,11 @@ class _Folding:
             key=lambda one: (one != (first, final), not segments[one].reason, one[1] - one[0]),
         )
         links = [link for item in items[bounds[0] : bounds[1] + 1] for link in item.links]
-        self._refuse(links, segments[bounds].reason or _dearer(bounds, segments))
+        inside = [one for one in cut if bounds[0] <= one[0] and one[1] <= bounds[1]]
+        if bounds != (first, final):
+            inside = [(one, one) for one in range(bounds[0], bounds[1] + 1)]
+        dearer = _dearer(segments[bounds], [segments[one] for one in inside])
+        self._refuse(links, segments[bounds].reason or dearer)
 
     def _note_single(self, item: Item) -> None:
         """Say why a map is not merged with anything; a layer alone needs no reason."""
@@ -312,18 +299,16 @@ class _Folding:
         return made
 
 
-def _dearer(bounds: Bounds, segments: dict[Bounds, Segment]) -> str:
-    """Return what a segment costs, and what its items cost by themselves."""
-    found = segments[bounds]
-    alone = [segments[one, one] for one in range(bounds[0], bounds[1] + 1)]
+def _dearer(found: Segment, instead: Sequence[Segment]) -> str:
+    """Return what a segment costs, and what is made instead costs."""
     if found.seconds == found.seconds:
-        seconds = sum(one.seconds for one in alone)
+        seconds = sum(one.seconds for one in instead)
         return (
-            f"one layer takes {1e3 * found.seconds:.3f} ms, {len(alone)} layers take "
+            f"one layer takes {1e3 * found.seconds:.3f} ms, {len(instead)} layers take "
             f"{1e3 * seconds:.3f} ms"
         )
-    count = sum(one.multiply_adds for one in alone)
-    return f"one layer takes {found.multiply_adds:,} multiply-adds, {len(alone)} take {count:,}"
+    count = sum(one.multiply_adds for one in instead)
+    return f"one layer takes {found.multiply_adds:,} multiply-adds, {len(instead)} take {count:,}"
 
 
 def _free_name(path: str, taken: set[str]) -> str:
@@ -354,23 +339,3 @@ def _described(module: nn.Module) -> str:
     if isinstance(module, MergedConv):
         border = ", the border by strips" if module.parts else ", a shift that the border lacks"
     return f"one convolution of {side}, {out} channels{groups}{border}"
-
-
-def relative_difference(wanted: Tensor, found: Tensor) -> float:
-    """Return the largest difference of two tensors over the largest value, infinite if shapes are.
-
-    Values that are not finite must be equal.
-    """
-    if wanted.shape != found.shape:
-        return float("inf")
-    if not wanted.is_floating_point() or not wanted.numel():
-        return 0.0 if torch.equal(wanted, found) else float("inf")
-    finite = wanted.isfinite()
-    if not torch.equal(finite, found.isfinite()) or not torch.equal(
-        wanted[~finite].nan_to_num(), found[~finite].nan_to_num()
-    ):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    difference = (wanted - found)[finite].abs().max()
-    return float(difference / wanted[finite].abs().max().clamp_min(1.0))

@@ -22,7 +22,7 @@ class Cost:
         parameters: of the network.
         multiply_adds: of convolutions and products of matrices, for one sample.
         seconds: of latency, for one sample on one thread of the CPU, or on the network's device;
-            the median.
+            the lower quartile of calls in turns.
     """
 
     layers: int
@@ -44,6 +44,7 @@ class Folded(Tabular):
         merges: names of the merges, for `fold(..., merges=...)`, which makes the same again.
         keep: which merges were made: "faster", "fewer" or "all".
         error: the largest difference of the outputs in float64, relative to the largest output.
+        name: of the class of the original.
         batch: the number of samples that the latency is measured with.
     """
 
@@ -56,6 +57,7 @@ class Folded(Tabular):
     keep: str = "faster"
     error: float = 0.0
     batch: int = 1
+    name: str = ""
 
     @property
     def speedup(self) -> float:
@@ -82,7 +84,7 @@ class Folded(Tabular):
     def _tables(self) -> list[Table]:
         count = len(self.steps)
         done = f"{count} merge{'s' * (count != 1)}" if count else "nothing to fold"
-        title = f"{type(self.network).__name__}: {done}"
+        title = f"{self.name or type(self.network).__name__}: {done}"
         return [Table(self._columns(), title, self._notes())]
 
     def _notes(self) -> list[str]:

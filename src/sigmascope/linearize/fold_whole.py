@@ -11,16 +11,10 @@ from torch import Tensor, nn
 from sigmascope.capture.guard import plain_path
 from sigmascope.capture.walk import modules_of
 from sigmascope.errors import NetworkError
+from sigmascope.linearize.fold_arguments import TOLERANCE, Arguments, difference_of_outputs
 from sigmascope.linearize.fold_choice import Chooser
-from sigmascope.linearize.fold_part import (
-    TOLERANCE,
-    Arguments,
-    Part,
-    fold_part,
-    relative_difference,
-)
+from sigmascope.linearize.fold_part import Part, fold_part
 from sigmascope.linearize.fold_pieces import has_hooks
-from sigmascope.measure.batches import tensors_in
 
 
 @dataclass(frozen=True)
@@ -61,12 +55,16 @@ class _Parts:
         self.made = copy.deepcopy(base)
         self.found = Part(exact=copy.deepcopy(base).double())
         self._reasons: list[str] = []
+        self._opaque: list[str] = []  # paths of modules in which parts may be folded
 
     def folded(self) -> Part:
         if not self._attempt("", self.example.exact, self.example.single):
+            self._opaque.append("")
+        if self._opaque:
             exact = recorded_arguments(copy.deepcopy(self.base).double(), self.example.exact)
             single = recorded_arguments(copy.deepcopy(self.base), self.example.single)
-            self._descend("", exact, single)
+        while self._opaque:
+            self._descend(self._opaque.pop(), exact, single)
         self.found.refused += self._reasons
         if self.found.merges:
             self.found.module = self.made
@@ -84,7 +82,7 @@ class _Parts:
                 continue
             known = inner in exact and inner in single
             if not known or not self._attempt(inner, exact[inner], single[inner]):
-                self._descend(inner, exact, single)
+                self._opaque.append(inner)
 
     def _attempt(self, path: str, exact: Arguments, single: Arguments) -> bool:
         """Fold a part, and return whether that is done with."""
@@ -94,13 +92,14 @@ class _Parts:
             self._reasons.append(f"{where}: it has a hook, which a folded part would not call")
             return False
         try:
-            part = fold_part(module, exact, single, self.chooser, path=plain_path(path))
+            part = fold_part(module, exact, single, self.chooser, path=path)
         except NetworkError as error:
             self._reasons.append(f"{where}: {error}")
             return False
         if part.module is not None and not self._placed(path, part):
             self._reasons.append(f"{where}: with merged layers the network does not run the same")
             return False
+        self._opaque += part.opaque
         self.found.refused += part.refused
         self.found.steps += part.steps
         self.found.merges += part.merges
@@ -152,23 +151,3 @@ def recorded_arguments(network: nn.Module, arguments: Arguments) -> dict[str, Ar
     with torch.no_grad():
         network(*arguments.args, **arguments.kwargs)
     return found
-
-
-def difference_of_outputs(network: nn.Module, other: nn.Module, arguments: Arguments) -> float:
-    """Return the largest difference of the outputs in float64, see `relative_difference`.
-
-    Args:
-        network: in any dtype.
-        other: in float64.
-        arguments: in float64.
-    """
-    found = []
-    with torch.no_grad():
-        for one in (copy.deepcopy(network).double(), other):
-            fresh = arguments.mapped(Tensor.clone)
-            found.append([*tensors_in(one(*fresh.args, **fresh.kwargs))])
-    if not found[0]:
-        raise NetworkError("the network returns no tensor, so that nothing can be compared.")
-    if len(found[0]) != len(found[1]):
-        return float("inf")
-    return max(relative_difference(*pair) for pair in zip(*found, strict=True))

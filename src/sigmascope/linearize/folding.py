@@ -14,12 +14,14 @@ from sigmascope.capture.walk import modules_of
 from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Keep
 from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
+from sigmascope.linearize.applying import CONTAINERS
+from sigmascope.linearize.fold_arguments import Arguments, difference_of_outputs
 from sigmascope.linearize.fold_choice import Chooser
 from sigmascope.linearize.fold_costs import cost_of
 from sigmascope.linearize.fold_latency import Timer, latency, threads_of_torch
-from sigmascope.linearize.fold_part import Arguments, Part
+from sigmascope.linearize.fold_part import Part
 from sigmascope.linearize.fold_result import Folded
-from sigmascope.linearize.fold_whole import Example, difference_of_outputs, fold_whole
+from sigmascope.linearize.fold_whole import Example, fold_whole
 from sigmascope.linearize.result import INPUTS, Plan
 from sigmascope.measure.batches import batch_size, place_of, run_forward, to_model
 from sigmascope.measure.subject import check_device
@@ -30,8 +32,8 @@ class FoldOptions(TypedDict, total=False):
 
     Attributes:
         merges: the `merges` of an earlier `Folded`, to make exactly these again, without a clock.
-        timer: a function of several calls that returns the seconds of each, instead of the median
-            of turns.
+        timer: a function of several calls that returns the seconds of each, instead of a
+            measurement in turns.
     """
 
     merges: Collection[str] | None
@@ -113,7 +115,11 @@ def fold(
 
 
 def _check_mode(network: nn.Module) -> None:
-    training = [plain_path(path) for path, module in modules_of(network) if module.training]
+    training = [
+        plain_path(path)
+        for path, module in modules_of(network)
+        if module.training and not (path and isinstance(module, CONTAINERS))
+    ]
     if training:
         where = f"the part {training[0]!r} of the network" if training[0] else "the network"
         raise NetworkError(
@@ -239,6 +245,7 @@ def _measured(base: nn.Module, inputs: Example, found: Part, chooser: Chooser) -
         setattr(made, INPUTS, getattr(base, INPUTS))
     return Folded(
         network=made,
+        name=type(base).__name__,
         steps=tuple(found.steps),
         refused=refused,
         before=replace(before, seconds=seconds[0]),
