@@ -84,6 +84,9 @@ def test_networks_of_the_catalog_are_found_by_name(tmp_path: Path) -> None:
         again = load(tmp_path, given)
         assert torch.equal(again(x), network(x))
     with pytest.raises(NetworkError, match=r"resnet20.* whose layers differ.*saved with torch"):
+        load(tmp_path, "sigmascope/resnet32")
+    # the same layers without residual connections
+    with pytest.raises(NetworkError, match=r"has the layers of the .* but computes something else"):
         load(tmp_path, "sigmascope/plain20")
 
 
@@ -141,9 +144,9 @@ def test_other_architectures_are_refused(saved: SavedNetwork) -> None:
         saved.built(built(Modules))
 
 
-def replaced(saved: SavedNetwork, kind: str, **changes: Any) -> SavedNetwork:
+def replaced(saved: SavedNetwork, first: str, **changes: Any) -> SavedNetwork:
     """Return a file in which the first layer of a kind is another."""
-    place = next(n for n, layer in enumerate(saved.layers) if layer.kind == kind)
+    place = next(n for n, layer in enumerate(saved.layers) if layer.kind == first)
     layers = list(saved.layers)
     layers[place] = dataclasses.replace(layers[place], **changes)
     return dataclasses.replace(saved, layers=tuple(layers))
@@ -159,7 +162,7 @@ def test_layers_that_do_not_fit_are_named(saved: SavedNetwork) -> None:
         ("has no layer 'nowhere'", "Affine", {"paths": ("nowhere",)}),
         ("has no place", "Affine", {"paths": ()}),
         ("has no layer ''", "Affine", {"paths": ("",)}),
-        ("cannot be built again", "Affine", {"kind": "Identity", "sizes": {}}),
+        ("nothing in the network", "Affine", {"kind": "Identity", "sizes": {}}),
     ]
     for match, kind, changes in cases:
         with pytest.raises(FileFormatError, match=match):

@@ -16,7 +16,14 @@ from sigmascope.linearize.data import Data, Loss
 from sigmascope.linearize.fit_files import FitFiles
 from sigmascope.linearize.fit_fold import folded
 from sigmascope.linearize.judging import Judgment, judged
-from sigmascope.linearize.linearization import CurvePoint, Folding, Linearization, Sizes, Tuning
+from sigmascope.linearize.linearization import (
+    CurvePoint,
+    Folding,
+    Linearization,
+    Sizes,
+    Tuning,
+    best_of,
+)
 from sigmascope.linearize.planning import By, Maps, apply, plan, structure_of
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.split import Split, are_tensors, in_batches, size_of
@@ -94,6 +101,7 @@ def fit(
     2. The accuracy is measured there for every number of replaced activations, in the order of the
        ranking and without tuning: the curve. At most 25 numbers are tried.
     3. The network at the budget is tuned on the training data, by the original as teacher: `tune`.
+       If that lowers the held-out accuracy, as on very few samples, the untuned one is kept.
     4. What became linear is merged: `fold`.
     5. The original and the result are measured on the test data, for the first time.
 
@@ -191,7 +199,8 @@ class _Run:
             _point(found, count, one.history[-1].held_out, one) for count, one in tuned.items()
         ]
         count = len(found.chosen)
-        network = tuned[count].network if count in tuned else apply(self.network, found)
+        best = best_of([one for one in points if one.replaced == count])
+        network = tuned[count].network if best.epochs else apply(self.network, found)
         whole, folding = network.eval(), None
         if self.options.fold:
             network, folding = folded(whole)
@@ -293,7 +302,7 @@ def spaced(last: int, most: int, included: int) -> list[int]:
         return list(range(1, last + 1))
     numbers = {max(1, round(last * (place + 1) / most)) for place in range(most)}
     if included not in numbers:
-        numbers.remove(min(numbers - {last}, key=lambda one: abs(one - included)))
+        numbers.remove(min(numbers - {last} or numbers, key=lambda one: abs(one - included)))
         numbers.add(included)
     return sorted(numbers)
 

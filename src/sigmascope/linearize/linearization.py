@@ -117,9 +117,8 @@ class Linearization(Tabular):
 
     @property
     def chosen(self) -> CurvePoint:
-        """The point of the curve that the network is."""
-        wanted = [one for one in self.points if one.replaced == len(self.plan.chosen)]
-        return max(wanted, key=lambda one: one.epochs)
+        """The point of the curve that the network is; see `best_of`."""
+        return best_of([one for one in self.points if one.replaced == len(self.plan.chosen)])
 
     def curve(self, *, tuned: bool) -> list[CurvePoint]:
         """Return the points without or with tuning, by the number of replaced activations."""
@@ -194,6 +193,16 @@ class Linearization(Tabular):
         return [Table(self._columns(), title, notes_of(self))]
 
 
+def best_of(points: Sequence[CurvePoint]) -> CurvePoint:
+    """Return the best network on held-out data; of equal ones that with more tuning."""
+
+    def worth(point: CurvePoint) -> tuple[float, int]:
+        found = point.held_out
+        return -found.loss if math.isnan(found.accuracy) else found.accuracy, point.epochs
+
+    return max(points, key=worth)
+
+
 APART = ("plan", "network")  # which are in files of their own
 
 
@@ -228,6 +237,11 @@ def notes_of(found: Linearization) -> list[str]:
             f"tuned: {found.settings.epochs} epoch{'s' * (found.settings.epochs != 1)} on "
             f"{found.samples.train:,} samples"
         )
+        if not found.chosen.epochs:
+            notes.append(
+                "the result is not tuned, since tuning lowered the held-out accuracy: try other "
+                "settings, or more data"
+            )
     if found.folding is not None:
         before, after = found.folding.before, found.folding.after
         notes.append(

@@ -19,6 +19,7 @@ from sigmascope.linearize.fold_result import Folded
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
 from sigmascope.linearize.linearization import Folding, Linearization
 from sigmascope.linearize.planning import structure_of
+from sigmascope.linearize.probe import are_close, probed
 from sigmascope.linearize.rerouting import ROUTE, Route
 from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
 from sigmascope.store import read_paired, write_paired
@@ -39,6 +40,7 @@ class SavedNetwork:
         sites: the activation calls that were replaced, in this order.
         layers: those that can be built from plain values; the maps are among them.
         inputs: the shape and dtype of each tensor in a batch.
+        outputs: for random inputs, see `probe`; empty where it does not run on such.
         merges: names of the merges of `fold`, which are made again; empty for none.
         versions: of sigmascope and torch.
         tensors: its state dict before it was folded.
@@ -51,6 +53,7 @@ class SavedNetwork:
     sites: tuple[PlannedSite, ...]
     layers: tuple[Layer, ...]
     inputs: tuple[tuple[tuple[int, ...], str], ...]
+    outputs: tuple[float, ...]
     merges: tuple[str, ...]
     versions: dict[str, str]
     tensors: dict[str, Tensor]
@@ -102,6 +105,11 @@ class SavedNetwork:
             raise FileFormatError(
                 f"the layers of {self.name} in the file cannot be built again from this "
                 "architecture. Write the network again."
+            )
+        if not are_close(probed(made, self.inputs), self.outputs):
+            raise NetworkError(
+                f"this {type(original).__name__} has the layers of the {self.name} that the "
+                "network was made of, but computes something else. Pass the original architecture."
             )
         setattr(made, INPUTS, self.inputs)
         return self._folded(made.eval())
@@ -156,6 +164,7 @@ def save(
         sites=tuple(plan.chosen),
         layers=tuple(layers_of(found)),
         inputs=plan.inputs,
+        outputs=probed(found, plan.inputs),
         merges=() if folded is None else folded.merges,
         versions={"sigmascope": __version__, "torch": str(torch.__version__)},
         tensors={
