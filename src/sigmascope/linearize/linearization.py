@@ -17,7 +17,7 @@ from sigmascope.linearize.judging import Judgment
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.tuned import TunedEpoch, TuneSettings
 from sigmascope.store import decode, encode, read_json, write_json
-from sigmascope.tables import Table, Tabular
+from sigmascope.tables import Table, Tabular, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -250,7 +250,7 @@ def notes_of(found: Linearization) -> list[str]:
             f"{after.multiply_adds:,} multiply-adds, {1e3 * before.seconds:.3g} → "
             f"{1e3 * after.seconds:.3g} ms"
         )
-        notes += [f"not folded: {reason}" for reason in found.folding.refused[:4]]
+        notes += [f"not folded: {shortened(reason, 160)}" for reason in found.folding.refused[:4]]
         more = len(found.folding.refused) - 4
         notes += [f"not folded: {more} more"] * (more > 0)
     return notes

@@ -158,4 +158,4 @@ def _text(value: object) -> str:
 
 
 def _number(value: float) -> float | None:
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return float(f"{value:.10g}") if math.isfinite(value) else None

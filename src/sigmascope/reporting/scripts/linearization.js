@@ -174,7 +174,7 @@ function curveTable(points) {
     named(point.site ?? ""),
   ]);
   const table = tableOf("Accuracy and loss on held-out data.", headsOf(names, ["tuning", "replaced last"]), rows);
-  return framed("The curve", table);
+  return framed("Table of the curve", table);
 }
 
 function intervalOf({ score, low, high }) {
@@ -199,7 +199,7 @@ function createSiteTable({ sites, by, meaning, elements }) {
     site.chosen ? d3.format(".1%")(site.elements / Math.max(1, elements)) : "",
   ]);
   const caption = `Activation calls in the order in which they are replaced, ranked by ${by}${meaning ? `: ${meaning}` : ""}.`;
-  byId("site-table").replaceChildren(framed("Sites", tableOf(caption, headsOf(names, ["site", "activation", "decision"]), rows)));
+  byId("site-table").replaceChildren(framed("Table of sites", tableOf(caption, headsOf(names, ["site", "activation", "decision"]), rows)));
   const reasons = sites.filter(({ reason }) => reason);
   const items = reasons.map(({ name, reason }) => element("li", {}, named(name), ": ", named(reason)));
   if (items.length) {
@@ -221,7 +221,7 @@ function createTuning({ tunings }) {
     ]),
   );
   const caption = "Epochs of tuning for each number of replaced activations; loss and accuracy on held-out data.";
-  return byId("tuning-table").replaceChildren(framed("Tuning", tableOf(caption, headsOf(names, ["replaced"]), rows)));
+  return byId("tuning-table").replaceChildren(framed("Table of epochs", tableOf(caption, headsOf(names, ["replaced"]), rows)));
 }
 
 function listOf(text, lines) {
@@ -244,7 +244,7 @@ function createFolding({ folding }) {
   const table = tableOf("What merging saves; the latency is measured.", headsOf(names, names.slice(0, 1)), rows);
   const none = steps.length ? [] : [element("p", {}, "Nothing was merged.")];
   return byId("folding-table").replaceChildren(
-    framed("Folding", table),
+    framed("Table of costs", table),
     ...none,
     ...listOf("Merged:", steps),
     ...listOf("Not merged, with the reason:", refused),
