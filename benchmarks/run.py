@@ -28,6 +28,7 @@ BENCHMARKS = {
     "similarity-memory": "similarity_memory",
     "stitching-cpu": "stitching",
     "penalty-cpu": "penalty",
+    "folding-cpu": "folding",
     "resnet50-cuda": "resnet50",
     "signature-cuda": "signature",
     "overhead-cuda": "overhead",
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "similarity-procrustes-cuda": "similarity_procrustes",
     "stitching-cuda": "stitching",
     "penalty-cuda": "penalty",
+    "folding-cuda": "folding",
 }
 
 

@@ -18,7 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sigmascope.linearize.fold_graph import Link
 from sigmascope.linearize.fold_latency import Timer, threads_of_torch
-from sigmascope.linearize.fold_merging import joined, merged
+from sigmascope.linearize.fold_layers import Geometry
+from sigmascope.linearize.fold_merging import joined, merged, numbers_of
 from sigmascope.linearize.fold_pieces import Piece, module_of
 from sigmascope.linearize.maps import Affine
 
@@ -60,7 +61,7 @@ class Item:
 
 def cast(module: nn.Module, links: Sequence[Link]) -> nn.Module:
     """Return a merged module in the dtype of the modules that it was merged of."""
-    tensors = [one for link in links for one in link.module.parameters()]
+    tensors: list[Tensor] = [one for link in links for one in link.module.parameters()]
     tensors += [one for link in links for one in link.module.buffers()]
     dtypes = [one.dtype for one in tensors if one.is_floating_point()]
     return module.to(dtypes[0])
@@ -156,11 +157,16 @@ class Chooser:
             found: Piece | str = item.piece
             for last in range(first + 1, min(len(items), first + MOST)):
                 assert isinstance(found, Piece)
+                alone = sum(segments[one, one].multiply_adds for one in range(first, last + 1))
+                least = numbers_of(found, items[last].piece) * _positions(items[first : last + 1])
+                is_end = last + 1 == min(len(items), first + MOST)
+                if is_end and least > WORST[self.keep] * alone and self.merges is None:
+                    segments[first, last] = _too_many(least, alone)
+                    break
                 found = _merged_within(found, items[last].piece)
                 if isinstance(found, str):
                     segments[first, last] = Segment(reason=found)
                     break
-                alone = sum(segments[one, one].multiply_adds for one in range(first, last + 1))
                 segments[first, last] = self._segment(found, item.value, alone)
 
     def _segment(self, piece: Piece, value: Tensor | None, alone: int) -> Segment:
@@ -168,10 +174,8 @@ class Chooser:
         count = multiply_adds(made, value)
         if piece.bordered and value is not None and not has_inside(made, value):
             return Segment(reason="the map is so small that all of it is border")
-        ratio = count / max(1, alone)
-        if ratio > WORST[self.keep] and self.merges is None:
-            reason = f"one layer would take {ratio:.1f} times the multiply-adds"
-            return Segment(multiply_adds=count, reason=reason)
+        if count > WORST[self.keep] * alone and self.merges is None:
+            return _too_many(count, alone)
         return Segment(count)
 
     def _measure(self, items: Sequence[Item], segments: dict[Bounds, Segment]) -> None:
@@ -189,13 +193,28 @@ class Chooser:
                 segments[one].seconds = seconds
 
 
+def _too_many(count: int, alone: int) -> Segment:
+    ratio = count / max(1, alone)
+    return Segment(count, reason=f"one layer would take {ratio:.1f} times the multiply-adds")
+
+
+def _positions(items: Sequence[Item]) -> int:
+    """Return for how many positions several items in a row compute their output."""
+    value = items[0].value
+    assert value is not None
+    rank = items[0].piece.rank
+    sizes = list(value.shape[value.ndim - rank :])
+    for item in items:
+        piece = item.piece
+        for axis in range(rank):
+            along = piece.kernel[axis], piece.stride[axis], piece.dilation[axis]
+            sizes[axis] = Geometry(*along, *piece.padding[axis]).size(sizes[axis])
+    return math.prod(value.shape[: value.ndim - rank - 1]) * math.prod(sizes)
+
+
 def _merged_within(first: Piece, then: Piece) -> Piece | str:
     """Return two pieces as one, unless that would not fit into memory."""
-    reach = [
-        a + step * (b - 1)
-        for a, step, b in zip(first.kernel, first.stride, then.kernel, strict=True)
-    ]
-    numbers = then.outputs * first.inputs // math.gcd(first.groups, then.groups) * math.prod(reach)
+    numbers = numbers_of(first, then)
     if numbers > max(LARGEST, 2 * (first.weight.numel() + then.weight.numel())):
         return "one layer would have too many parameters to compute"
     return joined(first, then)

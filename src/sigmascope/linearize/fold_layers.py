@@ -12,7 +12,7 @@ there: what the first convolution would compute beyond the border. Two cases are
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 Padding = tuple[tuple[int, int], ...]
-CONVOLUTIONS: dict[int, type[_ConvNd]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+CONVOLUTIONS: dict[int, Callable[..., _ConvNd]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 

@@ -112,14 +112,24 @@ def _through(shift: Tensor, then: Piece) -> Tensor:
 
 def _seen_by(shift: Tensor, then: Piece) -> Tensor:
     """Return (out, 1, *kernel), what each tap makes of a shift (in,)."""
-    grouped = then.weight.unflatten(0, (then.groups, -1))
-    return torch.einsum("goi...,gi->go...", grouped, shift.view(then.groups, -1)).flatten(0, 1)[
-        :, None
-    ]
+    grouped = then.weight.reshape(then.groups, -1, *then.weight.shape[1:])
+    seen = torch.einsum("goi...,gi->go...", grouped, shift.view(then.groups, -1))
+    return seen.flatten(0, 1)[:, None]
 
 
-def _composed(weight: Tensor, first: Piece, then: Piece) -> tuple[Tensor, tuple[int, ...]]:
-    """Return the kernel of two pieces in a row, and its dilation."""
+def numbers_of(first: Piece, then: Piece) -> int:
+    """Return how many numbers the weight of two pieces in a row has."""
+    kernel = _arranged(first, then)[3]
+    groups = math.gcd(first.groups, then.groups)
+    return then.outputs * first.inputs // groups * math.prod(kernel)
+
+
+def _arranged(first: Piece, then: Piece) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Return, along each axis, how the taps of two kernels lie in the merged one.
+
+    These are the step between taps of the first, that between taps of the second, the dilation, and
+    the number of taps.
+    """
     steps, strides, dilation, kernel = [], [], [], []
     for axis in range(first.rank):
         inner = first.dilation[axis] * (first.kernel[axis] > 1)
@@ -130,6 +140,12 @@ def _composed(weight: Tensor, first: Piece, then: Piece) -> tuple[Tensor, tuple[
         dilation.append(unit)
         reach = inner * (first.kernel[axis] - 1) + outer * (then.kernel[axis] - 1)
         kernel.append(reach // unit + 1)
+    return steps, strides, dilation, kernel
+
+
+def _composed(weight: Tensor, first: Piece, then: Piece) -> tuple[Tensor, tuple[int, ...]]:
+    """Return the kernel of two pieces in a row, and its dilation."""
+    steps, strides, dilation, kernel = _arranged(first, then)
     groups = math.gcd(first.groups, then.groups)
     made = weight.new_zeros(then.outputs, first.inputs // groups, *kernel)
     mixed = _Mixing(weight, first, then)
@@ -157,10 +173,17 @@ class _Mixing:
     def at(self, taps: tuple[int, ...]) -> Tensor:
         """Return (out, in / groups, *kernel of the first)."""
         if self.is_depthwise:
-            factor = self.then.weight[(slice(None), 0, *taps)]
+            factor = _at(self.then.weight[:, 0], taps)
             return self.weight * factor.view(-1, *(1,) * (self.weight.ndim - 1))
-        outer = self.outer[(..., *taps)]
+        outer = _at(self.outer, taps)
         return torch.einsum("gom,gmi...->goi...", outer, self.inner).flatten(0, 1)
+
+
+def _at(weight: Tensor, taps: tuple[int, ...]) -> Tensor:
+    """Return a weight at some taps, which its last axes count."""
+    for axis, tap in zip(range(-len(taps), 0), taps, strict=True):
+        weight = weight.narrow(axis, tap, 1)
+    return weight.flatten(weight.ndim - len(taps) - 1) if taps else weight
 
 
 def in_groups(weight: Tensor, groups: int, fewer: int) -> Tensor:
@@ -177,9 +200,9 @@ def in_groups(weight: Tensor, groups: int, fewer: int) -> Tensor:
     out, within, *kernel = weight.shape
     ratio = groups // fewer
     if ratio == 1:
-        return weight.unflatten(0, (fewer, out // fewer))
+        return weight.reshape(fewer, out // fewer, within, *kernel)
     each = out // groups
     wide = weight.new_zeros(fewer, ratio, each, ratio, within, *kernel)
     places = torch.arange(ratio, device=weight.device)
-    wide[:, places, :, places] = weight.view(fewer, ratio, each, within, *kernel).movedim(1, 0)
+    wide[:, places, :, places] = weight.reshape(fewer, ratio, each, within, *kernel).movedim(1, 0)
     return wide.view(fewer, ratio * each, ratio * within, *kernel)

@@ -32,7 +32,7 @@ from sigmascope.linearize.fold_graph import (
     overwrites_others,
     traced,
 )
-from sigmascope.linearize.fold_layers import MergedConv
+from sigmascope.linearize.fold_words import dearer, described
 from sigmascope.linearize.maps import Affine, Identity
 
 
@@ -183,7 +183,7 @@ class _Folding:
             return
         self._made.append((links, exact, cast(copy.deepcopy(exact), links)))
         self.found.merges.append(name)
-        self.found.steps.append(f"{self._names(links)} → {_described(exact)}")
+        self.found.steps.append(f"{self._names(links)} → {described(exact)}")
 
     def _difference(self, links: Sequence[Link], merged: nn.Module) -> float:
         """Return the largest difference of layers and the merged one, relative to the outputs."""
@@ -217,8 +217,8 @@ class _Folding:
         inside = [one for one in cut if bounds[0] <= one[0] and one[1] <= bounds[1]]
         if bounds != (first, final):
             inside = [(one, one) for one in range(bounds[0], bounds[1] + 1)]
-        dearer = _dearer(segments[bounds], [segments[one] for one in inside])
-        self._refuse(links, segments[bounds].reason or dearer)
+        costs = dearer(segments[bounds], [segments[one] for one in inside])
+        self._refuse(links, segments[bounds].reason or costs)
 
     def _note_single(self, item: Item) -> None:
         """Say why a map is not merged with anything; a layer alone needs no reason."""
@@ -290,25 +290,14 @@ class _Folding:
         for node, path, module in placed:
             name = _free_name(path, remaining)
             remaining.add(name)
-            _remove(made, name)
-            made.add_submodule(name, module)
+            parent, _, last_name = name.rpartition(".")
+            # where it stands, if it does, so that modules stay in order
+            made.get_submodule(parent)._modules[last_name] = module
             node.target = name
         made.delete_all_unused_submodules()
         made.graph.lint()
         made.recompile()
         return made
-
-
-def _dearer(found: Segment, instead: Sequence[Segment]) -> str:
-    """Return what a segment costs, and what is made instead costs."""
-    if found.seconds == found.seconds:
-        seconds = sum(one.seconds for one in instead)
-        return (
-            f"one layer takes {1e3 * found.seconds:.3f} ms, {len(instead)} layers take "
-            f"{1e3 * seconds:.3f} ms"
-        )
-    count = sum(one.multiply_adds for one in instead)
-    return f"one layer takes {found.multiply_adds:,} multiply-adds, {len(instead)} take {count:,}"
 
 
 def _free_name(path: str, taken: set[str]) -> str:
@@ -317,25 +306,3 @@ def _free_name(path: str, taken: set[str]) -> str:
         number += 1
         name = f"{path}_merged{number}"
     return name
-
-
-def _remove(module: fx.GraphModule, path: str) -> None:
-    parent, _, name = path.rpartition(".")
-    module.get_submodule(parent)._modules.pop(name, None)
-
-
-def _described(module: nn.Module) -> str:
-    """Return a merged module in words."""
-    if isinstance(module, nn.Linear):
-        return f"one linear layer, {module.in_features} to {module.out_features}"
-    if isinstance(module, Affine):
-        return f"one affine map of {module.channels} channels"
-    assert isinstance(module.weight, Tensor)
-    out, _, *kernel = module.weight.shape
-    side = " × ".join(map(str, kernel))
-    grouped = getattr(module, "groups", 1)
-    groups = f", {grouped} groups" * (grouped > 1)
-    border = ""
-    if isinstance(module, MergedConv):
-        border = ", the border by strips" if module.parts else ", a shift that the border lacks"
-    return f"one convolution of {side}, {out} channels{groups}{border}"

@@ -108,10 +108,14 @@ def fold(
     timer = chosen.timer or (lambda calls: latency(calls, device=device))
     merges = None if chosen.merges is None else frozenset(chosen.merges)
     chooser = Chooser(keep_checked, timer, merges)
-    inputs = _example(base, example)
+    shapes = getattr(model, INPUTS, None)
+    inputs = _example(base, example, shapes)
     found = fold_whole(base, inputs, chooser)
     _check_merges(chooser, found)
-    return _measured(base, inputs, found, chooser)
+    result = _measured(base, inputs, found, chooser)
+    if shapes is not None:  # which copies of a graph lose
+        setattr(result.network, INPUTS, shapes)
+    return result
 
 
 def _check_mode(network: nn.Module) -> None:
@@ -137,11 +141,10 @@ def _check_merges(chooser: Chooser, found: Part) -> None:
         )
 
 
-def _example(base: nn.Module, example: Any) -> Example:
+def _example(base: nn.Module, example: Any, shapes: Any) -> Example:
     """Return the arguments that an example means, in float64 and for one sample."""
-    given = isinstance(example, Tensor) or example is not None
+    given = example is not None
     if example is None:
-        shapes = getattr(base, INPUTS, None)
         if shapes is None:
             raise InputError(
                 "fold needs an example of the inputs, since this network is not from "
@@ -241,8 +244,6 @@ def _measured(base: nn.Module, inputs: Example, found: Part, chooser: Chooser) -
     if made is not base:
         assert found.exact is not None
         error = difference_of_outputs(base, found.exact, inputs.exact)
-    if hasattr(base, INPUTS):
-        setattr(made, INPUTS, getattr(base, INPUTS))
     return Folded(
         network=made,
         name=type(base).__name__,
