@@ -20,8 +20,6 @@ from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import Table, Tabular, shortened
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from sigmascope.figures import Drawn
 
 KIND, VERSION = "linearization", 1
@@ -125,11 +123,11 @@ class Linearization(Tabular):
         found = [one for one in self.points if bool(one.epochs) is tuned]
         return sorted(found, key=lambda one: one.replaced)
 
-    def plot(self, axes: Axes | None = None) -> Drawn:
+    def plot(self) -> Drawn:
         """Draw the accuracy against the activations left; see `figures.draw_linearization`."""
-        from sigmascope.figures import draw_linearization
+        from sigmascope.figures.linearization import draw_linearization
 
-        return draw_linearization(self, axes=axes)
+        return draw_linearization(self)
 
     def save(self, directory: str | Path) -> Path:
         """Write linearization.json and the plan, but not the network; return the first.
@@ -207,11 +205,8 @@ APART = ("plan", "network")  # which are in files of their own
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    return {
-        name: hint
-        for name, hint in get_type_hints(kind, localns={"Axes": object, "Drawn": object}).items()
-        if name in {one.name for one in dataclasses.fields(kind)}
-    }
+    hints = get_type_hints(kind)
+    return {one.name: hints[one.name] for one in dataclasses.fields(kind)}
 
 
 def _accuracy(point: CurvePoint | None) -> float:

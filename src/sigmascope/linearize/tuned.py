@@ -16,8 +16,6 @@ from sigmascope.tables import Table, Tabular
 from sigmascope.training.data import AUGMENTATIONS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from sigmascope.figures import Drawn
 
 # optimizer -> its usual rate for batches of `USUAL_BATCH`, and decay
@@ -136,11 +134,11 @@ class Tuned(Tabular):
         """The held-out accuracy in percent after the last epoch; NaN without such data."""
         return self.accuracies[-1]
 
-    def plot(self, axes: Axes | None = None) -> Drawn:
+    def plot(self) -> Drawn:
         """Draw the held-out accuracy by epoch; see `sigmascope.figures.draw_tuned`."""
-        from sigmascope.figures import draw_tuned
+        from sigmascope.figures.linearization import draw_tuned
 
-        return draw_tuned(self, axes=axes)
+        return draw_tuned(self)
 
     def _columns(self) -> dict[str, Sequence[object]]:
         judged = [self.before, *(epoch.held_out for epoch in self.history)]
