@@ -11,7 +11,7 @@ import torch
 import sigmascope as sg
 from sigmascope import choices
 from sigmascope.choices import values_of
-from sigmascope.linearize.planning import Maps
+from sigmascope.linearize.result import MAPS_IN_WORDS
 from sigmascope.store import claim
 from tests.cli.running import document, run
 
@@ -159,7 +159,7 @@ def test_other_runs_are_not_replaced(folder: Path) -> None:
 
 def test_the_choices_are_those_of_the_library() -> None:
     assert values_of(choices.LinearizeBy) == tuple(sg.linearize.CRITERIA)
-    assert Maps is choices.LinearizeMaps
+    assert values_of(choices.LinearizeMaps) == tuple(MAPS_IN_WORDS)
 
 
 def test_show_wants_one_for_json(folder: Path) -> None:

@@ -124,7 +124,7 @@ def _fitted(model: Model, data: Split, out: str | None, given: dict[str, Any]) -
         )
 
 
-def _augment(given: dict[str, Any]) -> str:
+def _augment(given: dict[str, Any]) -> Any:
     return given["augment"] or ("flip-shift" if given["data"] in AUGMENTED else "none")
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from sigmascope.capture.guard import copied, unwrapped
 from sigmascope.checks import check_kind, check_seed, check_whole, options_from
+from sigmascope.choices import LinearizeMaps
 from sigmascope.linearize.budgets import Budget, budget_text, check_budget
 from sigmascope.linearize.criteria import criterion_of
 from sigmascope.linearize.data import Data, Loss
@@ -24,7 +25,7 @@ from sigmascope.linearize.linearization import (
     Tuning,
     best_of,
 )
-from sigmascope.linearize.planning import By, Maps, apply, plan, structure_of
+from sigmascope.linearize.planning import By, apply, plan, structure_of
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.split import Split, are_tensors, in_batches, size_of
 from sigmascope.linearize.tuned import USUAL_BATCH, Tuned, TuneSettings
@@ -50,7 +51,7 @@ class FitOptions(TuneOptions, total=False):
         seed: of all random numbers.
     """
 
-    maps: Maps
+    maps: LinearizeMaps
     iterative: bool
     step: int
     sites: Any

@@ -151,7 +151,8 @@ def _linear(module: Any) -> Layer:
 
 
 def _built_linear(layer: Layer) -> nn.Module:
-    return nn.Linear(*layer.sizes["features"], bias=bool(layer.sizes["bias"][0]))
+    inputs, outputs = layer.sizes["features"]
+    return nn.Linear(inputs, outputs, bias=bool(layer.sizes["bias"][0]))
 
 
 def _affine(module: Any) -> Layer:

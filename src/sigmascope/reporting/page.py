@@ -93,7 +93,7 @@ def page_of(
     *,
     template: str = "page.html",
     scripts: Sequence[str] = SCRIPTS,
-    kind: str = KIND,
+    kind: str = "",
 ) -> bytes:
     """Return a page with a document in it; by default that of `document_of`.
 
@@ -103,7 +103,9 @@ def page_of(
     own = f'(() => {{\n"use strict";\n{own}}})();\n'
     every = [*map(_asset, LIBRARIES), own]
     style = "".join(_asset(f"styles/{name}.css") for name in STYLES)
-    content = json.dumps(wrap(kind, VERSION, document), allow_nan=False, separators=(",", ":"))
+    content = json.dumps(
+        wrap(kind or KIND, VERSION, document), allow_nan=False, separators=(",", ":")
+    )
     parts = {
         "policy": _policy(every, style),
         "style": f"<style>{style}</style>",
