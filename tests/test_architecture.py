@@ -37,8 +37,8 @@ LAYERS = (
     "nn",
     "stitching",
     "dissection",
-    "linearize",
     "catalog",
+    "linearize",
     "monitoring",
     "integrations",
     "runs",
@@ -64,6 +64,8 @@ DRAW_THEMSELVES = (
     "stitching.result",
     "dissection.result",
     "dissection.penalty",
+    "linearize.linearization",
+    "linearize.tuned",
 )
 # the others would reach every layer through the package's own __init__
 FACADE_USERS = ("cli", "__main__")

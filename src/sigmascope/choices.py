@@ -75,6 +75,20 @@ Selection = Literal["validation", "test"]
 OnError = Literal["warn", "raise"]
 
 # Linearizing
+TuningOptimizer = Literal["sgd", "adamw"]
+LinearizeBy = Literal[
+    "affinity",
+    "pooled",
+    "r2",
+    "entropy",
+    "positive",
+    "gradient",
+    "oracle",
+    "depth",
+    "early",
+    "random",
+]
+LinearizeMaps = Literal["channel", "full", "identity"]
 Keep = Literal["faster", "fewer", "all"]
 
 # Dissection

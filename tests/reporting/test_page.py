@@ -10,9 +10,11 @@ import pytest
 
 import sigmascope.reporting.page
 from sigmascope.errors import InputError
+from sigmascope.reporting.linearization import SCRIPTS as LINEARIZATION
 from sigmascope.reporting.page import SCRIPTS, STYLES, page_of, report
 from tests.reporting.examples import HOSTILE, example, hostile, residual_paths
 
+EVERY = sorted({*SCRIPTS, *LINEARIZATION})
 REPORT = Path(sigmascope.reporting.page.__file__).parent
 VENDORED = [(REPORT / "vendor", name) for name in ("d3.min.js", "plot.umd.min.js")] + [
     (Path(__file__).parent / "vendor", "axe.min.js")
@@ -116,13 +118,13 @@ def test_page_names_no_other_place(page: str) -> None:
     own = re.sub("<script>.*?</script>", "", page.replace(data_in(page), ""), flags=re.DOTALL)
     assert set(re.findall(r"https?://[^'\" ]+", own)) == {"http://www.w3.org/2000/svg"}
     scripts = "".join(
-        (REPORT / "scripts" / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS
+        (REPORT / "scripts" / f"{name}.js").read_text(encoding="utf-8") for name in EVERY
     )
     assert set(re.findall(r"https?://[^'\" ]+", scripts)) == {"http://www.w3.org/2000/svg"}
 
 
 def test_every_script_and_style_is_used() -> None:
-    assert {path.stem for path in (REPORT / "scripts").iterdir()} == set(SCRIPTS)
+    assert {path.stem for path in (REPORT / "scripts").iterdir()} == set(EVERY)
     assert {path.stem for path in (REPORT / "styles").iterdir()} == set(STYLES)
 
 
@@ -141,7 +143,7 @@ def test_every_script_and_style_is_used() -> None:
 def test_own_scripts_never_turn_text_into_markup(word: str) -> None:
     assert [
         name
-        for name in SCRIPTS
+        for name in EVERY
         if word in (REPORT / "scripts" / f"{name}.js").read_text(encoding="utf-8")
     ] == []
 

@@ -12,6 +12,7 @@ import click
 from sigmascope import __version__
 from sigmascope.cli.compare import compare
 from sigmascope.cli.demo import demo
+from sigmascope.cli.linearize import linearize
 from sigmascope.cli.listing import listing
 from sigmascope.cli.measure import measure
 from sigmascope.cli.options import current_name
@@ -26,7 +27,7 @@ from sigmascope.cli.track import track
 __all__ = ["main"]
 
 COMMANDS = (
-    *(measure, compare, report, show, track, similarity, stitch),
+    *(measure, compare, report, show, track, similarity, stitch, linearize),
     *(reproduce, listing, demo),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}

@@ -1,19 +1,31 @@
-"""`sigmascope show`: stored signatures and tracks as tables."""
+"""`sigmascope show`: stored signatures, tracks and linearizations as tables."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import click
 
 from sigmascope.cli import options
 from sigmascope.cli.output import emit, json_option, read, say
 
+LINEARIZED = ("linearization", "linearization-plan", "linearized-network")
 
-@click.command(short_help="Print stored signatures and tracks.")
+
+@click.command(short_help="Print stored signatures, tracks and linearizations.")
 @options.runs
 @json_option
 def show(runs: tuple[str, ...], as_json: bool) -> None:
-    """Print stored signatures and tracks of trainings: files, or directories of runs."""
-    found = read(runs, tracks=True)
+    """Print stored signatures, tracks of trainings and linearizations: files, or directories."""
+    linearized = [run for run in runs if _is_linearized(Path(run))]
+    others = [run for run in runs if run not in linearized]
+    results = _linearizations(linearized, as_json=as_json, alone=not others)
+    if not others:
+        if not as_json:
+            say("\n\n".join(map(repr, results)))
+        return
+    found = read(others, tracks=True)
     tracks = list(found.tracks.values())
     if as_json and tracks:
         from sigmascope.monitoring.track import KIND, OLDEST
@@ -26,4 +38,32 @@ def show(runs: tuple[str, ...], as_json: bool) -> None:
 
         emit("signatures", found.signatures, version=VERSION)
     else:
-        say("\n\n".join(map(repr, [*found.signatures, *tracks])))
+        say("\n\n".join(map(repr, [*found.signatures, *tracks, *results])))
+
+
+def _is_linearized(path: Path) -> bool:
+    from sigmascope.runs.any_file import is_linearization
+    from sigmascope.store import kind_of
+
+    if path.is_dir():
+        return is_linearization(path)
+    return path.is_file() and path.suffix == ".json" and kind_of(path) in LINEARIZED
+
+
+def _linearizations(paths: list[str], *, as_json: bool, alone: bool) -> list[Any]:
+    """Return the stored linearizations; print one as JSON."""
+    if not paths:
+        return []
+    from sigmascope.linearize import Linearization
+    from sigmascope.runs.any_file import load
+
+    results = [load(path) for path in paths]
+    if as_json:
+        from sigmascope.cli.linearize import summary_of
+
+        if not alone or len(results) > 1 or not isinstance(results[0], Linearization):
+            raise click.UsageError(
+                "--json prints one linearization, or signatures. Pass one directory only."
+            )
+        emit("linearization-summary", summary_of(results[0]))
+    return results

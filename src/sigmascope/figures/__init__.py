@@ -17,6 +17,7 @@ from sigmascope.figures.difference import draw_difference
 from sigmascope.figures.distances import draw_distances
 from sigmascope.figures.drawn import Drawn, save
 from sigmascope.figures.embedding import draw_embedding
+from sigmascope.figures.linearization import draw_linearization, draw_tuned
 from sigmascope.figures.signature import draw_signature, draw_signatures
 from sigmascope.figures.similarity_map import draw_similarity
 from sigmascope.figures.statistics import draw_statistics
@@ -42,6 +43,7 @@ __all__ = [
     "draw_dissection",
     "draw_distances",
     "draw_embedding",
+    "draw_linearization",
     "draw_rotation_penalty",
     "draw_signature",
     "draw_signatures",
@@ -50,6 +52,7 @@ __all__ = [
     "draw_stitch",
     "draw_track",
     "draw_tree",
+    "draw_tuned",
     "new_figure",
     "parts_of",
     "save",

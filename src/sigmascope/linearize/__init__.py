@@ -17,24 +17,48 @@ from __future__ import annotations
 from sigmascope.linearize.budgets import Elements, LossRise
 from sigmascope.linearize.criteria import CRITERIA, Criterion
 from sigmascope.linearize.evidence import Evidence
+from sigmascope.linearize.fitting import FitOptions, fit
 from sigmascope.linearize.fold_result import Cost, Folded
 from sigmascope.linearize.folding import fold
+from sigmascope.linearize.judging import Judgment
+from sigmascope.linearize.linearization import CurvePoint, Folding, Linearization, Tuning
+from sigmascope.linearize.loading import load
 from sigmascope.linearize.maps import Affine
 from sigmascope.linearize.planning import apply, plan
 from sigmascope.linearize.result import Plan, PlannedSite
+from sigmascope.linearize.saved import SavedNetwork, save
+from sigmascope.linearize.split import Split
+from sigmascope.linearize.tuned import Tuned, TunedEpoch, TuneSettings
+from sigmascope.linearize.tuning import TuneOptions, tune
 
 __all__ = [
     "CRITERIA",
     "Affine",
     "Cost",
     "Criterion",
+    "CurvePoint",
     "Elements",
     "Evidence",
+    "FitOptions",
     "Folded",
+    "Folding",
+    "Judgment",
+    "Linearization",
     "LossRise",
     "Plan",
     "PlannedSite",
+    "SavedNetwork",
+    "Split",
+    "TuneOptions",
+    "TuneSettings",
+    "Tuned",
+    "TunedEpoch",
+    "Tuning",
     "apply",
+    "fit",
     "fold",
+    "load",
     "plan",
+    "save",
+    "tune",
 ]

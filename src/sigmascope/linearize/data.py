@@ -78,13 +78,17 @@ class Data:
 
     def loss_of(self, network: nn.Module, batch: Batch) -> Tensor:
         """Return the loss of a network on a batch."""
+        return self.loss_of_outputs(self.forward(network, batch.content), batch)
+
+    def loss_of_outputs(self, outputs: Any, batch: Batch) -> Tensor:
+        """Return the loss of the outputs of a network for a batch."""
         labels = labels_of(batch.content)
         if labels is None:
             raise InputError(
-                "the batches have no labels, which this criterion or budget needs. Pass batches "
+                "the batches have no labels, which are needed here. Pass batches "
                 "(inputs, labels), or mappings with an entry 'labels'."
             )
-        loss = self.loss(self.forward(network, batch.content), labels)
+        loss = self.loss(outputs, labels)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise InputTypeError(
                 f"loss must return one number as a tensor, got a {type(loss).__name__}."
@@ -101,6 +105,13 @@ def labels_of(content: Any) -> Any:
     return None
 
 
+def logits_of(output: Any) -> Any:
+    """Return the logits in the output of a network: itself, its entry `logits`, or its first."""
+    found = output.get("logits") if isinstance(output, Mapping) else output
+    found = getattr(found, "logits", found)
+    return found[0] if isinstance(found, tuple | list) and found else found
+
+
 def cross_entropy(output: Any, labels: Any) -> Tensor:
     """Return the cross-entropy of logits, a tensor or the entry `logits` of an output.
 
@@ -110,9 +121,7 @@ def cross_entropy(output: Any, labels: Any) -> Tensor:
     >>> float(cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1])))
     0.6931471824645996
     """
-    logits = output["logits"] if isinstance(output, Mapping) else getattr(output, "logits", output)
-    if isinstance(logits, tuple | list):
-        logits = logits[0]
+    logits = logits_of(output)
     if not isinstance(logits, Tensor) or not isinstance(labels, Tensor):
         raise InputTypeError(
             f"outputs of type {type(output).__name__} with labels of type {type(labels).__name__} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
@@ -13,6 +13,7 @@ from sigmascope.capture.guard import copied, plain_path, unwrapped
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.capture.walk import modules_of
 from sigmascope.checks import check_choice, check_kind, check_seed, check_whole, options_from
+from sigmascope.choices import LinearizeMaps
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.linearize.applying import install
 from sigmascope.linearize.budgets import Budget, budget_text, check_budget
@@ -27,7 +28,6 @@ from sigmascope.measure.digests import digest_of_weights
 from sigmascope.measure.options import checked_patterns
 from sigmascope.measure.subject import ADDRESS, check_device
 
-Maps = Literal["channel", "full", "identity"]
 By = str | Criterion | Callable[[Evidence], Sequence[float]]
 
 
@@ -76,7 +76,7 @@ def plan(
     *,
     budget: Budget,
     by: By = "affinity",
-    maps: Maps = "channel",
+    maps: LinearizeMaps = "channel",
     iterative: bool = False,
     **options: Unpack[PlanOptions],
 ) -> Plan:
@@ -128,7 +128,7 @@ def plan(
     settings = Settings(
         by=name,
         criterion=criterion,
-        maps=check_choice("maps", maps, Maps),
+        maps=check_choice("maps", maps, LinearizeMaps),
         iterative=bool(iterative),
         step=chosen.step,
         sites=chosen.sites,

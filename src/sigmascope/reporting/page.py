@@ -27,7 +27,7 @@ STYLES = ("theme", "frame", "charts", "tables", "tracks", "media")
 SCRIPTS = (
     *("dom", "data", "lens", "choice", "signatures", "networks", "distances", "densities"),
     *("sites", "settings", "tracks", "trackmap", "tracklines", "tracktables", "training"),
-    *("refresh", "page"),
+    *("refresh", "frame", "page"),
 )
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 # Characters that could end a script element, start a comment in it, or end a line in old scripts.
@@ -88,24 +88,32 @@ def report(
     return Path(path)
 
 
-def page_of(document: dict[str, Any]) -> bytes:
-    """Return the page with a document in it; see `document_of`.
+def page_of(
+    document: dict[str, Any],
+    *,
+    template: str = "page.html",
+    scripts: Sequence[str] = SCRIPTS,
+    kind: str = "",
+) -> bytes:
+    """Return a page with a document in it; by default that of `document_of`.
 
     Scripts and styles are allowed by their hashes only, so nothing in the document can become one.
     """
-    own = "".join(_asset(f"scripts/{name}.js") for name in SCRIPTS)
+    own = "".join(_asset(f"scripts/{name}.js") for name in scripts)
     own = f'(() => {{\n"use strict";\n{own}}})();\n'
-    scripts = [*map(_asset, LIBRARIES), own]
+    every = [*map(_asset, LIBRARIES), own]
     style = "".join(_asset(f"styles/{name}.css") for name in STYLES)
-    content = json.dumps(wrap(KIND, VERSION, document), allow_nan=False, separators=(",", ":"))
+    content = json.dumps(
+        wrap(kind or KIND, VERSION, document), allow_nan=False, separators=(",", ":")
+    )
     parts = {
-        "policy": _policy(scripts, style),
+        "policy": _policy(every, style),
         "style": f"<style>{style}</style>",
         "data": content.translate(UNSAFE),
-        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in every),
     }
     # In one pass, so that inserted text is not searched for placeholders.
-    return PLACEHOLDER.sub(lambda found: parts[found[1]], _asset("page.html")).encode()
+    return PLACEHOLDER.sub(lambda found: parts[found[1]], _asset(template)).encode()
 
 
 def _asset(name: str) -> str:

@@ -31,6 +31,9 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     "track": _result("monitoring.track", "Track"),
     "dissection": _result("dissection", "Dissection"),
     "rotation-penalty": _result("dissection", "RotationPenalty"),
+    "linearization": _result("linearize", "Linearization"),
+    "linearization-plan": _result("linearize", "Plan"),
+    "linearized-network": _result("linearize", "SavedNetwork"),
     "facts": lambda path: read_record(Facts, path),
     "failure": lambda path: read_record(Failure, path),
     "runs": lambda path: read_runs([path.parent]),
@@ -39,9 +42,22 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
 OTHERS = {
     "journal": "the journal of a signature that is not finished. Pass it on: "
     "signature(..., resume=PATH)",
+    "linearization-request": "the request of a linearization that is not finished. Run the same "
+    "command again: it continues",
+    "linearization-summary": "the output of `sigmascope linearize --json`. Load the directory that "
+    "`sigmascope linearize -o DIR` writes",
     "stitch-summary": "the output of `sigmascope stitch --json`, without the matrix. Load the file "
     "that `sigmascope stitch -o FILE.json` writes",
 }
+
+
+LINEARIZED = "linearization.json"
+
+
+def is_linearization(folder: Path) -> bool:
+    """Return whether a directory is that of a finished linearization."""
+    file = folder / LINEARIZED
+    return file.is_file() and kind_of(file) == "linearization"
 
 
 def _tensors(file: Path) -> Any:
@@ -63,8 +79,11 @@ def load(path: Location) -> Any:
     Args:
         path: a signature, track, stitch, layer similarity, dissection or rotation penalty: the
             result itself; the output of `sigmascope show --json`: a list of signatures; facts or a
-            failure; a directory of runs or its manifest: `Runs`; a safetensors file: what belongs
-            to the document of the same name beside it, `Moments`, or else a dict of tensors.
+            failure; a directory of runs or its manifest: `Runs`; a directory of
+            `sigmascope linearize`, its plan or its network: `Linearization`, `Plan`,
+            `SavedNetwork`, of which `sigmascope.linearize.load` builds the network; a safetensors
+            file: what belongs to the document of the same name beside it, `Moments`, or else a dict
+            of tensors.
 
     Raises:
         FileNotFoundError: no such file or directory.
@@ -80,7 +99,7 @@ def load(path: Location) -> Any:
                 f"{path} holds features that signature(..., keep={str(path)!r}) kept. Score them: "
                 f"sg.rescore({str(path)!r})."
             )
-        return read_runs([file])
+        return load(file / LINEARIZED) if is_linearization(file) else read_runs([file])
     check_source(file)
     if file.suffix == ".safetensors":
         document = file.with_suffix(".json")

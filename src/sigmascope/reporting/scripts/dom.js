@@ -80,3 +80,12 @@ function figureOf(label, options) {
   figure.setAttribute("aria-label", label);
   return figure;
 }
+
+function cardOf(label, value, remark) {
+  return element(
+    "div",
+    { class: "card" },
+    element("dt", {}, label),
+    element("dd", {}, element("span", { class: "figure" }, value), element("span", { class: "remark" }, remark)),
+  );
+}

@@ -1,14 +1,5 @@
 // The cards at the top, and the table of networks.
 
-function cardOf(label, value, remark) {
-  return element(
-    "div",
-    { class: "card" },
-    element("dt", {}, label),
-    element("dd", {}, element("span", { class: "figure" }, value), element("span", { class: "remark" }, remark)),
-  );
-}
-
 function rangeText(values) {
   const [low, high] = d3.extent(values);
   return low === high ? asCount(low) : `${asCount(low)} – ${asCount(high)}`;
