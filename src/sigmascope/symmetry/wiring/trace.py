@@ -101,6 +101,7 @@ class _Tracer(TorchFunctionMode):
         self._running: list[tuple[str, nn.Module]] = []
         self._calls: Counter[str] = Counter()
         self._named: set[str] = set()
+        self._returned: Counter[str] = Counter()
 
     def enter(self, path: str, module: nn.Module) -> None:
         """Note that a module begins to run."""
@@ -110,6 +111,9 @@ class _Tracer(TorchFunctionMode):
         """Note that a module has run; its name means the channels of its first output."""
         path, _ = self._running.pop()
         channels = self._wiring.of(output)
+        if channels is not None:
+            self._wiring.calls[path, self._returned[path]] = channels
+        self._returned[path] += 1
         if path and channels is not None and path not in self._named:
             self._wiring.sites[path] = channels
             self._named.add(path)
