@@ -16,6 +16,8 @@ True
 from __future__ import annotations
 
 from sigmascope.symmetry.action import move
+from sigmascope.symmetry.aligning.align import align
+from sigmascope.symmetry.aligning.result import Alignment
 from sigmascope.symmetry.channel_spaces import Spaces, spaces
 from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.equivalence import Equivalence, check_equivalence
@@ -41,6 +43,7 @@ from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimi
 from sigmascope.symmetry.wiring.network import UnmovableError
 
 __all__ = [
+    "Alignment",
     "CkaOptions",
     "CkaSimilarity",
     "CrossGram",
@@ -55,6 +58,7 @@ __all__ = [
     "ProcrustesSimilarity",
     "Spaces",
     "UnmovableError",
+    "align",
     "check_equivalence",
     "cka",
     "compare",

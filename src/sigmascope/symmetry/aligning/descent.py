@@ -126,6 +126,14 @@ class Descent:
             self.heads[number] = turn.after(self.heads[number])
         return True
 
+    def permute(self, cell: Cell, match: Tensor) -> None:
+        """Permute a cell, whatever it costs."""
+        step = Step(match, {})
+        new = self._stepped(cell, step)
+        self.current.update(new)
+        self._parts.update({name: self._distance(name) for name in new})
+        self._note(cell, step)
+
     def _best(
         self, cell: Cell, prior: Tensor | None, known: Collection[int] | None
     ) -> Step | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,7 @@ class Wiring:
         # (path of a module, number of its call) -> the channels of what it returns
         self.calls: dict[tuple[str, int], Channels] = {}
         self.heads: list[Heads] = []
+        self.example: Any = None  # the input of the pass that was traced
         self._names = {
             id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())
         }
@@ -139,6 +141,15 @@ class Wiring:
             if all(uses[name] == 1 and name not in self._used_still for name in heads.names)
             and self._uses[heads.output] == 1
         ]
+
+    def forget(self) -> None:
+        """Let go of the tensors of the pass; numbers and names stay."""
+        self.example = None
+        self._alive.clear()
+        for held in (self._channels, self._names):
+            held.clear()
+        for known in (self._zeros, self._known):
+            known.clear()
 
     def _pin(self, turn: Turn, reason: str) -> None:
         for channels in (turn.channels, *(channels for channels, _ in turn.factors)):

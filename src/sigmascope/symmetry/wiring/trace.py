@@ -60,6 +60,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         if wiring.refusal is not None:
             raise wiring.refusal
         wiring.finish(output)
+        wiring.example = example
         return wiring
     if example_input is None:
         last = f" The last input that was tried failed: {problem}" if problem else ""
