@@ -227,7 +227,7 @@ def _result(pair: Pair, descent: Descent, start: str, by: str) -> Alignment:
         start=start,
         similarity=_cosines(after),
         similarity_before=_cosines(before),
-        overall=_cosine(list(after.values())),
+        overall=_overall(after),
         controls=(),
         equivalence=equivalence,
         element=element,
@@ -244,7 +244,13 @@ def _control(pair: Pair, seed: int, *, progress: bool) -> float:
     }
     noise = replace(pair, moving=shuffled)
     descent, _ = search(noise, None, starts=1, progress=progress)
-    return _cosine([(pair.target[name], descent.current[name]) for name in pair.target])
+    return _overall({name: (pair.target[name], descent.current[name]) for name in pair.target})
+
+
+def _overall(tensors: dict[str, tuple[Tensor, Tensor]]) -> float:
+    """Return the mean cosine of weights; gains and offsets are alike in any two networks."""
+    found = [_cosine([both]) for both in tensors.values() if both[0].ndim > 1]
+    return float(np.mean(found or [_cosine(list(tensors.values()))]))
 
 
 def _cosines(tensors: dict[str, tuple[Tensor, Tensor]]) -> dict[str, float]:

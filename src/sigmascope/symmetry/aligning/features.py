@@ -141,7 +141,8 @@ class _Correlation:
         x, y = x - self._shifts[0], y - self._shifts[1]
         own = [x.sum(dim=1), y.sum(dim=1), x.square().sum(dim=1), y.square().sum(dim=1), x @ y.T]
         doubles = [one.double().cpu() for one in own]
-        self._sums = [a + b for a, b in zip(self._sums, doubles, strict=True)] or doubles
+        earlier = self._sums or [torch.zeros_like(one) for one in doubles]
+        self._sums = [a + b for a, b in zip(earlier, doubles, strict=True)]
         self._count += x.shape[1]
 
     def matrix(self, *, absolute: bool) -> Tensor:

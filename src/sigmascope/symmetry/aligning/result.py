@@ -51,7 +51,7 @@ class Alignment(Tabular):
         start: where the descent began that ended best.
         similarity: layer -> cosine of its parameters in both networks, after aligning.
         similarity_before: the same without aligning.
-        overall: the cosine of all parameters, after aligning.
+        overall: the mean cosine of all weights with two axes or more, after aligning.
         controls: the same for the second network with the entries of each tensor shuffled, which
             is what aligning gains from noise.
         equivalence: whether the moved network computes the same function, measured.
