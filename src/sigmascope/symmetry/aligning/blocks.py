@@ -154,9 +154,9 @@ class _Reader:
     def _labels_in(self, turn: Turn) -> list[int]:
         return list(dict.fromkeys(self._labels[turn.channels.place].tolist()))
 
-    def needs(self, name: str) -> frozenset[int]:
-        """Return the blocks that a parameter depends on."""
-        turns = self._wiring.turns.get(name, ())
+    def needs(self, name: str, axis: int) -> frozenset[int]:
+        """Return the blocks that weights along one axis depend on: those along the others."""
+        turns = [turn for turn in self._wiring.turns[name] if turn.channels.axis != axis]
         found = {self._order[label] for turn in turns for label in self._labels_in(turn)}
         found |= {self._order[one.site] for one in self._wiring.heads if name in one.names}
         return frozenset(found)
@@ -172,9 +172,8 @@ class _Reader:
                 index = self._positions(turn.channels, label)
                 if index is not None:
                     uses = self._uses(turn, index, slots)
-                    needs = self.needs(name) - {self._order[label]}
                     axis, rows = turn.channels.axis, slice(*turn.rows)
-                    touches.append(Touch(name, axis, rows, index, uses, needs))
+                    touches.append(Touch(name, axis, rows, index, uses, self.needs(name, axis)))
         fixed = bool((self._wiring.ties.places.lost[0, members] > 0).any())
         return Cell(
             members,
