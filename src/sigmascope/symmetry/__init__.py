@@ -18,6 +18,8 @@ from __future__ import annotations
 from sigmascope.symmetry.action import move
 from sigmascope.symmetry.aligning.align import align
 from sigmascope.symmetry.aligning.result import Alignment
+from sigmascope.symmetry.averaging import average
+from sigmascope.symmetry.barriers import Barrier, barrier
 from sigmascope.symmetry.channel_spaces import Spaces, spaces
 from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.equivalence import Equivalence, check_equivalence
@@ -44,6 +46,7 @@ from sigmascope.symmetry.wiring.network import UnmovableError
 
 __all__ = [
     "Alignment",
+    "Barrier",
     "CkaOptions",
     "CkaSimilarity",
     "CrossGram",
@@ -59,6 +62,8 @@ __all__ = [
     "Spaces",
     "UnmovableError",
     "align",
+    "average",
+    "barrier",
     "check_equivalence",
     "cka",
     "compare",
