@@ -145,6 +145,8 @@ class Descent:
         match = torch.arange(len(cell.places))
         if cell.permuted:
             cost = solve(products, cell, start=start).cost if products else None
+            if prior is not None:  # its columns are the channels where they were at first
+                prior = prior[:, torch.from_numpy(self._channels(cell, cell.places))]
             match = assigned(_weighed(cost, prior))
         if not products:
             return Step(match, {})
@@ -166,11 +168,15 @@ class Descent:
     def _note(self, cell: Cell, step: Step) -> None:
         """Compose a step with what has been done so far."""
         match = step.match.numpy()
-        sources = self.order[cell.places[match]]  # the channel that comes to each place
-        self.order[cell.places] = sources
-        channel = np.searchsorted(cell.places, sources)  # places are sorted
+        channel = self._channels(cell, cell.places[match])
+        self.order[cell.places] = cell.places[channel]
         for slot, scales in step.scales.items():
             self.values[cell.slots[slot].scales[channel]] *= scales.numpy()
+
+    def _channels(self, cell: Cell, places: Integers) -> Integers:
+        """Return which channels of a cell, as they were numbered at first, are now at places."""
+        found: Integers = np.searchsorted(cell.places, self.order[places])  # places are sorted
+        return found
 
     def _distance(self, name: str, tensor: Tensor | None = None) -> float:
         current = self.current[name] if tensor is None else tensor
