@@ -13,7 +13,9 @@ from torch import Tensor
 from sigmascope.symmetry.aligning.blocks import Cell, Touch, Use
 from sigmascope.symmetry.aligning.scales import Term, best_scales
 
-ROUNDS = 12  # over scales that multiply the same weights, as before and behind a depthwise filter
+# Rounds over scales that multiply the same weights, as before and behind a depthwise filter: for
+# all pairs, where a rough cost will do, and for those that were chosen.
+ROUNDS, LAST_ROUNDS = 6, 400
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def _coupled(
     for slot in slots:
         scales[slot] = torch.ones_like(products[0].inner)
     last = torch.full_like(products[0].inner, torch.inf)
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if last.ndim > 1 else LAST_ROUNDS):
         for slot in slots:
             with_it = [one for one in products if any(use.slot == slot for use in one.uses)]
             terms = [_term(one, slot, scales) for one in with_it]
@@ -147,7 +149,7 @@ def _coupled(
         for one in products:
             factor = multiplier(one.uses, scales)
             cost += one.own * factor.square() - 2 * one.inner * factor
-        if not bool((last - cost > 1e-12 * cost.abs().max()).any()):
+        if not bool((last - cost > 1e-15 * cost.abs().max()).any()):
             break
         last = cost
     return cost
