@@ -53,7 +53,7 @@ def error_of(a: nn.Module, b: nn.Module) -> float:
 
 def planted(names: list[str], draws: int) -> Iterator[str]:
     """Yield a table of how often a planted element is found again."""
-    yield "| network | draws | missed by weights | missed by activations | largest error | seconds |"
+    yield "| network | draws | missed by weights | by activations | largest error | seconds each |"
     yield "|---|--:|--:|--:|--:|--:|"
     for name in names:
         network, inputs = loaded(name)

@@ -286,8 +286,8 @@ def test_other_architectures_are_refused(a: nn.Module, b: nn.Module, match: str)
 
 
 def test_bad_input() -> None:
-    network, x = made("relu")
-    with pytest.raises(InputError, match="needs inputs. Pass batches"):
+    network, _ = made("relu")
+    with pytest.raises(InputError, match=r"needs inputs\. Pass batches"):
         align(network, network, by="activations")
     with pytest.raises(InputError, match="batches is empty"):
         align(network, network, [], by="activations")
@@ -295,14 +295,13 @@ def test_bad_input() -> None:
         align(network, network, by="colors")
     with pytest.raises(OptionError, match="starts"):
         align(network, network, starts=0)
-    other, _ = made("gelu")
     wide = mlp(nn.ReLU(), 8)
     with pytest.raises(InputError, match="different architectures"):
         align(network, network).apply(wide)
 
 
 def test_it_prints_itself() -> None:
-    network, x = made("relu")
+    network, _ = made("relu")
     found = align(network, move(network, 0))
     text = repr(found)
     assert text.startswith("Sequential aligned to Sequential by weights")

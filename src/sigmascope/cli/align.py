@@ -64,16 +64,13 @@ def align(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> int:
     return DONE
 
 
-def _aligned(
-    names: tuple[str, str], given: dict[str, Any]
-) -> tuple[Alignment, Barrier, nn.Module]:
+def _aligned(names: tuple[str, str], given: dict[str, Any]) -> tuple[Alignment, Barrier, nn.Module]:
     from dataclasses import replace
 
     from sigmascope.catalog.datasets import data
     from sigmascope.catalog.models import model
     from sigmascope.runs.measuring import checked_device
-    from sigmascope.symmetry import align as bring
-    from sigmascope.symmetry import barrier
+    from sigmascope.symmetry import align as bring, barrier
 
     device = checked_device(given["device"])
     first, second = (model(name, seed=given["seed"]) for name in names)

@@ -97,7 +97,9 @@ def move(
         write_moved(moved, wiring, choice.assignment())
     else:
         chosen = _draw(wiring, source, log_std)
-        write_moved(moved, wiring, chosen, [HeadElement.random(one, source) for one in wiring.heads])
+        write_moved(
+            moved, wiring, chosen, [HeadElement.random(one, source) for one in wiring.heads]
+        )
     return moved
 
 

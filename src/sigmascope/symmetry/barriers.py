@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -112,7 +111,7 @@ def barrier(
     At share t the parameters are $(1 - t)\,\theta_a + t\,\theta_b$. The mean of two networks has
     features that vary too little. Each line is evaluated as it is and corrected: statistics of
     batch norm are taken again on the batches, and in networks without batch norm every channel is
-    rescaled to the statistics between those of the two ends (REPAIR). The loss is the cross-entropy.
+    rescaled to the statistics between those of the two ends (REPAIR). The loss is cross-entropy.
 
     Frankle et al., 2019, arXiv:1912.05671; Jordan et al., 2022, arXiv:2211.08403.
 

@@ -29,24 +29,27 @@ def mean_network(networks: Sequence[nn.Module], weights: Sequence[float]) -> nn.
     with torch.no_grad():
         for name, own in (*merged.named_parameters(), *merged.named_buffers()):
             if own.is_floating_point():
-                parts = zip(states, weights, strict=True)
-                total = sum(state[name].detach().double() * weight for state, weight in parts)
+                total = torch.zeros_like(own, dtype=torch.float64)
+                for state, weight in zip(states, weights, strict=True):
+                    total += state[name].detach().double() * weight
                 own.copy_(total)
     return merged
 
 
 def has_batch_norm(network: nn.Module) -> bool:
     """Return whether a network keeps running statistics that can be taken again."""
-    return any(_keeps(module) for module in network.modules())
+    return bool(_norms(network))
 
 
-def _keeps(module: nn.Module) -> bool:
-    return isinstance(module, _BatchNorm) and module.running_mean is not None
+def _norms(network: nn.Module) -> list[_BatchNorm]:
+    modules = network.modules()
+    norms = [module for module in modules if isinstance(module, _BatchNorm)]
+    return [norm for norm in norms if norm.running_mean is not None]
 
 
 def reset_batch_norm(network: nn.Module, items: Iterable[Any]) -> None:
     """Take the statistics of all batch norms again, in place: plain means over the batches."""
-    norms = [module for module in network.modules() if _keeps(module)]
+    norms = _norms(network)
     momenta = [norm.momentum for norm in norms]
     network.eval()  # dropout stays off
     for norm in norms:
@@ -70,7 +73,7 @@ def layers_within(wiring: Wiring, network: nn.Module) -> dict[str, int]:
     """Return path -> axis of the channels, of linear layers whose output is not the network's."""
     lost = wiring.ties.places.lost[0]
     modules = dict(network.named_modules())
-    found = {}
+    found: dict[str, int] = {}
     for (path, _), channels in wiring.calls.items():
         fixed = (lost[wiring.ties.places.roots(channels.place)] > 0).any()
         if isinstance(modules.get(path), LAYERS) and not fixed:

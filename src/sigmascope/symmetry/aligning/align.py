@@ -18,12 +18,7 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry.aligning.blocks import Block, Cell, blocks_of
 from sigmascope.symmetry.aligning.descent import Descent, Prior, Tensors
 from sigmascope.symmetry.aligning.features import unlikeness
-from sigmascope.symmetry.aligning.result import (
-    Alignment,
-    Element,
-    check_same_parameters,
-    shapes_of,
-)
+from sigmascope.symmetry.aligning.result import Alignment, Element, check_same_parameters, shapes_of
 from sigmascope.symmetry.equivalence import check_equivalence
 from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.trace import trace
@@ -116,16 +111,18 @@ class Pair:
 
     @staticmethod
     def of(a: nn.Module, b: nn.Module, example_input: Any) -> Pair:
+        """Return the pair, once both are known to have one architecture."""
         names = type(a).__name__, type(b).__name__
-        check_same_parameters(shapes_of(a), shapes_of(b), names if names[0] != names[1] else ("a", "b"))
+        check_same_parameters(
+            shapes_of(a), shapes_of(b), names if names[0] != names[1] else ("a", "b")
+        )
         wiring, other = (trace(one, example_input) for one in (b, a))
         _check_same_wiring(other, wiring)
         parameters = [dict(one.named_parameters()) for one in (a, b)]
         exact = any(one.dtype == torch.float64 for both in parameters for one in both.values())
         dtype = torch.float64 if exact else torch.float32
         target, moving = (
-            {name: one.detach().to("cpu", dtype) for name, one in own.items()}
-            for own in parameters
+            {name: one.detach().to("cpu", dtype) for name, one in own.items()} for own in parameters
         )
         return Pair((a, b), wiring, blocks_of(wiring, target), target, moving)
 
@@ -161,9 +158,7 @@ def _check_same_wiring(a: Wiring, b: Wiring) -> None:
         )
 
 
-def search(
-    pair: Pair, prior: Prior | None, *, starts: int, progress: bool
-) -> tuple[Descent, str]:
+def search(pair: Pair, prior: Prior | None, *, starts: int, progress: bool) -> tuple[Descent, str]:
     """Return the descent that ends best, and where it began."""
     best: tuple[Descent, str] | None = None
     begins: list[tuple[str, Callable[[Descent], None]]] = [

@@ -21,7 +21,8 @@ Prior: TypeAlias = Mapping[int, Tensor]
 """Block -> (n, n), how unlike its channels are by their features, from 0 to 1 or 2."""
 
 TIE = 1e-6  # what weights count beside features, which decide
-SWEEPS = 100
+SWEEPS, GAIN = 100, 1e-5  # the most sweeps; one that gains less is the last
+NOTHING = 1e-24  # of the squared norm of the target: rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +45,7 @@ class Descent:
     """
 
     def __init__(
-        self,
-        target: Tensors,
-        moving: Tensors,
-        blocks: Sequence[Block],
-        *,
-        places: int,
-        scales: int,
+        self, target: Tensors, moving: Tensors, blocks: Sequence[Block], *, places: int, scales: int
     ) -> None:
         self._target, self._blocks = target, blocks
         self.current = dict(moving)
@@ -62,6 +57,7 @@ class Descent:
             if not isinstance(block, Cell)
         }
         self._parts = {name: self._distance(name) for name in moving}
+        self._energy = sum(float(one.double().square().sum()) for one in target.values())
         self.history: list[float] = []
 
     @property
@@ -86,15 +82,11 @@ class Descent:
                 advance()
             self.history.append(self.objective)
             before, now = self.history[-2:]
-            if not changed or before - now <= 1e-5 * before:
+            if not changed or before - now <= GAIN * before or now <= NOTHING * self._energy:
                 return
 
     def update(
-        self,
-        number: int,
-        *,
-        prior: Prior | None = None,
-        known: Collection[int] | None = None,
+        self, number: int, *, prior: Prior | None = None, known: Collection[int] | None = None
     ) -> bool:
         """Update one block; return whether it changed.
 
@@ -105,25 +97,29 @@ class Descent:
                 depend on further ones are left out, and the change is always accepted.
         """
         block = self._blocks[number]
-        if isinstance(block, Cell):
-            step = self._best(block, None if prior is None else prior.get(number), known)
-            if step is None:
-                return False
-            new = self._stepped(block, step)
-        else:
+        if not isinstance(block, Cell):
             permuted = prior is None or known is not None
             turn = best_heads(block, self._target, self.current, permuted=permuted)
-            new = block.turned(self.current, turn)
+            accepted = self._accept(block.turned(self.current, turn), always=known is not None)
+            if accepted:
+                self.heads[number] = turn.after(self.heads[number])
+            return accepted
+        step = self._best(block, None if prior is None else prior.get(number), known)
+        if step is None:
+            return False
+        accepted = self._accept(self._stepped(block, step), always=known is not None)
+        if accepted:
+            self._note(block, step)
+        return accepted
+
+    def _accept(self, new: Tensors, *, always: bool) -> bool:
+        """Take new values of parameters if they are nearer, or always."""
         parts = {name: self._distance(name, tensor) for name, tensor in new.items()}
         before = sum(self._parts[name] for name in parts)
-        if known is None and not sum(parts.values()) < before * (1 - 1e-12):
+        if not always and not sum(parts.values()) < before * (1 - 1e-12):
             return False
         self.current.update(new)
         self._parts.update(parts)
-        if isinstance(block, Cell):
-            self._note(block, step)
-        else:
-            self.heads[number] = turn.after(self.heads[number])
         return True
 
     def permute(self, cell: Cell, match: Tensor) -> None:
@@ -134,9 +130,7 @@ class Descent:
         self._parts.update({name: self._distance(name) for name in new})
         self._note(cell, step)
 
-    def _best(
-        self, cell: Cell, prior: Tensor | None, known: Collection[int] | None
-    ) -> Step | None:
+    def _best(self, cell: Cell, prior: Tensor | None, known: Collection[int] | None) -> Step | None:
         start = known is not None
         touches = [one for one in cell.touches if known is None or one.needs <= set(known)]
         if not touches and prior is None:
@@ -185,9 +179,9 @@ class Descent:
 
     def _neighbors(self, block: Block) -> set[int]:
         names = set(block.names)
-        return {
-            number for number, other in enumerate(self._blocks) if names & set(other.names)
-        } - {number for number, other in enumerate(self._blocks) if other is block}
+        return {number for number, other in enumerate(self._blocks) if names & set(other.names)} - {
+            number for number, other in enumerate(self._blocks) if other is block
+        }
 
 
 def _weighed(cost: Tensor | None, prior: Tensor | None) -> Tensor:

@@ -27,11 +27,7 @@ IDLE = (nn.Dropout, nn.Identity)
 
 
 def unlikeness(
-    networks: tuple[nn.Module, nn.Module],
-    batches: Any,
-    blocks: Sequence[Block],
-    *,
-    progress: bool,
+    networks: tuple[nn.Module, nn.Module], batches: Any, blocks: Sequence[Block], *, progress: bool
 ) -> dict[int, Tensor]:
     """Return, for each cell that is seen, 1 - the correlation of its channels: (n, n), a by b.
 

@@ -25,11 +25,11 @@ def best_heads(
         current: the same, to be turned.
         permuted: whether heads may change places.
     """
-    queries = sum(
+    queries, keys, values = (
         _products(heads.stacked(target, which), heads.stacked(current, which))
-        for which in (QUERY, KEY)
+        for which in (QUERY, KEY, VALUE)
     )
-    values = _products(heads.stacked(target, VALUE), heads.stacked(current, VALUE))
+    queries = queries + keys
     values = values + _products(heads.columns(target), heads.columns(current))
     order = torch.arange(heads.count)
     if permuted:
@@ -49,4 +49,5 @@ def _products(x: Tensor, y: Tensor) -> Tensor:
 def _polar(products: Tensor) -> Tensor:
     """Return the orthogonal matrix R with the largest inner product with each matrix."""
     u, _, v = torch.linalg.svd(products)
-    return u @ v
+    rotation: Tensor = u @ v
+    return rotation

@@ -57,7 +57,8 @@ def products_of(
 
 
 def _squares(rows: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms.square()
 
 
 @dataclass(frozen=True)

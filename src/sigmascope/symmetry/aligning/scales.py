@@ -206,8 +206,7 @@ def _searched(terms: Sequence[Term]) -> Tensor:
     def at(r: Tensor) -> Tensor:
         return _value(terms, r.exp())
 
-    shape = torch.broadcast_shapes(*(term.beta.shape for term in terms))
-    best = torch.full(shape, -REACH, dtype=torch.float64)
+    best = torch.full_like(terms[0].beta, -REACH)
     least = at(best)
     for place in torch.linspace(-REACH, REACH, GRID, dtype=torch.float64)[1:]:
         value = at(torch.full_like(best, float(place)))

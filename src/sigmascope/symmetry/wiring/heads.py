@@ -118,7 +118,9 @@ class HeadElement:
     def after(self, earlier: HeadElement) -> HeadElement:
         """Return the element that applies `earlier` first."""
         queries = self.queries @ earlier.queries[self.order]
-        return HeadElement(earlier.order[self.order], queries, self.values @ earlier.values[self.order])
+        return HeadElement(
+            earlier.order[self.order], queries, self.values @ earlier.values[self.order]
+        )
 
 
 def _rotated(parts: Tensor, order: Tensor, rotation: Tensor) -> Tensor:
