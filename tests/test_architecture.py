@@ -60,6 +60,7 @@ DRAW_THEMSELVES = (
     "compare.statistics",
     "measure.result",
     "monitoring.track",
+    "symmetry.barriers",
     "symmetry.layer_similarity",
     "stitching.result",
     "dissection.result",

@@ -45,6 +45,7 @@ Kernel = Literal["max", "median"]
 ChannelNorm = Literal["channels", "none"]
 Precision = Literal["float64", "float32"]
 Orientation = Literal["signed", "unsigned"]
+Matching = Literal["weights", "activations"]
 
 # Stitching and training
 Family = Literal[

@@ -23,6 +23,7 @@ COMMANDS = (
     "show",
     "track",
     "similarity",
+    "align",
     "stitch",
     "reproduce",
     "list",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import click
 
 from sigmascope import __version__
+from sigmascope.cli.align import align
 from sigmascope.cli.compare import compare
 from sigmascope.cli.demo import demo
 from sigmascope.cli.linearize import linearize
@@ -27,7 +28,7 @@ from sigmascope.cli.track import track
 __all__ = ["main"]
 
 COMMANDS = (
-    *(measure, compare, report, show, track, similarity, stitch, linearize),
+    *(measure, compare, report, show, track, similarity, align, stitch, linearize),
     *(reproduce, listing, demo),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sigmascope.figures.accuracy import draw_accuracy
+from sigmascope.figures.barrier import draw_barrier
 from sigmascope.figures.correlations import draw_correlations
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.density import draw_densities, parts_of
@@ -35,6 +36,7 @@ __all__ = [
     "FIGURES",
     "Drawn",
     "draw_accuracy",
+    "draw_barrier",
     "draw_correlations",
     "draw_cross_validation",
     "draw_curves",
@@ -61,6 +63,7 @@ __all__ = [
 
 FIGURES: dict[str, Callable[..., Drawn]] = {
     "accuracy": draw_accuracy,
+    "barrier": draw_barrier,
     "correlations": draw_correlations,
     "curves": draw_curves,
     "densities": draw_densities,

@@ -16,6 +16,10 @@ True
 from __future__ import annotations
 
 from sigmascope.symmetry.action import move
+from sigmascope.symmetry.aligning.align import align
+from sigmascope.symmetry.aligning.result import Alignment
+from sigmascope.symmetry.averaging import average
+from sigmascope.symmetry.barriers import Barrier, barrier
 from sigmascope.symmetry.channel_spaces import Spaces, spaces
 from sigmascope.symmetry.cka_similarity import Kernel, cka
 from sigmascope.symmetry.equivalence import Equivalence, check_equivalence
@@ -41,6 +45,8 @@ from sigmascope.symmetry.similarity_results import CkaSimilarity, ProcrustesSimi
 from sigmascope.symmetry.wiring.network import UnmovableError
 
 __all__ = [
+    "Alignment",
+    "Barrier",
     "CkaOptions",
     "CkaSimilarity",
     "CrossGram",
@@ -55,6 +61,9 @@ __all__ = [
     "ProcrustesSimilarity",
     "Spaces",
     "UnmovableError",
+    "align",
+    "average",
+    "barrier",
     "check_equivalence",
     "cka",
     "compare",

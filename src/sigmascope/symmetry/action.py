@@ -13,7 +13,7 @@ is found by tracing one forward pass.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from sigmascope.symmetry.groups import TOLERANCE
 from sigmascope.symmetry.matrices import as_square, factor_monomial
 from sigmascope.symmetry.monomial import Monomial
 from sigmascope.symmetry.scalars import SCALARS, sample_scales
+from sigmascope.symmetry.wiring.heads import HeadElement
 from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.ties import MAGNITUDE, SIGN, Channels
 from sigmascope.symmetry.wiring.trace import trace
@@ -51,7 +52,8 @@ def move(
     Batch norm gets permutations only, and the scales go into its gain and offset; then the function
     is the same in training mode too, up to rounding. With `exact_eval` what comes before a batch
     norm is scaled as well, and its running variance becomes $d^2 (\mathrm{var} + \epsilon) -
-    \epsilon$. Views that split the channels into groups are refused: channel shuffles, and
+    \epsilon$. At random, the heads of `nn.MultiheadAttention` are permuted, and their queries and
+    values rotated. Views that split the channels into groups are refused: channel shuffles, and
     attention outside `nn.MultiheadAttention`, as in Swin.
 
     Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
@@ -92,9 +94,12 @@ def move(
         choice = _Choice(wiring)
         for name, element in elements.items():
             choice.take(name, element)
-        _apply(moved, wiring, choice.assignment())
+        write_moved(moved, wiring, choice.assignment())
     else:
-        _apply(moved, wiring, _draw(wiring, source, log_std))
+        chosen = _draw(wiring, source, log_std)
+        write_moved(
+            moved, wiring, chosen, [HeadElement.random(one, source) for one in wiring.heads]
+        )
     return moved
 
 
@@ -110,14 +115,20 @@ def _source(elements: Seed, seed: Seed) -> torch.Generator | None:
         ) from error
 
 
-def _apply(model: nn.Module, wiring: Wiring, chosen: Assignment) -> None:
-    """Write the new values of all parameters and buffers that follow their channels."""
+def write_moved(
+    model: nn.Module, wiring: Wiring, chosen: Assignment, heads: Sequence[HeadElement] = ()
+) -> None:
+    """Write the new values of all parameters and buffers that follow their channels or heads."""
     tensors: dict[str, Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    names = dict.fromkeys([*wiring.turns, *(name for one in wiring.heads for name in one.names)])
+    values = {name: tensors[name].detach().double() for name in names}
+    for name, turns in wiring.turns.items():
+        for turn in turns:
+            values[name] = chosen.turned(values[name], turn, name)
+    for one, element in zip(wiring.heads, heads, strict=bool(heads)):
+        values.update(one.turned(values, element))
     with torch.no_grad():
-        for name, turns in wiring.turns.items():
-            value = tensors[name].detach().double()
-            for turn in turns:
-                value = chosen.turned(value, turn, name)
+        for name, value in values.items():
             tensors[name].copy_(value)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
 from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import SigmascopeError
+from sigmascope.symmetry.wiring.heads import Heads
 from sigmascope.symmetry.wiring.ties import Channels, Ties
 from sigmascope.symmetry.wiring.turns import Turn
 
@@ -37,10 +41,15 @@ class Wiring:
         self.sites: dict[str, Channels] = {}
         self.origins: list[tuple[str, Channels]] = []
         self.floors: list[tuple[Channels, npt.NDArray[np.float64]]] = []
+        # (path of a module, number of its call) -> the channels of what it returns
+        self.calls: dict[tuple[str, int], Channels] = {}
+        self.heads: list[Heads] = []
+        self.example: Any = None  # the input of the pass that was traced
         self._names = {
             id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())
         }
         self._used_still: set[str] = set()
+        self._uses: Counter[str] = Counter()
         self._channels: dict[int, Channels] = {}
         self._zeros: set[int] = set()
         self._known = {
@@ -91,6 +100,7 @@ class Wiring:
         if tensor is None:
             return
         name = self._names[id(tensor)]
+        self._uses[name] += 1
         earlier = self.turns.get(name)
         if earlier is None:
             self.turns[name] = list(turns)
@@ -124,6 +134,22 @@ class Wiring:
         for name in self._used_still & self.turns.keys():
             for turn in self.turns[name]:
                 self._pin(turn, f"the values of {name} are also used elsewhere")
+        uses = Counter(name for heads in self.heads for name in heads.names)
+        self.heads = [
+            heads
+            for heads in self.heads
+            if all(uses[name] == 1 and name not in self._used_still for name in heads.names)
+            and self._uses[heads.output] == 1
+        ]
+
+    def forget(self) -> None:
+        """Let go of the tensors of the pass; numbers and names stay."""
+        self.example = None
+        self._alive.clear()
+        for held in (self._channels, self._names):
+            held.clear()
+        for known in (self._zeros, self._known):
+            known.clear()
 
     def _pin(self, turn: Turn, reason: str) -> None:
         for channels in (turn.channels, *(channels for channels, _ in turn.factors)):

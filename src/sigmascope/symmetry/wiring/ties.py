@@ -156,8 +156,11 @@ class Ties:
         if len(place):
             self._arrays.setdefault(place.tobytes(), place)
 
-    def cells(self) -> Integers:
-        """Return the cell of every place; places of one cell may be permuted freely."""
+    def cells(self, *, split_fixed: bool = True) -> Integers:
+        """Return the cell of every place; places of one cell may be permuted freely.
+
+        Those that do not move have cells of their own, unless `split_fixed` is False.
+        """
         count = self.places.lost.shape[1]
         roots = self.places.roots(np.arange(count, dtype=np.int64))
         label = np.zeros(count, np.int64)
@@ -167,7 +170,8 @@ class Ties:
             _, kinds = np.unique(np.stack([label[members], times]), axis=1, return_inverse=True)
             label[members] = kinds.reshape(-1) + label.max(initial=0) + 1
         fixed = np.flatnonzero(self.places.lost[0] > 0)
-        label[fixed] = np.arange(len(fixed)) + label.max(initial=0) + 1
+        numbers = np.arange(len(fixed)) if split_fixed else label[fixed]
+        label[fixed] = numbers + label.max(initial=0) + 1
         cells: Integers = label[roots]
         return cells
 

@@ -60,6 +60,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         if wiring.refusal is not None:
             raise wiring.refusal
         wiring.finish(output)
+        wiring.example = example
         return wiring
     if example_input is None:
         last = f" The last input that was tried failed: {problem}" if problem else ""
@@ -101,6 +102,7 @@ class _Tracer(TorchFunctionMode):
         self._running: list[tuple[str, nn.Module]] = []
         self._calls: Counter[str] = Counter()
         self._named: set[str] = set()
+        self._returned: Counter[str] = Counter()
 
     def enter(self, path: str, module: nn.Module) -> None:
         """Note that a module begins to run."""
@@ -110,6 +112,9 @@ class _Tracer(TorchFunctionMode):
         """Note that a module has run; its name means the channels of its first output."""
         path, _ = self._running.pop()
         channels = self._wiring.of(output)
+        if channels is not None:
+            self._wiring.calls[path, self._returned[path]] = channels
+        self._returned[path] += 1
         if path and channels is not None and path not in self._named:
             self._wiring.sites[path] = channels
             self._named.add(path)

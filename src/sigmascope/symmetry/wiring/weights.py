@@ -6,6 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from sigmascope.symmetry.wiring.calls import Call, Rule
+from sigmascope.symmetry.wiring.heads import Heads, Rows
 from sigmascope.symmetry.wiring.ties import BOTH, SIGN, Channels
 from sigmascope.symmetry.wiring.turns import Factor, Turn
 
@@ -185,7 +186,7 @@ def _embedding(call: Call) -> Channels:
 
 
 def attention(call: Call) -> list[Channels | None]:
-    """Move what enters and what leaves; queries, keys and values inside do not move."""
+    """Move what enters and what leaves; inside, the heads (see `Heads`)."""
     weight, out_weight = call.argument(5, "in_proj_weight"), call.argument(11, "out_proj_weight")
     out_bias, joint = call.argument(12, "out_proj_bias"), weight is not None
     names = [f"{one}_proj_weight" for one in "qkv"]
@@ -203,16 +204,40 @@ def attention(call: Call) -> list[Channels | None]:
             continue
         if channels.axis != entering.ndim - 1:
             raise call.refused(f"axis {channels.axis} of its {name}, not the last, holds channels")
-        width = len(out_weight)
+        width = out_weight.shape[1]
         rows = (number * width, (number + 1) * width) if joint else (0, None)
         turn = Turn(channels.at(1), ((channels, "inverse"),), rows=rows)
         turns.setdefault(0 if joint else number, []).append(turn)
     for number, own in turns.items():
         call.wiring.turn(parts[number], *own)
+    _note_heads(call, parts, out_weight, joint=joint)
     after = call.fresh(len(out_weight), call.output[0].ndim - 1)
     call.wiring.turn(out_weight, _along(0, after))
     call.wiring.turn(out_bias, _along(0, after))
     return [after, None]
+
+
+def _note_heads(call: Call, parts: list[Tensor], out_weight: Tensor, *, joint: bool) -> None:
+    """Note the heads of an attention, unless something tells one head from another."""
+    biases = call.argument(7, "bias_k"), call.argument(8, "bias_v")
+    statics = call.argument(21, "static_k"), call.argument(22, "static_v")
+    mask, bias = call.argument(16, "attn_mask"), call.argument(6, "in_proj_bias")
+    apart = call.output[1] is not None and not call.argument(23, "average_attn_weights", True)
+    known = bias is None or call.wiring.parameter(bias) is not None
+    if apart or not known or (mask is not None and mask.ndim == 3):
+        return
+    if any(one is not None for one in (*biases, *statics)):
+        return
+    size, count = out_weight.shape[1], call.argument(4, "num_heads")
+    names = [call.wiring.parameter(part) or "" for part in parts]
+    bias_name = None if bias is None else call.wiring.parameter(bias)
+    inputs = [
+        Rows(name, bias_name, number * size if joint else 0, number * size)
+        for number, name in enumerate(names)
+    ]
+    output = call.wiring.parameter(out_weight) or ""
+    heads = Heads(call.site, count, size // count, (inputs[0], inputs[1], inputs[2]), output)
+    call.wiring.heads.append(heads)
 
 
 WEIGHT_RULES: dict[str, Rule] = {

@@ -1,0 +1,104 @@
+"""`sigmascope align`: two networks by name, brought into the same coordinates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sigmascope import choices
+from sigmascope.cli import options
+from sigmascope.cli.output import counted, emit, inform, json_option, say, written
+from sigmascope.cli.program import DONE
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from sigmascope.symmetry.aligning.result import Alignment
+    from sigmascope.symmetry.barriers import Barrier
+
+NAME = "align"
+WEIGHTS = "aligned.safetensors"
+
+
+@click.command(short_help="Align two networks and draw the barrier between them.")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@options.data("embedded")
+@options.split
+@options.limit
+@options.count("--batch-size", "Samples per forward pass.", 128)
+@options.choice("--by", choices.Matching, "What channels are matched by.", "weights")
+@options.count("--points", "Points on the line between the networks.", 11, minimum=3)
+@options.count("--controls", "Shuffled networks to align too, as a control.", 1, minimum=0)
+@options.device
+@options.seed
+@options.out("OUT", "Directory for the tables, the figure and the aligned weights.")
+@json_option
+def align(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> int:
+    """Bring network B onto network A by its symmetries, and measure the barrier between them.
+
+    Networks are given by their names in the catalog and must have one architecture. Prints the
+    similarity of each layer before and after, and loss and accuracy along the straight line between
+    the networks. Writes barrier.svg and barrier.png with the data in barrier.csv, the table of
+    layers, layers.csv, and the weights of B after aligning, aligned.safetensors.
+    """
+    from sigmascope.store.files import writable_directory
+
+    folder = writable_directory(out) if out else None
+    found, line, network = _aligned((a, b), given)
+    paths = _write(found, line, network, folder) if folder else []
+    if as_json:
+        request, files = {"networks": [a, b], **given}, list(map(str, paths))
+        content = {
+            "alignment": {**found.to_dict(), "objectives": found.objective, "alike": found.alike},
+            "barrier": {"points": line.points, "curves": line.curves},
+        }
+        emit(NAME, {"request": request, "written": files, **content})
+    else:
+        say(f"{found!r}\n\n{line!r}")
+        if paths:
+            say("")
+            written(paths)
+    return DONE
+
+
+def _aligned(names: tuple[str, str], given: dict[str, Any]) -> tuple[Alignment, Barrier, nn.Module]:
+    from dataclasses import replace
+
+    from sigmascope.catalog.datasets import data
+    from sigmascope.catalog.models import model
+    from sigmascope.runs.measuring import checked_device
+    from sigmascope.symmetry import align as bring, barrier
+
+    device = checked_device(given["device"])
+    first, second = (model(name, seed=given["seed"]) for name in names)
+    chosen = {name: given[name] for name in ("split", "batch_size", "limit", "seed")}
+    samples = data(given["data"], root=given["data_root"], transform=first.transform, **chosen)
+    inform(f"Aligning {names[1]} to {names[0]} by {given['by']}")
+    a, b = (entry.network.to(device) for entry in (first, second))
+    found = bring(a, b, samples, by=given["by"], controls=given["controls"])
+    found = replace(found, networks=names)
+    inform(f"Following the line between them on {counted(samples.size, 'sample')}")
+    line = barrier(a, b, samples, alignment=found, points=given["points"])
+    return found, line, found.apply(b)
+
+
+def _write(found: Alignment, line: Barrier, network: nn.Module, folder: Path) -> list[Path]:
+    from safetensors.torch import save
+
+    from sigmascope.figures import draw_barrier
+    from sigmascope.store.files import write_atomic
+
+    drawn = draw_barrier(line)
+    paths = [drawn.save(folder / f"barrier.{ending}") for ending in ("svg", "png")]
+    table, weights = folder / "layers.csv", folder / WEIGHTS
+    rows = [
+        f'"{layer}",{found.similarity_before[layer]!r},{value!r}'
+        for layer, value in found.similarity.items()
+    ]
+    write_atomic(table, "\n".join(["layer,before,aligned", *rows, ""]).encode())
+    tensors = {name: one.detach().cpu().contiguous() for name, one in network.state_dict().items()}
+    write_atomic(weights, save(tensors))
+    return [*paths, folder / "barrier.csv", table, weights]

@@ -1,0 +1,160 @@
+"""The element that brings one network closest to another, as a result that prints itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from sigmascope.capture.guard import copied
+from sigmascope.errors import InputError
+from sigmascope.symmetry.action import write_moved
+from sigmascope.symmetry.channel_spaces import found_spaces
+from sigmascope.symmetry.equivalence import Equivalence
+from sigmascope.symmetry.monomial import Monomial
+from sigmascope.symmetry.wiring.heads import HeadElement
+from sigmascope.symmetry.wiring.network import Wiring
+from sigmascope.symmetry.wiring.turns import Assignment
+from sigmascope.tables import Table, Tabular
+
+MARGIN = 1.25
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """An element of the symmetry group of a whole network: of its channels and of its heads."""
+
+    wiring: Wiring
+    chosen: Assignment
+    heads: tuple[HeadElement, ...]
+
+    def move(self, model: nn.Module) -> nn.Module:
+        """Return a copy of a network, moved."""
+        moved = copied(model)
+        write_moved(moved, self.wiring, self.chosen, self.heads)
+        return moved
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alignment(Tabular):
+    """How one network was brought onto another; returned by `sigmascope.symmetry.align`.
+
+    Attributes:
+        networks: the names of the two networks.
+        by: "weights" or "activations".
+        objective: the squared distance of all parameters, at the start and after every sweep; it
+            never rises.
+        before: the squared distance without aligning.
+        start: where the descent began that ended best.
+        similarity: layer -> cosine of its parameters in both networks, after aligning.
+        similarity_before: the same without aligning.
+        overall: the mean cosine of all weights with two axes or more, after aligning.
+        controls: the same for the second network with the entries of each tensor shuffled, which
+            is what aligning gains from noise.
+        equivalence: whether the moved network computes the same function, measured.
+    """
+
+    networks: tuple[str, str]
+    by: str
+    objective: tuple[float, ...]
+    before: float
+    start: str
+    similarity: Mapping[str, float]
+    similarity_before: Mapping[str, float]
+    overall: float
+    controls: tuple[float, ...]
+    equivalence: Equivalence
+    element: Element = field(repr=False)
+    shapes: Mapping[str, tuple[int, ...]] = field(repr=False)
+
+    def apply(self, model: nn.Module) -> nn.Module:
+        """Return a copy of the second network, moved; it computes the same function.
+
+        Args:
+            model: the second network, or another one of its architecture.
+
+        Raises:
+            InputError: a network with other parameters.
+        """
+        check_same_parameters(self.shapes, shapes_of(model), ("aligned", "given"))
+        return self.element.move(model)
+
+    @property
+    def elements(self) -> dict[str, Monomial]:
+        """Name of a space of channels -> the element that acts on it; see `symmetry.spaces`."""
+        found = found_spaces(self.element.wiring)
+        spaces = (next(iter(parts.items())) for _, parts in found)
+        return {name: self.element.chosen.monomial(channels) for name, channels in spaces}
+
+    @property
+    def heads(self) -> dict[str, HeadElement]:
+        """Name of an attention module -> the order and rotations of its heads."""
+        sites = [one.site for one in self.element.wiring.heads]
+        return dict(zip(sites, self.element.heads, strict=True))
+
+    @property
+    def alike(self) -> bool | None:
+        """Whether aligning finds more than in noise; None without controls.
+
+        Two networks are alike if their cosine exceeds that of every control by a quarter.
+        """
+        return self.overall > MARGIN * max(self.controls) if self.controls else None
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers for a logger; names begin with `prefix`."""
+        own = {"before": self.before, "objective": self.objective[-1], "overall": self.overall}
+        layers = {f"similarity/{name}": value for name, value in self.similarity.items()}
+        return {f"{prefix}{name}": value for name, value in {**own, **layers}.items()}
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return {
+            "layer": list(self.similarity),
+            "before": [self.similarity_before[name] for name in self.similarity],
+            "aligned": list(self.similarity.values()),
+        }
+
+    def _tables(self) -> list[Table]:
+        a, b = self.networks
+        title = f"{b} aligned to {a} by {self.by}: cosine of the parameters of each layer"
+        return [Table(self._columns(), title=title, notes=self._notes())]
+
+    def _notes(self) -> list[str]:
+        sweeps = len(self.objective) - 1
+        notes = [
+            f"squared distance {self.before:.6g} before, {self.objective[-1]:.6g} after "
+            f"{sweeps} sweep{'' if sweeps == 1 else 's'} from {self.start}; "
+            f"cosine {self.overall:.4f}",
+            str(self.equivalence),
+        ]
+        if self.controls:
+            verdict = "alike" if self.alike else "unlike: aligning gains no more than from noise"
+            notes.append(f"{verdict}; cosine of controls {np.mean(self.controls):.4f}")
+        return notes
+
+
+def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of all parameters and buffers."""
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return {name: tuple(tensor.shape) for name, tensor in named}
+
+
+def check_same_parameters(
+    first: Mapping[str, tuple[int, ...]],
+    second: Mapping[str, tuple[int, ...]],
+    names: tuple[str, str],
+) -> None:
+    """Raise `InputError`, naming the first difference, unless two networks have equal shapes."""
+    for name in dict.fromkeys([*first, *second]):
+        one, other = first.get(name), second.get(name)
+        if one != other:
+            said = [
+                f"{shape} in the network {which!r}" if shape is not None else f"not in {which!r}"
+                for shape, which in zip((one, other), names, strict=True)
+            ]
+            raise InputError(
+                f"the networks have different architectures: {name} is {said[0]} and {said[1]}. "
+                "Pass two networks of one architecture."
+            )

@@ -1,0 +1,187 @@
+"""Networks between two networks: weighted means of parameters, and statistics taken again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.hooks import RemovableHandle
+
+from sigmascope.capture.guard import copied
+from sigmascope.measure.batches import run_forward, to_model
+from sigmascope.symmetry.wiring.network import Wiring
+
+Statistics: TypeAlias = dict[str, tuple[Tensor, Tensor]]
+"""Path of a module -> mean and standard deviation of each channel of its output."""
+
+LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def mean_network(networks: Sequence[nn.Module], weights: Sequence[float]) -> nn.Module:
+    """Return a network with weighted means of all floating parameters and buffers."""
+    merged = copied(networks[0])
+    states = [{**dict(one.named_parameters()), **dict(one.named_buffers())} for one in networks]
+    with torch.no_grad():
+        for name, own in (*merged.named_parameters(), *merged.named_buffers()):
+            if own.is_floating_point():
+                total = torch.zeros_like(own, dtype=torch.float64)
+                for state, weight in zip(states, weights, strict=True):
+                    total += state[name].detach().double() * weight
+                own.copy_(total)
+    return merged
+
+
+def has_batch_norm(network: nn.Module) -> bool:
+    """Return whether a network keeps running statistics that can be taken again."""
+    return bool(_norms(network))
+
+
+def _norms(network: nn.Module) -> list[_BatchNorm]:
+    modules = network.modules()
+    norms = [module for module in modules if isinstance(module, _BatchNorm)]
+    return [norm for norm in norms if norm.running_mean is not None]
+
+
+def reset_batch_norm(network: nn.Module, items: Iterable[Any]) -> None:
+    """Take the statistics of all batch norms again, in place: plain means over the batches."""
+    norms = _norms(network)
+    momenta = [norm.momentum for norm in norms]
+    network.eval()  # dropout stays off
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
+        norm.train()
+    with torch.no_grad():
+        for item in items:
+            forward(network, item)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
+
+
+def forward(network: nn.Module, item: Any) -> object:
+    """Run a network on the inputs of a batch, on its device and in its dtype."""
+    return run_forward(network, to_model(item, network, batch_axis=0).content)
+
+
+def layers_within(wiring: Wiring, network: nn.Module) -> dict[str, int]:
+    """Return path -> axis of the channels, of linear layers whose output is not the network's."""
+    lost = wiring.ties.places.lost[0]
+    modules = dict(network.named_modules())
+    found: dict[str, int] = {}
+    for (path, _), channels in wiring.calls.items():
+        fixed = (lost[wiring.ties.places.roots(channels.place)] > 0).any()
+        if isinstance(modules.get(path), LAYERS) and not fixed:
+            found.setdefault(path, channels.axis)
+    return found
+
+
+class _Sums:
+    """Sums of the values of each channel, and of their squares."""
+
+    def __init__(self) -> None:
+        self.count, self.first, self.second = 0, torch.zeros(()), torch.zeros(())
+
+    def add(self, values: Tensor, axis: int) -> None:
+        rows = values.detach().movedim(axis, 0).flatten(1).double()
+        self.count += rows.shape[1]
+        self.first = self.first.to(rows) + rows.sum(dim=1)
+        self.second = self.second.to(rows) + rows.square().sum(dim=1)
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        mean = self.first / self.count
+        return mean, (self.second / self.count - mean.square()).clamp(min=0).sqrt()
+
+
+@contextmanager
+def _hooks(
+    network: nn.Module, layers: Mapping[str, int], hook: Callable[..., Tensor | None]
+) -> Iterator[None]:
+    """Call `hook(path, axis, output)` at every layer; what it returns replaces the output."""
+    modules = dict(network.named_modules())
+
+    def called(path: str, axis: int, _: nn.Module, __: object, output: Tensor) -> Tensor | None:
+        return hook(path, axis, output)
+
+    with ExitStack() as stack:
+        for path, axis in layers.items():
+            handle: RemovableHandle = modules[path].register_forward_hook(
+                partial(called, path, axis)
+            )
+            stack.callback(handle.remove)
+        yield
+
+
+def statistics_of(
+    network: nn.Module, items: Iterable[Any], layers: Mapping[str, int]
+) -> Statistics:
+    """Return the mean and standard deviation of every channel of the layers."""
+    sums: dict[str, _Sums] = {}
+
+    def note(path: str, axis: int, output: Tensor) -> None:
+        sums.setdefault(path, _Sums()).add(output, axis)
+
+    network.eval()
+    with torch.no_grad(), _hooks(network, layers, note):
+        for item in items:
+            forward(network, item)
+    return {path: one.moments() for path, one in sums.items()}
+
+
+def between(first: Statistics, second: Statistics, share: float) -> Statistics:
+    """Return statistics between two: both means and standard deviations are interpolated."""
+    return {
+        path: (
+            torch.lerp(first[path][0], second[path][0], share),
+            torch.lerp(first[path][1], second[path][1], share),
+        )
+        for path in first
+    }
+
+
+@contextmanager
+def repaired(
+    network: nn.Module, items: Iterable[Any], layers: Mapping[str, int], target: Statistics
+) -> Iterator[None]:
+    """Give the channels of the layers the target statistics, inside the context.
+
+    REPAIR (Jordan et al., 2022, arXiv:2211.08403) puts a batch norm behind every layer, with the
+    statistics between those of the two networks. One pass sets their running statistics, during
+    which each layer sees what the corrected layers before it return.
+    """
+    sums: dict[str, _Sums] = {}
+
+    def fit(path: str, axis: int, output: Tensor) -> Tensor:
+        batch = _Sums()
+        batch.add(output, axis)
+        sums.setdefault(path, _Sums()).add(output, axis)
+        return _corrected(output, axis, batch.moments(), target[path])
+
+    network.eval()
+    with torch.no_grad(), _hooks(network, layers, fit):
+        for item in items:
+            forward(network, item)
+    own = {path: one.moments() for path, one in sums.items()}
+
+    def apply(path: str, axis: int, output: Tensor) -> Tensor:
+        return _corrected(output, axis, own[path], target[path])
+
+    with _hooks(network, layers, apply):
+        yield
+
+
+def _corrected(
+    output: Tensor, axis: int, own: tuple[Tensor, Tensor], target: tuple[Tensor, Tensor]
+) -> Tensor:
+    (mean, std), (to_mean, to_std) = own, target
+    floor = 1e-6 * std.max().clamp(min=1e-30)  # a channel that does not vary stays constant
+    gain = torch.where(std > floor, to_std / std.clamp(min=1e-30), 0.0)
+    shape = [1] * output.ndim
+    shape[axis] = -1
+    offset = to_mean - gain * mean
+    return output * gain.to(output).view(shape) + offset.to(output).view(shape)

@@ -1,0 +1,46 @@
+"""`align`: what is printed, written and returned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import sigmascope as sg
+from tests.cli.running import document, run
+
+NETWORKS = ("sigmascope/resnet20", "sigmascope/resnet20:0")
+FEW = ("--limit", "16", "--points", "3", "--controls", "0")
+
+
+def test_tables_figure_and_weights_are_written(tmp_path: Path) -> None:
+    result = run("align", *NETWORKS, *FEW, "-o", tmp_path)
+    assert result.exit_code == 0
+    assert "cosine of the parameters of each layer" in result.output
+    assert "Barrier between sigmascope/resnet20 and sigmascope/resnet20:0, 16" in result.output
+    names = {path.name for path in tmp_path.iterdir()}
+    pictures = {"barrier.svg", "barrier.png", "barrier.csv"}
+    assert names == {*pictures, "layers.csv", "aligned.safetensors"}
+    rows = (tmp_path / "layers.csv").read_text().splitlines()
+    assert rows[0] == "layer,before,aligned"
+    assert rows[1].startswith('"conv1",1.0')
+    # a network aligned to itself stays where it is
+    weights = load_file(tmp_path / "aligned.safetensors")
+    for name, one in sg.catalog.model(NETWORKS[0]).network.state_dict().items():
+        torch.testing.assert_close(weights[name], one)
+
+
+def test_json() -> None:
+    _, content = document(run("align", *NETWORKS, *FEW, "--by", "activations", "--json"))
+    assert content["request"]["by"] == "activations"
+    assert content["alignment"]["alike"] is None
+    assert content["alignment"]["overall"] == pytest.approx(1)
+    assert content["barrier"]["points"] == [0.0, 0.5, 1.0]
+
+
+def test_other_architectures_are_refused() -> None:
+    result = run("align", "sigmascope/resnet20", "sigmascope/plain20", *FEW)
+    assert result.exit_code == 1
+    assert "different architectures" in result.stderr
