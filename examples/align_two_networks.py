@@ -49,4 +49,3 @@ with torch.no_grad():
     line = sg.symmetry.barrier(a.network, b.network, data, alignment=found, points=7)
 print(line)
 drawn = line.plot()
-drawn
