@@ -49,7 +49,7 @@ print(result)
 # Accuracy against activations left. Without tuning, a few activations can be replaced at almost no
 # cost; tuning makes room for more.
 
-figure = result.plot()
+drawn = result.plot()
 
 # %%
 # With 307 images to tune on, this is a demonstration. On all of CIFAR-10:

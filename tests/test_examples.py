@@ -12,8 +12,10 @@ import pytest
 
 from sigmascope.catalog.optional import optional
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-TRACKS = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "torchmetrics_affinity")
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+FRAMEWORKS = ("plain_loop", "lightning", "huggingface", "accelerate")
+TRACKS = [*(f"monitor_{name}" for name in FRAMEWORKS), "affinity_penalty"]
+CURVES = {"linearize_a_network": 5, "align_two_networks": 5}  # -> rows of the figure's data
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,11 +33,21 @@ def run(name: str, monkeypatch: pytest.MonkeyPatch, directory: Path) -> dict[str
         return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
-def test_there_is_one_for_each_framework() -> None:
-    wanted = {
-        f"monitor_{name}" for name in ("plain_loop", "lightning", "huggingface", "accelerate")
+def test_every_example_is_tried() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        *TRACKS,
+        *CURVES,
+        "torchmetrics_affinity",
     }
-    assert {*TRACKS} == {*wanted, "affinity_penalty"}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_an_example_ends_with_a_picture(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = run(name, monkeypatch, tmp_path)
+    assert len(found["drawn"].table) >= CURVES[name]
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("name", TRACKS)
