@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from sigmascope.errors import InputTypeError, OptionError, SigmascopeError
 from sigmascope.runs import started
 from sigmascope.runs.executors import Executor, Finished, Resources, finished_calls, open_executor
 from sigmascope.runs.executors.window import Call
-from sigmascope.runs.folder import SCRATCH, Place, files_of
+from sigmascope.runs.folder import SCRATCH, Place, files_of, stem_of
 from sigmascope.runs.given import Given
 from sigmascope.runs.listing import listing_of
 from sigmascope.runs.network import NetworkRun
@@ -51,7 +52,9 @@ class How:
     def order(self) -> Order:
         """What each task is told."""
         asked = self.resources
-        return Order(self.device, self.resume, self.isolate, asked.time_limit, asked.threads)
+        return Order(
+            self.device, self.resume, self.isolate, asked.time_limit, asked.threads, os.getcwd()
+        )
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,12 @@ class Survey:
     def known(self) -> tuple[list[Outcome], list[str]]:
         """Return what is known without measuring, and the names of the others."""
         states = listing_of(self.folder, self.request).states
-        found, others = [], []
+        found, others, skip = [], [], set(self.how.skip)
         for name in self.how.shard.of(self.request.names):
-            if name in self.how.skip:
+            if name in skip:
                 found.append(self.network(name).left_out())
             elif self.how.resume and states[name] == "finished":
-                path = files_of(self.folder, name).finished
+                path = self.folder / f"{stem_of(name)}.json"
                 found.append(Outcome(name, "kept", path=path))
             else:
                 others.append(name)

@@ -101,6 +101,9 @@ class Worker:
         if isinstance(reply, Failure):
             reply = network.failed(reply)
             network.settle(reply.failure)
+        elif reply.failure is not None:
+            reply = network.failed(self._with_output(reply.failure))
+            network.settle(reply.failure)
         elif reply.state in ("measured", "kept"):
             reply = replace(network.written(), state=reply.state)
         # an error of an accelerator may spoil all that follows it in the same process
@@ -111,6 +114,14 @@ class Worker:
         ):
             self.close()
         return replace(reply, seconds=time.perf_counter() - start)
+
+    def _with_output(self, failure: Failure) -> Failure:
+        """Return a failure of a network with what it has printed, below its traceback."""
+        printed = self._process.printed().strip() if self._process else ""
+        if not printed:
+            return failure
+        both = f"{failure.traceback.rstrip()}\n\nIt has printed:\n{printed}\n"
+        return told_failure(failure.name, failure.error, failure.message, both)
 
     def _measured(self, name: str) -> Outcome | Failure:
         """Return what the child says of a network, without its signature; or how it ended."""

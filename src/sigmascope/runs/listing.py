@@ -7,15 +7,16 @@ is known in a second; what is in the files is checked when they are read.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path
 from typing import Literal
 
 from sigmascope.errors import InputError
-from sigmascope.runs.folder import MANIFEST, SCRATCH, files_of, read_manifest
+from sigmascope.runs.folder import MANIFEST, SCRATCH, read_manifest, stem_of
 from sigmascope.runs.request import Request
 from sigmascope.store.files import Location
 
@@ -64,7 +65,7 @@ def list_runs(folder: Location) -> Listing:
 def listing_of(folder: Path, request: Request) -> Listing:
     """Return what a directory has of the networks of its request."""
     there, marks = set(names_in(folder)), set(names_in(folder / SCRATCH))
-    states = {name: _state(folder, name, there, marks) for name in request.names}
+    states = {name: _state(stem_of(name), there, marks) for name in request.names}
     return Listing(folder, request, states)
 
 
@@ -84,18 +85,19 @@ def chosen_names(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     >>> chosen_names(["torchvision/resnet18", "timm/vit_tiny"], ["resnet", "timm/*"])
     ['torchvision/resnet18', 'timm/vit_tiny']
     """
-    wanted = list(patterns)
-    return [
-        name
-        for name in names
-        if any(pattern in name or fnmatchcase(name, pattern) for pattern in wanted)
-    ]
+    wanted = re.compile("|".join(map(_expression, patterns)))
+    return [name for name in names if wanted.fullmatch(name)]
 
 
-def _state(folder: Path, name: str, there: set[str], marks: set[str]) -> State:
-    files = files_of(folder, name)
-    if files.started and files.started.name in marks:
+def _expression(pattern: str) -> str:
+    return f"(?:{translate(pattern)})|(?s:.*{re.escape(pattern)}.*)"
+
+
+def _state(stem: str, there: set[str], marks: set[str]) -> State:
+    """Return the state of a network by the names of its files, as `files_of` builds them."""
+    if f"{stem}.started" in marks:
         return "running"
-    if files.failure and files.failure.name in there:
+    if f"{stem}.error.json" in there:
         return "failed"
-    return "finished" if {files.finished.name, files.facts.name} <= there else "open"
+    has_both = f"{stem}.json" in there and f"{stem}.facts.json" in there
+    return "finished" if has_both else "open"

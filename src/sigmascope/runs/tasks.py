@@ -39,6 +39,7 @@ class Order:
             fills the memory is a failure with a reason, and not the end of what runs the task.
         time_limit: seconds for one network, with `isolate`.
         threads: that torch computes with; None to leave them as they are.
+        directory: where names of files begin; "" to leave it as it is.
     """
 
     device: str = "auto"
@@ -46,6 +47,7 @@ class Order:
     isolate: bool = True
     time_limit: float | None = None
     threads: int | None = None
+    directory: str = ""
 
 
 def measure_named(folder: str, name: str, order: Order) -> Outcome:
@@ -53,19 +55,13 @@ def measure_named(folder: str, name: str, order: Order) -> Outcome:
 
     The outcome has no signature: that is in the file it names. Networks do not raise.
     """
-    if not order.isolate:
-        with _threads(order.threads), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nobody reads them here
-            network = network_in(folder, name, checked_device(order.device), resume=order.resume)
-            return _light(network.outcome())
-    network = network_in(folder, name, torch.device("cpu"), resume=order.resume)
-    with _child(folder, order) as worker:
-        return _light(worker.outcome(network))
+    with _within(order.directory):
+        return _light(_measured(folder, name, order))
 
 
 def measure_given(folder: str, name: str, order: Order, model: nn.Module, batches: Any) -> Outcome:
     """Claim, measure and write a network that was handed over; return what became of it."""
-    with _threads(order.threads), warnings.catch_warnings():
+    with _within(order.directory), _threads(order.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # unless a device is named, the network stays where it is
         device = None if order.device == "auto" else checked_device(order.device)
@@ -80,6 +76,17 @@ def close_children() -> None:
         _free.workers.clear()
     for worker in workers:
         worker.close()
+
+
+def _measured(folder: str, name: str, order: Order) -> Outcome:
+    if not order.isolate:
+        with _threads(order.threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nobody reads them here
+            network = network_in(folder, name, checked_device(order.device), resume=order.resume)
+            return network.outcome()
+    network = network_in(folder, name, torch.device("cpu"), resume=order.resume)
+    with _child(folder, order) as worker:
+        return worker.outcome(network)
 
 
 @dataclass
@@ -151,6 +158,20 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _within(directory: str) -> Iterator[None]:
+    """Work in a directory, as the program that began the survey; Ray begins elsewhere."""
+    before = os.getcwd()
+    if not directory or directory == before or not os.path.isdir(directory):
+        yield
+        return
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _light(outcome: Outcome) -> Outcome:
