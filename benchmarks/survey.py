@@ -11,7 +11,8 @@ The floor of the second part: the names of 200,000 files take 0.2 s to list, the
 JSON, 0.3 s to read. Prediction: below 3 s to list, to resume, and to read or compare a selection of
 50. To read all 100,000 signatures takes 0.5 ms each, which nothing but a smaller file can change.
 
-Run as `python benchmarks/survey.py ray [N]` and `python benchmarks/survey.py folder [N]`.
+Processor time stands beside the time that passed, since other work on the machine stretches only the
+latter. Run as `python benchmarks/survey.py ray [N]` and `python benchmarks/survey.py folder [N]`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +59,39 @@ SELECTED = 50
 WARM = 16  # networks that are measured before the clock starts
 
 
-def seconds(work: Callable[[], object]) -> float:
+@dataclass(frozen=True)
+class Took:
+    """Seconds that passed, and seconds of processors, of this process and all below it."""
+
+    passed: float
+    processor: float
+
+    def __truediv__(self, count: float) -> Took:
+        return Took(self.passed / count, self.processor / count)
+
+    def __sub__(self, other: Took) -> Took:
+        return Took(self.passed - other.passed, self.processor - other.processor)
+
+
+def timed(work: Callable[[], object]) -> Took:
     """Return the time of some work."""
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), processor_time()
     work()
-    return time.perf_counter() - begin
+    return Took(time.perf_counter() - begin, processor_time() - used)
+
+
+def processor_time() -> float:
+    """Return the processor time of this process and of those below it that live."""
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            stats[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    family, grown = set[int](), {os.getpid()}
+    while family != grown:
+        family = grown
+        grown = family | {one for one, (parent, _) in stats.items() if parent in family}
+    return sum(stats[one][1] for one in family if one in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def names_in(folder: Path, count: int) -> list[str]:
@@ -75,15 +105,15 @@ def nothing(folder: str, name: str, order: object) -> str:
     return name
 
 
-def own_time(names: list[str]) -> float:
-    """Return the seconds that a signature takes in this process, without any file."""
+def own_time(names: list[str]) -> Took:
+    """Return what a signature takes in this process, without any file."""
     batches = list(data(DATA.name, limit=DATA.limit, batch_size=DATA.batch_size))
 
     def measure(name: str) -> None:
         sg.signature(model(name, weights=None).network, batches, progress=False)
 
     measure(names[0])
-    return seconds(lambda: [measure(name) for name in names[:100]]) / 100
+    return timed(lambda: [measure(name) for name in names[:100]]) / 100
 
 
 def through_ray(count: int) -> None:
@@ -94,30 +124,34 @@ def through_ray(count: int) -> None:
             warnings.simplefilter("ignore")
             own = own_time(names)
         request, folder = request_for(names, DATA), Path(place) / "runs"
-        rows: dict[str, float] = {"signature in one process, without files": own}
+        rows: dict[str, Took] = {"signature in one process, without files": own}
         opening = time.perf_counter()
         with open_executor("ray", Resources(cpus=1)) as executor:
             start = time.perf_counter() - opening
             empty = [(nothing, str(folder), name, None) for name in names]
             list(finished_calls(executor, empty[:WARM]))
-            alone = seconds(lambda: list(finished_calls(executor, empty[WARM:]))) / count
+            alone = timed(lambda: list(finished_calls(executor, empty[WARM:]))) / count
             outcomes = survey_outcomes(request, folder, executor=executor, device="cpu")
-            first = seconds(lambda: [next(outcomes) for _ in range(WARM)])
-            took = seconds(lambda: [progress(one.name) for one in outcomes]) / count
+            first = timed(lambda: [next(outcomes) for _ in range(WARM)])
+            took = timed(lambda: [progress(one.name) for one in outcomes]) / count
         done = list_runs(folder).counts()
     rows |= {
         "empty task of Ray, both cores": alone,
         "network of the survey, both cores": took,
-        "of which beyond half a signature and an empty task": took - own / 2 - alone,
+        "of which beyond a signature and an empty task": took
+        - Took(own.passed / 2, own.processor)
+        - alone,
     }
     print(describe("cpu"))
     print(
         f"\n{count:,} networks, {done['finished'] - WARM:,} signatures. Start of Ray {start:.1f} s;"
     )
-    print(f"of two workers with their children, and the first {WARM} networks {first:.1f} s.\n")
-    print("| | ms |\n|---|---:|")
+    print(
+        f"of two workers with their children, and the first {WARM} networks {first.passed:.1f} s.\n"
+    )
+    print("| | ms | ms of processors |\n|---|---:|---:|")
     for name, value in rows.items():
-        print(f"| {name} | {1000 * value:.1f} |")
+        print(f"| {name} | {1000 * value.passed:.1f} | {1000 * value.processor:.1f} |")
 
 
 def filled(place: Path, count: int) -> tuple[Path, list[str]]:
@@ -152,21 +186,28 @@ def large_folder(count: int) -> None:
         measure = ("measure", f"@{place}/names.txt", "--data", DATA.name, "--on", "local:1")
         request = ("--limit", str(DATA.limit), "--batch-size", str(DATA.batch_size))
         _read_request.cache_clear()
-        rows = {
-            "list_runs": seconds(lambda: list_runs(folder)),
-            "read the manifest, once in a process": seconds(lambda: _request_in(folder)),
-            "sigmascope measure, nothing left to do": command(*measure, *request, "-o", folder),
-            "sigmascope watch --once": command("watch", folder, "--once"),
-            f"load_runs of {SELECTED}": seconds(lambda: load_runs([folder], only=some)),
-            f"sigmascope show --json of {SELECTED}": command("show", folder, "--json", *only),
-            f"sigmascope compare of {SELECTED}": command("compare", folder, *only),
-            f"load_runs of all {count:,}": seconds(lambda: load_runs([folder])),
+        work: dict[str, Callable[[], object]] = {
+            "list_runs": lambda: list_runs(folder),
+            "read the manifest, once in a process": lambda: _request_in(folder),
+            "sigmascope measure, nothing left to do": lambda: command(
+                *measure, *request, "-o", folder
+            ),
+            "sigmascope watch --once": lambda: command("watch", folder, "--once"),
+            f"load_runs of {SELECTED}": lambda: load_runs([folder], only=some),
+            f"sigmascope show --json of {SELECTED}": lambda: command(
+                "show", folder, "--json", *only
+            ),
+            f"sigmascope compare of {SELECTED}": lambda: command("compare", folder, *only),
+            f"load_runs of all {count:,}": lambda: load_runs([folder]),
         }
+        rows = {name: timed(one) for name, one in work.items()}
         size = sum(entry.stat().st_size for entry in os.scandir(folder))
     print(describe("cpu"))
-    print(f"\n{count:,} outcomes, {size / 1e6:,.0f} MB.\n\n| | s |\n|---|---:|")
+    print(
+        f"\n{count:,} outcomes, {size / 1e6:,.0f} MB.\n\n| | s | s of processors |\n|---|---:|---:|"
+    )
     for name, value in rows.items():
-        print(f"| {name} | {value:.1f} |")
+        print(f"| {name} | {value.passed:.1f} | {value.processor:.1f} |")
 
 
 def command(*arguments: object) -> float:
@@ -183,7 +224,6 @@ def command(*arguments: object) -> float:
         except SystemExit as end:
             if end.code:
                 sys.exit(f"sigmascope {arguments[0]} ended with {end.code}: {told.getvalue()}")
-    return time.perf_counter() - begin
 
 
 PARTS = {"ray": (through_ray, 1000), "folder": (large_folder, 100_000)}
