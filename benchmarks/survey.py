@@ -1,9 +1,9 @@
 """What a survey costs beside the networks: 1,000 through Ray, and a directory of 100,000.
 
 The floor of the first part: N networks that take t seconds each take N t / 2 on two cores, and Ray
-has its own time for a task that does nothing. A network of a survey is claimed (a lock file), marked
-(one file), measured with a journal (one file that grows), written (two files, atomically, with
-fsync), and its name goes to a child process and back. Eight file operations of 0.1 to 2 ms are
+has its own time for a task that does nothing. A network of a survey is claimed (a lock file),
+marked (one file), measured with a journal (one file that grows), written (two files, atomically,
+with fsync), and its name goes to a child process and back. Eight file operations of 0.1 to 2 ms are
 10 ms at most. Prediction: below 30 ms a network beyond Ray's own time, where 50 ms are allowed. The
 start is counted apart: two workers and two children import torch.
 
@@ -11,8 +11,9 @@ The floor of the second part: the names of 200,000 files take 0.2 s to list, the
 JSON, 0.3 s to read. Prediction: below 3 s to list, to resume, and to read or compare a selection of
 50. To read all 100,000 signatures takes 0.5 ms each, which nothing but a smaller file can change.
 
-Processor time stands beside the time that passed, since other work on the machine stretches only the
-latter. Run as `python benchmarks/survey.py ray [N]` and `python benchmarks/survey.py folder [N]`.
+Processor time stands beside the time that passed, since other work on the machine stretches only
+the latter. Run as `python benchmarks/survey.py ray [N]` and `python benchmarks/survey.py folder
+[N]`.
 """
 
 from __future__ import annotations
@@ -210,15 +211,12 @@ def large_folder(count: int) -> None:
         print(f"| {name} | {value.passed:.1f} | {value.processor:.1f} |")
 
 
-def command(*arguments: object) -> float:
-    """Return the time of a command in this process."""
+def command(*arguments: object) -> None:
+    """Run a command in this process."""
     from sigmascope.cli import main
 
-    begin = time.perf_counter()
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()) as told,
-    ):
+    told = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
         try:
             main([str(one) for one in arguments], prog_name="sigmascope")
         except SystemExit as end:

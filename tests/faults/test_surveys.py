@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sigmascope.runs import Outcome, Resources, list_runs, measure_runs, survey
+from sigmascope.runs import Outcome, Resources, list_runs, measure_runs, started, survey
 from sigmascope.runs.executors import Executor, open_executor
 from sigmascope.runs.folder import SCRATCH, files_of
 from sigmascope.runs.started import Started, left_behind
@@ -206,21 +207,17 @@ def test_a_claim_of_another_machine(
         write_json(mark, "started", 1, encode(owner))
         os.utime(mark, (time.time() + ahead,) * 2)
         marks.append(mark)
-    over = threading.Event()
+    feel, beats = started._pulse, itertools.count(int(time.time() + ahead))
 
-    def beat() -> None:
-        while not over.wait(0.05):
-            os.utime(marks[1], (time.time() + ahead,) * 2)
+    def beating(mark: Path) -> tuple[int, int]:
+        """Feel a pulse; that of the second mark has always beaten since the last time."""
+        if mark == marks[1]:
+            os.utime(mark, (next(beats),) * 2)
+        return feel(mark)
 
-    beating = threading.Thread(target=beat)
-    beating.start()
-    try:
-        outcomes = survey(
-            names, DATA, out=tmp_path / "runs", executor=ray, isolate=False, device="cpu"
-        )
-    finally:
-        over.set()
-        beating.join()
+    monkeypatch.setattr("sigmascope.runs.started._pulse", beating)
+    outcomes = survey(names, DATA, out=tmp_path / "runs", executor=ray, isolate=False, device="cpu")
+    monkeypatch.setattr("sigmascope.runs.started._pulse", feel)
     # the first owner has died; the second one is at work, and nobody works beside it
     assert [outcome.state for outcome in outcomes] == ["measured", "busy"]
     assert built(tmp_path) == {"net_0": 1}
