@@ -15,6 +15,7 @@ import pytest
 from sigmascope.errors import InputTypeError
 from sigmascope.reporting.document import document_of
 from sigmascope.reporting.page import report
+from sigmascope.runs import Failure
 from tests.reporting.conftest import Open
 from tests.reporting.examples import HOSTILE, example, residual_paths, without_scores
 
@@ -126,6 +127,22 @@ def test_data_and_missing_networks_are_told(open_report: Open, axe: Any) -> None
     assert axe(page) == []
     page = open_report(THREE)
     assert any(text.startswith("Samples") for text in page.locator(".card").all_inner_texts())
+
+
+def test_a_failure_of_a_survey_has_its_log_and_its_command(open_report: Open, axe: Any) -> None:
+    command = "sigmascope --debug measure vit --data random:8"
+    log = "Traceback\n  <b>line</b> 3\nRuntimeError: as planned"
+    failure = Failure("vit", "RuntimeError", "RuntimeError: as planned", log, command)
+    page = open_report(THREE, told={"missing": {"vit": failure, "swin": "it is not finished"}})
+    failed, open_one = page.locator("#missing li").all()
+    assert failed.locator("details").get_attribute("open") is None
+    failed.locator("summary").click()
+    assert failed.locator("pre").inner_text() == log
+    assert failed.locator("code").inner_text() == command
+    assert failed.inner_text().startswith("vit: RuntimeError: as planned")
+    assert open_one.inner_text() == "swin: it is not finished"
+    assert axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
 
 
 def test_hostile_texts_stay_texts(open_report: Open) -> None:

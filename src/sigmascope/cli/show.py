@@ -15,8 +15,9 @@ LINEARIZED = ("linearization", "linearization-plan", "linearized-network")
 
 @click.command(short_help="Print stored signatures, tracks and linearizations.")
 @options.runs
+@options.only
 @json_option
-def show(runs: tuple[str, ...], as_json: bool) -> None:
+def show(runs: tuple[str, ...], only: tuple[str, ...], as_json: bool) -> None:
     """Print stored signatures, tracks of trainings and linearizations: files, or directories."""
     linearized = [run for run in runs if _is_linearized(Path(run))]
     others = [run for run in runs if run not in linearized]
@@ -25,7 +26,7 @@ def show(runs: tuple[str, ...], as_json: bool) -> None:
         if not as_json:
             say("\n\n".join(map(repr, results)))
         return
-    found = read(others, tracks=True)
+    found = read(others, tracks=True, only=only)
     tracks = list(found.tracks.values())
     if as_json and tracks:
         from sigmascope.monitoring.track import KIND, OLDEST

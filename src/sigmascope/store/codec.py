@@ -199,24 +199,29 @@ def _opened(hint: Hint, where: str) -> tuple[Hint, tuple[Hint, ...]]:
     Raises:
         InputTypeError: a value could not be read back by this hint.
     """
+    found = _shape(hint)
+    if found is None:
+        raise InputTypeError(
+            f"{where}: a {hint} cannot be stored. Use plain types, list[X], tuple[X, ...], "
+            "dict[str, X] or X | None."
+        )
+    return found
+
+
+@functools.cache  # of a few hints, each asked for at every value of a file
+def _shape(hint: Hint) -> tuple[Hint, tuple[Hint, ...]] | None:
     outer: Hint = typing.get_origin(hint)
     inner = typing.get_args(hint)
     if outer in (typing.Union, types.UnionType):
         others = tuple(part for part in inner if part is not types.NoneType)
-        if len(others) == 1:
-            return OPTIONAL, others
-    elif outer is list:
+        return (OPTIONAL, others) if len(others) == 1 else None
+    if outer is list:
         return list, (*inner, ...)  # so that list[X] and tuple[X, ...] are alike
-    elif outer is tuple or (outer is dict and inner[0] is str):
+    if outer is tuple or (outer is dict and inner[0] is str):
         return outer, inner
-    elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, ()
-    elif hint in LEAVES:
-        return LEAF, ()
-    raise InputTypeError(
-        f"{where}: a {hint} cannot be stored. Use plain types, list[X], tuple[X, ...], "
-        "dict[str, X] or X | None."
-    )
+    return (LEAF, ()) if hint in LEAVES else None
 
 
 @functools.cache
