@@ -223,6 +223,26 @@ class Moments:
             ) from error
         return moments
 
+    @property
+    def is_summed(self) -> bool:
+        """Whether some samples are known by their sums only."""
+        return self._sums is not None
+
+    @property
+    def kept(self) -> tuple[list[Rows], int]:
+        """The rows that are kept as they are, and their bytes."""
+        return self._rows, self._kept
+
+    def summed(self) -> Sums | None:
+        """Turn all rows into sums, and return these; None before the first sample."""
+        self._fold()
+        return None if self._sums is None else replace(self._sums, precision=self._precision)
+
+    def add_sums(self, sums: Sums) -> None:
+        """Add what `summed` returned elsewhere."""
+        self._take(sums)
+        self._precision = max(self._precision, sums.precision)
+
     def _take(self, sums: Sums) -> None:
         """Add sums that were read from a file."""
         shapes = tuple(sums.first.shape), tuple(sums.second.shape), tuple(sums.shift.shape)

@@ -24,9 +24,11 @@ from sigmascope.measure.options import Options
 from sigmascope.measure.site import Population
 from sigmascope.store import decode, encode, read_features, write_features
 
+SIDES = ("x", "y", "at")  # of sampled rows
 SAMPLED = 128  # the first samples, of which a row each tests the identity coupling
 # Certificates that leave open whether the identity is optimal.
 OPEN = ("solver", "sorting")
+OTHER_WIDTH = "x has {} columns, and the samples so far have {}"  # as `Moments` says it
 # Sums are written after this many seconds, and after this many times what writing them takes.
 PAUSE, PATIENCE = 10.0, 20.0
 
@@ -38,27 +40,49 @@ class _Call:
     Attributes:
         moments: its sums.
         x, y: a row of each of the first samples, by batch.
+        at: the numbers of these samples.
         reason: why the rows of some batch could not be added.
     """
 
     moments: Moments
     x: list[Tensor] = field(default_factory=list)
     y: list[Tensor] = field(default_factory=list)
+    at: list[Tensor] = field(default_factory=list)
     reason: str = ""
 
-    def add(self, call: PooledCall, first: int, rounding: float) -> None:
-        """Add the rows of a batch whose first sample has this number."""
+    def add(self, call: PooledCall, first: int, step: int, rounding: float) -> None:
+        """Add the rows of a batch, whose samples have the numbers `first`, `first + step`, ..."""
         x, y = cast(Tensor, call.x), cast(Tensor, call.y)
-        index = first if call.index is None else call.index + first
+        index: int | Tensor = first
+        if call.index is not None or step != 1:
+            index = first + step * (torch.arange(len(x)) if call.index is None else call.index)
         try:
             self.moments.take(x, y, index, rounding=rounding)
         except (SigmascopeError, RuntimeError) as error:
             self.reason = str(error).rstrip(".")
             return
         if first < SAMPLED:
-            rows = _first_rows(call.index, SAMPLED - first)
+            rows = _first_rows(call.index, -(-(SAMPLED - first) // step))
             self.x.append(x[rows].clone())
             self.y.append(y[rows].clone())
+            every = torch.arange(first, first + len(x)) if isinstance(index, int) else index
+            self.at.append(every[rows])
+
+    def merge(self, other: _Call) -> None:
+        """Add what was accumulated of the same call elsewhere."""
+        self.reason = self.reason or other.reason
+        if other.moments.dim not in (0, self.moments.dim) and self.moments.dim:
+            self.reason = OTHER_WIDTH.format(other.moments.dim, self.moments.dim)
+            return
+        self.moments.merge(other.moments)
+        self.x, self.y, self.at = self.x + other.x, self.y + other.y, self.at + other.at
+
+    def sampled(self) -> tuple[Tensor, Tensor]:
+        """Return the rows of the first samples, in the order of their numbers."""
+        order = torch.cat(self.at).argsort(stable=True)
+        x, y = torch.cat(self.x), torch.cat(self.y)
+        chosen = order.to(x.device)
+        return x[chosen], y[chosen]
 
 
 class PopulationSums:
@@ -76,7 +100,9 @@ class PopulationSums:
         self._calls: dict[CallSite, _Call] = {}
         self._recent: dict[int, tuple[CallInput, int, _Call, float]] = {}
 
-    def add(self, calls: Sequence[PooledCall], first: int, fingerprint: str) -> None:
+    def add(
+        self, calls: Sequence[PooledCall], first: int, fingerprint: str, *, step: int = 1
+    ) -> None:
         """Add the calls of a batch whose first sample has this number; nothing waits for a GPU."""
         self.whole = False
         kinds = {call.x.device.type for call in calls if call.x is not None}
@@ -87,7 +113,7 @@ class PopulationSums:
                 if call.x is None or call.y is None or not len(call.x):
                     continue
                 found, rounding = self._found(call, call.x)
-                found.add(call, first, rounding)
+                found.add(call, first, step, rounding)
         self.batches.append(fingerprint)
         self.whole = True
 
@@ -104,6 +130,15 @@ class PopulationSums:
         self._recent[id(call.call)] = call.call, x.numel(), found, rounding
         return found, rounding
 
+    def merge(self, other: PopulationSums) -> None:
+        """Add the sums of other batches of the same data."""
+        for call, one in other._calls.items():
+            if call in self._calls:
+                self._calls[call].merge(one)
+            else:
+                self._calls[call] = one
+        self.batches += other.batches
+
     def scores(self) -> dict[CallSite, Population]:
         """Return the population scores of all calls, those of one width computed together."""
         with torch.no_grad():
@@ -119,7 +154,7 @@ class PopulationSums:
     def _moved(self) -> dict[CallSite, tuple[int, int]]:
         """Return on how many of how many sampled rows the identity coupling is not optimal."""
         pairs = {
-            call: (torch.cat(one.x), torch.cat(one.y))
+            call: one.sampled()
             for call, one in self._calls.items()
             if not one.reason and sum(map(len, one.x)) > 1
         }
@@ -139,7 +174,7 @@ class PopulationSums:
         for number, (call, one) in enumerate(self._calls.items()):
             sums, info = one.moments.state()
             if one.x:
-                sums |= {"sampled.x": torch.cat(one.x), "sampled.y": torch.cat(one.y)}
+                sums |= {f"sampled.{name}": torch.cat(getattr(one, name)) for name in SIDES}
             tensors |= {f"{number}/{name}": tensor for name, tensor in sums.items()}
             calls.append({"call": encode(call), "sums": info, "reason": one.reason})
         devices = {name: str(one.device) for name, one in tensors.items() if not one.is_cpu}
@@ -162,11 +197,8 @@ class PopulationSums:
                 number, _, own = name.partition("/")
                 parts[int(number)][own] = tensor.to(info["devices"].get(name, "cpu"))
             for part, about in zip(parts, info["calls"], strict=True):
-                x, y = ([part[name]] if name in part else [] for name in ("sampled.x", "sampled.y"))
-                if len(x) != len(y):
-                    raise ValueError("sampled rows of one side only")
                 moments = Moments.from_state(part, about["sums"], source)
-                one = _Call(moments, x, y, decode(str, about["reason"]))
+                one = _Call(moments, *_sides(part), decode(str, about["reason"]))
                 sums._calls[decode(CallSite, about["call"])] = one
         except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             raise FileFormatError(f"{source} does not hold the sums of a run: {error}") from error
@@ -210,6 +242,19 @@ class SumsFile:
         self._written = time.monotonic()
         self._seconds = self._written - began
         self._batches = len(sums.batches)
+
+
+def _sides(part: dict[str, Tensor]) -> list[list[Tensor]]:
+    """Return the sampled rows in a file; earlier versions did not write the numbers of them."""
+    x, y, at = (part.get(f"sampled.{name}") for name in SIDES)
+    if x is None and y is None:
+        return [[], [], []]
+    if x is None or y is None or len(x) != len(y):
+        raise ValueError("sampled rows of one side only")
+    at = torch.arange(len(x)) if at is None else at
+    if len(at) != len(x):
+        raise ValueError("not as many numbers as sampled rows")
+    return [[x], [y], [at]]
 
 
 def sums_beside(resume: str | Path) -> Path:
