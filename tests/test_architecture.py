@@ -73,6 +73,8 @@ OPTIONAL = {
     "onnx2torch": ("catalog",),
     "ot": ("maths.transport",),
     "sklearn": ("compare",),
+    "ray": ("runs.executors",),
+    "submitit": ("runs.executors",),
     "pandas": ("tables", "compare", "measure.result", "monitoring.track"),
 }
 # Code from files, and what Windows lacks.

@@ -1,0 +1,143 @@
+"""Ray: a cluster that exists, or one of this machine that is started and stopped."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sigmascope.errors import MissingExtraError, OptionError
+from sigmascope.runs.executors.resources import Resources, cores
+from sigmascope.runs.executors.window import LostTaskError
+
+
+@contextmanager
+def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
+    """Yield an executor on a Ray cluster.
+
+    Args:
+        address: "" to start a Ray on this machine and to stop it at the end; "auto" for the one
+            that runs here; "ray://HOST:PORT" for one elsewhere. A program that has called
+            `ray.init` keeps its cluster, whatever the address.
+        resources: what each task needs.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        OptionError: there is no such cluster.
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        executor = RayTasks(ray, resources)
+        try:
+            yield executor
+        finally:
+            executor.cancel()
+        return
+    # sockets have short names: the usual place may be too deep
+    folder = tempfile.mkdtemp(prefix="sg-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)
+    try:
+        _connect(ray, address, folder)
+        executor = RayTasks(ray, resources)
+        try:
+            yield executor
+        finally:
+            executor.cancel()
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class RayTasks:
+    """An executor whose calls are Ray tasks; one that Ray has lost raises a `LostTaskError`."""
+
+    def __init__(self, ray: Any, resources: Resources) -> None:
+        self._ray = ray
+        # lost tasks are submitted again from outside, which looks first at what they have left
+        options: dict[str, Any] = {
+            "num_cpus": resources.cpus,
+            "num_gpus": resources.gpus,
+            "max_retries": 0,
+        }
+        if resources.memory is not None:
+            options["memory"] = resources.memory
+        self._task = ray.remote(_call).options(**options)
+        self._references: dict[Future[Any], Any] = {}
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Return the future of a task."""
+        reference = self._task.remote(function, *arguments)
+        future: Future[Any] = Future()
+        self._references[future] = reference
+        reference.future().add_done_callback(lambda told: self._settle(future, told))
+        return future
+
+    def share(self, value: Any) -> Any:
+        """Return what stands for a large value among the arguments of many tasks."""
+        return self._ray.put(value)
+
+    def cancel(self) -> None:
+        """End the tasks that have not ended, with the processes that run them."""
+        for reference in list(self._references.values()):
+            with suppress(Exception):  # the cluster may have gone
+                self._ray.cancel(reference, force=True)
+
+    def _settle(self, future: Future[Any], told: Future[Any]) -> None:
+        self._references.pop(future, None)
+        if not future.set_running_or_notify_cancel():
+            return
+        error = told.exception()
+        if error is None:
+            future.set_result(told.result())
+        elif isinstance(error, self._ray.exceptions.RayTaskError) or not isinstance(
+            error, self._ray.exceptions.RayError
+        ):
+            future.set_exception(getattr(error, "cause", None) or error)
+        else:
+            future.set_exception(
+                LostTaskError(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            )
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; Ray itself takes none that is written in C."""
+    return function(*arguments)
+
+
+def _connect(ray: Any, address: str, folder: str) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    how: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+        "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
+    }
+    if address:
+        how["address"] = address
+    else:
+        how |= {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": folder}
+        how["address"] = "local"  # also where RAY_ADDRESS names another one
+    try:
+        ray.init(**how)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        told = " ".join(str(error).split())[:300]
+        remedy = (
+            "Start one with `ray start --head`, or pass 'ray' to start one for this run only"
+            if address
+            else "Pass 'local:N' to use processes without Ray"
+        )
+        where = address or "this machine"
+        raise OptionError(f"Ray at {where} does not answer ({told}). {remedy}.") from error
+
+
+def _ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingExtraError(
+            f'Ray cannot be imported ({error}): pip install "sigmascope[ray]".'
+        ) from error
