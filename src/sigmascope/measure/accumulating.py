@@ -34,7 +34,7 @@ PAUSE, PATIENCE = 10.0, 20.0
 
 
 @dataclass
-class _Call:
+class AccumulatedCall:
     """What is accumulated of one call.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Call:
             every = torch.arange(first, first + len(x)) if isinstance(index, int) else index
             self.at.append(every[rows])
 
-    def merge(self, other: _Call) -> None:
+    def merge(self, other: AccumulatedCall) -> None:
         """Add what was accumulated of the same call elsewhere."""
         self.reason = self.reason or other.reason
         if other.moments.dim not in (0, self.moments.dim) and self.moments.dim:
@@ -77,12 +77,12 @@ class _Call:
         self.moments.merge(other.moments)
         self.x, self.y, self.at = self.x + other.x, self.y + other.y, self.at + other.at
 
-    def sampled(self) -> tuple[Tensor, Tensor]:
-        """Return the rows of the first samples, in the order of their numbers."""
-        order = torch.cat(self.at).argsort(stable=True)
+    def sampled(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rows of the first samples and their numbers, in the order of these."""
+        at, order = torch.cat(self.at).sort(stable=True)
         x, y = torch.cat(self.x), torch.cat(self.y)
         chosen = order.to(x.device)
-        return x[chosen], y[chosen]
+        return x[chosen], y[chosen], at
 
 
 class PopulationSums:
@@ -90,6 +90,7 @@ class PopulationSums:
 
     Attributes:
         batches: the fingerprints of the batches added so far, in order.
+        calls: what is accumulated of each call.
         whole: whether these were added to all calls, not interrupted on the way.
     """
 
@@ -97,8 +98,8 @@ class PopulationSums:
         self.batches: list[str] = []
         self.whole = True
         self._options = options
-        self._calls: dict[CallSite, _Call] = {}
-        self._recent: dict[int, tuple[CallInput, int, _Call, float]] = {}
+        self.calls: dict[CallSite, AccumulatedCall] = {}
+        self._recent: dict[int, tuple[CallInput, int, AccumulatedCall, float]] = {}
 
     def add(
         self, calls: Sequence[PooledCall], first: int, fingerprint: str, *, step: int = 1
@@ -117,7 +118,7 @@ class PopulationSums:
         self.batches.append(fingerprint)
         self.whole = True
 
-    def _found(self, call: PooledCall, x: Tensor) -> tuple[_Call, float]:
+    def _found(self, call: PooledCall, x: Tensor) -> tuple[AccumulatedCall, float]:
         """Return what is accumulated of a call, and the rounding of its rows.
 
         In the next batch it is as a rule the same object.
@@ -125,37 +126,39 @@ class PopulationSums:
         known = self._recent.get(id(call.call))
         if known is not None and known[0] is call.call and known[1] == x.numel():
             return known[2:]
-        found = self._calls.setdefault(call_of(call.call), _Call(Moments(eps=self._options.eps)))
+        found = self.calls.setdefault(
+            call_of(call.call), AccumulatedCall(Moments(eps=self._options.eps))
+        )
         rounding = rounding_of_call(call, x, self._options)
         self._recent[id(call.call)] = call.call, x.numel(), found, rounding
         return found, rounding
 
     def merge(self, other: PopulationSums) -> None:
         """Add the sums of other batches of the same data."""
-        for call, one in other._calls.items():
-            if call in self._calls:
-                self._calls[call].merge(one)
+        for call, one in other.calls.items():
+            if call in self.calls:
+                self.calls[call].merge(one)
             else:
-                self._calls[call] = one
+                self.calls[call] = one
         self.batches += other.batches
 
     def scores(self) -> dict[CallSite, Population]:
         """Return the population scores of all calls, those of one width computed together."""
         with torch.no_grad():
-            scores = _scores([one.moments for one in self._calls.values()])
+            scores = _scores([one.moments for one in self.calls.values()])
             moved = self._moved()
         return {
             call: Population(population_reason=one.reason)
             if one.reason
             else _population(score, *moved.get(call, (0, 0)))
-            for (call, one), score in zip(self._calls.items(), scores, strict=True)
+            for (call, one), score in zip(self.calls.items(), scores, strict=True)
         }
 
     def _moved(self) -> dict[CallSite, tuple[int, int]]:
         """Return on how many of how many sampled rows the identity coupling is not optimal."""
         pairs = {
-            call: one.sampled()
-            for call, one in self._calls.items()
+            call: one.sampled()[:2]
+            for call, one in self.calls.items()
             if not one.reason and sum(map(len, one.x)) > 1
         }
         found = {}
@@ -171,7 +174,7 @@ class PopulationSums:
         """Return tensors and plain values from which `restored` makes the same sums."""
         tensors: dict[str, Tensor] = {}
         calls = []
-        for number, (call, one) in enumerate(self._calls.items()):
+        for number, (call, one) in enumerate(self.calls.items()):
             sums, info = one.moments.state()
             if one.x:
                 sums |= {f"sampled.{name}": torch.cat(getattr(one, name)) for name in SIDES}
@@ -198,8 +201,9 @@ class PopulationSums:
                 parts[int(number)][own] = tensor.to(info["devices"].get(name, "cpu"))
             for part, about in zip(parts, info["calls"], strict=True):
                 moments = Moments.from_state(part, about["sums"], source)
-                one = _Call(moments, *_sides(part), decode(str, about["reason"]))
-                sums._calls[decode(CallSite, about["call"])] = one
+                x, y, at = _sides(part)
+                one = AccumulatedCall(moments, x, y, at, decode(str, about["reason"]))
+                sums.calls[decode(CallSite, about["call"])] = one
         except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             raise FileFormatError(f"{source} does not hold the sums of a run: {error}") from error
         return sums

@@ -244,9 +244,7 @@ def composed(
     by_length = sorted(abouts, key=lambda one: -len(one.notes))
     notes = dict.fromkeys(note for one in by_length for note in one.notes)
     ordered = sorted(readings, key=lambda one: one.batch)
-    return assembled(
-        subject, first.options, ordered, sums.scores(), [*notes, *first.experts]
-    )
+    return assembled(subject, first.options, ordered, sums.scores(), [*notes, *first.experts])
 
 
 def _check_alike(first: About, other: About) -> None:
