@@ -29,7 +29,7 @@ class Router(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.route = nn.Linear(12, 2)
+        self.route = nn.Linear(12, 2, bias=False)
         self.experts = nn.ModuleList(nn.Linear(12, 12) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -66,8 +66,12 @@ def message(function: Callable[..., object], *args: Any, **kwargs: Any) -> str:
 
 
 def both(model: nn.Module, all_batches: Any, own: Any, **options: Any) -> tuple[Any, Any]:
+    """Measure together, and on the first rank also alone."""
     together = sg.signature(model, own, distributed=True, progress=False, **options)
-    return sg.signature(model, all_batches, progress=False, **options), together
+    alone = None
+    if not dist.get_rank():
+        alone = sg.signature(model, all_batches, progress=False, **options)
+    return alone, together
 
 
 def measured(found: dict[str, Any]) -> None:
@@ -80,12 +84,8 @@ def measured(found: dict[str, Any]) -> None:
     found["tokens"] = both(network(), every, own, samples="tokens", max_tokens=100)
     found["published"] = both(network(), every, own, estimator="published")
     found["some"] = both(network(), every, own, max_batches=3)
-    found["ddp"] = (
-        both(network(), every, own)[0],
-        sg.signature(
-            nn.parallel.DistributedDataParallel(network()), own, distributed=True, progress=False
-        ),
-    )
+    wrapped = nn.parallel.DistributedDataParallel(network())
+    found["ddp"] = both(wrapped, every[:4], own[:2], estimator="population")
     # the turns: a batch of each rank, then those that the first has left
     own = every[1:2] if rank else [every[0], *every[2:5]]
     found["unequal"] = both(network(), every[:5], own)

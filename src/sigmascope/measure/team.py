@@ -100,7 +100,7 @@ class Team(Ranks):
     def given_by(self, rank: int, own: Tensor) -> Tensor:
         """Return what one rank gives; those of the others are of the same shape and type."""
         self.exchange()
-        value = own.to(self._device).contiguous()
+        value = own.to(self._device, copy=True)
         with self._reaching():
             dist.broadcast(value, rank)
         return value.cpu()

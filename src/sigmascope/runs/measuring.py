@@ -81,8 +81,8 @@ def measure_runs(
     chosen, target = (shard or Shard()).of(request.names), checked_device(device)
     for name in skip:
         check_choice("skip", name, request.names)
-    _data(request, lambda samples: samples)  # data that cannot be opened would fail every network
-    place, files = _targets(request, chosen, out)
+    open_data(request, lambda samples: samples)  # or else every network would fail
+    place, files = targets_of(request, chosen, out)
     networks = [
         NetworkRun(name, own, request, target, resume, progress, place)
         for name, own in zip(chosen, files, strict=True)
@@ -116,7 +116,7 @@ def _isolated(
         yield from _outcomes(networks, worker.outcome, skip)
 
 
-def _targets(
+def targets_of(
     request: Request, names: tuple[str, ...], out: Location | None
 ) -> tuple[Place | None, list[NetworkFiles | None]]:
     """Return where to write each network, checked before anything is measured."""
@@ -145,7 +145,8 @@ def checked_device(device: str) -> torch.device:
     return found
 
 
-def _data(request: Request, transform: Callable[[Any], Any] | None) -> Data:
+def open_data(request: Request, transform: Callable[[Any], Any] | None) -> Data:
+    """Return the data of a request, as inputs of a network."""
     chosen = request.data
     return data(
         chosen.name,
@@ -280,7 +281,7 @@ class NetworkRun:
     def _signature(self, entry: Model) -> Signature:
         return signature(
             entry.network.to(self.device),
-            _data(self.request, entry.transform),
+            open_data(self.request, entry.transform),
             name=entry.name,
             resume=self.files.partial if self.files else None,
             progress=self.progress,
