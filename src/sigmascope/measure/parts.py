@@ -7,7 +7,8 @@ in the whole data set, so that every division gives the signature of one process
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,11 @@ def measured(run: Run, batches: Iterable[object], *, shown: bool) -> Part:
     network, options, first = run.network, run.options, _First(batches)
     with one_at_a_time(f"measures {run.name:.80}"):
         subject = identified(subject_of(network, options, run.name), network)
-        weights, before = digest_of_weights(network), _state(network)
-        with preserve_state(network, mode=options.mode):
+        weights, before = digest_of_weights(network), digest_of(network.buffers())
+        with preserve_state(network, mode=options.mode), _buffers_kept(network):
             torch.manual_seed(options.seed)
             readings = run.over(first, shown=shown)
-            changed = _state(network) != before
+            changed = digest_of(network.buffers()) != before
     notes = [*run.notes, *[CHANGED] * changed]
     experts = grouped_experts.notes_of(network, readings[0].readings if readings else ())
     start, sample = getattr(run.order, "batch", 0), getattr(run.order, "sample", 0)
@@ -130,8 +131,16 @@ CHANGED = (
 )
 
 
-def _state(network: nn.Module) -> str:
-    return digest_of(network.buffers())
+@contextmanager
+def _buffers_kept(network: nn.Module) -> Iterator[None]:
+    """Undo what a network does to its buffers, so that the next part finds the same network."""
+    kept = [(one, one.detach().clone()) for one in network.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for one, before in kept:
+                one.copy_(before)
 
 
 class _First:
