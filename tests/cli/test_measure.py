@@ -158,6 +158,8 @@ def test_a_failing_network_does_not_stop_the_rest(tmp_path: Path) -> None:
         "  sigmascope/resnt20: sigmascope/resnt20 is not in the catalog. "
         "Did you mean 'sigmascope/resnet20' or 'sigmascope/resnet32' or "
         "'sigmascope/resnet20-noisy'? Run `sigmascope list models` for all names.",
+        f"To see why, try one alone: sigmascope --debug measure {names[0]} --data random:8 "
+        "--limit 64 --batch-size 16",
     ]
     assert "conv" in result.stdout
     assert "broken" not in result.stdout

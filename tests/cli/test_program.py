@@ -18,6 +18,7 @@ from tests.compare.made import made
 
 COMMANDS = (
     "measure",
+    "watch",
     "compare",
     "report",
     "show",

@@ -145,7 +145,7 @@ def test_another_kind_of_device_is_another_run(
 ) -> None:
     """Random numbers differ between them; which of several GPUs it is does not matter."""
     monkeypatch.setattr(
-        "sigmascope.runs.measuring.checked_device", lambda name: torch.device("cuda", 1)
+        "sigmascope.runs.network.checked_device", lambda name: torch.device("cuda", 1)
     )
     result = run(*COMMAND)
     assert result.exit_code == 1

@@ -29,7 +29,7 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made("good", [0.5, 0.6]).save("made.json")
     Path("plain").touch()
-    for place in ("runs.measuring.model", "catalog.models.model", "demo.demo_signatures"):
+    for place in ("runs.network.model", "catalog.models.model", "demo.demo_signatures"):
         monkeypatch.setattr(f"sigmascope.{place}", lambda *_, **__: pytest.fail("work was done"))
 
 

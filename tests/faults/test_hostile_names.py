@@ -231,7 +231,7 @@ def test_a_link_is_named_before_the_work(tmp_path: Path, monkeypatch: pytest.Mon
     outside, folder = outside_of(tmp_path), tmp_path / "runs"
     list(measure_runs(asked([name]), folder, skip=[name]))
     plant(files_of(folder, name).facts, "file", outside)
-    monkeypatch.setattr("sigmascope.runs.measuring.model", lambda *_, **__: pytest.fail("built"))
+    monkeypatch.setattr("sigmascope.runs.network.model", lambda *_, **__: pytest.fail("built"))
     [outcome] = measure_runs(asked([name]), folder)
     assert outcome.failure is not None
     assert outcome.failure.error == "InputError"

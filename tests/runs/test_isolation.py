@@ -172,7 +172,8 @@ def test_deaths_are_counted(tmp_path: Path) -> None:
         for manager in never_left:
             manager.__enter__()
     left = left_behind(mark)
-    assert left == Started("x", left.host if left else "", os.getpid(), 2)
+    assert left is not None
+    assert left == Started("x", left.host, os.getpid(), 2, left.table)
     assert str(left).endswith("ended while it measured x, as 2 before it")
     mark.write_bytes(b"torn")
     assert left_behind(mark) is None
@@ -201,7 +202,7 @@ def test_a_folder_that_is_moved_while_a_network_is_measured_is_told(
         (tmp_path / "runs").mkdir()
         return real(*args, **{**options, "resume": None})
 
-    monkeypatch.setattr("sigmascope.runs.measuring.signature", moving)
+    monkeypatch.setattr("sigmascope.runs.network.signature", moving)
     [outcome] = measure_runs(request, tmp_path / "runs")
     assert outcome.failure is not None
     assert "runs was moved, removed or replaced" in outcome.failure.message

@@ -89,7 +89,7 @@ def test_what_failed_is_tried_again_and_its_record_goes(tmp_path: Path) -> None:
     files = files_of(tmp_path / "runs", names[0])
     assert files.failure is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.measuring.model", lambda *_, **__: 1 / 0)
+        patch.setattr("sigmascope.runs.network.model", lambda *_, **__: 1 / 0)
         assert states(list(measure_runs(request, tmp_path / "runs"))) == ["failed"]
     assert files.failure.exists()
     assert states(list(measure_runs(request, tmp_path / "runs"))) == ["measured"]
@@ -103,7 +103,7 @@ def test_what_is_finished_is_not_measured_again(
     first = list(measure_runs(request, tmp_path / "runs"))
     before = contents(tmp_path / "runs")
     monkeypatch.setattr(
-        "sigmascope.runs.measuring.model", lambda *_, **__: pytest.fail("built again")
+        "sigmascope.runs.network.model", lambda *_, **__: pytest.fail("built again")
     )
     again = list(measure_runs(request, tmp_path / "runs"))
     assert states(again) == ["kept", "kept"]
@@ -135,7 +135,7 @@ def test_measuring_again_that_fails_leaves_no_old_result(tmp_path: Path) -> None
     before = contents(tmp_path / "runs")
     files = files_of(tmp_path / "runs", request.names[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.measuring.model", lambda *_, **__: 1 / 0)
+        patch.setattr("sigmascope.runs.network.model", lambda *_, **__: 1 / 0)
         again = measure_runs(request, tmp_path / "runs", resume=False, shard=Shard(1, 2))
         assert states(list(again)) == ["failed"]
     for paths in ([tmp_path / "runs"], sorted((tmp_path / "runs").glob("*.json"))):
@@ -287,7 +287,7 @@ def test_a_file_that_fails_keeps_the_old_signature_with_its_facts(tmp_path: Path
     list(measure_runs(request, tmp_path / "new" / "conv.json"))
     before = contents(tmp_path / "new")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sigmascope.runs.measuring.signature", lambda *_, **__: 1 / 0)
+        patch.setattr("sigmascope.runs.network.signature", lambda *_, **__: 1 / 0)
         assert states(list(measure_runs(request, tmp_path / "new" / "conv.json"))) == ["failed"]
     assert contents(tmp_path / "new") == before
 

@@ -89,7 +89,7 @@ def test_who_asks_to_stop_is_obeyed(
     def stop(*_: object, **__: object) -> None:
         raise kind("stop")
 
-    monkeypatch.setattr("sigmascope.runs.measuring.model", stop)
+    monkeypatch.setattr("sigmascope.runs.network.model", stop)
     with pytest.raises(kind, match="stop"):
         list(measure_runs(asked(names_in(tmp_path, "conv")), tmp_path / "runs"))
 

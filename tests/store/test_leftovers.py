@@ -12,7 +12,7 @@ import pytest
 
 from sigmascope.store import write_atomic
 from sigmascope.store.files import writable_directory
-from sigmascope.store.leftovers import NAME, OLD, _process_table, remove_leftovers, temporary_name
+from sigmascope.store.leftovers import NAME, OLD, process_table, remove_leftovers, temporary_name
 
 KILLED = """
 import os, signal, sys
@@ -43,7 +43,7 @@ def test_what_might_be_in_use_stays(tmp_path: Path) -> None:
     own = temporary_name()
     elsewhere = f".sigmascope-{'0' * 8}-{ended.pid}-{'a' * 16}.tmp"
     earlier = f".sigmascope-{'a' * 16}.tmp"  # of earlier versions
-    dead = f".sigmascope-{_process_table()}-{ended.pid}-{'a' * 16}.tmp"
+    dead = f".sigmascope-{process_table()}-{ended.pid}-{'a' * 16}.tmp"
     others = ["x.tmp", ".sigmascope-.tmp", f"{dead}x", f".sigmascope-{'a' * 15}.tmp"]
     for name in (own, elsewhere, earlier, dead, *others):
         write_atomic(tmp_path / name, b"")

@@ -22,11 +22,12 @@ from sigmascope.cli.show import show
 from sigmascope.cli.similarity import similarity
 from sigmascope.cli.stitch import stitch
 from sigmascope.cli.track import track
+from sigmascope.cli.watch import watch
 
 __all__ = ["main"]
 
 COMMANDS = (
-    *(measure, compare, report, show, track, similarity, stitch),
+    *(measure, watch, compare, report, show, track, similarity, stitch),
     *(reproduce, listing, demo),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}

@@ -28,6 +28,7 @@ NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 
 @click.command(short_help="Statistics, distances, clusters of stored signatures.")
 @options.runs
+@options.only
 @options.choice(
     "--by", choices.ScoreKind, "Scores to compare.  [default: published, if all have them]"
 )
@@ -49,7 +50,7 @@ def compare(
     from sigmascope.store.files import writable_directory
 
     folder = writable_directory(figures) if figures else None
-    found = read(runs)
+    found = read(runs, only=given.pop("only"))
     scored = [run for run in found.runs if _is_scored(run, given["by"])]
     for run in found.runs:
         if run not in scored:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from sigmascope import choices
-from sigmascope.cli import options
+from sigmascope.cli import options, surveying
 from sigmascope.cli.output import complain, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE, FAILED, PARTIAL, is_debugging, keeping
 
@@ -41,23 +43,10 @@ STATES = {
 }
 
 
-def _shard(
-    context: click.Context, option: click.Parameter, value: str | None
-) -> tuple[int, int] | None:
-    """Return the numbers of I/N."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", value)
-    index, count = map(int, found.groups()) if found else (0, 0)
-    if not 1 <= index <= count:
-        raise click.BadParameter(
-            f"{value!r} is not a shard. Write I/N with I from 1 to N, such as 1/4."
-        )
-    return index, count
-
-
 @click.command(short_help="Measure networks, print and store their signatures.")
-@click.argument("names", nargs=-1, required=True, metavar="NETWORK...")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="NETWORK...", callback=surveying.listed_names
+)
 @options.data()
 @options.split
 @options.limit
@@ -77,8 +66,12 @@ def _shard(
 @options.device
 @options.seed
 @options.option(
-    "--shard", "Measure every N-th network, from the I-th on.", metavar="I/N", callback=_shard
+    "--shard",
+    "Measure every N-th network, from the I-th on; auto: as the job array says.",
+    metavar="I/N|auto",
+    callback=surveying.read_shard,
 )
+@surveying.survey_options
 @options.option("--resume/--no-resume", "Continue what is there, or measure again.", True)
 @options.option("--isolate", "Measure in a child process: a crash fails one network.", is_flag=True)
 @options.number("--time-limit", "Seconds per network; implies --isolate.", metavar="SECONDS")
@@ -93,12 +86,16 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
     stop the others; with --isolate, not even one that crashes, exits or hangs. That costs the start
     of a process, some seconds. Exits with 3 if a network failed, or if none has a score.
 
+    With --on, networks are measured by tasks of Ray, Slurm or local processes, several at a time,
+    each in a child process of its task; see docs/cluster.md. @FILE stands for the names in a file,
+    one per line.
+
     An interrupted FILE.json is continued too, but a finished one is measured again and replaced;
     FILE.facts.json, with accuracy and size, is written beside it. A file that is not a signature
     file is never replaced.
     """
     _check_usage(names, out, given)
-    from sigmascope.runs import Selection, Shard, measure_runs, request_for
+    from sigmascope.runs import Selection, measure_runs, request_for
 
     chosen = Selection(
         given["data"], given["data_root"], given["split"], given["limit"], given["batch_size"]
@@ -106,12 +103,22 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
     given["metrics"] = "all" if "all" in given["metrics"] else given["metrics"]
     asked = {name: given[name] for name in OPTIONS}
     request = request_for(names, chosen, weights=given["weights"], options=asked)
-    shard = Shard(*given["shard"]) if given["shard"] else Shard()
+    shard = surveying.shard_of(given["shard"])
+    if given["plan"]:
+        return surveying.plan(request, out, shard, given | {"as_json": as_json})
+    total = len(shard.of(names))
     with keeping("What was scored is kept" if out else None):
-        how = {name: given[name] for name in ("resume", "device", "skip")}
-        measured = measure_runs(request, out, shard=shard, isolate=_isolation(given), **how)
-        outcomes = list(_followed(measured, len(shard.of(names))))
-    outcomes.sort(key=lambda outcome: names.index(outcome.name))
+        if given["on"] and out:
+            follower = surveying.Follower(total, partial(_told, total))
+            outcomes = surveying.survey(request, out, shard, given, follower)
+            if as_json or total <= surveying.MANY:
+                outcomes = [*map(partial(_with_signature, out), outcomes)]
+        else:
+            how = {name: given[name] for name in ("resume", "device", "skip")}
+            measured = measure_runs(request, out, shard=shard, isolate=_isolation(given), **how)
+            outcomes = list(_followed(measured, total))
+    places = {name: place for place, name in enumerate(names)}
+    outcomes.sort(key=lambda outcome: places[outcome.name])
     if as_json:
         emit("measurement", _document(request, out, outcomes), version=2)
     else:
@@ -121,7 +128,7 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
 
 
 def _check_usage(names: tuple[str, ...], out: str | None, given: dict[str, Any]) -> None:
-    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice:
         raise click.UsageError(f"{twice} is listed twice.")
     if len(names) > 1 and given["weights"] not in ("default", "none"):
@@ -134,9 +141,10 @@ def _check_usage(names: tuple[str, ...], out: str | None, given: dict[str, Any])
             f"{out} is one file, and there are {len(names)} networks. Pass a directory."
         )
     for option, kind in (("shard", "shared "), ("isolate", ""), ("time_limit", "")):
-        if given[option] and (out is None or is_file):
+        if given[option] and (out is None or is_file) and not given["plan"]:
             flag = f"--{option.replace('_', '-')}"
             raise click.UsageError(f"{flag} needs a {kind}directory: pass one with -o.")
+    surveying.check_survey(out, given)
     unknown = next((name for name in given["skip"] if name not in names), None)
     if unknown:
         raise click.UsageError(f"--skip {unknown}: it is not one of the networks to measure.")
@@ -152,11 +160,23 @@ def _isolation(given: dict[str, Any]) -> bool | Isolation:
 def _followed(outcomes: Iterable[Outcome], total: int) -> Iterator[Outcome]:
     """Report what becomes of each network as soon as it is known."""
     for number, outcome in enumerate(outcomes, 1):
-        inform(
-            f"{number}/{total} {outcome.name}: "
-            f"{STATES[outcome.state].format(seconds=outcome.seconds)}"
-        )
+        inform(_told(total, number, outcome))
         yield outcome
+
+
+def _told(total: int, number: int, outcome: Outcome) -> str:
+    state = STATES[outcome.state].format(seconds=outcome.seconds)
+    return f"{number}/{total} {outcome.name}: {state}"
+
+
+def _with_signature(out: str, outcome: Outcome) -> Outcome:
+    """Return an outcome with what its file holds, if it has one."""
+    from sigmascope.runs import outcome_in
+
+    if outcome.state not in ("measured", "kept"):
+        return outcome
+    found = outcome_in(out, outcome.name)
+    return outcome if found is None else replace(found, state=outcome.state)
 
 
 def _print(outcomes: list[Outcome], out: str | None) -> None:
@@ -165,6 +185,9 @@ def _print(outcomes: list[Outcome], out: str | None) -> None:
         say(repr(found[0]))
     elif found:
         say("\n".join(_summary(found)))
+    elif any(outcome.path for outcome in outcomes):
+        states = Counter(outcome.state for outcome in outcomes)
+        say(", ".join(f"{count} {state}" for state, count in states.items()))
     paths = [outcome.path for outcome in outcomes if outcome.state == "measured" and outcome.path]
     if paths:
         say("")
@@ -207,6 +230,9 @@ def _complain_of(outcomes: list[Outcome], out: str | None) -> None:
             f"{failure.name}: {failure.message}{again}",
             label="Error: " if len(outcomes) == 1 else "  ",
         )
+    command = next((failure.command for failure in failures if failure.command), "")
+    if command and len(outcomes) > 1:
+        inform(f"To see why, try one alone: {command}")
     some = any(map(_is_scored, outcomes))
     for outcome in outcomes:
         new = outcome.state == "measured"
@@ -241,8 +267,10 @@ def _code(outcomes: list[Outcome]) -> int:
         return DONE
     if all(outcome.state == "failed" for outcome in wanted):
         return FAILED
-    done = all(outcome.signature for outcome in wanted)
-    return DONE if done and any(map(_is_scored, wanted)) else PARTIAL
+    if any(outcome.state not in ("measured", "kept") for outcome in wanted):
+        return PARTIAL
+    known = [outcome for outcome in wanted if outcome.signature]  # of very many, none is read
+    return DONE if not known or any(map(_is_scored, known)) else PARTIAL
 
 
 def _document(request: Request, out: str | None, outcomes: list[Outcome]) -> dict[str, object]:

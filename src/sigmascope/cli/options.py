@@ -67,6 +67,12 @@ def current_name(name: str) -> str:
 
 
 runs = click.argument("runs", nargs=-1, required=True, type=click.Path())
+only = option(
+    "--only",
+    "Read these networks only: a pattern, or a part of the name; repeatable.",
+    metavar="PATTERN",
+    multiple=True,
+)
 split = option("--split", "Split of the data.", "test")
 limit = count("--limit", "Use only N samples, drawn at random.")
 seed = count("--seed", "Seed of all random numbers.", 0, minimum=0)

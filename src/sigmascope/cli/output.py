@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -77,11 +77,11 @@ def announce_distances(networks: int) -> None:
         )
 
 
-def read(paths: Iterable[str], *, tracks: bool = False) -> Runs:
+def read(paths: Iterable[str], *, tracks: bool = False, only: Sequence[str] = ()) -> Runs:
     """Return the stored signatures, with `tracks` those too; note what was ignored."""
     from sigmascope.runs import read_runs
 
-    found = read_runs(list(paths), tracks=tracks)
+    found = read_runs(list(paths), tracks=tracks, only=only)
     for note in found.notes:
         inform(f"Note: {note}.")
     return found

@@ -22,12 +22,19 @@ OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 
 @click.command(short_help="Write a page about stored signatures.")
 @options.runs
+@options.only
 @options.out("FILE", "The page to write.", "report.html")
 @options.choice(
     "--by", choices.ScoreKind, "Scores to compare.  [default: published, if all have them]"
 )
 @json_option
-def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_json: bool) -> int:
+def report(
+    runs: tuple[str, ...],
+    only: tuple[str, ...],
+    out: str,
+    by: choices.ScoreKind | None,
+    as_json: bool,
+) -> int:
     """Write a self-contained page about stored signatures: files, or directories of runs.
 
     Tracks of trainings, the files of sigmascope.Monitor, are shown over their steps.
@@ -39,11 +46,12 @@ def report(runs: tuple[str, ...], out: str, by: choices.ScoreKind | None, as_jso
     the page lists it.
     """
     check_page(out)
-    found = read(runs, tracks=True)
+    found = read(runs, tracks=True, only=only)
     from sigmascope.reporting.page import report as write_report
 
     announce_distances(len(found.runs))
-    told: dict[str, Any] = {"data": _data(found.runs), "missing": found.missing, "by": by}
+    missing = found.missing | found.failures  # those with a log and a command
+    told: dict[str, Any] = {"data": _data(found.runs), "missing": missing, "by": by}
     if found.runs:
         told["facts"] = _facts(found.runs, by)
     path = write_report([*found.signatures, *found.tracks], out, **told)

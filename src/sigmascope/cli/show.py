@@ -10,10 +10,11 @@ from sigmascope.cli.output import emit, json_option, read, say
 
 @click.command(short_help="Print stored signatures and tracks.")
 @options.runs
+@options.only
 @json_option
-def show(runs: tuple[str, ...], as_json: bool) -> None:
+def show(runs: tuple[str, ...], only: tuple[str, ...], as_json: bool) -> None:
     """Print stored signatures and tracks of trainings: files, or directories of runs."""
-    found = read(runs, tracks=True)
+    found = read(runs, tracks=True, only=only)
     tracks = list(found.tracks.values())
     if as_json and tracks:
         from sigmascope.monitoring.track import KIND, OLDEST

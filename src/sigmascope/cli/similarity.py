@@ -71,7 +71,7 @@ def similarity(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> 
 
 def _compared(names: tuple[str, str], given: dict[str, Any]) -> LayerSimilarity:
     from sigmascope.catalog.models import model
-    from sigmascope.runs.measuring import checked_device
+    from sigmascope.runs.network import checked_device
     from sigmascope.symmetry.layers import compare
 
     device = checked_device(given["device"])

@@ -96,7 +96,7 @@ def stitch(front: str, back: str, out: str | None, as_json: bool, **given: Any) 
     _check_family(given)
     files = files_for(out) if out else None
     from sigmascope import catalog
-    from sigmascope.runs.measuring import checked_device
+    from sigmascope.runs.network import checked_device
     from sigmascope.stitching.settings import settings_for
 
     changes = _changes(given)

@@ -5,14 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Protocol
 
 from sigmascope.checks import check_mapping
 from sigmascope.errors import InputTypeError
 
 FACTS = ("accuracy", "depth", "flops")
 
-Missing = Mapping[str, str] | Sequence[tuple[str, str]]
+
+class Failed(Protocol):
+    """A network that failed in a survey, such as `sigmascope.runs.Failure`."""
+
+    @property
+    def message(self) -> str:
+        """The reason."""
+
+    @property
+    def log(self) -> str:
+        """The end of what was printed."""
+
+    @property
+    def command(self) -> str:
+        """Measures it alone."""
+
+
+Missing = Mapping[str, str | Failed] | Sequence[tuple[str, str | Failed]]
 
 
 def facts_of(facts: Mapping[str, Any] | None, *names: str) -> dict[str, float]:
@@ -37,7 +54,7 @@ def checked_data(data: str | None) -> str | None:
 
 
 def missing_of(missing: Missing) -> list[list[str]]:
-    """Return the networks that could not be measured, as pairs of name and reason.
+    """Return the networks that could not be measured: name and reason, or also log and command.
 
     >>> missing_of({"vit": "out of memory"}), missing_of([("vit", "out of memory")])
     ([['vit', 'out of memory']], [['vit', 'out of memory']])
@@ -46,11 +63,20 @@ def missing_of(missing: Missing) -> list[list[str]]:
     if not isinstance(missing, (Mapping, Sequence)):
         raise InputTypeError(f"missing must be {form}, got {type(missing).__name__}.")
     pairs = list(missing.items() if isinstance(missing, Mapping) else missing)
+    told = []
     for number, pair in enumerate(pairs):
         listed = isinstance(pair, (tuple, list)) and len(pair) == 2
-        if not listed or not all(isinstance(text, str) for text in pair):
+        texts = [pair[0], *_reasons(pair[1])] if listed else []
+        if not listed or not all(isinstance(text, str) for text in texts):
             raise InputTypeError(f"missing must be {form}, got {pair!r:.80} as item {number}.")
-    return [[name or "(no name)", reason] for name, reason in pairs]
+        told.append([texts[0] or "(no name)", *texts[1:]])
+    return told
+
+
+def _reasons(reason: Any) -> list[Any]:
+    """Return a reason; of a failure of a survey its message, log and command."""
+    parts = [getattr(reason, part, None) for part in ("message", "log", "command")]
+    return parts if all(isinstance(part, str) for part in parts) else [reason]
 
 
 def _value(facts: Any, name: str) -> Any:

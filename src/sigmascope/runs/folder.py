@@ -139,7 +139,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 def files_of(folder: Path, name: str) -> NetworkFiles:
     """Return the files of a network in a directory of runs."""
-    stem, scratch = _stem(name), folder / SCRATCH
+    stem, scratch = stem_of(name), folder / SCRATCH
     signature = folder / f"{stem}.json"
     journal, lock = scratch / f"{stem}.journal", scratch / f"{stem}.lock"
     facts, failure = (beside(signature, what) for what in ("facts", "error"))
@@ -187,10 +187,10 @@ def finished(files: NetworkFiles, request: Request, name: str) -> Signature | No
     return found
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """Return a file name for a network name, different for different networks.
 
-    >>> _stem("torchvision/resnet50"), _stem("py:nets.py:Tiny")
+    >>> stem_of("torchvision/resnet50"), stem_of("py:nets.py:Tiny")
     ('torchvision-resnet50', 'py-nets.py-Tiny-9f1858b0')
     """
     if PLAIN.fullmatch(name) and not name.endswith((".facts", ".error")):

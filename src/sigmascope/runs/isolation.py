@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from sigmascope.store import decode
 if TYPE_CHECKING:
     import torch
 
-    from sigmascope.runs.measuring import NetworkRun
+    from sigmascope.runs.network import NetworkRun
 
 MODULE = "sigmascope.runs.worker"
 TAIL = 16_000  # bytes of what a process that died has printed
@@ -60,11 +61,18 @@ class Worker:
     """
 
     def __init__(
-        self, folder: Path, device: torch.device, resume: bool, time_limit: float | None
+        self,
+        folder: Path,
+        device: torch.device | str,
+        *,
+        resume: bool = True,
+        time_limit: float | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._arguments = [str(folder), str(device), str(resume)]
-        self._device = device
+        self._device = str(device)
         self._limit = time_limit
+        self._environment = dict(environment or {})
         self._process: _Process | None = None
 
     def __enter__(self) -> Self:
@@ -91,23 +99,34 @@ class Worker:
             network.settle(None)
             raise
         if isinstance(reply, Failure):
-            network.settle(reply)
-            reply = Outcome(network.name, "failed", failure=reply)
+            reply = network.failed(reply)
+            network.settle(reply.failure)
+        elif reply.failure is not None:
+            reply = network.failed(self._with_output(reply.failure))
+            network.settle(reply.failure)
         elif reply.state in ("measured", "kept"):
             reply = replace(network.written(), state=reply.state)
         # an error of an accelerator may spoil all that follows it in the same process
         if (
             reply.failure
-            and self._device.type != "cpu"
+            and not self._device.startswith("cpu")
             and not hasattr(errors, reply.failure.error)
         ):
             self.close()
         return replace(reply, seconds=time.perf_counter() - start)
 
+    def _with_output(self, failure: Failure) -> Failure:
+        """Return a failure of a network with what it has printed, below its traceback."""
+        printed = self._process.printed().strip() if self._process else ""
+        if not printed:
+            return failure
+        both = f"{failure.traceback.rstrip()}\n\nIt has printed:\n{printed}\n"
+        return told_failure(failure.name, failure.error, failure.message, both)
+
     def _measured(self, name: str) -> Outcome | Failure:
         """Return what the child says of a network, without its signature; or how it ended."""
         if self._process is None:
-            self._process = _Process(self._arguments)
+            self._process = _Process(self._arguments, self._environment)
         reply = self._process.ask(name, self._limit)
         if "state" in reply:
             failure = decode(Failure | None, reply["failure"], name)  # type: ignore[arg-type]
@@ -136,7 +155,7 @@ def _ending(code: int) -> str:
 class _Process:
     """The child: orders go to its input, messages come from its output, the rest is kept aside."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
         # appended to, so that what was printed can be dropped at any time
         self._printed: IO[bytes] = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -145,7 +164,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment,
             start_new_session=True,  # Ctrl-C is heard here, and all of its children can be ended
         )
         self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()

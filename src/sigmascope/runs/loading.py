@@ -11,7 +11,8 @@ from pathlib import Path
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
 from sigmascope.measure.result import OLDEST, VERSION, Signature, load
 from sigmascope.monitoring.track import KIND as TRACK, Track
-from sigmascope.runs.folder import MANIFEST, beside, files_of, read_manifest
+from sigmascope.runs.folder import MANIFEST, beside, read_manifest, stem_of
+from sigmascope.runs.listing import chosen_names, names_in
 from sigmascope.runs.outcome import Facts, Failure, read_record
 from sigmascope.runs.request import Request
 from sigmascope.store import decode, kind_of, read_json
@@ -21,6 +22,7 @@ from sigmascope.store.files import Location
 SINGLE, SEVERAL = "signature", "signatures"
 # What lies beside signatures, and is no surprise where a shell expands `runs/*`.
 COMPANIONS = ("runs", "facts", "failure", "journal")
+MOST_NOTES = 20  # about networks that one directory lacks
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,14 @@ class Runs:
         runs: in the order of the paths; those of a directory in the order of its manifest.
         notes: what was ignored, and what a directory lacks.
         missing: network -> why a directory lacks it.
+        failures: network -> its failure, with log and command, of those that failed.
         tracks: file -> the track in it, if those were asked for.
     """
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...]
     missing: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
     tracks: dict[Path, Track] = field(default_factory=dict)
 
     @property
@@ -62,15 +66,15 @@ class Runs:
         return [run.signature for run in self.runs]
 
 
-def load_runs(paths: Sequence[Location]) -> list[Signature]:
+def load_runs(paths: Sequence[Location], *, only: Sequence[str] = ()) -> list[Signature]:
     """Return the signatures that `read_runs` finds, and warn about what is ignored."""
-    found = read_runs(paths)
+    found = read_runs(paths, only=only)
     for note in found.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
     return found.signatures
 
 
-def read_runs(paths: Sequence[Location], *, tracks: bool = False) -> Runs:
+def read_runs(paths: Sequence[Location], *, tracks: bool = False, only: Sequence[str] = ()) -> Runs:
     """Return the runs in files and directories, with the facts stored beside them.
 
     Args:
@@ -79,6 +83,8 @@ def read_runs(paths: Sequence[Location], *, tracks: bool = False) -> Runs:
             programs are ignored with a note, and so is a signature whose network failed when it was
             measured again.
         tracks: whether to read tracks too; otherwise they are ignored with a note.
+        only: patterns of the networks to read, such as "torchvision/*", or parts of their names;
+            by default all. Of a directory of runs, no other file is opened.
 
     Raises:
         FileNotFoundError: no such file or directory.
@@ -87,17 +93,21 @@ def read_runs(paths: Sequence[Location], *, tracks: bool = False) -> Runs:
     """
     if isinstance(paths, (str, os.PathLike)):
         raise InputTypeError("paths is a single path. Pass a list of files and directories.")
-    search = _Search(tracks=None if not tracks else {})
+    if isinstance(only, str):
+        raise InputTypeError(f"only is a single pattern. Pass a list, such as [{only!r:.80}].")
+    search = _Search(tracks=None if not tracks else {}, only=tuple(only))
     for path in map(Path, paths):
         search.look_into(path)
     found = tuple(run for runs in search.runs.values() for run in runs)
     if not found and not search.tracks:
         told = "".join(f" {note[0].upper()}{note[1:]}." for note in search.notes[:3])
+        of = f" of {' or '.join(only)}" if only else ""
         raise InputError(
-            f"there is no signature in {', '.join(map(str, paths)) or 'no path'}.{told} "
+            f"there is no signature{of} in {', '.join(map(str, paths)) or 'no path'}.{told} "
             "Measure one first."
         )
-    return Runs(found, tuple(search.notes), search.missing, search.tracks or {})
+    notes = tuple(search.notes)
+    return Runs(found, notes, search.missing, search.failures, search.tracks or {})
 
 
 def read_several(path: Location) -> list[Signature]:
@@ -111,9 +121,11 @@ class _Search:
     """What was found so far; runs by the real path of their file, tracks if they are wanted."""
 
     tracks: dict[Path, Track] | None
+    only: tuple[str, ...] = ()
     runs: dict[str, list[Run]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
 
     def look_into(self, path: Path, depth: int = 0) -> None:
         """Read a file, the networks of a manifest, or the files of a directory."""
@@ -131,18 +143,26 @@ class _Search:
 
     def _read_folder(self, folder: Path, request: Request) -> None:
         lacking = []
-        for name in request.names:
-            file = files_of(folder, name).finished
-            failure = _failure(file)
-            if file.exists() and failure is None:
-                self._read(file, request.data.name)
+        there = set(names_in(folder))  # listed once: a directory may hold very many files
+        names = chosen_names(request.names, self.only) if self.only else request.names
+        for name in names:
+            stem = stem_of(name)
+            file = folder / f"{stem}.json"
+            failure = _failure(file) if f"{stem}.error.json" in there else None
+            if file.name in there and failure is None:
+                self._add(file, request.data.name, has_facts=f"{stem}.facts.json" in there)
                 continue
             state = "it failed" if failure else "it is not finished"
             lacking.append(f"{folder} has no signature of {name}: {state}")
-            self.missing[name] = failure or state
+            self.missing[name] = failure.message if failure else state
+            if failure:
+                self.failures[name] = failure
+        if len(lacking) > MOST_NOTES:
+            rest = len(lacking) - MOST_NOTES + 1
+            lacking[MOST_NOTES - 1 :] = [f"{folder} has no signature of {rest} more networks"]
         self.notes += lacking
 
-    def _read(self, path: Path, data: str | None = None) -> None:
+    def _read(self, path: Path) -> None:
         key = os.path.realpath(path)
         if key in self.runs or not self._is_wanted(path):
             return
@@ -151,11 +171,21 @@ class _Search:
             self.tracks[path] = Track.load(path)
             return
         if kind_of(path) == SEVERAL:
-            self.runs[key] = [Run(signature, path, None) for signature in read_several(path)]
+            found = [Run(signature, path, None) for signature in read_several(path)]
+            self.runs[key] = [run for run in found if self._is_chosen(run)]
             return
-        file = beside(path, "facts")
-        facts = read_record(Facts, file) if file.is_file() else None
-        self.runs[key] = [Run(load(path), path, facts, data)]
+        self._add(path, None, has_facts=beside(path, "facts").is_file())
+
+    def _add(self, path: Path, data: str | None, *, has_facts: bool) -> None:
+        """Read one signature, with the facts beside it."""
+        key = os.path.realpath(path)
+        if key not in self.runs:
+            facts = read_record(Facts, beside(path, "facts")) if has_facts else None
+            run = Run(load(path), path, facts, data)
+            self.runs[key] = [run] * self._is_chosen(run)
+
+    def _is_chosen(self, run: Run) -> bool:
+        return not self.only or bool(chosen_names([run.signature.name], self.only))
 
     def _is_wanted(self, path: Path) -> bool:
         kind = kind_of(path) if path.is_file() else None
@@ -172,12 +202,12 @@ class _Search:
         return not reason and kind in wanted
 
 
-def _failure(signature: Path) -> str | None:
+def _failure(signature: Path) -> Failure | None:
     """Return why a network failed when it was last measured, or None."""
     path = beside(signature, "error")
     if not path.is_file() or kind_of(path) != "failure":
         return None
     try:
-        return read_record(Failure, path).message
+        return read_record(Failure, path)
     except FileFormatError:  # knowing that it failed is enough
-        return "it failed"
+        return Failure("", "", "it failed", "")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
+
+import torch
 
 from sigmascope.checks import check_choice
 from sigmascope.errors import InputError
 from sigmascope.runs.folder import MANIFEST, Place, files_of, finished, read_manifest
-from sigmascope.runs.measuring import NetworkRun, checked_device
+from sigmascope.runs.network import NetworkRun, checked_device
 from sigmascope.runs.outcome import Facts, Failure, Outcome, read_record
-from sigmascope.runs.request import digests_of
+from sigmascope.runs.request import GIVEN, Request, digests_of
 from sigmascope.store import check_identity
 from sigmascope.store.files import Location
 
@@ -27,15 +30,20 @@ def measure_one(
         ResumeError: a file that the network is read from has changed.
         OptionError: a device that cannot be used.
     """
-    place, manifest = Place.at(Path(folder)), read_manifest(Path(folder))
-    if manifest is None:
-        raise InputError(f"{folder} has no {MANIFEST}. Begin with measure_runs(request, folder).")
-    request = manifest.request
+    return network_in(folder, name, checked_device(device), resume=resume).outcome()
+
+
+def network_in(
+    folder: Location, name: str, device: torch.device | None, *, resume: bool = True
+) -> NetworkRun:
+    """Return a network of a directory of runs, ready to be claimed; raises as `measure_one`."""
+    place, request = Place.at(Path(folder)), _request_in(Path(folder))
     check_choice("name", name, request.names)
-    now = digests_of([name], request.weights)
-    check_identity(folder, {path: request.files.get(path) for path in now}, now)
+    if request.weights != GIVEN:
+        now = digests_of([name], request.weights)
+        check_identity(folder, {path: request.files.get(path) for path in now}, now)
     files = files_of(place.path, name)
-    return NetworkRun(name, files, request, checked_device(device), resume, False, place).outcome()
+    return NetworkRun(name, files, request, device, resume, False, place)
 
 
 def outcome_in(folder: Location, name: str) -> Outcome | None:
@@ -45,10 +53,30 @@ def outcome_in(folder: Location, name: str) -> Outcome | None:
         FileFormatError: a file is corrupt.
         ResumeError: a file belongs to another network or request.
     """
-    manifest, files = read_manifest(Path(folder)), files_of(Path(folder), name)
+    files = files_of(Path(folder), name)
     if files.failure and files.failure.exists():
         return Outcome(name, "failed", failure=read_record(Failure, files.failure))
-    found = finished(files, manifest.request, name) if manifest else None
+    has_manifest = (Path(folder) / MANIFEST).exists()
+    found = finished(files, _request_in(Path(folder)), name) if has_manifest else None
     if found is None or not files.facts.exists():
         return None
     return Outcome(name, "kept", found, read_record(Facts, files.facts), files.finished)
+
+
+def _request_in(folder: Path) -> Request:
+    """Return the request of a directory, which is read again when its manifest has changed."""
+    try:
+        found = (folder / MANIFEST).stat()
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder} has no {MANIFEST}. Begin with measure_runs(request, folder)."
+        ) from None
+    return _read_request(folder, (found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=2)  # a manifest of many networks takes longer to read than one to measure
+def _read_request(folder: Path, _: tuple[int, ...]) -> Request:
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise InputError(f"{folder} has no {MANIFEST}: it was removed.")
+    return manifest.request

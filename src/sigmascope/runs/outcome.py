@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -14,6 +14,7 @@ from sigmascope.store import decode, encode, read_json, write_json
 VERSION = 1
 # In characters; whatever a network says must not fill the memory, or the screen.
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 4_000, 40_000
+LINES_OF_LOG = 20
 
 T = TypeVar("T", "Facts", "Failure")
 
@@ -46,13 +47,20 @@ class Failure:
         name: the network.
         error: the class of the error.
         message: its text, on one line.
-        traceback: where it was raised.
+        traceback: where it was raised; of a process that died, what it printed last.
+        command: measures the network alone, to try it; "" if there is no such command.
     """
 
     name: str
     error: str
     message: str
     traceback: str
+    command: str = field(default="", metadata={"later": True})
+
+    @property
+    def log(self) -> str:
+        """The end of the traceback, for eyes."""
+        return "\n".join(self.traceback.strip().splitlines()[-LINES_OF_LOG:])
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sigmascope.measure.options import Options
 from sigmascope.measure.parts import Stored, check_divisible, measured, stored, write_part
 from sigmascope.measure.signature import prepared
 from sigmascope.runs.division import Span
-from sigmascope.runs.measuring import checked_device, open_data
+from sigmascope.runs.network import checked_device, open_data
 from sigmascope.runs.outcome import Failure, failure_of
 from sigmascope.runs.request import Request
 from sigmascope.store import claim

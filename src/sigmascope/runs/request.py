@@ -15,6 +15,7 @@ from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.measure.options import Options
 
 T = TypeVar("T")
+GIVEN = "given"  # the weights of networks that a program has handed over
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Request:
 
     Attributes:
         names: the networks, by their names in the catalog.
-        weights: "default", "none" for random weights, or a file.
+        weights: "default", "none" for random weights, a file, or "given" for networks that a
+            program has handed over.
         data: what the networks run on.
         options: how they are measured; the seed is also that of the data and of random weights.
         files: path -> digest, for the files that networks and weights are read from.

@@ -28,7 +28,8 @@ from sigmascope.measure.signature import prepared
 from sigmascope.measure.subject import current_versions
 from sigmascope.runs.division import Source, sizes_of, source_of
 from sigmascope.runs.executors import Executor
-from sigmascope.runs.measuring import NetworkRun, open_data, targets_of
+from sigmascope.runs.measuring import targets_of
+from sigmascope.runs.network import NetworkRun, open_data
 from sigmascope.runs.outcome import Facts, Outcome
 from sigmascope.runs.part_tasks import NamedWork
 from sigmascope.runs.parts_folder import Division

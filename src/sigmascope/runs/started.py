@@ -1,20 +1,31 @@
-"""The mark of a network that is being measured, which names it if the process dies."""
+"""The mark of a network that is being measured, which names it if the process dies.
+
+Locks tell processes of one machine apart, and machines where the file system carries locks from one
+to the other. Not all do, so a mark also has a pulse: its time changes while somebody is at work.
+Times are only ever compared with earlier ones of the same file, never with a clock, since the
+clocks of machines differ.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sigmascope.errors import FileFormatError
 from sigmascope.runs.outcome import Failure, told_failure
 from sigmascope.store import decode, encode, read_json, write_json
+from sigmascope.store.leftovers import is_process_alive, process_table
 
 KIND, VERSION = "started", 1
+BEAT = 15.0  # seconds between two beats
+SILENCE = 90.0  # seconds without a beat, after which nobody is at work; network file systems lag
 
 
 @dataclass(frozen=True)
@@ -25,16 +36,31 @@ class Started:
         name: the network.
         host, process: the process that began.
         ended: how many processes have ended while they measured it.
+        table: stands for the processes among which its number means something; "" if it is known
+            to have ended.
     """
 
     name: str
     host: str
     process: int
     ended: int
+    table: str = field(default="", metadata={"later": True})
 
     def __str__(self) -> str:
         times = "" if self.ended == 0 else f", as {self.ended} before it"
         return f"process {self.process} on {self.host} ended while it measured {self.name}{times}"
+
+    @property
+    def has_surely_ended(self) -> bool:
+        """Whether the process has ended, as far as that can be told at once, its lock being free.
+
+        A process of another machine, or one whose number is in use, may be at work where a file
+        system has no locks: only its pulse can tell.
+        """
+        if not self.table:
+            return True
+        is_here = self.table == process_table()
+        return is_here and (self.process == os.getpid() or not is_process_alive(self.process))
 
 
 @contextmanager
@@ -49,7 +75,9 @@ def under_way(mark: Path | None, name: str) -> Iterator[None]:
     left = left_behind(mark)
     ended = left.ended + 1 if left else 0
     host = socket.gethostname().encode(errors="backslashreplace").decode()
-    write_json(mark, KIND, VERSION, encode(Started(name, host, os.getpid(), ended)))
+    _write(mark, Started(name, host, os.getpid(), ended, process_table()))
+    over = threading.Event()
+    threading.Thread(target=_beat, args=(mark, over), daemon=True).start()
     try:
         if left:
             warnings.warn(
@@ -60,12 +88,13 @@ def under_way(mark: Path | None, name: str) -> Iterator[None]:
             )
         yield
     finally:
+        over.set()
         with suppress(OSError):
             mark.unlink()
 
 
 def left_behind(mark: Path | None) -> Started | None:
-    """Return the mark of a network that is claimed: of a process that has died."""
+    """Return the mark of a network that is claimed: of a process that has died, or lacks a lock."""
     if mark is None:
         return None
     try:
@@ -77,3 +106,53 @@ def left_behind(mark: Path | None) -> Started | None:
 def death_of(left: Started) -> Failure:
     """Return the death of the process that left a mark as a failure of the network."""
     return told_failure(left.name, "Crash", f"{left}.", "")
+
+
+class Pulses:
+    """The pulses of marks, as this process has felt them so far."""
+
+    def __init__(self) -> None:
+        self._felt: dict[Path, tuple[tuple[int, int], float, bool]] = {}
+
+    def has_stopped(self, mark: Path) -> bool:
+        """Return whether a mark has not changed for so long that nobody can be at work."""
+        beat, now = _pulse(mark), time.monotonic()
+        last, since, beats = self._felt.get(mark, (None, now, False))
+        if beat != last:
+            self._felt[mark] = (beat, now, last is not None)
+            return False
+        self._felt[mark] = (beat, since, beats)
+        return now - since >= SILENCE
+
+    def is_felt(self, mark: Path) -> bool:
+        """Return whether a mark has changed, so that somebody is at work."""
+        return self._felt.get(mark, (None, 0.0, False))[2]
+
+
+def declare_ended(mark: Path) -> None:
+    """Note, of a network that is claimed, that the process that left this mark has ended."""
+    left = left_behind(mark)
+    if left:
+        _write(mark, replace(left, table=""))
+
+
+def _write(mark: Path, started: Started) -> None:
+    write_json(mark, KIND, VERSION, encode(started))
+
+
+def _beat(mark: Path, over: threading.Event) -> None:
+    while not over.wait(BEAT):
+        try:
+            os.utime(mark)
+        except OSError:  # it is gone, or the directory is
+            return
+
+
+def _pulse(mark: Path) -> tuple[int, int]:
+    """Return what changes with every beat; it is opened, since attributes may be remembered."""
+    try:
+        with mark.open("rb") as file:
+            found = os.fstat(file.fileno())
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns

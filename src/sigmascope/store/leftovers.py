@@ -22,7 +22,7 @@ PROCESS_TABLE = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid")
 
 def temporary_name() -> str:
     """Return a name for a temporary file, which says which process it belongs to."""
-    return f".sigmascope-{_process_table()}-{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    return f".sigmascope-{process_table()}-{os.getpid()}-{secrets.token_hex(8)}.tmp"
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -42,15 +42,15 @@ def remove_leftovers_once(folder: Path) -> None:
 
 def _is_left(entry: os.DirEntry[str], name: re.Match[str]) -> bool:
     table, process = name.groups()
-    if table == _process_table():
-        return not _is_alive(int(process))
+    if table == process_table():
+        return not is_process_alive(int(process))
     try:
         return time.time() - entry.stat(follow_symlinks=False).st_mtime > OLD
     except OSError:  # removed by now
         return False
 
 
-def _is_alive(process: int) -> bool:
+def is_process_alive(process: int) -> bool:
     """Return whether there is such a process, or there might be."""
     if sys.platform == "win32" or process <= 0:  # where asking would end the process
         return True
@@ -64,7 +64,7 @@ def _is_alive(process: int) -> bool:
 
 
 @cache
-def _process_table() -> str:
+def process_table() -> str:
     """Return a digest that processes share if they see each other's numbers."""
     parts = [socket.gethostname()]
     for place in PROCESS_TABLE:

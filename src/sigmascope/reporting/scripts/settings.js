@@ -31,10 +31,18 @@ function remarksOf({ networks, settings, companionsLeftOut }) {
   ].filter(Boolean);
 }
 
-// The networks that are not on this page, and why.
+// The networks that are not on this page, and why; of a survey also the log, and how to try again.
 function missingNotice(missing) {
-  const items = missing.map(([name, reason]) => element("li", {}, named(name), ": ", named(reason)));
+  const items = missing.map(([name, reason, log, command]) =>
+    element("li", {}, named(name), ": ", named(reason), ...attempt(log, command)));
   return element("div", { class: "notice", id: "missing" }, "Not shown, because they could not be measured:", element("ul", {}, ...items));
+}
+
+function attempt(log, command) {
+  const parts = [];
+  if (log) parts.push(element("details", {}, element("summary", {}, "Log"), element("pre", { tabindex: "0" }, log)));
+  if (command) parts.push(element("p", {}, "Try it alone: ", element("code", {}, command)));
+  return parts;
 }
 
 function createRemarks(content) {

@@ -1,0 +1,103 @@
+"""What a directory of runs has of each network, from the names of its files alone.
+
+The directory is listed once. Nothing is opened, so that a directory of a hundred thousand networks
+is known in a second; what is in the files is checked when they are read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+from typing import Literal
+
+from sigmascope.errors import InputError
+from sigmascope.runs.folder import MANIFEST, SCRATCH, read_manifest, stem_of
+from sigmascope.runs.request import Request
+from sigmascope.store.files import Location
+
+State = Literal["finished", "failed", "running", "open"]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The networks of a directory of runs.
+
+    Attributes:
+        folder: the directory.
+        request: what it belongs to.
+        states: network -> "finished"; "failed" when it was last measured; "running" while a
+            process measures it, or after one died; or "open". In the order of the request.
+    """
+
+    folder: Path
+    request: Request
+    states: dict[str, State]
+
+    def names(self, *states: State) -> list[str]:
+        """Return the networks in some states."""
+        return [name for name, state in self.states.items() if state in states]
+
+    def counts(self) -> dict[State, int]:
+        """Return how many networks are in each state."""
+        found = Counter(self.states.values())
+        return {state: found[state] for state in ("finished", "failed", "running", "open")}
+
+
+def list_runs(folder: Location) -> Listing:
+    """Return what a directory of runs has of each network.
+
+    Raises:
+        InputError: it is not a directory of runs.
+        FileFormatError: its manifest is corrupt or newer than this version.
+    """
+    path = Path(folder)
+    manifest = read_manifest(path)
+    if manifest is None:
+        raise InputError(f"{folder} has no {MANIFEST}: it is not a directory of runs.")
+    return listing_of(path, manifest.request)
+
+
+def listing_of(folder: Path, request: Request) -> Listing:
+    """Return what a directory has of the networks of its request."""
+    there, marks = set(names_in(folder)), set(names_in(folder / SCRATCH))
+    states = {name: _state(stem_of(name), there, marks) for name in request.names}
+    return Listing(folder, request, states)
+
+
+def names_in(folder: Path) -> Iterator[str]:
+    """Yield the names in a directory; none if it does not exist."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                yield entry.name
+    except FileNotFoundError:
+        return
+
+
+def chosen_names(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """Return the names that a pattern fits, or that contain it.
+
+    >>> chosen_names(["torchvision/resnet18", "timm/vit_tiny"], ["resnet", "timm/*"])
+    ['torchvision/resnet18', 'timm/vit_tiny']
+    """
+    wanted = re.compile("|".join(map(_expression, patterns)))
+    return [name for name in names if wanted.fullmatch(name)]
+
+
+def _expression(pattern: str) -> str:
+    return f"(?:{translate(pattern)})|(?s:.*{re.escape(pattern)}.*)"
+
+
+def _state(stem: str, there: set[str], marks: set[str]) -> State:
+    """Return the state of a network by the names of its files, as `files_of` builds them."""
+    if f"{stem}.started" in marks:
+        return "running"
+    if f"{stem}.error.json" in there:
+        return "failed"
+    has_both = f"{stem}.json" in there and f"{stem}.facts.json" in there
+    return "finished" if has_both else "open"

@@ -1,0 +1,157 @@
+"""What a survey would do: which networks, where, roughly how long and how large. Nothing is run."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from sigmascope.catalog.models import model
+from sigmascope.errors import SigmascopeError
+from sigmascope.runs.folder import read_manifest
+from sigmascope.runs.listing import listing_of
+from sigmascope.runs.network import open_data
+from sigmascope.runs.request import Request, Shard
+from sigmascope.runs.tally import in_words
+from sigmascope.store import check_identity
+
+PROBES = 3  # networks that are built to see how large they are
+# Beside the forward pass: what scoring costs, for one activation call of one batch, in seconds.
+SCORING = 0.02
+START = 10.0  # seconds until a process has imported torch and has built its first network
+KILOBYTES = 2.0  # of a signature file, for one activation call
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a survey would do.
+
+    Attributes:
+        states: how many networks are finished, failed, running and open.
+        open: the networks to measure.
+        probed: network -> (parameters, forward operations of one sample, activation calls) of some.
+        failed: network -> why it could not be built, of those that were tried.
+        samples: of the data, for each network.
+        batches: of the data, for each network.
+        speed: floating-point operations per second of one core of this machine.
+    """
+
+    states: dict[str, int]
+    open: tuple[str, ...]
+    probed: dict[str, tuple[int, int, int]]
+    failed: dict[str, str]
+    samples: int
+    batches: int
+    speed: float
+
+    def seconds(self, cores: float) -> float | None:
+        """Return a rough time for one network on some cores; None if none could be looked at."""
+        if not self.probed:
+            return None
+        return median(
+            self.samples * flops / (self.speed * max(1.0, cores)) + SCORING * calls * self.batches
+            for _, flops, calls in self.probed.values()
+        )
+
+    def lines(self, tasks: int, cores: float, where: str) -> list[str]:
+        """Return the plan in words.
+
+        Args:
+            tasks: how many networks are measured at a time.
+            cores: for each of them.
+            where: what runs them.
+        """
+        counts = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
+        lines = [f"networks   {sum(self.states.values())}: {counts}; {len(self.open)} to measure"]
+        lines.append(f"where      {where}; {tasks} at a time")
+        lines.append(f"data       {self.samples} samples in {self.batches} batches, each")
+        each = self.seconds(cores)
+        if each is not None and self.open:
+            total = START + each * math.ceil(len(self.open) / tasks)
+            lines.append(
+                f"time       about {in_words(each)} for one on this machine's CPU, "
+                f"{in_words(total)} for all; within a factor of a few"
+            )
+            largest = max(parameters for parameters, _, _ in self.probed.values())
+            calls = median(calls for _, _, calls in self.probed.values())
+            kilobytes = KILOBYTES * calls * len(self.open)
+            lines.append(
+                f"size       about {kilobytes / 1000:.1f} MB of results; weights up to "
+                f"{4 * largest / 1e6:,.0f} MB in memory, of the networks looked at"
+            )
+            names = ", ".join(self.probed)
+            lines.append(f"looked at  {names}")
+        for name, reason in self.failed.items():
+            lines.append(f"cannot be built: {name}: {reason}")
+        return lines
+
+
+def plan_survey(
+    request: Request, folder: Path | None, *, shard: Shard | None = None, skip: Sequence[str] = ()
+) -> Plan:
+    """Return what a survey would do, after building a few of its networks without weights.
+
+    Raises:
+        ResumeError: the directory belongs to another request.
+        OptionError, InputError: data that cannot be used.
+    """
+    chosen = [name for name in (shard or Shard()).of(request.names) if name not in skip]
+    states = dict.fromkeys(chosen, "open")
+    manifest = read_manifest(folder) if folder is not None and folder.is_dir() else None
+    if folder is not None and manifest is not None:
+        check_identity(folder, manifest.request, request)
+        known = listing_of(folder, manifest.request).states
+        states = {name: str(known[name]) for name in chosen}
+    left = tuple(name for name, state in states.items() if state != "finished")
+    counts = {
+        state: sum(one == state for one in states.values())
+        for state in ("finished", "failed", "running", "open")
+    }
+    probed, failed = _probed(left)
+    samples, batches = _extent(request)
+    return Plan(counts, left, probed, failed, samples, batches, _speed())
+
+
+def _probed(names: Sequence[str]) -> tuple[dict[str, tuple[int, int, int]], dict[str, str]]:
+    """Return the size of some networks, evenly spread, and why others could not be built."""
+    count = min(PROBES, len(names))
+    probed, failed = {}, {}
+    for name in [names[k * len(names) // count] for k in range(count)]:
+        try:
+            entry = model(name, weights=None)
+            facts = entry.facts()
+            probed[name] = (entry.parameters, facts["flops"] or 0, facts["depth"] or 1)
+        except SigmascopeError as error:
+            failed[name] = str(error)
+        except Exception as error:  # whatever the code of a network raises
+            failed[name] = f"{type(error).__name__}: {error}"
+    return probed, failed
+
+
+def _extent(request: Request) -> tuple[int, int]:
+    """Return the number of samples and batches of a request."""
+    found, most = open_data(request, lambda samples: samples), request.options.max_batches
+    if most is not None and most < len(found):
+        return most * found.batch_size, most
+    return found.size, len(found)
+
+
+def _speed() -> float:
+    """Return the floating-point operations per second of one core here, by a small product."""
+    matrix = torch.ones(384, 384)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        best = math.inf
+        for _ in range(5):
+            begin = time.perf_counter()
+            matrix @ matrix
+            best = min(best, time.perf_counter() - begin)
+    finally:
+        torch.set_num_threads(before)
+    return 2 * 384**3 / best / 3  # convolutions reach about a third of a product
