@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from torch import nn
 
-from sigmascope.errors import FileFormatError, PartError
+from sigmascope.errors import FileFormatError, InputTypeError, PartError
 from sigmascope.measure.batches import Forward
 from sigmascope.measure.digests import digest_of_batch
 from sigmascope.measure.options import Options
@@ -19,7 +20,7 @@ from sigmascope.measure.parts import About, Part, Stored, merged, read_part, res
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.result import Signature
 from sigmascope.runs.division import Source, Span, divided
-from sigmascope.runs.executors import Executor, Finished, finished_calls
+from sigmascope.runs.executors import Executor, Finished, finished_calls, open_executor
 from sigmascope.runs.outcome import failure_of
 from sigmascope.runs.part_tasks import NamedWork, PartTask, measure_part
 from sigmascope.store import check_identity, decode
@@ -169,6 +170,22 @@ class Division:
         first = known[min(known)]
         info = read_info(first) if isinstance(first, Path) else first[1]
         return cast(dict[str, object], info.get("facts", {}))
+
+
+def opened(executor: Executor | str | None) -> AbstractContextManager[Executor]:
+    """Return an executor, one that a text names, or else this process, as a context.
+
+    Raises:
+        InputTypeError: it has no `submit`.
+    """
+    if isinstance(executor, str):
+        return open_executor(executor)
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise InputTypeError(
+            f"executor must have submit(function, ...), got {type(executor).__name__}. Pass one of "
+            "concurrent.futures, submitit or dask.distributed, or a text such as 'local:4'."
+        )
+    return nullcontext(executor or _Here())
 
 
 class _Here:

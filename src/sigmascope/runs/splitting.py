@@ -32,7 +32,7 @@ from sigmascope.runs.measuring import targets_of
 from sigmascope.runs.network import NetworkRun, open_data
 from sigmascope.runs.outcome import Facts, Outcome
 from sigmascope.runs.part_tasks import NamedWork
-from sigmascope.runs.parts_folder import Division
+from sigmascope.runs.parts_folder import Division, opened
 from sigmascope.runs.request import Request, Selection, request_for
 from sigmascope.runs.started import under_way
 from sigmascope.store import decode, encode
@@ -46,7 +46,7 @@ def split_signature(
     data: Any,
     *,
     parts: int,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     out: Location | None = None,
     name: str | None = None,
     forward: Forward | None = None,
@@ -66,9 +66,9 @@ def split_signature(
             catalog, or a `Selection` of it.
         parts: into how many parts the data is divided, at borders of batches; with fewer batches,
             each is a part.
-        executor: anything that has `submit`, such as those of concurrent.futures, submitit, dask,
-            or `sigmascope.runs.open_executor("ray")`; by default one part is measured after the
-            other in this process. A task that was lost is submitted again.
+        executor: anything that has `submit`, such as those of concurrent.futures, submitit or
+            dask; a text such as "local:4", "ray" or "slurm", see `--on`; by default one part is
+            measured after the other in this process. A task that was lost is submitted again.
         out: a directory that keeps the parts, and which all tasks can write to. The same call
             measures only what is missing there. Without it they are sent back, and kept nowhere.
             With the names of a network and of data it is a directory of runs, or FILE.json.
@@ -95,9 +95,9 @@ def split_signature(
     if isinstance(network, str) and named and name is None and forward is None:
         chosen = Selection(data) if isinstance(data, str) else data
         request = request_for([network], chosen, options=cast(dict[str, Any], changes))
-        outcome = next(
-            measure_split(request, out, parts=parts, executor=executor, progress=progress)
-        )
+        with opened(executor) as there:
+            measured = measure_split(request, out, parts=parts, executor=there, progress=progress)
+            outcome = next(measured)
         if outcome.signature is None:
             raise PartError(outcome.failure.message if outcome.failure else BUSY.format(network))
         return outcome.signature
@@ -119,7 +119,8 @@ def split_signature(
     folder = None if out is None else writable_directory(out)
     functions = {key: value for key, value in given.items() if callable(value)}
     work = Division(run.network, run.name, source, run.options, header, functions, forward, folder)
-    return work.measured(parts, executor, progress=progress)[0]
+    with opened(executor) as there:
+        return work.measured(parts, there, progress=progress)[0]
 
 
 def measure_split(
