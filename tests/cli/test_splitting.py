@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import sigmascope as sg
+from sigmascope.runs import load_runs
 from tests.cli.running import document, run
 from tests.measure.same_signature import assert_same
 from tests.runs.tiny import names_in
@@ -15,9 +16,7 @@ DATA = ("--data", "random:8", "--limit", "70", "--batch-size", "16")
 
 
 def found_in(folder: Path) -> sg.Signature:
-    (path,) = (one for one in folder.glob("py-*.json") if ".facts" not in one.name)
-    found = sg.load(path)
-    assert isinstance(found, sg.Signature)
+    (found,) = load_runs([folder])
     return found
 
 
