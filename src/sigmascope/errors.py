@@ -68,6 +68,14 @@ class ResumeError(SigmascopeError, ValueError):
     """A run cannot be continued: its file belongs to a run with other settings, or is in use."""
 
 
+class PartError(SigmascopeError, RuntimeError):
+    """A part of a divided measurement failed; the parts that were measured are kept."""
+
+
+class RankError(SigmascopeError, RuntimeError):
+    """Another process of a distributed measurement failed, or cannot be reached."""
+
+
 class UnknownSiteError(SigmascopeError, KeyError):
     """A signature has no site of this name."""
 

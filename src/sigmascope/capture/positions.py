@@ -43,6 +43,7 @@ class Draws:
         first: the number of the batch's first sample in the data.
         most: how many to draw of each sample.
         seed: draws them.
+        step: from the number of a sample to that of the next.
     """
 
     tokens: bool
@@ -52,6 +53,7 @@ class Draws:
     first: int = 0
     most: int = 1
     seed: int = 0
+    step: int = 1
     _drawn: dict[tuple[object, ...], Drawn] = field(default_factory=dict)
 
     def of(
@@ -83,7 +85,7 @@ class Draws:
                 step = max(1, math.ceil(n * each / (self.most * (self.size or n))))
                 place = torch.arange(0, n * each, step)
             else:
-                place = self._of_each(n, each, mask, self.first + start, device)
+                place = self._of_each(n, each, mask, self.first + start * self.step, device)
             index = self._index(place, n, each, lost=lost, even=mask is None and not self.tokens)
             if not lost and 0 < self.size != n:  # not the whole batch, or more rows than that
                 index = torch.arange(n) if index is None else index
@@ -150,7 +152,7 @@ class Draws:
     ) -> Tensor | None:
         if mask is None and each <= self.most:
             return None
-        numbers = first + torch.arange(n, device=device)
+        numbers = first + self.step * torch.arange(n, device=device)
         return draw_positions(numbers, each, most=self.most, seed=self.seed, mask=mask)
 
 

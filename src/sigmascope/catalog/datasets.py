@@ -41,7 +41,12 @@ class Data:
         return -(-self.size // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        for start in range(0, self.size, self.batch_size):
+        return self.between(0, len(self))
+
+    def between(self, first: int, end: int) -> Iterator[Any]:
+        """Yield the batches from the number `first` to before `end`; no others are read."""
+        for number in range(first, end):
+            start = number * self.batch_size
             yield self._make(start, min(start + self.batch_size, self.size))
 
 

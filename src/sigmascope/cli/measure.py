@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from sigmascope import choices
-from sigmascope.cli import options, surveying
+from sigmascope.cli import options, splitting, surveying
 from sigmascope.cli.output import complain, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE, FAILED, PARTIAL, is_debugging, keeping
 
@@ -72,6 +72,7 @@ STATES = {
     callback=surveying.read_shard,
 )
 @surveying.survey_options
+@splitting.part_option
 @options.option("--resume/--no-resume", "Continue what is there, or measure again.", True)
 @options.option("--isolate", "Measure in a child process: a crash fails one network.", is_flag=True)
 @options.number("--time-limit", "Seconds per network; implies --isolate.", metavar="SECONDS")
@@ -88,12 +89,14 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
 
     With --on, networks are measured by tasks of Ray, Slurm or local processes, several at a time,
     each in a child process of its task; see docs/cluster.md. @FILE stands for the names in a file,
-    one per line.
+    one per line. With --parts N, the data of each network is divided among N tasks, and the result
+    is that of one process; see docs/one-network-many-workers.md.
 
     An interrupted FILE.json is continued too, but a finished one is measured again and replaced;
     FILE.facts.json, with accuracy and size, is written beside it. A file that is not a signature
     file is never replaced.
     """
+    given = splitting.with_parts(given)
     _check_usage(names, out, given)
     from sigmascope.runs import Selection, measure_runs, request_for
 
@@ -108,7 +111,9 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
         return surveying.plan(request, out, shard, given | {"as_json": as_json})
     total = len(shard.of(names))
     with keeping("What was scored is kept" if out else None):
-        if given["on"] and out:
+        if given["parts"]:
+            outcomes = list(_followed(splitting.outcomes(request, out, given), total))
+        elif given["on"] and out:
             follower = surveying.Follower(total, partial(_told, total))
             outcomes = surveying.survey(request, out, shard, given, follower)
             if as_json or total <= surveying.MANY:

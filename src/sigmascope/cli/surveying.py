@@ -112,7 +112,7 @@ def survey(
         request,
         out,
         executor=given["on"],
-        resources=_resources(given),
+        resources=resources_of(given),
         pending=given["pending"] or 64,
         shard=shard,
         skip=given["skip"],
@@ -130,7 +130,7 @@ def plan(request: Request, out: str | None, shard: Shard, given: dict[str, Any])
     from sigmascope.runs.executors.resources import cores
     from sigmascope.runs.planning import plan_survey
 
-    asked, pending = _resources(given), given["pending"] or 64
+    asked, pending = resources_of(given), given["pending"] or 64
     engine = Engine.named(given["on"]) if given["on"] else None
     folder = Path(out) if out is not None and Path(out).suffix != ".json" else None
     found = plan_survey(request, folder, shard=shard, skip=given["skip"])
@@ -198,7 +198,8 @@ class Follower:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _resources(given: dict[str, Any]) -> Resources:
+def resources_of(given: dict[str, Any]) -> Resources:
+    """Return what one task needs, as the options say."""
     from sigmascope.runs import Resources
     from sigmascope.runs.executors import read_size
 

@@ -172,6 +172,13 @@ def no_sums(rows: Rows, cells: int) -> Sums:
     return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift)
 
 
+def empty_sums(shift: Tensor) -> Sums:
+    """Return empty sums around a shift (2d,)."""
+    first = shift.new_zeros(GROUPS, len(shift), dtype=torch.float64)
+    second = first.new_zeros(GROUPS, len(shift), len(shift))
+    return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift)
+
+
 def added(one: Sums, other: Sums) -> Sums:
     """Return the sum of two sums, around the shift of the first."""
     first, second, shift = (

@@ -36,6 +36,11 @@ NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
 KEPT = 2**20
 
 
+def is_large(kept: int, dim: int) -> bool:
+    """Return whether rows of so many bytes take more memory than their sums."""
+    return kept > max(8 * GROUPS * (2 * dim) ** 2, KEPT)
+
+
 class Moments:
     r"""Sums of the inputs and outputs of an activation, and the population score they determine.
 
@@ -223,6 +228,36 @@ class Moments:
             ) from error
         return moments
 
+    @property
+    def is_summed(self) -> bool:
+        """Whether some samples are known by their sums only."""
+        return self._sums is not None
+
+    @property
+    def kept(self) -> tuple[list[Rows], int]:
+        """The rows that are kept as they are, and their bytes."""
+        return self._rows, self._kept
+
+    @property
+    def rounding(self) -> float:
+        """The largest range of a constant column so far, see `take`."""
+        return 2 * self._precision
+
+    @property
+    def reason(self) -> str:
+        """Why nothing more is kept; empty as a rule."""
+        return self._reason
+
+    def summed(self) -> Sums | None:
+        """Turn all rows into sums, and return these; None before the first sample."""
+        self._fold()
+        return self._sums
+
+    def add_sums(self, sums: Sums, *, rounding: float) -> None:
+        """Add what `summed` returned elsewhere."""
+        self._take(sums)
+        self._precision = max(self._precision, rounding / 2)
+
     def _take(self, sums: Sums) -> None:
         """Add sums that were read from a file."""
         shapes = tuple(sums.first.shape), tuple(sums.second.shape), tuple(sums.shift.shape)
@@ -239,7 +274,7 @@ class Moments:
 
     def _fold_if_large(self) -> None:
         """Make sums of all rows where these take more memory."""
-        if self._kept > max(8 * GROUPS * (2 * self._dim) ** 2, KEPT):
+        if is_large(self._kept, self._dim):
             self._fold()
 
     def _make_room(self) -> None:

@@ -24,41 +24,65 @@ from sigmascope.measure.options import Options
 from sigmascope.measure.site import Population
 from sigmascope.store import decode, encode, read_features, write_features
 
+SIDES = ("x", "y", "at")  # of sampled rows
 SAMPLED = 128  # the first samples, of which a row each tests the identity coupling
 # Certificates that leave open whether the identity is optimal.
 OPEN = ("solver", "sorting")
+OTHER_WIDTH = "x has {} columns, and the samples so far have {}"  # as `Moments` says it
 # Sums are written after this many seconds, and after this many times what writing them takes.
 PAUSE, PATIENCE = 10.0, 20.0
 
 
 @dataclass
-class _Call:
+class AccumulatedCall:
     """What is accumulated of one call.
 
     Attributes:
         moments: its sums.
         x, y: a row of each of the first samples, by batch.
+        at: the numbers of these samples.
         reason: why the rows of some batch could not be added.
     """
 
     moments: Moments
     x: list[Tensor] = field(default_factory=list)
     y: list[Tensor] = field(default_factory=list)
+    at: list[Tensor] = field(default_factory=list)
     reason: str = ""
 
-    def add(self, call: PooledCall, first: int, rounding: float) -> None:
-        """Add the rows of a batch whose first sample has this number."""
+    def add(self, call: PooledCall, first: int, step: int, rounding: float) -> None:
+        """Add the rows of a batch, whose samples have the numbers `first`, `first + step`, ..."""
         x, y = cast(Tensor, call.x), cast(Tensor, call.y)
-        index = first if call.index is None else call.index + first
+        index: int | Tensor = first
+        if call.index is not None or step != 1:
+            index = first + step * (torch.arange(len(x)) if call.index is None else call.index)
         try:
             self.moments.take(x, y, index, rounding=rounding)
         except (SigmascopeError, RuntimeError) as error:
             self.reason = str(error).rstrip(".")
             return
         if first < SAMPLED:
-            rows = _first_rows(call.index, SAMPLED - first)
+            rows = _first_rows(call.index, -(-(SAMPLED - first) // step))
             self.x.append(x[rows].clone())
             self.y.append(y[rows].clone())
+            every = torch.arange(first, first + len(x)) if isinstance(index, int) else index
+            self.at.append(every[rows])
+
+    def merge(self, other: AccumulatedCall) -> None:
+        """Add what was accumulated of the same call elsewhere."""
+        self.reason = self.reason or other.reason
+        if other.moments.dim not in (0, self.moments.dim) and self.moments.dim:
+            self.reason = OTHER_WIDTH.format(other.moments.dim, self.moments.dim)
+            return
+        self.moments.merge(other.moments)
+        self.x, self.y, self.at = self.x + other.x, self.y + other.y, self.at + other.at
+
+    def sampled(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rows of the first samples and their numbers, in the order of these."""
+        at, order = torch.cat(self.at).sort(stable=True)
+        x, y = torch.cat(self.x), torch.cat(self.y)
+        chosen = order.to(x.device)
+        return x[chosen], y[chosen], at
 
 
 class PopulationSums:
@@ -66,6 +90,7 @@ class PopulationSums:
 
     Attributes:
         batches: the fingerprints of the batches added so far, in order.
+        calls: what is accumulated of each call.
         whole: whether these were added to all calls, not interrupted on the way.
     """
 
@@ -73,10 +98,12 @@ class PopulationSums:
         self.batches: list[str] = []
         self.whole = True
         self._options = options
-        self._calls: dict[CallSite, _Call] = {}
-        self._recent: dict[int, tuple[CallInput, int, _Call, float]] = {}
+        self.calls: dict[CallSite, AccumulatedCall] = {}
+        self._recent: dict[int, tuple[CallInput, int, AccumulatedCall, float]] = {}
 
-    def add(self, calls: Sequence[PooledCall], first: int, fingerprint: str) -> None:
+    def add(
+        self, calls: Sequence[PooledCall], first: int, fingerprint: str, *, step: int = 1
+    ) -> None:
         """Add the calls of a batch whose first sample has this number; nothing waits for a GPU."""
         self.whole = False
         kinds = {call.x.device.type for call in calls if call.x is not None}
@@ -87,11 +114,11 @@ class PopulationSums:
                 if call.x is None or call.y is None or not len(call.x):
                     continue
                 found, rounding = self._found(call, call.x)
-                found.add(call, first, rounding)
+                found.add(call, first, step, rounding)
         self.batches.append(fingerprint)
         self.whole = True
 
-    def _found(self, call: PooledCall, x: Tensor) -> tuple[_Call, float]:
+    def _found(self, call: PooledCall, x: Tensor) -> tuple[AccumulatedCall, float]:
         """Return what is accumulated of a call, and the rounding of its rows.
 
         In the next batch it is as a rule the same object.
@@ -99,28 +126,39 @@ class PopulationSums:
         known = self._recent.get(id(call.call))
         if known is not None and known[0] is call.call and known[1] == x.numel():
             return known[2:]
-        found = self._calls.setdefault(call_of(call.call), _Call(Moments(eps=self._options.eps)))
+        found = self.calls.setdefault(
+            call_of(call.call), AccumulatedCall(Moments(eps=self._options.eps))
+        )
         rounding = rounding_of_call(call, x, self._options)
         self._recent[id(call.call)] = call.call, x.numel(), found, rounding
         return found, rounding
 
+    def merge(self, other: PopulationSums) -> None:
+        """Add the sums of other batches of the same data."""
+        for call, one in other.calls.items():
+            if call in self.calls:
+                self.calls[call].merge(one)
+            else:
+                self.calls[call] = one
+        self.batches += other.batches
+
     def scores(self) -> dict[CallSite, Population]:
         """Return the population scores of all calls, those of one width computed together."""
         with torch.no_grad():
-            scores = _scores([one.moments for one in self._calls.values()])
+            scores = _scores([one.moments for one in self.calls.values()])
             moved = self._moved()
         return {
             call: Population(population_reason=one.reason)
             if one.reason
             else _population(score, *moved.get(call, (0, 0)))
-            for (call, one), score in zip(self._calls.items(), scores, strict=True)
+            for (call, one), score in zip(self.calls.items(), scores, strict=True)
         }
 
     def _moved(self) -> dict[CallSite, tuple[int, int]]:
         """Return on how many of how many sampled rows the identity coupling is not optimal."""
         pairs = {
-            call: (torch.cat(one.x), torch.cat(one.y))
-            for call, one in self._calls.items()
+            call: one.sampled()[:2]
+            for call, one in self.calls.items()
             if not one.reason and sum(map(len, one.x)) > 1
         }
         found = {}
@@ -136,10 +174,10 @@ class PopulationSums:
         """Return tensors and plain values from which `restored` makes the same sums."""
         tensors: dict[str, Tensor] = {}
         calls = []
-        for number, (call, one) in enumerate(self._calls.items()):
+        for number, (call, one) in enumerate(self.calls.items()):
             sums, info = one.moments.state()
             if one.x:
-                sums |= {"sampled.x": torch.cat(one.x), "sampled.y": torch.cat(one.y)}
+                sums |= {f"sampled.{name}": torch.cat(getattr(one, name)) for name in SIDES}
             tensors |= {f"{number}/{name}": tensor for name, tensor in sums.items()}
             calls.append({"call": encode(call), "sums": info, "reason": one.reason})
         devices = {name: str(one.device) for name, one in tensors.items() if not one.is_cpu}
@@ -162,12 +200,10 @@ class PopulationSums:
                 number, _, own = name.partition("/")
                 parts[int(number)][own] = tensor.to(info["devices"].get(name, "cpu"))
             for part, about in zip(parts, info["calls"], strict=True):
-                x, y = ([part[name]] if name in part else [] for name in ("sampled.x", "sampled.y"))
-                if len(x) != len(y):
-                    raise ValueError("sampled rows of one side only")
                 moments = Moments.from_state(part, about["sums"], source)
-                one = _Call(moments, x, y, decode(str, about["reason"]))
-                sums._calls[decode(CallSite, about["call"])] = one
+                x, y, at = _sides(part)
+                one = AccumulatedCall(moments, x, y, at, decode(str, about["reason"]))
+                sums.calls[decode(CallSite, about["call"])] = one
         except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             raise FileFormatError(f"{source} does not hold the sums of a run: {error}") from error
         return sums
@@ -210,6 +246,19 @@ class SumsFile:
         self._written = time.monotonic()
         self._seconds = self._written - began
         self._batches = len(sums.batches)
+
+
+def _sides(part: dict[str, Tensor]) -> list[list[Tensor]]:
+    """Return the sampled rows in a file; earlier versions did not write the numbers of them."""
+    x, y, at = (part.get(f"sampled.{name}") for name in SIDES)
+    if x is None and y is None:
+        return [[], [], []]
+    if x is None or y is None or len(x) != len(y):
+        raise ValueError("sampled rows of one side only")
+    at = torch.arange(len(x)) if at is None else at
+    if len(at) != len(x):
+        raise ValueError("not as many numbers as sampled rows")
+    return [[x], [y], [at]]
 
 
 def sums_beside(resume: str | Path) -> Path:

@@ -104,6 +104,18 @@ class SignatureOptions(RescoreOptions, total=False):
     seed: FixedSeed
 
 
+class MeasuringOptions(SignatureOptions, total=False):
+    """The keywords of `signature` beyond those that it names.
+
+    Attributes:
+        distributed: whether the processes of the default process group of `torch.distributed`
+            measure together, each on its own batches. All of them return the signature of all
+            batches. It says nothing about the result, so that it is no part of `Options`.
+    """
+
+    distributed: bool
+
+
 @dataclass(frozen=True)
 class Options:
     """How a network was measured; see `SignatureOptions` for the meaning of each option.
@@ -154,7 +166,7 @@ class Options:
             "seed": as_number(self.seed),
             "sites": checked_patterns(self.sites),
             "gates": check_choice("gates", self.gates, Gates),
-            "fuse": _checked_flag("fuse", self.fuse),
+            "fuse": checked_flag("fuse", self.fuse),
             "estimator": _checked_estimator(self.estimator, self.samples),
         }
         for name, value in checked.items():
@@ -192,7 +204,7 @@ def _checked_estimator(estimator: object, samples: str) -> str:
     return check_choice("estimator", estimator, Estimator)
 
 
-def _checked_flag(name: str, value: object) -> bool:
+def checked_flag(name: str, value: object) -> bool:
     """Return a flag; a text such as "no" would count as true."""
     if not isinstance(value, bool):
         raise OptionError(f"{name} must be True or False, got {value!r:.80}.")

@@ -34,6 +34,8 @@ class Ranks:
         device: where tensors for these groups are.
     """
 
+    why = "the network is in shards on {count} ranks"  # they have to come
+
     def __init__(self, members: list[int], groups: list[Any], device: torch.device) -> None:
         self._members, self._groups, self._device = members, groups, device
         self._me = dist.get_rank()
@@ -61,10 +63,10 @@ class Ranks:
         while missing := [rank for rank in missing if store.add(keys[rank], 0) < mine]:
             if time.monotonic() > end:
                 store.add(keys[self._me], -1)
+                why = self.why.format(count=len(self._members))
                 raise NetworkError(
-                    f"the network is in shards on {len(self._members)} ranks, and rank {self._me} "
-                    f"waits for {missing}, which measure nothing. Measure on all ranks, not only "
-                    "on the first."
+                    f"{why}, and rank {self._me} waits for {missing}, which measure nothing. "
+                    "Measure on all ranks, not only on the first."
                 )
             time.sleep(LOOK)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import cast
@@ -22,13 +22,13 @@ from sigmascope.measure.batches import (
     Batch,
     Forward,
     Sketch,
-    batch_size,
     fingerprint_of_batch,
     inputs_of,
     to_model,
 )
 from sigmascope.measure.digests import digest_of_batch
 from sigmascope.measure.kept_features import KeptFeatures
+from sigmascope.measure.numbering import Numbered, Order, Place
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
 from sigmascope.measure.refusals import no_call, no_samples, none_chosen
@@ -43,15 +43,19 @@ class Run:
     """One run of a network over data.
 
     Attributes:
+        network: what is run.
         name: of the network.
+        options: how it is measured.
         parts: paths of activations that are part of a formula.
         notes: what a reader of the result should know.
         earlier: batches whose readings are known.
         sums: what the population score is computed from.
         journal: where batches are noted as they are scored, to resume the run.
         kept: where their matrices are kept.
+        order: how batches and samples are numbered.
     """
 
+    order: Order = Place()
     journal: Journal | None = None
     kept: KeptFeatures | None = None
     parts: frozenset[str] = frozenset()
@@ -71,11 +75,11 @@ class Run:
         self.earlier: list[BatchReadings] = []
         self.sums = PopulationSums(options)
         self.sample_function: SampleFunction | None = None
-        self._network = network
-        self._options = options
+        self.network = network
+        self.options = options
         self._pool = pool
         self._forward = forward
-        self._samples = 0  # in the batches so far
+        self._first, self._step = 0, 1  # the number of a batch's first sample, and to the next one
         self._sketches: dict[int, Sketch] = {}
         self._digests: dict[int, str] = {}
         self._waiting: dict[int, list[PooledCall]] = {}  # batches to be scored
@@ -86,19 +90,19 @@ class Run:
 
     def continue_sums(self, file: SumsFile) -> None:
         """Begin with the sums of a file that belong to the batches known; write them there."""
-        if self._options.population:
-            self.sums = file.restore(self._options, [one.fingerprint for one in self.earlier])
+        if self.options.population:
+            self.sums = file.restore(self.options, [one.fingerprint for one in self.earlier])
             self._sums_file = file
 
     def over(self, batches: Iterable[object], *, shown: bool) -> list[BatchReadings]:
         """Return the readings of every batch, and add up the sums of all."""
-        options = self._options
+        options = self.options
         found: list[BatchReadings] = []
         total, densities = steps_of(batches, options.max_batches), "sparsity" in options.metrics
         with (
             progress_bar(self.name, total, shown=shown) as advance,
             capturing(
-                self._network,
+                self.network,
                 activations=options.activations,
                 densities=densities,
                 fuse=options.fuse,
@@ -108,9 +112,12 @@ class Run:
         ):
             self._unseen = capture.notes
             try:
-                for item, complete in self._items(islice(batches, options.max_batches)):
-                    found.append(self._batch(capture, len(found), item, complete=complete))
-                    self._samples += found[-1].size
+                some = islice(batches, options.max_batches)
+                for one in self.order.numbered(some, options, self.notes):
+                    self._first = self._first if one.first is None else one.first
+                    self._step = one.step
+                    found.append(self._batch(capture, one))
+                    self._first += found[-1].size
                     advance()
             finally:
                 self._write_sums()
@@ -137,37 +144,10 @@ class Run:
             for one in found
         ]
 
-    def _items(self, items: Iterator[object]) -> Iterator[tuple[object, bool]]:
-        """Yield the items, and whether each counts for the published score.
-
-        A last one that is smaller than the first does not; without a population score it is left
-        out.
-        """
-        full: int | None = None
-        smaller: list[object] = []  # one that may be the last
-        for item in items:
-            yield from ((one, True) for one in smaller)
-            size = batch_size(item, self._options.batch_axis)
-            full = size if full is None else full
-            smaller = [item] if size < full and self._options.published else []
-            if not smaller:
-                yield item, True
-        if full is None:
-            raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
-        if not smaller:
-            return
-        last = f"the last batch of {size} sample{'s' * (size != 1)}"
-        if self._options.population:
-            self.notes.append(f"{last} counts for the population score only, the first has {full}")
-            yield smaller[0], False
-        else:
-            self.notes.append(f"{last} was left out, the first has {full}")
-
-    def _batch(
-        self, capture: Capture, index: int, item: object, *, complete: bool
-    ) -> BatchReadings:
+    def _batch(self, capture: Capture, numbered: Numbered) -> BatchReadings:
         """Return the readings of a batch; it is run only for what is not known of it."""
-        options = self._options
+        options, item = self.options, numbered.item
+        index, complete = numbered.batch, numbered.complete
         earlier = self.earlier[index] if complete and index < len(self.earlier) else None
         # all of it, before the network can change it
         resumable = self.journal is not None or self.kept is not None
@@ -176,7 +156,7 @@ class Run:
             self._check_same(earlier, item, digest)
             if not options.population or index < len(self.sums.batches):
                 return earlier
-        batch = to_model(item, self._network, batch_axis=options.batch_axis)
+        batch = to_model(item, self.network, batch_axis=options.batch_axis)
         calls = self._calls(capture, index, batch)
         batch = replace(batch, size=batch.size or capture.recorder.samples, digest=digest)
         readings = earlier or self._readings(index, batch, calls, complete=complete)
@@ -184,7 +164,7 @@ class Run:
             if not complete:  # with more data it would count, and is run again
                 self._write_sums()
                 self._sums_file = None
-            self.sums.add(calls, self._samples, readings.fingerprint)
+            self.sums.add(calls, self._first, readings.fingerprint, step=self._step)
             self._write_sums(at_once=False)
         return readings
 
@@ -206,10 +186,10 @@ class Run:
             (call.call, call.reason, call.skipped, None if call.x is None else call.x.shape)
             for call in calls
         ]
-        if complete and self._options.published and not self.journal and _on_accelerator(calls):
+        if complete and self.options.published and not self.journal and _on_accelerator(calls):
             self._wait(index, calls)
-        elif self._options.published or self._options.metrics or seen != self._seen:
-            self._last, self._seen = read(calls, self._options, complete=complete), seen
+        elif self.options.published or self.options.metrics or seen != self._seen:
+            self._last, self._seen = read(calls, self.options, complete=complete), seen
         about = index, batch.size, fingerprint
         readings = BatchReadings(*about, self._last, complete, batch.digest)
         if self.journal and complete:
@@ -225,7 +205,7 @@ class Run:
 
     def _score_waiting(self) -> None:
         together = [call for calls in self._waiting.values() for call in calls]
-        found = iter(read(together, self._options) if together else ())
+        found = iter(read(together, self.options) if together else ())
         for index, calls in self._waiting.items():
             self._scored[index] = tuple(islice(found, len(calls)))
         self._waiting.clear()
@@ -248,7 +228,7 @@ class Run:
 
     def _draws(self, index: int, batch: Batch) -> Draws | None:
         """Return which positions of a batch are samples, where they are."""
-        options = self._options
+        options = self.options
         if options.averages:
             return None
         return Draws(
@@ -256,14 +236,15 @@ class Run:
             batch.size,
             options.max_tokens,
             torch.Generator().manual_seed(_seed(options.seed, index)),
-            first=self._samples,
+            first=self._first,
             most=options.max_positions,
             seed=options.seed,
+            step=self._step,
         )
 
     def _calls(self, capture: Capture, index: int, batch: Batch) -> list[PooledCall]:
         """Return the activation calls of a batch as matrices."""
-        options, network = self._options, self._network
+        options, network = self.options, self.network
         pooling = Pooling(
             self._pool,
             "batch" if options.averages else options.samples,

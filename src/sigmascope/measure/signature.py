@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import torch
 from torch import nn
@@ -22,11 +24,12 @@ from sigmascope.measure.batches import Forward, batches_of, run_forward
 from sigmascope.measure.digests import digest_of_weights
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.merging import assembled
-from sigmascope.measure.options import FUNCTION, Options, SignatureOptions
+from sigmascope.measure.options import FUNCTION, MeasuringOptions, Options, checked_flag
 from sigmascope.measure.ranks import batches_of_all
 from sigmascope.measure.result import Signature
 from sigmascope.measure.running import Run
 from sigmascope.measure.subject import Subject, check_device, identified, subject_of
+from sigmascope.measure.together import signature_of_ranks
 from sigmascope.store import Journal, decode, encode
 
 
@@ -40,7 +43,7 @@ def signature(
     resume: str | Path | None = None,
     progress: bool = True,
     options: Options | None = None,
-    **changes: Unpack[SignatureOptions],
+    **changes: Unpack[MeasuringOptions],
 ) -> Signature:
     """Return the affinity score of every activation call that a network makes on data.
 
@@ -74,7 +77,9 @@ def signature(
             estimator="both", covariance="ledoit-wolf", eps=None, degenerate="nan", metrics=(),
             compat=False, pool="channels", samples="batch", activations="pointwise",
             channel_axis=None, sample_axis=None, batch_axis=0, max_batches=None, max_tokens=2048,
-            max_positions=64, fuse=True, gates="alone", sites=(), mode="eval", seed=0.
+            max_positions=64, fuse=True, gates="alone", sites=(), mode="eval", seed=0. And
+            distributed=False: whether all ranks of the process group, as `torchrun` starts them,
+            measure together, each on its own batches; see `MeasuringOptions`.
 
     Returns:
         A `Signature`, with one site per activation call, in order of execution. The `score` of a
@@ -86,23 +91,23 @@ def signature(
         NoActivationError: no activation call was seen.
         InputError, InputTypeError, OptionError: bad input, naming the remedy.
         ResumeError: the file belongs to another run.
+        RankError: with distributed=True, another rank failed.
 
     >>> _ = torch.manual_seed(0)
     >>> network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh())
     >>> signature(network, torch.randn(256, 8), name="toy").scores.round(3).tolist()
     [0.669, 0.952]
     """
-    network, chosen = unwrapped(model, sharded=True), options_from(Options, changes, base=options)
-    pool = _given("pool", changes.get("pool"), chosen.pool)
-    samples = _given("samples", changes.get("samples"), chosen.samples)
-    check_device(network)
+    given = cast(dict[str, Any], changes)
+    together = checked_flag("distributed", given.pop("distributed", False))
+    prepare = partial(prepared, model, given, name=name, forward=forward, options=options)
+    if together:
+        _refuse_together(keep, resume)
+        return signature_of_ranks(prepare, batches, shown=progress)
+    run, subject = prepare(), None
+    network, chosen = run.network, run.options
     if keep is not None or resume is not None:
         _refuse_files(network)
-    run = Run(
-        network, name or original_class(network).__name__, chosen, pool, forward or run_forward
-    )
-    run.sample_function = samples if callable(samples) else None
-    subject = None
     with one_at_a_time(f"measures {run.name:.80}"), ExitStack() as stack:
         # needed at once, or changed by a forward pass
         if resume is not None or keep is not None or chosen.mode == "as-is":
@@ -125,6 +130,33 @@ def signature(
         subject = replace(subject, expected=expected)
     experts = grouped_experts.notes_of(network, scored[0].readings if scored else ())
     return assembled(subject, chosen, scored, population, [*run.notes, *experts])
+
+
+def prepared(
+    model: nn.Module,
+    changes: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    forward: Forward | None = None,
+    options: Options | None = None,
+) -> Run:
+    """Return a run of a network, with its options checked; see `signature`."""
+    network, chosen = unwrapped(model, sharded=True), options_from(Options, changes, base=options)
+    pool = _given("pool", changes.get("pool"), chosen.pool)
+    samples = _given("samples", changes.get("samples"), chosen.samples)
+    check_device(network)
+    called = name or original_class(network).__name__
+    run = Run(network, called, chosen, pool, forward or run_forward)
+    run.sample_function = samples if callable(samples) else None
+    return run
+
+
+def _refuse_together(keep: object, resume: object) -> None:
+    if keep is not None or resume is not None:
+        raise OptionError(
+            "keep and resume are for one process. Leave them out, or divide the data with "
+            "sigmascope.runs.split_signature(..., out=DIR), which continues what it has written."
+        )
 
 
 def _refuse_files(network: nn.Module) -> None:

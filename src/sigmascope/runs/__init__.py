@@ -4,7 +4,8 @@
 `measuring` one after the other, `one` a single one for any process, `isolation` and `worker` in a
 child process; `started` marks what is under way, `listing` says what there is, `loading` reads
 signatures, and `any_file` any file of sigmascope. `surveying` measures many networks by `tasks` on
-one of the `executors`, driven by `conducting`.
+one of the `executors`, driven by `conducting`; `splitting` divides the data of one network among
+tasks, see `division`, `part_tasks` and `parts_folder`.
 """
 
 from sigmascope.runs.executors import LostTaskError, Resources
@@ -15,6 +16,7 @@ from sigmascope.runs.measuring import measure_runs
 from sigmascope.runs.one import measure_one, outcome_in
 from sigmascope.runs.outcome import Facts, Failure, Outcome
 from sigmascope.runs.request import Request, Selection, Shard, request_for
+from sigmascope.runs.splitting import measure_split, split_signature
 from sigmascope.runs.surveying import survey, survey_outcomes
 from sigmascope.runs.tally import Tally
 
@@ -36,9 +38,11 @@ __all__ = [
     "load_runs",
     "measure_one",
     "measure_runs",
+    "measure_split",
     "outcome_in",
     "read_runs",
     "request_for",
+    "split_signature",
     "survey",
     "survey_outcomes",
 ]

@@ -66,10 +66,8 @@ def measure_runs(
     chosen, target = (shard or Shard()).of(request.names), checked_device(device)
     for name in skip:
         check_choice("skip", name, request.names)
-    open_data(
-        request, lambda samples: samples
-    )  # data that cannot be opened would fail every network
-    place, files = _targets(request, chosen, out)
+    open_data(request, lambda samples: samples)  # or else every network would fail
+    place, files = targets_of(request, chosen, out)
     networks = [
         NetworkRun(name, own, request, target, resume, progress, place)
         for name, own in zip(chosen, files, strict=True)
@@ -107,7 +105,7 @@ def _isolated(
         yield from _outcomes(networks, worker.outcome, skip)
 
 
-def _targets(
+def targets_of(
     request: Request, names: tuple[str, ...], out: Location | None
 ) -> tuple[Place | None, list[NetworkFiles | None]]:
     """Return where to write each network, checked before anything is measured."""

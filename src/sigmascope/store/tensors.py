@@ -98,6 +98,20 @@ def read_with_digest(path: Location) -> tuple[dict[str, Tensor], dict[str, objec
     return tensors, info, digest
 
 
+def read_info(path: Location) -> dict[str, object]:
+    """Return the plain values of a file alone; the tensors are neither read nor checked.
+
+    Raises:
+        FileFormatError: corrupt, not a sigmascope file, or newer than this version.
+        FileNotFoundError: there is no such file.
+    """
+    from safetensors import safe_open
+
+    with readable(path), safe_open(path, framework="pt") as file:
+        entry = (file.metadata() or {}).get(ENTRY, "").partition("\n")[0]
+        return _info(entry, str(path))
+
+
 @contextmanager
 def readable(path: Location) -> Iterator[None]:
     """Turn what goes wrong while a safetensors file is read into an error that names it.
