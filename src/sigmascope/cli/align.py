@@ -69,7 +69,7 @@ def _aligned(names: tuple[str, str], given: dict[str, Any]) -> tuple[Alignment, 
 
     from sigmascope.catalog.datasets import data
     from sigmascope.catalog.models import model
-    from sigmascope.runs.measuring import checked_device
+    from sigmascope.runs.network import checked_device
     from sigmascope.symmetry import align as bring, barrier
 
     device = checked_device(given["device"])

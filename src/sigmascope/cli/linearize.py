@@ -69,7 +69,7 @@ def linearize(network: str, out: str | None, as_json: bool, **given: Any) -> Non
     shows a finished one again. sigmascope.linearize.load(DIR) returns the network.
     """
     from sigmascope import catalog
-    from sigmascope.runs.measuring import checked_device
+    from sigmascope.runs.network import checked_device
 
     _check_budget(given["budget"])
     device = checked_device(given["device"])
