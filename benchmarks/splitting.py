@@ -39,8 +39,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import sigmascope as sg
+from sigmascope.measure.options import Options
 from sigmascope.runs import split_signature
+from sigmascope.runs.division import source_of
 from sigmascope.runs.executors import open_executor
+from sigmascope.runs.part_tasks import PartTask, measure_part
 
 BATCH, PARTS = 250, 16
 RUNS = {4_000: 3, 16_000: 1}  # images -> turns
@@ -175,9 +178,18 @@ def growth(images: int, turns: int) -> list[str]:
 
 
 def worker(count: int) -> None:
-    """Measure so many images as one part, and print the peak of the memory of this process."""
+    """Run the task of so many images, and print the peak of the memory of this process."""
     torch.set_num_threads(1)
-    split_signature(network(), data(count, side=8), parts=1, progress=False)
+    options = Options()
+    source = source_of(data(count, side=8), options)
+    span = 0, source.total
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "part.safetensors"
+        batches = source.between(*span)
+        task = PartTask("network", span, source.place(span), batches, options, path=path)
+        report = measure_part(task, network())
+        if report.failure:
+            raise RuntimeError(report.failure.message)
     # the peak of getrusage is at least what the process that started this one had
     status = Path("/proc/self/status").read_text().splitlines()
     peak = next(line for line in status if line.startswith("VmHWM"))
