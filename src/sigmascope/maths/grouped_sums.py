@@ -19,8 +19,9 @@ Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 
 GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
-# Numbers of float64 that are converted at once when rows become sums.
-CHUNK = 2**23
+# Numbers of float64 that are converted at once when rows become sums. On the host few, so that a
+# worker takes as much memory for few samples as for many: 8 MB at a time.
+CHUNK, HOST_CHUNK = 2**23, 2**20
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,21 @@ class Sums:
 
 
 def joined(parts: Sequence[Rows]) -> Iterator[Rows]:
-    """Yield the same rows in fewer parts, of `CHUNK` numbers at most where they are small."""
-    for _, alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
+    """Yield the same rows in fewer parts, of a chunk of numbers at most where they are small."""
+    for (_, device), alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
         some: list[Rows] = []
-        numbers = 0
+        numbers, most = 0, _chunk(device)
         for rows in alike:
             numbers += 2 * rows.x.numel()
-            if some and numbers > CHUNK:
+            if some and numbers > most:
                 yield _together(some)
                 some, numbers = [], 2 * rows.x.numel()
             some.append(rows)
         yield _together(some)
+
+
+def _chunk(device: torch.device) -> int:
+    return HOST_CHUNK if device.type == "cpu" else CHUNK
 
 
 def _together(parts: list[Rows]) -> Rows:
@@ -148,7 +153,7 @@ def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
     counts = torch.bincount(rows.groups, minlength=GROUPS).tolist()
     order = rows.groups.argsort(stable=True)
     for group, members in enumerate(torch.split(order, counts)):
-        for part in torch.split(members, max(1, CHUNK // len(shift))):
+        for part in torch.split(members, max(1, _chunk(rows.x.device) // len(shift))):
             chosen = part.to(rows.x.device, non_blocking=True)
             z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1)
             yield group, z.to(shift).sub_(shift)
@@ -164,9 +169,11 @@ def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:
 
 
 def no_sums(rows: Rows, cells: int) -> Sums:
-    """Return empty sums around the mean of some rows, exact for a column that is constant."""
-    z = torch.cat([rows.x, rows.y], dim=1).double()
-    shift = z[0] + (z - z[0]).mean(dim=0)
+    """Return empty sums around the mean of the first rows, exact for a constant column."""
+    some = slice(max(1, _chunk(rows.x.device) // (2 * rows.x.shape[1])))
+    z = torch.cat([rows.x[some], rows.y[some]], dim=1).double()
+    one = z[0].clone()
+    shift = one + z.sub_(one).mean(dim=0)
     first = torch.zeros(GROUPS, len(shift), dtype=torch.float64, device=z.device)
     second = first.new_zeros(cells, len(shift), len(shift))
     return Sums(torch.zeros(GROUPS, dtype=torch.float64), first, second, shift)
