@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from sigmascope.errors import MissingExtraError, OptionError
 from sigmascope.runs.executors.resources import Resources, cores
 from sigmascope.runs.executors.window import LostTaskError
+from sigmascope.store.leftovers import is_process_alive
+
+FOLDER = "sg-ray-"  # the beginning of the directories of Rays that are started here
 
 
 @contextmanager
@@ -40,7 +46,9 @@ def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
             executor.cancel()
         return
     # sockets have short names: the usual place may be too deep
-    folder = tempfile.mkdtemp(prefix="sg-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)
+    place = Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
+    _remove_leftovers(place)
+    folder = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-", dir=place)
     try:
         _connect(ray, address, folder)
         executor = RayTasks(ray, resources)
@@ -104,6 +112,14 @@ class RayTasks:
             )
 
 
+def _remove_leftovers(place: Path) -> None:
+    """Remove what a Ray has left whose driver was killed."""
+    for folder in place.glob(f"{FOLDER}*-*"):
+        number = folder.name.removeprefix(FOLDER).partition("-")[0]
+        if number.isdigit() and not is_process_alive(int(number)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function; Ray itself takes none that is written in C."""
     return function(*arguments)
@@ -121,12 +137,16 @@ def _connect(ray: Any, address: str, folder: str) -> None:
     else:
         how |= {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": folder}
         how["address"] = "local"  # also where RAY_ADDRESS names another one
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**how)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray has put its own in its place
     except (ConnectionError, RuntimeError, ValueError) as error:
         told = " ".join(str(error).split())[:300]
         remedy = (
-            "Start one with `ray start --head`, or pass 'ray' to start one for this run only"
+            "Start one with `ray start --head`, or pass 'ray' to start one for this run only. If "
+            "it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on the cluster"
             if address
             else "Pass 'local:N' to use processes without Ray"
         )
