@@ -16,7 +16,7 @@ import torch
 import sigmascope as sg
 
 a, b = (sg.catalog.model(f"sigmascope/myrtle-nobn:{seed}") for seed in (0, 1))
-data = sg.catalog.data("embedded", transform=a.transform, batch_size=64, limit=128)
+data = sg.catalog.data("embedded", transform=a.transform, batch_size=64, limit=64)
 
 # %%
 # ``align`` finds the permutation and the positive scale of every channel that bring the weights of
@@ -46,7 +46,6 @@ original.float()
 # weights have features that vary too little; the corrected curves have their statistics repaired.
 
 with torch.no_grad():
-    line = sg.symmetry.barrier(a.network, b.network, data, alignment=found, points=7)
+    line = sg.symmetry.barrier(a.network, b.network, data, alignment=found, points=5)
 print(line)
 drawn = line.plot()
-drawn
