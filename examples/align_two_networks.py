@@ -22,7 +22,7 @@ data = sg.catalog.data("embedded", transform=a.transform, batch_size=64, limit=6
 # ``align`` finds the permutation and the positive scale of every channel that bring the weights of
 # ``b`` closest to those of ``a``. It prints the cosine of each layer, before and after.
 
-found = sg.symmetry.align(a.network, b.network, controls=1)
+found = sg.symmetry.align(a.network, b.network)
 print(found)
 
 # %%
