@@ -126,8 +126,8 @@ def rebasin() -> Iterator[str]:
     except ImportError as problem:
         yield f"rebasin cannot be imported here: {problem}."
         return
-    yield "| pair | before | rebasin | s | sigmascope | s |"
-    yield "|---|--:|--:|--:|--:|--:|"
+    yield "| pair | before | rebasin | s | permutations | s | whole group | s |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
     for first, second in (
         ("sigmascope/vgg11:1", "sigmascope/vgg11:1-init"),
         ("sigmascope/myrtle:0", "sigmascope/myrtle:1"),
@@ -137,17 +137,19 @@ def rebasin() -> Iterator[str]:
         ("sigmascope/vit-patch4:0", "sigmascope/vit-patch4:1"),
     ):
         (a, x), (b, _) = loaded(first), loaded(second)
-        before, began = distance(a, b), time.process_time()
-        found = sg.symmetry.align(a, b, progress=False)
-        own = time.process_time() - began
-        aligned = distance(a, found.apply(b))
+        before, own = distance(a, b), []
+        for group in ("permutations", "all"):
+            began = time.process_time()
+            found = sg.symmetry.align(a, b, group=group, progress=False)
+            seconds = time.process_time() - began
+            own.append(f"{distance(a, found.apply(b)):.6g} | {seconds:.1f}")
         began = time.process_time()
         try:
             PermutationCoordinateDescent(a, b, x[:2]).rebasin()  # in place
             other = f"{distance(a, b):.6g} | {time.process_time() - began:.1f}"
         except Exception as problem:  # any failure of another library is a row of the table
             other = f"{type(problem).__name__}: {str(problem)[:60]} | –"
-        yield f"| {first}, {second} | {before:.6g} | {other} | {aligned:.6g} | {own:.1f} |"
+        yield f"| {first}, {second} | {before:.6g} | {other} | {' | '.join(own)} |"
 
 
 def distance(a: nn.Module, b: nn.Module) -> float:

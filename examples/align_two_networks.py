@@ -16,13 +16,13 @@ import torch
 import sigmascope as sg
 
 a, b = (sg.catalog.model(f"sigmascope/myrtle-nobn:{seed}") for seed in (0, 1))
-data = sg.catalog.data("embedded", transform=a.transform, batch_size=64, limit=128)
+data = sg.catalog.data("embedded", transform=a.transform, batch_size=64, limit=64)
 
 # %%
 # ``align`` finds the permutation and the positive scale of every channel that bring the weights of
 # ``b`` closest to those of ``a``. It prints the cosine of each layer, before and after.
 
-found = sg.symmetry.align(a.network, b.network, controls=1)
+found = sg.symmetry.align(a.network, b.network)
 print(found)
 
 # %%
@@ -46,6 +46,6 @@ original.float()
 # weights have features that vary too little; the corrected curves have their statistics repaired.
 
 with torch.no_grad():
-    line = sg.symmetry.barrier(a.network, b.network, data, alignment=found, points=7)
+    line = sg.symmetry.barrier(a.network, b.network, data, alignment=found, points=5)
 print(line)
 drawn = line.plot()

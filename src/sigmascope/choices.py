@@ -46,6 +46,7 @@ ChannelNorm = Literal["channels", "none"]
 Precision = Literal["float64", "float32"]
 Orientation = Literal["signed", "unsigned"]
 Matching = Literal["weights", "activations"]
+AlignGroup = Literal["all", "permutations"]
 
 # Stitching and training
 Family = Literal[

@@ -195,6 +195,19 @@ def test_signs_of_tanh_equal_brute_force() -> None:
     assert align(a, b).objective[-1] == pytest.approx(brute, rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["relu", "attention"])
+def test_permutations_alone_keep_scales_and_are_no_better(name: str) -> None:
+    (a, x), (b, _) = made(name), made(name, 1)
+    found = align(a, b, group="permutations", example_input=x)
+    assert all(bool((one.scales == 1).all()) for one in found.elements.values())
+    for one in found.heads.values():
+        assert torch.equal(one.values, torch.eye(4, dtype=torch.float64).expand_as(one.values))
+    aligned = found.apply(b)
+    for p, q in zip(b.parameters(), aligned.parameters(), strict=True):  # the same numbers
+        assert torch.equal(p.detach().flatten().sort().values, q.detach().flatten().sort().values)
+    assert align(a, b, example_input=x).objective[-1] < found.objective[-1] < found.before
+
+
 def test_heads_equal_brute_force_over_orders() -> None:
     """All but the heads is equal: then the two orders of two heads and polar factors decide."""
     a, x = made("attention")
@@ -293,6 +306,10 @@ def test_bad_input() -> None:
         align(network, network, [], by="activations")
     with pytest.raises(OptionError, match="by"):
         align(network, network, by="colors")
+    with pytest.raises(OptionError, match="group"):
+        align(network, network, group="rotations")
+    with pytest.raises(OptionError, match="option"):
+        align(network, network, exemple=1)
     with pytest.raises(OptionError, match="starts"):
         align(network, network, starts=0)
     wide = mlp(nn.ReLU(), 8)

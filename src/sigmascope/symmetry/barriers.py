@@ -128,6 +128,7 @@ def barrier(
         InputError: no labels, no batches, or an iterator that can be read once only.
         OptionError: fewer than 3 points.
 
+    >>> import torch
     >>> _ = torch.manual_seed(0)
     >>> a, b = (nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2)) for _ in range(2))
     >>> x = torch.randn(64, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -27,16 +27,23 @@ from sigmascope.symmetry.wiring.turns import Assignment
 LAYER_BY_LAYER, IDENTITY = "the input, layer by layer", "the identity"
 
 
+class AlignKeywords(TypedDict, total=False):
+    """Options of `align` that few people need."""
+
+    example_input: Any
+    progress: bool
+
+
 def align(
     a: nn.Module,
     b: nn.Module,
     batches: Any = None,
     *,
     by: choices.Matching = "weights",
+    group: choices.AlignGroup = "all",
     starts: int = 2,
     controls: int = 0,
-    example_input: Any = None,
-    progress: bool = True,
+    **more: Unpack[AlignKeywords],
 ) -> Alignment:
     r"""Return the symmetry of network b that brings its parameters closest to those of a.
 
@@ -58,10 +65,12 @@ def align(
         b: another one of the same architecture; not changed.
         batches: inputs for `by="activations"`, as for `sigmascope.signature`.
         by: "weights" or "activations".
+        group: "all", or "permutations" without scales, signs and rotations.
         starts: number of starts by weights; from the third on random permutations.
         controls: how many networks of shuffled weights to align too; see `Alignment.alike`.
-        example_input: a batch that the networks take; see `move`.
-        progress: whether to show a progress bar, on a terminal.
+        **more: further options:
+            example_input: a batch that the networks take; see `move`.
+            progress: whether to show a progress bar, on a terminal; True.
 
     Raises:
         UnmovableError: the networks compute something through which channels cannot be followed.
@@ -77,12 +86,15 @@ def align(
     {'0': 1.0, '2': 1.0}
     """
     check_choice("by", by, choices.Matching)
+    check_choice("group", group, choices.AlignGroup)
+    for name in more:
+        check_choice("option", name, sorted(AlignKeywords.__annotations__))
     check_whole("starts", starts, 1)
     check_whole("controls", controls, 0)
     if by == "activations" and batches is None:
         raise InputError('by="activations" needs inputs. Pass batches, or by="weights".')
-    pair = Pair.of(unwrapped(a), unwrapped(b), example_input)
-    prior = None
+    pair = Pair.of(unwrapped(a), unwrapped(b), more.get("example_input"), group=group)
+    prior, progress = None, more.get("progress", True)
     if by == "activations":
         prior = unlikeness(pair.networks, batches, pair.blocks, progress=progress)
     best, start = search(pair, prior, starts=starts, progress=progress)
@@ -101,6 +113,7 @@ class Pair:
         blocks: the variables.
         target: the parameters of the first, in the precision of the search.
         moving: those of the second.
+        group: "all" or "permutations".
     """
 
     networks: tuple[nn.Module, nn.Module]
@@ -108,9 +121,12 @@ class Pair:
     blocks: list[Block]
     target: Tensors
     moving: Tensors
+    group: choices.AlignGroup = "all"
 
     @staticmethod
-    def of(a: nn.Module, b: nn.Module, example_input: Any) -> Pair:
+    def of(
+        a: nn.Module, b: nn.Module, example_input: Any, *, group: choices.AlignGroup = "all"
+    ) -> Pair:
         """Return the pair, once both are known to have one architecture."""
         names = type(a).__name__, type(b).__name__
         check_same_parameters(
@@ -124,7 +140,8 @@ class Pair:
         target, moving = (
             {name: one.detach().to("cpu", dtype) for name, one in own.items()} for own in parameters
         )
-        return Pair((a, b), wiring, blocks_of(wiring, target), target, moving)
+        blocks = blocks_of(wiring, target, scaled=group == "all")
+        return Pair((a, b), wiring, blocks, target, moving, group)
 
     def descent(self) -> Descent:
         """Return a descent at the identity."""
@@ -135,6 +152,7 @@ class Pair:
             self.blocks,
             places=ties.places.lost.shape[1],
             scales=ties.scales.lost.shape[1],
+            rotated=self.group == "all",
         )
 
     def element(self, descent: Descent) -> Element:

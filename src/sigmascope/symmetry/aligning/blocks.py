@@ -114,21 +114,22 @@ class Observed:
 Block: TypeAlias = Cell | Heads
 
 
-def blocks_of(wiring: Wiring, parameters: Iterable[str]) -> list[Block]:
+def blocks_of(wiring: Wiring, parameters: Iterable[str], *, scaled: bool = True) -> list[Block]:
     """Return the blocks of variables, in order of execution.
 
     Args:
         wiring: what the tracing found.
         parameters: the names whose distance counts; buffers are moved but not compared.
+        scaled: whether scales are variables too.
     """
-    return _Reader(wiring, frozenset(parameters)).read()
+    return _Reader(wiring, frozenset(parameters), scaled=scaled).read()
 
 
 class _Reader:
     """Reads the blocks from a wiring."""
 
-    def __init__(self, wiring: Wiring, parameters: frozenset[str]) -> None:
-        self._wiring, self._parameters = wiring, parameters
+    def __init__(self, wiring: Wiring, parameters: frozenset[str], *, scaled: bool) -> None:
+        self._wiring, self._parameters, self._scaled = wiring, parameters, scaled
         self._labels = wiring.ties.cells(split_fixed=False)
         self._members: dict[int, Integers] = {}
         roots = wiring.ties.places.roots(np.arange(len(self._labels), dtype=np.int64))
@@ -196,7 +197,7 @@ class _Reader:
         self, turn: Turn, index: Tensor, slots: dict[bytes, tuple[int, Slot]]
     ) -> tuple[Use, ...]:
         found = []
-        for channels, power in turn.factors:
+        for channels, power in turn.factors if self._scaled else ():
             at = channels[index[:, 0].numpy()]
             slot = self._slot(at)
             if not (slot.magnitude or slot.sign):
@@ -223,5 +224,5 @@ class _Reader:
             index = self._positions(channels, label)
             if index is not None:
                 at = channels[index[:, 0].numpy()]
-                signed = self._slot(at).sign and bool(at.signed.all())
+                signed = self._scaled and self._slot(at).sign and bool(at.signed.all())
                 yield Observed(call, channels.axis, index, signed)

@@ -42,12 +42,20 @@ class Descent:
         blocks: the variables.
         places: number of places in the tracing.
         scales: number of scales in the tracing.
+        rotated: whether attention heads may be rotated.
     """
 
     def __init__(
-        self, target: Tensors, moving: Tensors, blocks: Sequence[Block], *, places: int, scales: int
+        self,
+        target: Tensors,
+        moving: Tensors,
+        blocks: Sequence[Block],
+        *,
+        places: int,
+        scales: int,
+        rotated: bool = True,
     ) -> None:
-        self._target, self._blocks = target, blocks
+        self._target, self._blocks, self._rotated = target, blocks, rotated
         self.current = dict(moving)
         self.order: Integers = np.arange(places, dtype=np.int64)
         self.values = np.ones(scales)
@@ -99,7 +107,9 @@ class Descent:
         block = self._blocks[number]
         if not isinstance(block, Cell):
             permuted = prior is None or known is not None
-            turn = best_heads(block, self._target, self.current, permuted=permuted)
+            turn = best_heads(
+                block, self._target, self.current, permuted=permuted, rotated=self._rotated
+            )
             accepted = self._accept(block.turned(self.current, turn), always=known is not None)
             if accepted:
                 self.heads[number] = turn.after(self.heads[number])

@@ -12,7 +12,12 @@ from sigmascope.symmetry.wiring.heads import KEY, QUERY, VALUE, HeadElement, Hea
 
 
 def best_heads(
-    heads: Heads, target: Mapping[str, Tensor], current: Mapping[str, Tensor], *, permuted: bool
+    heads: Heads,
+    target: Mapping[str, Tensor],
+    current: Mapping[str, Tensor],
+    *,
+    permuted: bool,
+    rotated: bool = True,
 ) -> HeadElement:
     """Return the element that brings the heads closest to those of the target.
 
@@ -24,6 +29,7 @@ def best_heads(
         target: name of a parameter -> its value.
         current: the same, to be turned.
         permuted: whether heads may change places.
+        rotated: whether queries and values may be rotated.
     """
     queries, keys, values = (
         _products(heads.stacked(target, which), heads.stacked(current, which))
@@ -33,8 +39,11 @@ def best_heads(
     values = values + _products(heads.columns(target), heads.columns(current))
     order = torch.arange(heads.count)
     if permuted:
-        gain = torch.linalg.svdvals(queries).sum(dim=-1) + torch.linalg.svdvals(values).sum(dim=-1)
-        order = assigned(-gain)
+        gains = (_gain(products, rotated=rotated) for products in (queries, values))
+        order = assigned(-sum(gains, torch.zeros(()).double()))
+    if not rotated:
+        same = HeadElement.identity(heads)
+        return HeadElement(order, same.queries, same.values)
     places = torch.arange(heads.count)
     return HeadElement(order, _polar(queries[places, order]), _polar(values[places, order]))
 
@@ -44,6 +53,14 @@ def _products(x: Tensor, y: Tensor) -> Tensor:
     count, width, _ = x.shape
     together = x.flatten(0, 1) @ y.flatten(0, 1).T
     return together.double().view(count, width, count, width).transpose(1, 2)
+
+
+def _gain(products: Tensor, *, rotated: bool) -> Tensor:
+    """Return the largest inner product of each pair of heads, over all rotations or over none."""
+    if rotated:
+        singular: Tensor = torch.linalg.svdvals(products)
+        return singular.sum(dim=-1)
+    return products.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
 
 
 def _polar(products: Tensor) -> Tensor:
