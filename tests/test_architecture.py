@@ -57,6 +57,7 @@ DRAW_THEMSELVES = (
     "compare.difference",
     "compare.distances",
     "compare.statistics",
+    "measure.block_result",
     "measure.result",
     "monitoring.track",
     "symmetry.layer_similarity",
