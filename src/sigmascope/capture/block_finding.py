@@ -46,9 +46,7 @@ class BlockPart:
 
 
 def find_blocks(
-    network: nn.Module,
-    patterns: str | Sequence[str] | None = None,
-    feed_forward: str | None = None,
+    network: nn.Module, patterns: str | Sequence[str] | None = None, feed_forward: str | None = None
 ) -> list[BlockPart]:
     """Return the blocks of a network, in the order of its modules.
 
@@ -148,9 +146,7 @@ def _described(modules: dict[str, nn.Module], path: str, feed_forward: str | Non
     return BlockPart(path, kind, start, end)
 
 
-def _feed_forward(
-    modules: dict[str, nn.Module], block: str, given: str | None
-) -> tuple[str, str]:
+def _feed_forward(modules: dict[str, nn.Module], block: str, given: str | None) -> tuple[str, str]:
     """Return the first and the last module of a feed-forward part; empty where there is none."""
     prefix = f"{block}." if block else ""
     if given is not None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sigmascope.capture.block_watching import BLOCK, Key
+from sigmascope.checks import check_choice
 from sigmascope.errors import UnknownSiteError
 from sigmascope.maths.estimate import Estimate
 from sigmascope.store import decode, encode, read_json, write_json
@@ -88,6 +90,11 @@ class Block:
         """The path, followed by `#1` for the second call of the module."""
         return f"{self.path}#{self.call}" if self.call else self.path
 
+    @property
+    def key(self) -> Key:
+        """By which the passes know it."""
+        return self.path, self.call, BLOCK
+
 
 @dataclass(frozen=True, repr=False)
 class Blocks(Tabular):
@@ -139,8 +146,6 @@ class Blocks(Tabular):
         Args:
             measure: one of `MEASURES`, such as "increment".
         """
-        from sigmascope.checks import check_choice
-
         check_choice("measure", measure, MEASURES)
         return np.array([float(getattr(block, measure)) for block in self.blocks])
 

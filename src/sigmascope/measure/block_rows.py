@@ -23,7 +23,6 @@ class BlockRows:
     """Iterates over the blocks of a network.
 
     Args:
-        parts: the blocks that were watched.
         passes: over the data.
         judged: what the passes found.
         sites: the activations of the network.
@@ -34,15 +33,10 @@ class BlockRows:
     """
 
     def __init__(
-        self,
-        parts: list[BlockPart],
-        passes: BlockPasses,
-        judged: dict[Key, Judged],
-        sites: tuple[Site, ...],
-        missing: str,
+        self, passes: BlockPasses, judged: dict[Key, Judged], sites: tuple[Site, ...], missing: str
     ) -> None:
         self.notes: dict[str, None] = {}
-        self._parts = {part.path: part for part in parts}
+        self._parts = {part.path: part for part in passes.parts}
         self._passes, self._judged = passes, judged
         self._sites, self._missing = sites, missing
 
@@ -89,10 +83,7 @@ class BlockRows:
             reason = NO_ROWS
         if found is None or reason:
             return dict.fromkeys(names, Estimate(reason=reason))
-        measured = {
-            "stream": found.held_out.explained(),
-            "procrustes": found.on_fit.explained(),
-        }
+        measured = {"stream": found.held_out.explained(), "procrustes": found.on_fit.explained()}
         if found.inputs != found.outputs:
             apart = Estimate(reason=NOT_SQUARE.format(found.inputs, found.outputs))
             return {**dict.fromkeys(names, apart), **measured}

@@ -12,6 +12,7 @@ from sigmascope.capture.guard import unwrapped
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.checks import check_kind, options_from
 from sigmascope.errors import InputError, NoActivationError
+from sigmascope.maths.linear_map import LinearMap
 from sigmascope.measure.batches import Forward, batches_of, run_forward
 from sigmascope.measure.block_passes import BlockPasses
 from sigmascope.measure.block_result import Blocks
@@ -97,14 +98,33 @@ def blocks(
     >>> [block.name for block in found], found["layers.0"].held_out
     (['layers.0', 'layers.1'], 320)
     """
-    network = unwrapped(model)
-    check_device(network)
-    parts = find_blocks(network, blocks, feed_forward)
     options = options_from(Options, {**DEFAULTS, **changes})
+    network = unwrapped(model)
+    parts = find_blocks(network, blocks, feed_forward)
+    passes = BlockPasses(network, parts, forward or run_forward, options, shown=progress)
+    return blocks_and_maps(passes, batches, name=name, signature=signature)[0]
+
+
+def blocks_and_maps(
+    passes: BlockPasses,
+    batches: Any,
+    *,
+    name: str | None = None,
+    signature: Signature | None = None,
+) -> tuple[Blocks, dict[str, LinearMap]]:
+    """Return what `blocks` returns, and the fitted map of each block by its name, in float64.
+
+    Args:
+        passes: of a network, not yet run.
+        batches: see `blocks`.
+        name: of the network.
+        signature: measured earlier.
+    """
+    network, options = passes.network, passes.options
+    check_device(network)
     items = batches_of(batches)
     items = list(items) if iter(items) is items else items
     with one_at_a_time(f"measures the blocks of {type(network).__name__}"):
-        passes = BlockPasses(network, parts, forward or run_forward, options, shown=progress)
         maps = passes.fit(items)
         if passes.sequences < LEAST:
             raise InputError(
@@ -113,10 +133,10 @@ def blocks(
                 "text into several."
             )
         judged = passes.judge(items, maps)
-        scores, missing = _scores(network, items, signature, forward, options)
-    rows = BlockRows(parts, passes, judged, scores, missing)
+        scores, missing = _scores(passes, items, signature)
+    rows = BlockRows(passes, judged, scores, missing)
     subject = subject_of(network, options, name)
-    return Blocks(
+    found = Blocks(
         subject.name,
         tuple(rows),
         passes.sequences,
@@ -124,21 +144,19 @@ def blocks(
         subject.device,
         subject.versions,
     )
+    return found, {one.name: maps[key] for one in found if (key := one.key) in maps}
 
 
 def _scores(
-    network: nn.Module,
-    items: Iterable[object],
-    given: Signature | None,
-    forward: Forward | None,
-    options: Options,
+    passes: BlockPasses, items: Iterable[object], given: Signature | None
 ) -> tuple[tuple[Site, ...], str]:
     """Return the activation sites of a network, or why there are none."""
     if given is not None:
-        return check_kind("signature", given, Signature, "sigmascope.signature").sites, ""
+        check_kind("signature", given, Signature, "sigmascope.signature")
+        return given.sites, ""
     try:
         found = measure_signature(
-            network, items, forward=forward, progress=False, options=options
+            passes.network, items, forward=passes.forward, progress=False, options=passes.options
         )
     except NoActivationError as error:
         return (), str(error).partition(".")[0]

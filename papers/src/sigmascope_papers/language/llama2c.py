@@ -8,6 +8,7 @@ then for each piece its score (float32), its length (int32) and its bytes.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from sigmascope.errors import FileFormatError
 
 HEADER = struct.Struct("<7i")
 BOS = 1
+WORD = re.compile(r" *[^ ]+| +")
 FIRST_BYTE = 3  # the pieces <0x00> to <0xFF> come after <unk>, <s> and </s>
 
 
@@ -116,6 +118,7 @@ class Vocabulary:
     def __init__(self, content: bytes, size: int) -> None:
         self._pieces: list[bytes] = []
         self._scores: list[float] = []
+        self._known: dict[str, list[int]] = {}
         at = 4
         for _ in range(size):
             if len(content) < at + 8:
@@ -130,17 +133,25 @@ class Vocabulary:
         self._numbers = {piece: number for number, piece in enumerate(self._pieces)}
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of the pieces of a text, after that of its beginning."""
+        """Return the numbers of the pieces of a text, after that of its beginning.
+
+        Words are merged one by one: no piece has a space behind another letter.
+        """
+        words = WORD.findall(f" {text}")
+        return [BOS, *(number for word in words for number in self._word(word))]
+
+    def _word(self, word: str) -> list[int]:
+        if word in self._known:
+            return self._known[word]
         found: list[int] = []
-        for letter in f" {text}":
+        for letter in word:
             number = self._numbers.get(letter.encode())
-            found += (
-                [FIRST_BYTE + byte for byte in letter.encode()] if number is None else [number]
-            )
+            found += [FIRST_BYTE + byte for byte in letter.encode()] if number is None else [number]
         while (best := self._best(found)) is not None:
             place, merged = best
             found[place : place + 2] = [merged]
-        return [BOS, *found]
+        self._known[word] = found
+        return found
 
     def _best(self, numbers: list[int]) -> tuple[int, int] | None:
         """Return where two neighbors form the piece with the highest score, and its number."""

@@ -18,12 +18,16 @@ def losses(model: LanguageModel, batches: Iterable[Batch]) -> tuple[Tensor, Tens
     sums, counts = [], []
     with torch.no_grad():
         for batch in batches:
-            logits = model.network(**batch).logits[:, :-1].float()
-            wanted, counted = batch["input_ids"][:, 1:], batch["attention_mask"][:, 1:].double()
-            each = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none").double()
-            sums.append((each * counted).sum(dim=1))
-            counts.append(counted.sum(dim=1))
+            sums.append(losses_of(model.network(**batch, use_cache=False).logits, batch))
+            counts.append(batch["attention_mask"][:, 1:].sum(dim=1).double())
     return torch.cat(sums), torch.cat(counts)
+
+
+def losses_of(logits: Tensor, batch: Batch) -> Tensor:
+    """Return the sum of the losses of each sequence (n,) in nats, from the logits (n, t, v)."""
+    wanted = batch["input_ids"][:, 1:]
+    each = F.cross_entropy(logits[:, :-1].flatten(0, 1), wanted.flatten(), reduction="none")
+    return (each.view_as(wanted).double() * batch["attention_mask"][:, 1:]).sum(dim=1)
 
 
 def perplexity(model: LanguageModel, batches: Iterable[Batch]) -> float:

@@ -113,3 +113,20 @@ def shuffled(numbers: Sequence[Sequence[int]], *, keep: int, seed: int = 0) -> l
         for one in numbers
         for order in [torch.randperm(len(one) - keep, generator=generator)]
     ]
+
+
+def interleaved(pages: Sequence[Sequence[list[int]]], *, groups: int = 16) -> list[list[int]]:
+    """Return the sequences of pages in an order in which halves and groups share no page.
+
+    `sigmascope.blocks` fits to sequences with even numbers, and leaves out groups of sequences for
+    its intervals: those with equal numbers modulo twice the number of groups. Each page is given to
+    one of these places, the place with the fewest sequences so far. As many rounds are made as all
+    places have sequences for.
+
+    >>> interleaved([[[1], [1]], [[2], [2], [2]], [[3]]], groups=1)
+    [[1], [2], [1], [2]]
+    """
+    places: list[list[list[int]]] = [[] for _ in range(2 * groups)]
+    for page in pages:
+        min(places, key=len).extend(page)
+    return [place[turn] for turn in range(min(map(len, places))) for place in places]
