@@ -164,10 +164,11 @@ def _feed_forward(modules: dict[str, nn.Module], block: str, given: str | None) 
             return path, path
     for first, last in PAIRS:
         for path in modules:
+            if not path.startswith(prefix) or ATTENTION.search(path[len(prefix) :]):
+                continue
             around = path.removesuffix(first)
-            if path.startswith(prefix) and path == around + first and around + last in modules:
-                if not ATTENTION.search(path[len(prefix) :]):
-                    return path, around + last
+            if path == around + first and around + last in modules:
+                return path, around + last
     return "", ""
 
 

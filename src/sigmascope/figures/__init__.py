@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sigmascope.figures.accuracy import draw_accuracy
+from sigmascope.figures.blocks import draw_blocks
 from sigmascope.figures.correlations import draw_correlations
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.density import draw_densities, parts_of
@@ -34,6 +35,7 @@ __all__ = [
     "FIGURES",
     "Drawn",
     "draw_accuracy",
+    "draw_blocks",
     "draw_correlations",
     "draw_cross_validation",
     "draw_curves",
@@ -58,6 +60,7 @@ __all__ = [
 
 FIGURES: dict[str, Callable[..., Drawn]] = {
     "accuracy": draw_accuracy,
+    "blocks": draw_blocks,
     "correlations": draw_correlations,
     "curves": draw_curves,
     "densities": draw_densities,

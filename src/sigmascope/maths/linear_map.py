@@ -176,7 +176,8 @@ def _share_explained(count: Tensor, residual: Tensor, first: Tensor, square: Ten
 
 def _least(matrix: Tensor) -> Tensor:
     """Return the least eigenvalue of a symmetric matrix."""
-    return torch.linalg.eigvalsh(matrix)[0]
+    least: Tensor = torch.linalg.eigvalsh(matrix)[0]
+    return least
 
 
 def as_double(rows: Tensor) -> Tensor:

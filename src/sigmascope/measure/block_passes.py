@@ -117,7 +117,7 @@ class BlockPasses:
         take: Callable[[Key, Tensor, Tensor, Tensor], None],
         what: str,
     ) -> None:
-        """Run the network, and hand on the rows of each call with the numbers of their sequences."""
+        """Run the network, and hand on the rows of each call with their sequences' numbers."""
         batch: Batch
         first = 0
 

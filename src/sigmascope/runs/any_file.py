@@ -63,9 +63,10 @@ def load(path: Location) -> Any:
 
     Args:
         path: a signature, blocks, track, stitch, layer similarity, dissection or rotation penalty:
-            the result itself; the output of `sigmascope show --json`: a list of signatures; facts or a
-            failure; a directory of runs or its manifest: `Runs`; a safetensors file: what belongs
-            to the document of the same name beside it, `Moments`, or else a dict of tensors.
+            the result itself; the output of `sigmascope show --json`: a list of signatures; facts
+            or a failure; a directory of runs or its manifest: `Runs`; a safetensors file: what
+            belongs to the document of the same name beside it, `Moments`, or else a dict of
+            tensors.
 
     Raises:
         FileNotFoundError: no such file or directory.

@@ -46,7 +46,8 @@ def _q4_1(raw: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     packed = blocks[:, 4:]
     # the low halves of the bytes are the first 16 values, the high halves the last 16
     quantized = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.float32)
-    return scale * quantized + least
+    found: np.ndarray[Any, Any] = scale * quantized + least
+    return found
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def correlations(costs: Costs) -> dict[str, Correlation]:
     return {name: correlation(predictor(blocks, name), rises(replaced)) for name in LABELS}
 
 
-def proves(costs: Costs) -> Finding:
+def _proves(costs: Costs) -> Finding:
     pairs = {
         name: (math.exp(one.mean_loss), one.shuffled) for name, (_, one) in costs.found.items()
     }
@@ -82,7 +82,7 @@ def proves(costs: Costs) -> Finding:
     return told, all(mixed >= APART * own for own, mixed in pairs.values())
 
 
-def cheap(costs: Costs) -> Finding:
+def _cheap(costs: Costs) -> Finding:
     blocks, replaced = costs.deep
     place = int(np.argmax(blocks.values("procrustes")))
     share = float(rises(replaced)[place]) / replaced.mean_loss
@@ -91,12 +91,12 @@ def cheap(costs: Costs) -> Finding:
     return told, share <= TOLERABLE, share <= SMALL
 
 
-def predicts(costs: Costs, measure: str) -> Finding:
+def _predicts(costs: Costs, measure: str) -> Finding:
     found = correlations(costs)[measure]
     return str(found), found.value > 0, found.value >= CLEAR and found.low > 0
 
 
-def best(costs: Costs) -> Finding:
+def _best(costs: Costs) -> Finding:
     blocks, replaced = costs.deep
     known, target = correlations(costs), rises(replaced)
     name = max(OURS, key=lambda one: known[one].value)
@@ -142,5 +142,6 @@ def draw(costs: Costs) -> dict[str, Drawn]:
     return {"": finished(panels, table)}
 
 
-PREDICTED = [partial(predicts, measure=name) for name in LABELS]
-ITEM = Item(measure, judge_by("language.language_replace", proves, cheap, *PREDICTED, best), draw)
+PREDICTED = [partial(_predicts, measure=name) for name in LABELS]
+RULES = (_proves, _cheap, *PREDICTED, _best)
+ITEM = Item(measure, judge_by("language.language_replace", *RULES), draw)

@@ -89,7 +89,7 @@ def _named(values: Tensor, shape: Shape) -> dict[str, Tensor]:
         raise FileFormatError(
             f"a model of llama2.c of this shape has {expected} weights; the file has {len(values)}."
         )
-    parts = values.split([int(np.prod(size)) for _, size in rows])
+    parts = torch.split(values, [int(np.prod(size)) for _, size in rows])
     found = {name: part.view(size) for (name, size), part in zip(rows, parts, strict=True)}
     tensors = {"model.embed_tokens.weight": found["embed"], "model.norm.weight": found["norm"]}
     tensors["lm_head.weight"] = found["embed"] if shape.tied else found["head"]

@@ -1,4 +1,4 @@
-"""What is measured on the language models, or read from the store: blocks, and their replacement."""
+"""What is measured on the language models, or read: blocks, and what replacing them costs."""
 
 from __future__ import annotations
 

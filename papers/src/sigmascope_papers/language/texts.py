@@ -56,7 +56,7 @@ def _snippets(archive: tarfile.TarFile, name: str) -> list[str]:
 def plain(page: str) -> str:
     r"""Return the paragraphs of a reStructuredText page that are prose.
 
-    >>> plain("Title\n=====\n\nUse :func:`run` and *this*,\nplease do it.\n\n.. code::\n\n    x = 1\n")
+    >>> plain("Title\n=====\n\nUse :func:`run` and *this*,\nplease do it.\n\n.. code::\n\n    x\n")
     'Use run and this, please do it.'
     """
     kept = []
