@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.capture.block_finding import find_blocks
+from sigmascope.catalog.cifar_transformers import SwinTransformer, VisionTransformer
+from sigmascope.catalog.optional import optional
 from sigmascope.measure.block_result import MEASURES
 
 DIM, SEQUENCES, TOKENS = 6, 80, 12
@@ -359,3 +362,88 @@ def test_blocks_can_be_named(made: Stack, data: Tensor) -> None:
     assert [one.name for one in found] == ["layers.1"]
     assert math.isfinite(float(found.blocks[0].feed_forward))
     assert [one.path for one in find_blocks(made, "*.0")] == ["layers.0"]
+
+
+def families() -> dict[str, tuple[Callable[[Any], nn.Module], str, int]]:
+    """Architecture -> how to build it from transformers, the path of its blocks, its batches."""
+    small: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    words: dict[str, Any] = {**small, "vocab_size": 50}
+    ends: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    return {
+        "llama": (
+            lambda t: t.LlamaModel(t.LlamaConfig(**words, num_key_value_heads=1, **ends)),
+            "layers.{}",
+            2,
+        ),
+        "gpt2": (
+            lambda t: t.GPT2Model(
+                t.GPT2Config(n_embd=16, n_layer=2, n_head=2, vocab_size=50, **ends)
+            ),
+            "h.{}",
+            2,
+        ),
+        "bert": (lambda t: t.BertModel(t.BertConfig(**words)), "encoder.layer.{}", 2),
+        "t5": (
+            lambda t: t.T5EncoderModel(
+                t.T5Config(d_model=16, d_ff=32, num_layers=2, num_heads=2, d_kv=8, vocab_size=50)
+            ),
+            "encoder.block.{}",
+            2,
+        ),
+        "vit": (
+            lambda t: t.ViTModel(t.ViTConfig(**small, image_size=32, patch_size=8)),
+            "layers.{}",
+            4,
+        ),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", families())
+def test_blocks_of_transformers_are_found(family: str) -> None:
+    build, path, axes = families()[family]
+    torch.manual_seed(0)
+    network = build(optional("transformers")).eval()
+    words = {"input_ids": torch.randint(50, (8, 6)), "attention_mask": torch.ones(8, 6)}
+    found = sg.blocks(network, torch.randn(8, 3, 32, 32) if axes == 4 else words)
+    assert [one.name for one in found] == [path.format(place) for place in range(2)]
+    for one in found:
+        assert all(math.isfinite(float(getattr(one, measure))) for measure in MEASURES)
+        assert one.site.startswith(one.path)
+
+
+@pytest.mark.slow
+def test_blocks_of_vision_libraries_and_of_the_zoo_are_found() -> None:
+    vision, timm = optional("torchvision").models, optional("timm")
+    images = torch.randn(4, 3, 32, 32)
+    tiny: dict[str, Any] = {"depth": 2, "embed_dim": 16, "num_heads": 2, "img_size": 32}
+    networks = {
+        "blocks.{}": timm.create_model("vit_tiny_patch16_224", patch_size=8, **tiny),
+        "encoder.layers.encoder_layer_{}": vision.VisionTransformer(32, 8, 2, 2, 16, 32),
+        "features.1.{}": vision.SwinTransformer([4, 4], 16, [2], [2], [4, 4]),
+    }
+    for path, network in networks.items():
+        found = sg.blocks(network, images)
+        assert [one.name for one in found] == [path.format(place) for place in range(2)]
+        assert all(math.isfinite(float(one.feed_forward)) for one in found)
+    swin = SwinTransformer((8, 16), (2, 1))
+    assert [one.path for one in find_blocks(swin)] == ["blocks.0", "blocks.1", "blocks.3"]
+    assert all(one.start.endswith("fc1") for one in find_blocks(swin))
+    assert len(find_blocks(VisionTransformer(16, 3, 2))) == 3
+
+
+@pytest.mark.slow
+def test_the_gated_unit_of_swiglu_can_be_scored() -> None:
+    build = families()["llama"][0]
+    torch.manual_seed(0)
+    network = build(optional("transformers")).eval()
+    words = {"input_ids": torch.randint(50, (16, 6))}
+    alone, unit = (sg.blocks(network, words, gates=gates) for gates in ("alone", "unit"))
+    for one, other in zip(alone, unit, strict=True):
+        assert float(one.activation) != float(other.activation)
+        assert float(one.stream) == float(other.stream)

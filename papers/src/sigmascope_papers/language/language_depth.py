@@ -13,7 +13,7 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import add_legend
 from sigmascope.measure.block_result import Blocks
 from sigmascope_papers.item import Finding, Item, judge_by
-from sigmascope_papers.language.measuring import CAST, measured
+from sigmascope_papers.language.measuring import ABSENT, available
 from sigmascope_papers.language.ranks import correlation
 from sigmascope_papers.setting import Setting
 
@@ -32,14 +32,15 @@ class Depths:
         return {name: one for name, one in self.blocks.items() if not name.startswith("MiniLM")}
 
     @property
-    def deep(self) -> Blocks:
-        """Those of SmolLM2."""
-        return next(one for name, one in self.blocks.items() if name.startswith("SmolLM2"))
+    def deep(self) -> Blocks | None:
+        """Those of SmolLM2, if they are stored."""
+        some = (one for name, one in self.blocks.items() if name.startswith("SmolLM2"))
+        return next(some, None)
 
 
 def measure(setting: Setting) -> Depths:
     """Read or measure the blocks of all models."""
-    return Depths({name: measured(setting, name)[0] for name in CAST})
+    return Depths({name: one for name, (one, _) in available(setting).items()})
 
 
 def _medians(found: Mapping[str, Blocks], values: Any) -> dict[str, float]:
@@ -73,6 +74,8 @@ def _held_out(found: Depths) -> Finding:
 
 
 def _activation(found: Depths) -> Finding:
+    if found.deep is None:
+        return ABSENT
     rho = correlation(found.deep.values("activation"), found.deep.values("increment"))
     return str(rho), rho.value > 0, rho.low > 0
 
@@ -87,12 +90,15 @@ def _feed_forward(found: Depths) -> Finding:
 @styled()
 def draw(found: Depths) -> dict[str, Drawn]:
     """Draw the measures over depth, a panel for each measurement."""
-    figure = new_figure(7.0, 4.6)
-    panels = figure.subplots(2, 2, sharey=True).flatten()
+    rows = -(-len(found.blocks) // 2)
+    figure = new_figure(7.0, 0.6 + 2.0 * rows)
+    panels = figure.subplots(rows, 2, sharey=True, squeeze=False).flatten()
     table: list[Mapping[str, Any]] = []
-    for panel, blocks in zip(panels, found.blocks.values(), strict=True):
+    for panel, blocks in zip(panels, found.blocks.values(), strict=False):
         table += draw_blocks(blocks, panel).table
-    for panel in panels:
+    for panel in panels[len(found.blocks) :]:
+        panel.set_axis_off()
+    for panel in panels[: len(found.blocks)]:
         panel.label_outer()
         panel.tick_params(labelbottom=True)
     add_legend(figure, *panels[0].get_legend_handles_labels())

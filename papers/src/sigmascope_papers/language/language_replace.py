@@ -16,7 +16,7 @@ from sigmascope.figures.style import look
 from sigmascope.measure.block_result import Blocks
 from sigmascope_papers.chance import Array
 from sigmascope_papers.item import Finding, Item, judge_by
-from sigmascope_papers.language.measuring import CAST, Replacements, measured
+from sigmascope_papers.language.measuring import ABSENT, Replacements, available
 from sigmascope_papers.language.ranks import Correlation, correlation, difference
 from sigmascope_papers.setting import Setting
 
@@ -42,15 +42,16 @@ class Costs:
     found: Mapping[str, tuple[Blocks, Replacements]]
 
     @property
-    def deep(self) -> tuple[Blocks, Replacements]:
-        """Those of SmolLM2."""
-        return next(both for name, both in self.found.items() if name.startswith("SmolLM2"))
+    def deep(self) -> tuple[Blocks, Replacements] | None:
+        """Those of SmolLM2, if they are stored."""
+        some = (both for name, both in self.found.items() if name.startswith("SmolLM2"))
+        return next(some, None)
 
 
 def measure(setting: Setting) -> Costs:
     """Read or measure all decoders."""
-    both = {name: measured(setting, name) for name in CAST}
-    return Costs({name: (one, other) for name, (one, other) in both.items() if other is not None})
+    both = available(setting).items()
+    return Costs({name: (one, other) for name, (one, other) in both if other is not None})
 
 
 def predictor(blocks: Blocks, name: str) -> Array:
@@ -70,6 +71,8 @@ def rises(costs: Replacements) -> Array:
 
 def correlations(costs: Costs) -> dict[str, Correlation]:
     """Return the correlation of every predictor with the rise, over the blocks of SmolLM2."""
+    if costs.deep is None:
+        return {}
     blocks, replaced = costs.deep
     return {name: correlation(predictor(blocks, name), rises(replaced)) for name in LABELS}
 
@@ -83,6 +86,8 @@ def _proves(costs: Costs) -> Finding:
 
 
 def _cheap(costs: Costs) -> Finding:
+    if costs.deep is None:
+        return ABSENT
     blocks, replaced = costs.deep
     place = int(np.argmax(blocks.values("procrustes")))
     share = float(rises(replaced)[place]) / replaced.mean_loss
@@ -92,14 +97,18 @@ def _cheap(costs: Costs) -> Finding:
 
 
 def _predicts(costs: Costs, measure: str) -> Finding:
+    if costs.deep is None:
+        return ABSENT
     found = correlations(costs)[measure]
     return str(found), found.value > 0, found.value >= CLEAR and found.low > 0
 
 
 def _best(costs: Costs) -> Finding:
+    if costs.deep is None:
+        return ABSENT
     blocks, replaced = costs.deep
     known, target = correlations(costs), rises(replaced)
-    name = max(OURS, key=lambda one: known[one].value)
+    name = max(OURS, key=lambda one: np.nan_to_num(known[one].value, nan=-1))
     apart = {
         rival: difference(predictor(blocks, name), predictor(blocks, rival), target)
         for rival in RIVALS

@@ -25,12 +25,13 @@ from sigmascope_papers.language.models import LanguageModel, language_model
 from sigmascope_papers.language.perplexity import losses_of, perplexity
 from sigmascope_papers.language.stories import stories
 from sigmascope_papers.language.texts import Batch, batches, interleaved, sequences, shuffled, texts
-from sigmascope_papers.setting import Setting
+from sigmascope_papers.setting import NOWHERE, Setting
 
 LENGTH, ROUNDS, BATCH = 128, 4, 16
 SCORED = 2  # batches of which the activations are scored
 JUDGED = 16  # held-out sequences on which replacements are judged
 KIND, VERSION = "block-replacements", 1
+FOLDER = "language"
 CAST: dict[str, tuple[str, str]] = {
     "MiniLM-L6 on documentation": ("minilm", "documentation"),
     "SmolLM2-135M on documentation": ("smollm2", "documentation"),
@@ -84,21 +85,43 @@ def data_of(name: str) -> list[list[int]]:
     return interleaved(pages)[: 32 * ROUNDS]
 
 
+ABSENT = "SmolLM2-135M is not in the store. Measure it: sigmascope reproduce NAME --from-scratch"
+
+
+def available(setting: Setting) -> dict[str, tuple[Blocks, Replacements | None]]:
+    """Return all measurements that are stored, or all, measured.
+
+    Raises:
+        InputError: none is stored.
+    """
+    names = [name for name in CAST if setting.from_scratch or _place(setting, name).is_file()]
+    if not names:
+        raise InputError(
+            f"{setting.results / FOLDER} has no measurement. Measure them with --from-scratch."
+        )
+    return {name: measured(setting, name) for name in names}
+
+
+def _place(setting: Setting, name: str) -> Path:
+    """Return the file of a measurement, of which there is none without a directory to keep it."""
+    home = setting.keep if setting.from_scratch else setting.results
+    return (home or NOWHERE) / FOLDER / f"{name.replace(' ', '-')}.json"
+
+
 def measured(setting: Setting, name: str) -> tuple[Blocks, Replacements | None]:
     """Return both results of a measurement, read or measured; None where nothing is predicted.
 
     Raises:
         InputError: it is not stored.
     """
-    home = setting.keep if setting.from_scratch else setting.results
-    place = None if home is None else home / "language" / f"{name.replace(' ', '-')}.json"
-    beside = None if place is None else place.with_name(f"{place.stem}-replaced.json")
-    if place is not None and beside is not None and place.is_file():
+    place = _place(setting, name)
+    beside = place.with_name(f"{place.stem}-replaced.json")
+    if place.is_file():
         return Blocks.load(place), _read(beside) if beside.is_file() else None
     if not setting.from_scratch:
         raise InputError(f"{place} is missing. Measure it again with --from-scratch.")
     found, replaced = measure(name, language_model(CAST[name][0]), data_of(name))
-    if place is not None and beside is not None:
+    if setting.keep is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
         if replaced is not None:
             write_json(beside, KIND, VERSION, encode(replaced))

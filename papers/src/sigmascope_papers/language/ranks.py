@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,5 +66,7 @@ def _correlations(one: Array, other: Array) -> Array:
 
 def _interval(drawn: Array) -> tuple[float, float]:
     known = drawn[np.isfinite(drawn)]  # a draw of one block alone has no correlation
+    if not len(known):  # a measure that is the same for all blocks
+        return math.nan, math.nan
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
