@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.drawn import finished
@@ -138,17 +139,26 @@ def draw(costs: Costs) -> dict[str, Drawn]:
     left.set_yscale("log")
     left.set(xlabel="relative depth of the replaced block", ylabel="rise of the loss (nats/token)")
     left.legend(fontsize=6.5)
-    found = correlations(costs)
+    table += _draw_correlations(right, correlations(costs))
+    return {"": finished(panels, table)}
+
+
+def _draw_correlations(axes: Axes, found: Mapping[str, Correlation]) -> list[dict[str, Any]]:
+    if not found:
+        axes.set_axis_off()
+        return []
     for row, (name, one) in enumerate(found.items()):
         color = look(1 if name in RIVALS else 0).color
-        right.hlines(row, one.low, one.high, color=color, linewidth=1.5)
-        right.plot(one.value, row, "o", color=color, markersize=4)
-        told = {"panel": "correlation", "predictor": name}
-        table.append({**told, "rho": one.value, "low": one.low, "high": one.high})
-    right.axvline(0, color="0.5", linewidth=0.6)
-    right.set_yticks(range(len(found)), [LABELS[name] for name in found], fontsize=6.5)
-    right.set(xlabel="Spearman with the rise, SmolLM2-135M", ylim=(len(found) - 0.5, -0.5))
-    return {"": finished(panels, table)}
+        axes.hlines(row, one.low, one.high, color=color, linewidth=1.5)
+        axes.plot(one.value, row, "o", color=color, markersize=4)
+    axes.axvline(0, color="0.5", linewidth=0.6)
+    axes.set_yticks(range(len(found)), [LABELS[name] for name in found], fontsize=6.5)
+    axes.set(xlabel="Spearman with the rise, SmolLM2-135M", ylim=(len(found) - 0.5, -0.5))
+    return [
+        {"panel": "correlation", "predictor": name, "rho": one.value, "low": one.low}
+        | {"high": one.high}
+        for name, one in found.items()
+    ]
 
 
 PREDICTED = [partial(_predicts, measure=name) for name in LABELS]
