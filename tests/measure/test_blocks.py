@@ -409,7 +409,7 @@ def test_blocks_of_transformers_are_found(family: str) -> None:
     build, path, axes = families()[family]
     torch.manual_seed(0)
     network = build(optional("transformers")).eval()
-    words = {"input_ids": torch.randint(50, (8, 6)), "attention_mask": torch.ones(8, 6)}
+    words = {"input_ids": torch.randint(50, (24, 9)), "attention_mask": torch.ones(24, 9)}
     found = sg.blocks(network, torch.randn(8, 3, 32, 32) if axes == 4 else words)
     assert [one.name for one in found] == [path.format(place) for place in range(2)]
     for one in found:

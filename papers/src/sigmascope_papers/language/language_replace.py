@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import look
 from sigmascope.measure.block_result import Blocks
 from sigmascope_papers.chance import Array
-from sigmascope_papers.item import Finding, Item, judge_by
+from sigmascope_papers.item import Finding, Item, Rule, judge_by
 from sigmascope_papers.language.measuring import ABSENT, Replacements, available
 from sigmascope_papers.language.ranks import Correlation, correlation, difference
 from sigmascope_papers.setting import Setting
@@ -70,6 +70,7 @@ def rises(costs: Replacements) -> Array:
     return found
 
 
+@functools.cache  # several rules ask for the same draws
 def correlations(costs: Costs) -> dict[str, Correlation]:
     """Return the correlation of every predictor with the rise, over the blocks of SmolLM2."""
     if costs.deep is None:
@@ -161,6 +162,6 @@ def _draw_correlations(axes: Axes, found: Mapping[str, Correlation]) -> list[dic
     ]
 
 
-PREDICTED = [partial(_predicts, measure=name) for name in LABELS]
-RULES = (_proves, _cheap, *PREDICTED, _best)
+PREDICTED = [functools.partial(_predicts, measure=name) for name in LABELS]
+RULES: tuple[Rule, ...] = (_proves, _cheap, *PREDICTED, _best)
 ITEM = Item(measure, judge_by("language.language_replace", *RULES), draw)
