@@ -58,6 +58,7 @@ DRAW_THEMSELVES = (
     "compare.difference",
     "compare.distances",
     "compare.statistics",
+    "measure.block_result",
     "measure.result",
     "monitoring.track",
     "symmetry.barriers",

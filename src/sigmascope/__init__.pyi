@@ -37,6 +37,7 @@ from .errors import (
     MissingExtraError as MissingExtraError,
     NetworkError as NetworkError,
     NoActivationError as NoActivationError,
+    NoBlockError as NoBlockError,
     OptionError as OptionError,
     PartError as PartError,
     RankError as RankError,
@@ -46,11 +47,14 @@ from .errors import (
 )
 from .maths.affine_fit import AffineMap as AffineMap, affine_map as affine_map
 from .maths.covariance import ledoit_wolf as ledoit_wolf
+from .maths.estimate import Estimate as Estimate
 from .maths.gaussians import w2_gaussian as w2_gaussian
 from .maths.moments import Moments as Moments
 from .maths.population import PopulationScore as PopulationScore
 from .maths.transport import w2_exact as w2_exact
 from .measure.affinity import Affinity as Affinity, affinities as affinities, affinity as affinity
+from .measure.block_result import Block as Block, Blocks as Blocks
+from .measure.blocks import blocks as blocks
 from .measure.kept_features import rescore as rescore
 from .measure.result import (
     Coverage as Coverage,
@@ -78,6 +82,8 @@ __all__ = [
     "Affinity",
     "AffinityPenalty",
     "Audit",
+    "Block",
+    "Blocks",
     "Clustering",
     "Correlations",
     "Coverage",
@@ -86,6 +92,7 @@ __all__ = [
     "Dissection",
     "Distances",
     "Embedding",
+    "Estimate",
     "Event",
     "FileFormatError",
     "Finding",
@@ -97,6 +104,7 @@ __all__ = [
     "Monitor",
     "NetworkError",
     "NoActivationError",
+    "NoBlockError",
     "OptionError",
     "PartError",
     "PopulationScore",
@@ -118,6 +126,7 @@ __all__ = [
     "affinities",
     "affinity",
     "audit",
+    "blocks",
     "catalog",
     "correlations",
     "densities",

@@ -60,6 +60,10 @@ class NoActivationError(SigmascopeError, ValueError):
     notes: tuple[str, ...] = ()
 
 
+class NoBlockError(SigmascopeError, ValueError):
+    """A network has no repeated blocks that could be found, or none of the given name."""
+
+
 class FileFormatError(SigmascopeError, ValueError):
     """A file is corrupt, not a sigmascope file, or newer than this version."""
 

@@ -14,6 +14,7 @@ from sigmascope.compare.statistics import statistics
 from sigmascope.figures import (
     Drawn,
     draw_accuracy,
+    draw_blocks,
     draw_correlations,
     draw_curves,
     draw_densities,
@@ -27,6 +28,8 @@ from sigmascope.figures import (
     draw_track,
     draw_tree,
 )
+from sigmascope.maths.estimate import Estimate
+from sigmascope.measure.block_result import MEASURES, Block, Blocks
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Signature
 from sigmascope.monitoring.track import Entry, Track, TrackedSite
@@ -123,9 +126,19 @@ def of_similarity(names: Sequence[str]) -> Drawn:
     )
 
 
+def of_blocks(names: Sequence[str]) -> Drawn:
+    measures = {
+        measure: Estimate(0.1 * place, 0.1 * place - 0.05, 0.1 * place + 0.05)
+        for place, measure in enumerate(MEASURES)
+    }
+    rows = tuple(Block(name, 0, "Layer", 8, "", 100, 100, 0.0, 0.0, **measures) for name in names)
+    return draw_blocks(Blocks(names[0], rows, 8, (), "cpu", {}))
+
+
 # The same keys as FIGURES: names of networks, functions or curves -> a figure of them.
 EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "accuracy": of_accuracy,
+    "blocks": of_blocks,
     "correlations": of_correlations,
     "curves": lambda names: draw_curves(
         [1, 2], {name: [[0.1, 0.2], [0.3, 0.5]] for name in names}, over="batch size"

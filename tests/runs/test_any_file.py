@@ -75,12 +75,12 @@ def test_tensors(tmp_path: Path) -> None:
 
 def test_every_result_that_saves_itself_has_a_loader() -> None:
     from sigmascope.dissection import penalty, result
-    from sigmascope.measure import result as signature
+    from sigmascope.measure import block_result, result as signature
     from sigmascope.runs import folder
     from sigmascope.stitching import result as stitch
     from sigmascope.symmetry import layer_similarity
 
-    modules = (penalty, result, signature, folder, stitch, layer_similarity)
+    modules = (penalty, result, signature, block_result, folder, stitch, layer_similarity)
     assert {module.KIND for module in modules} <= LOADERS.keys()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sigmascope.figures.accuracy import draw_accuracy
 from sigmascope.figures.barrier import draw_barrier
+from sigmascope.figures.blocks import draw_blocks
 from sigmascope.figures.correlations import draw_correlations
 from sigmascope.figures.curves import draw_curves
 from sigmascope.figures.density import draw_densities, parts_of
@@ -37,6 +38,7 @@ __all__ = [
     "Drawn",
     "draw_accuracy",
     "draw_barrier",
+    "draw_blocks",
     "draw_correlations",
     "draw_cross_validation",
     "draw_curves",
@@ -64,6 +66,7 @@ __all__ = [
 FIGURES: dict[str, Callable[..., Drawn]] = {
     "accuracy": draw_accuracy,
     "barrier": draw_barrier,
+    "blocks": draw_blocks,
     "correlations": draw_correlations,
     "curves": draw_curves,
     "densities": draw_densities,

@@ -28,6 +28,7 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     "signatures": read_several,
     "stitch": _result("stitching", "StitchResult"),
     "layer-similarity": _result("symmetry", "LayerSimilarity"),
+    "blocks": _result("measure.block_result", "Blocks"),
     "track": _result("monitoring.track", "Track"),
     "dissection": _result("dissection", "Dissection"),
     "rotation-penalty": _result("dissection", "RotationPenalty"),
@@ -77,8 +78,8 @@ def load(path: Location) -> Any:
     """Return what a file or directory written by sigmascope holds, by its kind.
 
     Args:
-        path: a signature, track, stitch, layer similarity, dissection or rotation penalty: the
-            result itself; the output of `sigmascope show --json`: a list of signatures; facts or a
+        path: a signature, blocks, track, stitch, layer similarity, dissection or rotation penalty:
+            the result itself; the output of `sigmascope show --json`: a list of signatures; facts or a
             failure; a directory of runs or its manifest: `Runs`; a directory of
             `sigmascope linearize`, its plan or its network: `Linearization`, `Plan`,
             `SavedNetwork`, of which `sigmascope.linearize.load` builds the network; a safetensors
