@@ -64,9 +64,8 @@ def unlikeness(
 def _add(sums: dict[Key, _Correlation], kept: dict[Key, Tensor], key: Key, y: Tensor) -> None:
     x = kept.pop(key, None)
     if x is None or x.shape != y.shape:
-        path = "a module"
         raise InputError(
-            f"{path} returns features of other shapes in the two networks. Pass networks of one "
+            "a module returns features of other shapes in the two networks. Pass networks of one "
             "architecture."
         )
     sums[key].add(x, y)
