@@ -79,8 +79,8 @@ def load(path: Location) -> Any:
 
     Args:
         path: a signature, blocks, track, stitch, layer similarity, dissection or rotation penalty:
-            the result itself; the output of `sigmascope show --json`: a list of signatures; facts or a
-            failure; a directory of runs or its manifest: `Runs`; a directory of
+            the result itself; the output of `sigmascope show --json`: a list of signatures; facts
+            or a failure; a directory of runs or its manifest: `Runs`; a directory of
             `sigmascope linearize`, its plan or its network: `Linearization`, `Plan`,
             `SavedNetwork`, of which `sigmascope.linearize.load` builds the network; a safetensors
             file: what belongs to the document of the same name beside it, `Moments`, or else a dict
