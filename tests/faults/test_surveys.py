@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -342,11 +343,10 @@ def test_a_node_that_is_removed(tmp_path: Path) -> None:
 
 
 def is_below(process: int, node: Any) -> bool:
-    """Return whether a worker belongs to a node, by the socket in its arguments."""
-    words = Path(f"/proc/{process}/cmdline").read_bytes().decode().split("\0")
-    return any(node.raylet_socket_name in word for word in words) or any(
-        node.unique_id in word for word in words
-    )
+    """Return whether a worker belongs to a node, whose raylet has started it."""
+    [raylet] = node.all_processes["raylet"]
+    parent = re.search(r"^PPid:\t(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    return parent is not None and int(parent[1]) == raylet.process.pid
 
 
 def test_a_torn_result_would_be_seen(tmp_path: Path) -> None:
