@@ -154,10 +154,7 @@ def test_an_unknown_name_is_told(tmp_path: Path) -> None:
     assert "sym-fig17" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "items"),
-    [(("--smoke",), SYMMETRY), ((), [one for some in PAPERS.values() for one in some])],
-)
+@pytest.mark.parametrize(("options", "items"), [(("--smoke",), SYMMETRY), ((), list(ITEMS))])
 def test_all_are_those_that_can_be_tried(
     options: tuple[str, ...], items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,7 @@ def draw(costs: Costs) -> dict[str, Drawn]:
             told = {"panel": "rise", "measurement": name, "block": block.name, "rise": rise[row]}
             told |= {one: float(predictor(blocks, one)[row]) for one in LABELS}
             table.append(told)
-    left.set_yscale("log")
+    left.axhline(0, color="0.5", linewidth=0.6)  # on text unlike that of its training it may fall
     left.set(xlabel="relative depth of the replaced block", ylabel="rise of the loss (nats/token)")
     left.legend(fontsize=6.5)
     table += _draw_correlations(right, correlations(costs))
