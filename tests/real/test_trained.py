@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves
 
 import sigmascope as sg
 from sigmascope.store import encode
+from sigmascope_papers.real.packages import file
 from tests.real import data
-from tests.real.packages import file
 from tests.real.trained import NETWORKS, Trained, arrays_in, normalized, tokens, trained, untrained
 
 BY_NAME = {network.name: network for network in NETWORKS}

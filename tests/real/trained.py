@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
+from sigmascope_papers.real.packages import file, unpacked
 from tests.networks import torchvision_models
 from tests.real import data
-from tests.real.packages import file, unpacked
 
 
 @dataclass(frozen=True)
