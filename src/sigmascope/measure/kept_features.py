@@ -179,7 +179,8 @@ def rescore(
     options = options_from(Options, given, base=first.options)
     together = check_whole("together", together, 1)
     full = together * first.size
-    scored, sums, samples = [], PopulationSums(options), 0
+    scored: list[BatchReadings] = []
+    sums, samples = PopulationSums(options), 0
     with progress_bar(first.subject.name, -(-len(paths) // together), shown=progress) as advance:
         for start in range(0, len(paths), together):
             kept, calls = _joined(list(_of_one_run(paths, start, together, first)))

@@ -30,7 +30,8 @@ def vision(name: str) -> nn.Module:
 
 def convolutional(name: str) -> nn.Module:
     """Return the convolutional part of a network of torchvision, up to its last activation."""
-    part: nn.Module = vision(name).features[:-1]  # type: ignore[index]
+    network: Any = vision(name)
+    part: nn.Module = network.features[:-1]
     return part
 
 
@@ -136,8 +137,8 @@ class CifarResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (n, 10) of images (n, 3, 32, 32)."""
         x = self.relu(self.bn1(self.conv1(x)))
-        for stage in (self.layer1, self.layer2, self.layer3):
-            x = stage(x)
+        for number in range(1, 4):
+            x = self.get_submodule(f"layer{number}")(x)
         logits: Tensor = self.linear(x.mean((2, 3)))
         return logits
 

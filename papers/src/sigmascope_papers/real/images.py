@@ -31,11 +31,10 @@ def _opened(path: Path) -> PICTURE:
     from PIL import Image
 
     with Image.open(path) as picture:
-        if picture.mode in ("RGBA", "LA", "P"):  # on white, as a page would show it
-            picture = picture.convert("RGBA")
-            page = Image.new("RGBA", picture.size, "white")
-            picture = Image.alpha_composite(page, picture)
-        return picture.convert("RGB")
+        if picture.mode not in ("RGBA", "LA", "P"):
+            return picture.convert("RGB")
+        page = Image.new("RGBA", picture.size, "white")  # below what is transparent
+        return Image.alpha_composite(page, picture.convert("RGBA")).convert("RGB")
 
 
 def _by_number(paths: Iterator[Path]) -> list[Path]:

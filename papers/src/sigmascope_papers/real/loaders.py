@@ -102,7 +102,8 @@ def perceptual(name: str) -> nn.Module:
         found = arrays_in(stream)
     (layers,) = (value for key, value in found.items() if key.lower() == f"{name}_0")
     rows = [layers[f"Conv_{number}"] for number in range(len(layers))]
-    kernels = [tuple(map(torch.from_numpy, (row["kernel"], row["bias"]))) for row in rows]
+    arrays = [(row["kernel"], row["bias"]) for row in rows]
+    kernels = [(torch.from_numpy(kernel), torch.from_numpy(bias)) for kernel, bias in arrays]
     return fill_convolutions(builders.convolutional(name), kernels)
 
 

@@ -27,9 +27,8 @@ from sigmascope_papers.real.proofs import prove
 from sigmascope_papers.setting import BATCH, EPS, NOWHERE, Setting
 
 RUN = 32  # images in a forward pass
-LIGHT, HEAVY, CIFAR = 2 * BATCH, BATCH, 3 * BATCH
-"""Samples: for most networks, for those of more than 4 GFLOPs an image, for those of CIFAR-10."""
-HEAVIER = ("vgg16", "vgg19", "inception_v3", "resnet50", "vit_s14")
+OF_IMAGENET, OF_CIFAR = BATCH, 3 * BATCH
+"""How many samples networks of either kind see."""
 ENOUGH = 0.8  # the share of sites whose population scores stand for the network
 POPULATION = f"{OURS} with population scores: "
 
@@ -60,9 +59,7 @@ class RealSetting(Setting):
 
 def samples_of(name: str, source: str) -> int:
     """Return how many samples a network sees."""
-    if name.startswith("cifar"):
-        return CIFAR
-    return HEAVY if name in HEAVIER or source != "pictures" else LIGHT
+    return OF_CIFAR if source == network(name).source == "cifar10" else OF_IMAGENET
 
 
 class Beside(nn.Module):

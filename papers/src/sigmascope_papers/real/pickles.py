@@ -47,7 +47,8 @@ class _Array:
             raise FileFormatError(
                 f"an array of {getattr(kind, 'text', kind)!r:.40} is not numbers."
             )
-        flat = np.frombuffer(content, np.dtype(KINDS[kind.text]).newbyteorder(kind.order))
+        order: Any = ">" if kind.order == ">" else "<"
+        flat = np.frombuffer(content, np.dtype(KINDS[kind.text]).newbyteorder(order))
         self.numbers = flat.reshape(shape, order="F" if by_columns else "C").copy()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -130,7 +132,7 @@ def keras_arrays(path: Path) -> dict[str, Tensor]:
         MissingExtraError: h5py is not installed.
     """
     try:
-        import h5py
+        h5py: Any = importlib.import_module("h5py")
     except ImportError as error:
         raise MissingExtraError(
             "h5py is not installed, which reads the weights of Keras: pip install h5py."
