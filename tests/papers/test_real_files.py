@@ -137,7 +137,7 @@ def test_a_damaged_onnx_file_is_refused(tmp_path: Path) -> None:
     content = path.read_bytes()
     for length in range(1, len(content), 97):
         path.write_bytes(content[:length])
-        with pytest.raises(FileFormatError, match="ends inside a|expected one graph"):
+        with pytest.raises(FileFormatError, match=r"ends inside a|expected one graph"):
             onnx_graph(path)
     path.write_bytes(b"\xff" * 12)
     with pytest.raises(FileFormatError, match="more than 64 bits"):

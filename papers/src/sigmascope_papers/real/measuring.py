@@ -6,6 +6,7 @@ the paper's are. The same features give the population scores.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from sigmascope.errors import InputError
 from sigmascope.measure.kept_features import rescore
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
+from sigmascope.measure.site import Scatter
 from sigmascope_papers.item import OURS, Check
 from sigmascope_papers.real.images import Samples
 from sigmascope_papers.real.networks import Network, network
@@ -131,9 +133,22 @@ def is_scored(one: Signature) -> bool:
 
 
 def by_population(one: Signature) -> Signature:
-    """Return a signature whose scores are the population scores."""
-    sites = tuple(replace(site, scores=(), batches=0) for site in one.sites)
-    return replace(one, sites=sites, options=replace(one.options, estimator="population"))
+    """Return a signature with the population scores in place of the published ones.
+
+    Rules and drawings take the published scores of a signature. Single batches have none here.
+    """
+    sites = tuple(
+        replace(
+            site,
+            score=site.population,
+            population=math.nan,
+            scatter=Scatter(site.stderr, site.low, site.high),
+            scores=(),
+            reason=site.population_reason,
+        )
+        for site in one.sites
+    )
+    return replace(one, sites=sites, options=replace(one.options, estimator="published"))
 
 
 def judged_twice(

@@ -13,7 +13,7 @@ from sigmascope.errors import InputError
 from sigmascope_papers.real import images
 from sigmascope_papers.real.networks import Network
 
-KNOWN, ASKED, NEAREST, SIDE = 240, 120, 10, 64
+KNOWN, ASKED, NEAREST, SIDE = 240, 120, 10, 96
 BATCH = 40
 
 
