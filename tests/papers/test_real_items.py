@@ -115,10 +115,10 @@ def lineup(**changes: tuple[float, float]) -> Lineup:
 
 def test_the_decade() -> None:
     rises = "until 2019 the median rises with the years"
-    found = verdicts(item("real-fig5a").judge(lineup()))
+    found = verdicts(decade.ITEMS["real-fig5a"].judge(lineup()))
     assert found[rises] == found[POPULATION + rises] == HOLDS
     assert set(found.values()) <= {HOLDS, WEAKLY}
-    worse = verdicts(item("real-fig5a").judge(lineup(VGGs=(0.1, 0.99), ViTs=(0.9, 0.95))))
+    worse = verdicts(decade.ITEMS["real-fig5a"].judge(lineup(VGGs=(0.1, 0.99), ViTs=(0.9, 0.95))))
     assert worse["early convolutional networks spread little"] == FAILS
     assert worse["ViTs are more non-linear than all before"] == FAILS
     without = lineup()
@@ -136,7 +136,7 @@ def test_relu6_beside_relu() -> None:
         other = capped + gap
         other[:1] += few
         one = decade.Beside({name: np.array([capped, other]) for name in decade.CAPPED})
-        return verdicts(item("real-relu6").judge({"published": one, "population": one}))
+        return verdicts(decade.ITEMS["real-relu6"].judge({"published": one, "population": one}))
 
     more, alike = (
         "ReLU6 is more non-linear than ReLU on the same inputs",
@@ -175,7 +175,7 @@ def test_training_and_its_absence() -> None:
             {name: both(name, before) for name in names},
             {name: both(name, after) for name in names},
         )
-        return verdicts(item("real-fig11").judge(found))
+        return verdicts(moved.ITEMS["real-fig11"].judge(found))
 
     assert set(judged(rising, low).values()) == {HOLDS}
     turned = judged(low[::-1], rising)
@@ -194,7 +194,7 @@ def test_rows_of_the_papers_table() -> None:
         }
         some = [made(name, scores, metrics) for name in companions.NAMES]
         found = sg.correlations(some)
-        return item("real-table2").judge(companions.Rows(found, found, trained=False))
+        return companions.ITEMS["real-table2"].judge(companions.Rows(found, found, trained=False))
 
     claims = verdicts(judged(1.0))
     assert claims["no metric can replace the score"] == FAILS
