@@ -10,6 +10,7 @@ BENCH   := $(VENV)/.bench
 AUDIT   := $(VENV)/.audit
 FAULTS  := $(VENV)/faults.jsonl
 JOURNAL := $(VENV)/audit.jsonl
+PROOFS  := $(VENV)/real-networks.jsonl
 PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -25,7 +26,7 @@ sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=
 avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
              OPENBLAS_CORETYPE=Zen
 
-.PHONY: help demo check lint test test-portable test-real test-faults test-gpu audit bench gallery \
+.PHONY: help demo check lint test test-portable test-real test-real-all test-faults test-gpu audit bench gallery \
         format clean browser
 
 help: ## list the targets
@@ -48,8 +49,12 @@ test: lint browser ## everything, in at most 8 minutes: lint, types, all tests a
 test-portable: $(DEV) ## the numerical tests as other processors compute (SETTINGS="sse avx2")
 	@$(foreach one,$(SETTINGS),echo "$(one): $($(one))" && $($(one)) $(PYTEST) $(NUMERICAL) &&) true
 
-test-real: $(REAL) ## the networks that others have trained, on real data: downloads 190 MB, once
+test-real: $(REAL) ## the networks that others have trained, on real data: downloads 205 MB, once
 	SIGMASCOPE_REQUIRE_REAL=1 $(PYTEST) tests/real
+
+test-real-all: $(REAL) ## all of them, 1.1 GB: writes benchmarks/results/real-networks.md
+	rm -f $(PROOFS) && export SIGMASCOPE_REAL=all SIGMASCOPE_REAL_JOURNAL=$(abspath $(PROOFS)) && \
+	  SIGMASCOPE_REQUIRE_REAL=1 $(PYTEST) tests/real && $(BIN)/python -m tests.real.table $(PROOFS)
 
 test-faults: $(DEV) ## kills, threads, changed files, failing networks: writes docs/reliability.md
 	rm -f $(FAULTS) && export SIGMASCOPE_FAULTS=full SIGMASCOPE_FAULTS_RESULTS=$(abspath $(FAULTS)) && \

@@ -422,3 +422,39 @@ def test_what_was_not_seen_is_kept_too(tmp_path: Path) -> None:
     assert note == "2 sigmoid, 1 tanh computed inside gru_cell were not seen"
     again = sg.rescore(tmp_path / "kept", progress=False)
     assert again.coverage.notes == (note, "scored again from kept features")
+
+
+def test_small_batches_are_scored_together_as_one_large_one(tmp_path: Path) -> None:
+    whole, metrics = torch.cat(images(6)), "all"
+    options: dict[str, Any] = {"progress": False, "metrics": metrics, "estimator": "both"}
+    direct = sg.signature(network(), list(whole.split(60)), **options)
+    kept = {"progress": False, "metrics": ("sparsity",), "estimator": "published"}
+    sg.signature(network(), list(whole.split(20)), keep=tmp_path / "kept", **kept)
+    found = sg.rescore(tmp_path / "kept", together=3, metrics=metrics, estimator="both")
+    assert found.batches == direct.batches == 2
+    for one, other in zip(found.sites, direct.sites, strict=True):
+        assert (one.n, one.batches, one.reason) == (other.n, other.batches, other.reason)
+        assert np.allclose(one.scores, other.scores, rtol=0, atol=1e-6, equal_nan=True)
+        assert one.population == pytest.approx(other.population, abs=1e-6, nan_ok=True)
+        for metric, value in other.metrics.items():
+            assert one.metrics[metric] == pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True)
+    alone = sg.rescore(tmp_path / "kept", metrics=metrics, estimator="both")
+    assert abs(alone["relu"].score - found["relu"].score) > 1e-3  # the size of batches matters
+
+
+def test_a_smaller_last_batch_does_not_count_together_either(tmp_path: Path) -> None:
+    batches = list(torch.cat(images(5)).split(20))
+    sg.signature(network(), batches, keep=tmp_path, progress=False)
+    together = sg.rescore(tmp_path, together=2)
+    assert together["relu"].batches == 2
+    assert together["relu"].population_n == 100
+    first = sg.rescore(tmp_path, together=9)  # fewer than asked for: all in one
+    assert first["relu"].batches == 1
+    assert first["relu"].n == 100
+
+
+@pytest.mark.parametrize("together", [0, 1.5, True])
+def test_together_is_a_whole_number(tmp_path: Path, together: Any) -> None:
+    sg.signature(network(), images(), keep=tmp_path, progress=False)
+    with pytest.raises(sg.OptionError, match="together must be a whole number"):
+        sg.rescore(tmp_path, together=together)

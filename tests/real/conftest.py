@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.real.packages import DownloadError
+from sigmascope_papers.real.packages import DownloadError
 
 
 @pytest.hookimpl(wrapper=True)

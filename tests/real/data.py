@@ -16,7 +16,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from tests.real.packages import file, unpacked
+from sigmascope_papers.real.packages import file, unpacked
 
 SIDE = 224
 LABELED = 20

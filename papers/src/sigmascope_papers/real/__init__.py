@@ -1,0 +1,1 @@
+"""Image networks that others have trained, out of ordinary packages, and real images for them."""

@@ -1,0 +1,61 @@
+"""The table of `make test-real-all`: what every network showed, in benchmarks/results.
+
+python -m tests.real.table JOURNAL writes it from the journal that the tests wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.setting import describe
+from filelock import FileLock
+
+from sigmascope_papers.real.networks import NETWORKS, Network
+from sigmascope_papers.real.packages import PACKAGES
+from sigmascope_papers.real.proofs import Proof
+
+TARGET = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "real-networks.md"
+HEAD = """# Image networks that others have trained
+
+`make test-real-all` wrote this. {setting}
+
+Every network was fetched by the name of its package, checked by its sha256, built, and filled with
+its weights. It then proved itself, and every activation call of it was found and scored.
+
+| network | package | MB | calls | shown | to the paper |
+|---|---|---|---|---|---|
+"""
+
+
+def record(network: Network, proof: Proof, calls: int) -> None:
+    """Add what a network showed to the journal that SIGMASCOPE_REAL_JOURNAL names, if it does."""
+    journal = os.environ.get("SIGMASCOPE_REAL_JOURNAL")
+    if journal:
+        row = {"name": network.name, "calls": calls, **asdict(proof)}
+        with FileLock(f"{journal}.lock"), Path(journal).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+
+def write(journal: Path, target: Path = TARGET) -> Path:
+    """Write the table; every network must be in the journal."""
+    lines = journal.read_text(encoding="utf-8").splitlines()
+    rows = {row["name"]: row for row in map(json.loads, lines)}
+    missing = [name for name in NETWORKS if name not in rows]
+    if missing:
+        raise SystemExit(f"{journal} has no {', '.join(missing)}. Run make test-real-all.")
+    text = HEAD.format(setting=describe("cpu"))
+    for name, one in NETWORKS.items():
+        row, package = rows[name], PACKAGES[one.package]
+        kinds = ", ".join(f"{count} {kind}" for kind, count in one.calls.items())
+        about = f"{one.package_version} | {package.megabytes or ''} | {kinds} | {row['seen']}"
+        text += f"| {one.title} | {about} | {one.paper} |\n"
+    target.write_text(text, encoding="utf-8")
+    return target
+
+
+if __name__ == "__main__":
+    print(f"Written: {write(Path(sys.argv[1]))}")
