@@ -4,8 +4,8 @@
 
 Fetches packages into the cache, see `sigmascope_papers/real/packages.py`. With WORDs only what has
 one of them in its name is measured. What OUT already has is kept, so the same command continues a
-run that was interrupted. Takes an hour on two free cores; then copy `OUT/real` into
-`papers/src/sigmascope_papers/results`, and name items that have all of theirs in `items.json`.
+run that was interrupted. Then copy `OUT/real` into `papers/src/sigmascope_papers/results`, and move
+items that have all of theirs from `real/waiting` to `real` and into `items.json`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from sigmascope_papers.real import decade, moved, residual
+from sigmascope_papers.real import residual
 from sigmascope_papers.real.measuring import signatures
+from sigmascope_papers.real.waiting import decade, moved
 from sigmascope_papers.setting import Setting
 
 # Name, images (None for those of training), form; the first ones serve most items.

@@ -52,7 +52,7 @@ def measure(setting: Setting) -> Residual:
 
 def measure_depths(setting: Setting) -> Residual:
     """Read or measure the signatures of the residual networks."""
-    return Residual(*(signatures(setting, names) for names in (IMAGENET, CIFAR)), {})
+    return Residual(signatures(setting, IMAGENET), signatures(setting, CIFAR), {})
 
 
 def _population(found: Residual) -> Residual:

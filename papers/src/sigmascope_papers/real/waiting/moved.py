@@ -106,7 +106,7 @@ def measure_deviations(setting: Setting) -> Deviations:
     return Deviations(OF_IMAGENET, found, floor, {})
 
 
-_FIGURE_11 = judge_by("real.real_fig11", _increases, _gets_non_linear, _changes)
+_FIGURE_11 = judge_by("real/waiting.real_fig11", _increases, _gets_non_linear, _changes)
 ITEMS = {
     "real-fig11": Item(measure_trainings, judged_twice(_FIGURE_11, _population), draw_trainings),
     "real-fig18": Item(measure_deviations, fig18.judge, fig18.draw),

@@ -134,8 +134,8 @@ def draw_beside(found: dict[str, Beside]) -> dict[str, Drawn]:
     return {"": finished(list(panels), table)}
 
 
-_DECADE = judge_by("real.real_fig5a", *RISES, *OTHERS)
-_CAPS = judge_by("real.real_relu6", _more_non_linear, _alike)
+_DECADE = judge_by("real/waiting.real_fig5a", *RISES, *OTHERS)
+_CAPS = judge_by("real/waiting.real_relu6", _more_non_linear, _alike)
 _TWICE = judged_twice(lambda one: _CAPS(one["now"]), lambda one: {"now": one["population"]})
 ITEMS = {
     "real-fig5a": Item(measure_decade, judged_twice(_DECADE, _population), draw_decade),
