@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import sigmascope as sg
 from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
 from sigmascope.linearize import Affine
-from sigmascope.linearize.fold_latency import latency, threads_of_torch
+from sigmascope.linearize.folding.latency import latency, threads_of_torch
 from tests.linearize.small import IMAGES, VECTORS, Residual, built, images, vectors
 from tests.linearize.test_fold_chains import folded, no_clock, norm
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.linearize import Affine, Folded
-from sigmascope.linearize.fold_layers import Geometry, MergedConv, borders, spans
-from sigmascope.linearize.fold_merging import in_groups, merged
-from sigmascope.linearize.fold_pieces import Piece, module_of, piece_of
+from sigmascope.linearize.folding.layers import Geometry, MergedConv, borders, spans
+from sigmascope.linearize.folding.merging import in_groups, merged
+from sigmascope.linearize.folding.pieces import Piece, module_of, piece_of
 
 CONVOLUTIONS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 NORMS: dict[int, Any] = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}

@@ -18,8 +18,8 @@ from sigmascope.linearize.budgets import Elements, LossRise
 from sigmascope.linearize.criteria import CRITERIA, Criterion
 from sigmascope.linearize.evidence import Evidence
 from sigmascope.linearize.fitting import FitOptions, fit
-from sigmascope.linearize.fold_result import Cost, Folded
 from sigmascope.linearize.folding import fold
+from sigmascope.linearize.folding.result import Cost, Folded
 from sigmascope.linearize.judging import Judgment
 from sigmascope.linearize.linearization import CurvePoint, Folding, Linearization, Tuning
 from sigmascope.linearize.loading import load

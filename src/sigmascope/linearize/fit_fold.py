@@ -6,8 +6,8 @@ import math
 
 from torch import nn
 
-from sigmascope.linearize.fold_result import Folded
-from sigmascope.linearize.folding import fold
+from sigmascope.linearize.folding.folding import fold
+from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.linearization import Folding
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from torch import nn
 
 from sigmascope.errors import FileFormatError
-from sigmascope.linearize.fold_result import Cost
+from sigmascope.linearize.folding.result import Cost
 from sigmascope.linearize.judging import Judgment
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.tuned import TunedEpoch, TuneSettings

@@ -15,7 +15,7 @@ from sigmascope.checks import check_kind, check_path
 from sigmascope.errors import FileFormatError, InputError, NetworkError, OptionError
 from sigmascope.linearize.applying import install
 from sigmascope.linearize.fit_fold import folded_again
-from sigmascope.linearize.fold_result import Folded
+from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
 from sigmascope.linearize.linearization import Folding, Linearization
 from sigmascope.linearize.planning import structure_of

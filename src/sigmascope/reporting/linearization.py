@@ -9,7 +9,7 @@ from typing import Any
 
 from sigmascope import __version__
 from sigmascope.checks import check_kind
-from sigmascope.linearize.fold_result import Cost
+from sigmascope.linearize.folding.result import Cost
 from sigmascope.linearize.linearization import CurvePoint, Linearization
 from sigmascope.linearize.result import MAPS_IN_WORDS, PlannedSite
 from sigmascope.reporting.page import page_of

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from sigmascope.linearize.fold_graph import Link
-from sigmascope.linearize.fold_latency import Timer, threads_of_torch
-from sigmascope.linearize.fold_layers import Geometry
-from sigmascope.linearize.fold_merging import joined, merged, numbers_of
-from sigmascope.linearize.fold_pieces import Piece, module_of
+from sigmascope.linearize.folding.graph import Link
+from sigmascope.linearize.folding.latency import Timer, threads_of_torch
+from sigmascope.linearize.folding.layers import Geometry
+from sigmascope.linearize.folding.merging import joined, merged, numbers_of
+from sigmascope.linearize.folding.pieces import Piece, module_of
 from sigmascope.linearize.maps import Affine
 
 Bounds = tuple[int, int]

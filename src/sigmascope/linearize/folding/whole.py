@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from sigmascope.capture.guard import plain_path
 from sigmascope.capture.walk import modules_of
 from sigmascope.errors import NetworkError
-from sigmascope.linearize.fold_arguments import TOLERANCE, Arguments, difference_of_outputs
-from sigmascope.linearize.fold_choice import Chooser
-from sigmascope.linearize.fold_part import Part, fold_part
-from sigmascope.linearize.fold_pieces import has_hooks
+from sigmascope.linearize.folding.arguments import TOLERANCE, Arguments, difference_of_outputs
+from sigmascope.linearize.folding.choice import Chooser
+from sigmascope.linearize.folding.part import Part, fold_part
+from sigmascope.linearize.folding.pieces import has_hooks
 
 
 @dataclass(frozen=True)

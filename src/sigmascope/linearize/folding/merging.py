@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from sigmascope.linearize.fold_pieces import Piece, is_written_as_module
+from sigmascope.linearize.folding.pieces import Piece, is_written_as_module
 
 
 def merged(pieces: Sequence[Piece]) -> Piece | str:

@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from sigmascope.capture.guard import plain_path
 from sigmascope.errors import NetworkError
-from sigmascope.linearize.fold_pieces import Piece, is_identity, obstacle, piece_of
+from sigmascope.linearize.folding.pieces import Piece, is_identity, obstacle, piece_of
 from sigmascope.linearize.maps import Affine, Identity
 
 IN_PLACE = (

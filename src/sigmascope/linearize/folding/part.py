@@ -12,8 +12,8 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.capture.guard import plain_path
-from sigmascope.linearize.fold_arguments import TOLERANCE, Arguments, relative_difference
-from sigmascope.linearize.fold_choice import (
+from sigmascope.linearize.folding.arguments import TOLERANCE, Arguments, relative_difference
+from sigmascope.linearize.folding.choice import (
     Bounds,
     Chooser,
     Item,
@@ -23,7 +23,7 @@ from sigmascope.linearize.fold_choice import (
     merged_module,
     segment_name,
 )
-from sigmascope.linearize.fold_graph import (
+from sigmascope.linearize.folding.graph import (
     Link,
     Watched,
     chains_of,
@@ -32,7 +32,7 @@ from sigmascope.linearize.fold_graph import (
     overwrites_others,
     traced,
 )
-from sigmascope.linearize.fold_words import dearer, described
+from sigmascope.linearize.folding.words import dearer, described
 from sigmascope.linearize.maps import Affine, Identity
 
 

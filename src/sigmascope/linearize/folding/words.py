@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from sigmascope.linearize.fold_choice import Segment
-from sigmascope.linearize.fold_layers import MergedConv
+from sigmascope.linearize.folding.choice import Segment
+from sigmascope.linearize.folding.layers import MergedConv
 from sigmascope.linearize.maps import Affine
 
 

@@ -12,9 +12,9 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils.flop_counter import FlopCounterMode
 
 from sigmascope.capture.walk import modules_of, parameters_of
-from sigmascope.linearize.fold_arguments import Arguments
-from sigmascope.linearize.fold_layers import MergedConv
-from sigmascope.linearize.fold_result import Cost
+from sigmascope.linearize.folding.arguments import Arguments
+from sigmascope.linearize.folding.layers import MergedConv
+from sigmascope.linearize.folding.result import Cost
 from sigmascope.linearize.maps import Affine
 
 LAYERS = (_ConvNd, nn.Linear, MergedConv)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.linearize.fold_layers import CONVOLUTIONS, MergedConv
+from sigmascope.linearize.folding.layers import CONVOLUTIONS, MergedConv
 from sigmascope.linearize.maps import Affine
 from sigmascope.linearize.rerouting import step_aside, step_back
 

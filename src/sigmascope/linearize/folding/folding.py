@@ -15,13 +15,13 @@ from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Keep
 from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
 from sigmascope.linearize.applying import CONTAINERS
-from sigmascope.linearize.fold_arguments import Arguments, difference_of_outputs
-from sigmascope.linearize.fold_choice import Chooser
-from sigmascope.linearize.fold_costs import cost_of
-from sigmascope.linearize.fold_latency import Timer, latency, threads_of_torch
-from sigmascope.linearize.fold_part import Part
-from sigmascope.linearize.fold_result import Folded
-from sigmascope.linearize.fold_whole import Example, fold_whole
+from sigmascope.linearize.folding.arguments import Arguments, difference_of_outputs
+from sigmascope.linearize.folding.choice import Chooser
+from sigmascope.linearize.folding.costs import cost_of
+from sigmascope.linearize.folding.latency import Timer, latency, threads_of_torch
+from sigmascope.linearize.folding.part import Part
+from sigmascope.linearize.folding.result import Folded
+from sigmascope.linearize.folding.whole import Example, fold_whole
 from sigmascope.linearize.result import INPUTS, Plan
 from sigmascope.measure.batches import batch_size, place_of, run_forward, to_model
 from sigmascope.measure.subject import check_device
