@@ -1,9 +1,9 @@
 """Merging linear layers that nothing separates any more.
 
-`folding` has the verb. `graph` finds the layers that follow each other, `pieces` takes them for linear
-maps, `merging` multiplies these, and `layers` computes the product, also at the border. `choice`
-decides which merges pay, by `costs` and `latency`. `whole` and `part` make them in a network, and
-`result` and `words` tell what was done.
+`folding` has the verb. `graph` finds the layers that follow each other, `pieces` takes them for
+linear maps, `merging` multiplies these, and `layers` computes the product, also at the border.
+`choice` decides which merges pay, by `costs` and `latency`. `whole` and `part` make them in a
+network, and `result` and `words` tell what was done.
 """
 
 from sigmascope.linearize.folding.folding import fold
