@@ -10,10 +10,10 @@ import torch
 
 import sigmascope as sg
 from sigmascope_papers.language.models import LanguageModel, language_model
-from sigmascope_papers.language.packages import DownloadError
 from sigmascope_papers.language.perplexity import continued, perplexity
 from sigmascope_papers.language.stories import stories
 from sigmascope_papers.language.texts import batches, sequences, shuffled, texts
+from sigmascope_papers.real.packages import DownloadError
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("SIGMASCOPE_REAL") != "all", reason="only make test-real-all does this"

@@ -14,7 +14,8 @@ from sigmascope.checks import check_choice
 from sigmascope.errors import FileFormatError
 from sigmascope_papers.language.gguf import Gguf
 from sigmascope_papers.language.llama2c import Vocabulary, read_model, split_files
-from sigmascope_papers.language.packages import MINILM, SMOLLM2, TINYSTORIES, file_of
+from sigmascope_papers.language.packages import MINILM, SMOLLM2, TINYSTORIES
+from sigmascope_papers.real.packages import file
 
 MODEL_BYTES = 60_816_028
 """The length of model.bin in the bundle of TinyStories; the vocabulary follows."""
@@ -46,7 +47,7 @@ class LanguageModel:
 
 def minilm() -> LanguageModel:
     """Return MiniLM-L6, a sentence encoder with the architecture of BERT."""
-    folder = file_of(MINILM, "model.safetensors").parent
+    folder = file(MINILM, "model.safetensors").parent
     network = optional("transformers").AutoModel.from_pretrained(str(folder))
     tokenizer = optional("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_truncation()
@@ -64,7 +65,7 @@ def minilm() -> LanguageModel:
 
 def smollm2() -> LanguageModel:
     """Return SmolLM2-135M-Instruct, a decoder with the architecture of LLaMA, from 4 bits."""
-    opened = Gguf(file_of(SMOLLM2, "*.gguf"))
+    opened = Gguf(file(SMOLLM2, "*.gguf"))
     about = opened.metadata
     heads, groups = (about[f"llama.attention.head_count{part}"] for part in ("", "_kv"))
     network = llama(
@@ -121,7 +122,7 @@ def _name_in_gguf(name: str) -> str:
 
 def tinystories() -> LanguageModel:
     """Return TinyStories-15M, a decoder with the architecture of LLaMA, trained on stories."""
-    content = file_of(TINYSTORIES, "llama2.data").read_bytes()
+    content = file(TINYSTORIES, "llama2.data").read_bytes()
     model, pieces = split_files(content, MODEL_BYTES)
     shape, tensors = read_model(model)
     vocabulary = Vocabulary(pieces, shape.vocabulary)

