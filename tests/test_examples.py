@@ -27,6 +27,7 @@ pytestmark = [
 
 def run(name: str, monkeypatch: pytest.MonkeyPatch, directory: Path) -> dict[str, Any]:
     """Run an example where it could leave files, and return its names."""
+    monkeypatch.setenv("SIGMASCOPE_ZOO", str(EXAMPLES.parent / "zoo"))
     optional("torchvision")  # which others import; it may be one for another torch
     monkeypatch.chdir(directory)
     with mpl.rc_context({"backend": "agg"}):

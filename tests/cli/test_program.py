@@ -26,6 +26,7 @@ COMMANDS = (
     "similarity",
     "align",
     "stitch",
+    "linearize",
     "reproduce",
     "list",
     "demo",

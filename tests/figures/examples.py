@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sigmascope.compare.statistics import statistics
 from sigmascope.figures import (
     Drawn,
     draw_accuracy,
+    draw_barrier,
     draw_blocks,
     draw_correlations,
     draw_curves,
@@ -33,6 +35,7 @@ from sigmascope.measure.block_result import MEASURES, Block, Blocks
 from sigmascope.measure.options import Options
 from sigmascope.measure.result import Signature
 from sigmascope.monitoring.track import Entry, Track, TrackedSite
+from sigmascope.symmetry.barriers import Barrier, Curve
 from sigmascope.symmetry.layer_similarity import LayerSimilarity, Missing
 from tests.compare.made import made, populated
 
@@ -135,9 +138,18 @@ def of_blocks(names: Sequence[str]) -> Drawn:
     return draw_blocks(Blocks(names[0], rows, 8, (), "cpu", {}))
 
 
+def of_barrier(names: Sequence[str]) -> Drawn:
+    curves = {name: Curve((0.5, 1.0, 0.5), (0.9, 0.6, 0.9)) for name in names}
+    alignment: Any = None  # which the figure does not show
+    return draw_barrier(
+        Barrier((names[0], names[-1]), (0.0, 0.5, 1.0), curves, "batch norm", 64, alignment)
+    )
+
+
 # The same keys as FIGURES: names of networks, functions or curves -> a figure of them.
 EXAMPLES: dict[str, Callable[[Sequence[str]], Drawn]] = {
     "accuracy": of_accuracy,
+    "barrier": of_barrier,
     "blocks": of_blocks,
     "correlations": of_correlations,
     "curves": lambda names: draw_curves(

@@ -19,7 +19,7 @@ from sigmascope.catalog.optional import optional
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope.maths.estimate import Estimate
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY
-from sigmascope_papers.language import language_depth, language_replace, packages
+from sigmascope_papers.language import language_depth, language_replace
 from sigmascope_papers.language.gguf import Gguf
 from sigmascope_papers.language.language_depth import Depths
 from sigmascope_papers.language.language_replace import Costs
@@ -341,21 +341,6 @@ def test_an_unknown_model_and_a_missing_store_are_named(tmp_path: Path) -> None:
         language_model("gpt5")
     with pytest.raises(InputError, match=r"MiniLM-L6-on-documentation\.json is missing"):
         measured(Setting(results=tmp_path), "MiniLM-L6 on documentation")
-
-
-def test_an_archive_that_is_not_the_pinned_one_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SIGMASCOPE_CACHE", str(tmp_path / "cache"))
-    made_up = packages.Package("made up", "thing", "1", "0" * 64, ("*",))
-    write = ["python3", "-c", "open('thing.zip', 'w').write('x')"]
-    monkeypatch.setitem(packages.FETCH, "made up", lambda package, folder: write)
-    with pytest.raises(packages.ArchiveError, match=r"thing 1 has the sha256 2d7116.*, not 000"):
-        packages.unpacked(made_up)
-    monkeypatch.setitem(packages.FETCH, "made up", lambda package, folder: ["no-such-command"])
-    with pytest.raises(packages.DownloadError, match=r"needs the command no-such-command"):
-        packages.unpacked(made_up)
-    assert [one for one in (tmp_path / "cache").iterdir() if one.suffix != ".lock"] == []
 
 
 # Items

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sigmascope as sg
-from sigmascope.runs.folder import MANIFEST, _stem, files_of, open_folder, read_manifest
+from sigmascope.runs.folder import MANIFEST, files_of, open_folder, read_manifest, stem_of
 from tests.runs.tiny import asked
 
 REQUEST = asked(["a/1", "a/2"])
@@ -166,4 +166,4 @@ def test_different_networks_have_different_files_in_any_case(found: list[str]) -
 
 
 def test_plain_names_are_kept() -> None:
-    assert _stem("timm/convnext_atto.d2_in1k") == "timm-convnext_atto.d2_in1k"
+    assert stem_of("timm/convnext_atto.d2_in1k") == "timm-convnext_atto.d2_in1k"

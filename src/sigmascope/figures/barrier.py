@@ -20,14 +20,14 @@ def draw_barrier(barrier: Barrier) -> Drawn:
     for number, (name, curve) in enumerate(barrier.curves.items()):
         how = look(number).points(3.5) | {"linestyle": look(number).line}
         for panel, values in zip(panels, (curve.losses, curve.accuracies), strict=True):
-            panel.plot(barrier.points, values, label=name, **how)
+            panel.plot(barrier.points, values, label=shown(name), **how)
         rows += [
             {"curve": name, "share": share, "loss": loss, "accuracy": accuracy}
             for share, loss, accuracy in zip(
                 barrier.points, curve.losses, curve.accuracies, strict=True
             )
         ]
-    a, b = (shown(name, 24) for name in barrier.networks)
+    a, b = (shown(name, 15) for name in barrier.networks)
     panels[0].set(ylabel="cross-entropy")
     panels[1].set(ylabel="accuracy")
     for panel in panels:

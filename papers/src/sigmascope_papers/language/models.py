@@ -192,6 +192,7 @@ def fill(network: nn.Module, tensors: dict[str, Tensor]) -> None:
 def halves_rotated(weight: Tensor, heads: int) -> Tensor:
     """Return a projection (h · d, w) whose head's halves are rotated, from one of neighbors.
 
+    >>> import torch
     >>> halves_rotated(torch.arange(4.0)[:, None], 1)[:, 0].tolist()
     [0.0, 2.0, 1.0, 3.0]
     """

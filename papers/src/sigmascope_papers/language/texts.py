@@ -125,7 +125,7 @@ def interleaved(pages: Sequence[Sequence[list[int]]], *, groups: int = 16) -> li
     places have sequences for.
 
     >>> interleaved([[[1], [1]], [[2], [2], [2]], [[3]]], groups=1)
-    [[1], [2], [1], [2]]
+    [[1], [2], [1], [2], [3], [2]]
     """
     places: list[list[list[int]]] = [[] for _ in range(2 * groups)]
     for page in pages:
