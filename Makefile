@@ -26,7 +26,7 @@ sse       := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=
 avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
              OPENBLAS_CORETYPE=Zen
 
-.PHONY: help demo check lint test test-portable test-real test-real-all test-faults test-gpu audit bench gallery \
+.PHONY: help demo check lint test test-thorough test-portable test-real test-real-all test-faults test-gpu audit bench gallery \
         format clean browser
 
 help: ## list the targets
@@ -41,10 +41,13 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 check: lint ## what to run at every change, in a minute: lint, types, quick tests (WORKERS=2)
-	$(PYTEST) -m "not slow" $(CHECKED)
+	$(PYTEST) -m "not slow and not thorough" $(CHECKED)
 
-test: lint browser ## everything, in at most 8 minutes: lint, types, all tests and doctests
-	$(PYTEST)
+test: lint browser ## what to run before a change lands, 11 min: lint, types, tests, doctests
+	$(PYTEST) -m "not thorough"
+
+test-thorough: $(DEV) browser ## what make test leaves out: all examples, networks and engines, 3 min
+	$(PYTEST) -m thorough
 
 test-portable: $(DEV) ## the numerical tests as other processors compute (SETTINGS="sse avx2")
 	@$(foreach one,$(SETTINGS),echo "$(one): $($(one))" && $($(one)) $(PYTEST) $(NUMERICAL) &&) true

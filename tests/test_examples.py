@@ -42,6 +42,7 @@ def test_every_example_is_tried() -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CURVES)
 def test_an_example_ends_with_a_picture(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -51,7 +52,9 @@ def test_an_example_ends_with_a_picture(
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("name", TRACKS)
+@pytest.mark.parametrize(
+    "name", [TRACKS[0], *(pytest.param(one, marks=pytest.mark.thorough) for one in TRACKS[1:])]
+)
 def test_a_training_ends_with_its_track(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -65,7 +65,7 @@ def test_usage(more: list[str], text: str) -> None:
     assert text in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ray(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
     (name,) = names_in(tmp_path, "conv")

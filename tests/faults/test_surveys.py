@@ -126,6 +126,7 @@ def descendants(name: str) -> list[int]:
     ]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed(tmp_path: Path, ray: Executor) -> None:
     names = prepared(tmp_path, "wait_0")
     hold(tmp_path, after=2)
@@ -239,6 +240,7 @@ if FULL:
     ENDINGS += [("ray", signal.SIGKILL), ("slurm", signal.SIGINT)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("engine", "kill"), ENDINGS)
 def test_a_driver_that_ends_and_another_one(
     tmp_path: Path, engine: str, kill: signal.Signals

@@ -49,9 +49,13 @@ ZOO = {
     "mobilenetv2-small": (53, 21),
 }
 
+FEW = ("resnet20", "vit", "mobilenetv2-small")
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize(
+    "name", [one if one in FEW else pytest.param(one, marks=pytest.mark.thorough) for one in ZOO]
+)
 def test_networks_of_the_zoo(name: str) -> None:
     torch.manual_seed(0)
     network = prepared(NETWORKS[name]())
