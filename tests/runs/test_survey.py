@@ -31,6 +31,7 @@ from sigmascope.runs import (
 )
 from sigmascope.runs.commands import command_for
 from sigmascope.runs.folder import SCRATCH, files_of
+from sigmascope.runs.one import network_in
 from sigmascope.runs.started import BEAT, Pulses, Started, left_behind, under_way
 from sigmascope.runs.tasks import Order, _within, measure_named
 from sigmascope.store import encode, write_json
@@ -233,6 +234,24 @@ def test_one_process_leaves_what_beats_elsewhere(
         found = list(measure_runs(asked(names), tmp_path / "runs"))
     outcomes = {outcome.name: outcome.state for outcome in found}
     assert outcomes == {names[0]: "measured", names[1]: "busy"}
+
+
+def test_a_death_seen_here_is_known_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver knows the dead process; a task on another machine knows only what the mark says."""
+    [name] = names_in(tmp_path, "conv")
+    list(measure_runs(asked([name]), tmp_path / "runs", skip=[name]))
+    network = network_in(tmp_path / "runs", name, torch.device("cpu"))
+    mark = files_of(tmp_path / "runs", name).started
+    assert mark is not None
+    write_json(
+        mark, "started", 1, encode(Started(name, "here", 2**22 + 1, 0, started.process_table()))
+    )
+    assert network.use(Pulses()) == "free"
+    monkeypatch.setattr("sigmascope.runs.started.process_table", lambda: "elsewhere")
+    with pytest.warns(UserWarning, match="process 4194305 on here ended while it measured"):
+        assert network.outcome().state == "measured"
 
 
 def test_a_selection_opens_no_other_file(tmp_path: Path) -> None:
