@@ -347,6 +347,24 @@ def test_parts_of_another_run_are_refused(tmp_path: Path) -> None:
         split_signature(built(), changed, parts=2, out=tmp_path)
 
 
+def test_parts_of_other_layers_or_functions_are_refused(tmp_path: Path) -> None:
+    linear, batches = nn.Linear(8, 8).double(), vectors()
+
+    def divided_up(activation: nn.Module, **more: Any) -> Any:
+        network = nn.Sequential(linear, activation)
+        return split_signature(network, batches, parts=2, out=tmp_path, **more)
+
+    first = divided_up(nn.ReLU(), forward=lambda network, x: network(x * 2))
+    again = divided_up(nn.ReLU(), forward=lambda network, x: network(x * 2))
+    assert_same(first, again)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: layers is"):
+        divided_up(nn.Tanh(), forward=lambda network, x: network(x * 2))
+    with pytest.raises(sg.ResumeError, match=r"another run: functions\.forward is"):
+        divided_up(nn.ReLU(), forward=lambda network, x: network(x * 3))
+    with pytest.raises(sg.ResumeError, match=r"another run: functions\.forward is"):
+        divided_up(nn.ReLU())
+
+
 class Drifting(nn.Module):
     """Differs in every process, as a network with random weights and no seed."""
 

@@ -110,6 +110,22 @@ def test_networks_that_are_handed_over(tmp_path: Path, pool: ThreadPoolExecutor)
     assert failure.command == ""
 
 
+def test_layers_without_weights_are_part_of_a_network(
+    tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    linear, batches = nn.Linear(6, 8), [torch.randn(32, 6)]
+
+    def surveyed(activation: nn.Module) -> list[str]:
+        networks: dict[str, nn.Module] = {"n": nn.Sequential(linear, activation)}
+        return states(survey(networks, batches, out=tmp_path / "runs", executor=pool))
+
+    assert surveyed(nn.LeakyReLU(0.1)) == ["measured"]
+    assert surveyed(nn.LeakyReLU(0.1)) == ["kept"]
+    for other in (nn.Tanh(), nn.LeakyReLU(0.2)):
+        with pytest.raises(sg.ResumeError, match=r"belongs to another run: files\.given:n is"):
+            surveyed(other)
+
+
 @pytest.mark.parametrize(
     ("networks", "data", "how", "error", "told"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from torch import nn
 
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.digests import digest_of_batch, digest_of_weights
+from sigmascope.measure.subject import digest_of_layers
 from sigmascope.runs.request import GIVEN, Request, Selection, request_for
 
 
@@ -56,5 +58,26 @@ def given_request(
     asked = request_for(
         [*networks], Selection(f"{GIVEN}:{digest_of_batch(first)}"), options=options
     )
-    files = {f"{GIVEN}:{name}": digest_of_weights(one) for name, one in networks.items()}
+    files = {f"{GIVEN}:{name}": _identity(one) for name, one in networks.items()}
     return Request(asked.names, GIVEN, asked.data, asked.options, files), Given(networks, batches)
+
+
+def _identity(network: nn.Module) -> str:
+    """Return what tells a network from others: layers without weights differ by name alone."""
+    return f"{digest_of_layers(network)[:32]}-{digest_of_weights(network)}"
+
+
+def told_function(function: Any) -> str:
+    """Return what tells a function from others: its name, and a digest of its code.
+
+    Values that it takes from outside, such as globals, are not part of it.
+
+    >>> told_function(lambda x: x + 1) == told_function(lambda x: x + 2)
+    False
+    """
+    code = getattr(function, "__code__", None)
+    if code is None:  # an object that can be called, or a function written in C
+        return getattr(function, "__qualname__", type(function).__qualname__)
+    plain = [one for one in code.co_consts if isinstance(one, (int, float, str, bytes))]
+    digest = hashlib.sha256(code.co_code + repr((code.co_names, plain)).encode())
+    return f"{function.__qualname__} {digest.hexdigest()[:32]}"

@@ -25,9 +25,10 @@ from sigmascope.measure.options import SignatureOptions
 from sigmascope.measure.parts import check_divisible
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import prepared
-from sigmascope.measure.subject import current_versions
+from sigmascope.measure.subject import current_versions, digest_of_layers
 from sigmascope.runs.division import Source, sizes_of, source_of
 from sigmascope.runs.executors import Executor
+from sigmascope.runs.given import told_function
 from sigmascope.runs.measuring import targets_of
 from sigmascope.runs.network import NetworkRun, open_data
 from sigmascope.runs.outcome import Facts, Outcome
@@ -110,14 +111,17 @@ def split_signature(
     run = prepared(network, given, name=name, forward=forward)
     check_divisible(run)
     source = source_of(data, run.options)
+    functions = {key: value for key, value in given.items() if callable(value)}
+    called = {} if forward is None else {"forward": forward}
     header: dict[str, object] = {
         "network": run.name,
         "weights": digest_of_weights(run.network),
+        "layers": digest_of_layers(run.network),
+        "functions": {key: told_function(one) for key, one in {**functions, **called}.items()},
         **_about(source),
         "options": encode(run.options),
     }
     folder = None if out is None else writable_directory(out)
-    functions = {key: value for key, value in given.items() if callable(value)}
     work = Division(run.network, run.name, source, run.options, header, functions, forward, folder)
     with opened(executor) as there:
         return work.measured(parts, there, progress=progress)[0]
