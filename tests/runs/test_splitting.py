@@ -342,9 +342,24 @@ def test_parts_of_another_run_are_refused(tmp_path: Path) -> None:
         split_signature(Body().double(), BATCHES, parts=2, out=tmp_path)
     with pytest.raises(sg.ResumeError, match="belongs to another run: batches is 9 there"):
         split_signature(built(), BATCHES[:8], parts=2, out=tmp_path)
-    changed = [BATCHES[0] + 1e-9, *BATCHES[1:]]
+    for number in (0, 1):
+        changed = list(BATCHES)
+        changed[number] = changed[number] + 1e-9
+        with pytest.raises(sg.ResumeError, match="belongs to another run: values is"):
+            split_signature(built(), changed, parts=2, out=tmp_path)
+
+
+def test_parts_of_another_loader_are_refused(tmp_path: Path) -> None:
+    """Of a loader the first batch of each part is read again, and no other."""
+
+    def loader(images: Tensor) -> DataLoader[Any]:
+        return DataLoader(TensorDataset(images), batch_size=40)
+
+    split_signature(built(), loader(IMAGES), parts=2, out=tmp_path)
     with pytest.raises(sg.ResumeError, match="belongs to another run: batch 0 is"):
-        split_signature(built(), changed, parts=2, out=tmp_path)
+        split_signature(built(), loader(IMAGES + 1e-9), parts=2, out=tmp_path)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: samples is 331 there"):
+        split_signature(built(), loader(IMAGES[:330]), parts=2, out=tmp_path)
 
 
 def test_parts_of_other_layers_or_functions_are_refused(tmp_path: Path) -> None:

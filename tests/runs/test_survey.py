@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as sg
 from sigmascope.runs import (
@@ -124,6 +125,29 @@ def test_layers_without_weights_are_part_of_a_network(
     for other in (nn.Tanh(), nn.LeakyReLU(0.2)):
         with pytest.raises(sg.ResumeError, match=r"belongs to another run: files\.given:n is"):
             surveyed(other)
+
+
+def test_every_batch_of_a_list_is_part_of_the_data(
+    tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    networks: dict[str, nn.Module] = {"n": nn.Sequential(nn.Linear(6, 8), nn.ReLU())}
+    images = torch.randn(64, 6)
+
+    def surveyed(data: Any, out: str) -> list[str]:
+        return states(survey(networks, data, out=tmp_path / out, executor=pool))
+
+    def loader(count: int) -> DataLoader[Any]:
+        return DataLoader(TensorDataset(images[:count]), batch_size=32)
+
+    other = [images[:32], images[32:] + 1]
+    assert surveyed([*images.split(32)], "list") == ["measured"]
+    assert surveyed([*images.split(32)], "list") == ["kept"]
+    with pytest.raises(sg.ResumeError, match=r"belongs to another run: data\.name is 'given:"):
+        surveyed(other, "list")
+    assert surveyed(loader(64), "loader") == ["measured"]
+    assert surveyed(loader(64), "loader") == ["kept"]
+    with pytest.raises(sg.ResumeError, match=r"belongs to another run: data\.name is 'given:"):
+        surveyed(loader(63), "loader")
 
 
 @pytest.mark.parametrize(

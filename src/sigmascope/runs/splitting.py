@@ -72,7 +72,10 @@ def split_signature(
             measured after the other in this process. A task that was lost is submitted again.
         out: a directory that keeps the parts, and which all tasks can write to. The same call
             measures only what is missing there. Without it they are sent back, and kept nowhere.
-            With the names of a network and of data it is a directory of runs, or FILE.json.
+            With the names of a network and of data it is a directory of runs, or FILE.json. Other
+            values in a list of batches are noticed; of a loader, which would have to be read for
+            that, other numbers of batches and samples, and other values in the first batch of each
+            part.
         name: of the network; by default its class, or its name in the catalog.
         forward: runs the network, see `signature`.
         progress: whether to show a progress bar, on a terminal.
@@ -119,6 +122,7 @@ def split_signature(
         "layers": digest_of_layers(run.network),
         "functions": {key: told_function(one) for key, one in {**functions, **called}.items()},
         **_about(source),
+        "values": source.values(),
         "options": encode(run.options),
     }
     folder = None if out is None else writable_directory(out)
