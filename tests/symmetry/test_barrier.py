@@ -167,3 +167,8 @@ def test_bad_input_of_an_average() -> None:
         average([a])
     with pytest.raises(InputError, match="different architectures"):
         average([a, lively(network(width=7))])
+    with_norm = lively(network(norm=True))
+    with pytest.raises(InputError, match=r"read once only\. Pass a loader"):
+        average([with_norm, with_norm], iter([data()[0]]), by="activations")
+    with pytest.raises(InputError, match="batches is empty"):
+        average([with_norm, with_norm], [])

@@ -76,7 +76,7 @@ class Source:
         return Place(first, self.starts[first], self.starts[1], end == self.total)
 
     def values(self) -> str:
-        """Return a digest of all batches that are in memory; "" where they would have to be read."""
+        """Return a digest of batches in memory; "" where they would have to be read."""
         if not isinstance(self.batches, ListedBatches):
             return ""
         return digest_of_batch(self.batches.items[: self.total])

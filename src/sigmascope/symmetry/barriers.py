@@ -16,7 +16,7 @@ from sigmascope.capture.guard import copied, preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
 from sigmascope.checks import check_whole
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.measure.batches import LABELS, batches_of
+from sigmascope.measure.batches import LABELS
 from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry import interpolation
 from sigmascope.symmetry.aligning.align import align
@@ -208,12 +208,7 @@ def _nothing() -> Iterator[None]:
 
 
 def _items(batches: Any) -> list[Any]:
-    found = batches_of(batches)
-    if isinstance(found, Iterator):
-        raise InputError(
-            "batches is an iterator, which can be read once only. Pass a loader or a list."
-        )
-    items = list(found)
+    items = list(interpolation.read_again(batches))
     if not items:
         raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
     for item in items:

@@ -13,7 +13,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.hooks import RemovableHandle
 
 from sigmascope.capture.guard import copied
-from sigmascope.measure.batches import run_forward, to_model
+from sigmascope.errors import InputError
+from sigmascope.measure.batches import batches_of, run_forward, to_model
 from sigmascope.symmetry.wiring.network import Wiring
 
 Statistics: TypeAlias = dict[str, tuple[Tensor, Tensor]]
@@ -47,8 +48,26 @@ def _norms(network: nn.Module) -> list[_BatchNorm]:
     return [norm for norm in norms if norm.running_mean is not None]
 
 
+def read_again(batches: Any) -> Iterable[Any]:
+    """Return batches that are read several times.
+
+    Raises:
+        InputError: an iterator, which has nothing left after the first time.
+    """
+    found = batches_of(batches)
+    if isinstance(found, Iterator):
+        raise InputError(
+            "batches is an iterator, which can be read once only. Pass a loader or a list."
+        )
+    return found
+
+
 def reset_batch_norm(network: nn.Module, items: Iterable[Any]) -> None:
-    """Take the statistics of all batch norms again, in place: plain means over the batches."""
+    """Take the statistics of all batch norms again, in place: plain means over the batches.
+
+    Raises:
+        InputError: there is no batch.
+    """
     norms = _norms(network)
     momenta = [norm.momentum for norm in norms]
     network.eval()  # dropout stays off
@@ -56,12 +75,16 @@ def reset_batch_norm(network: nn.Module, items: Iterable[Any]) -> None:
         norm.reset_running_stats()
         norm.momentum = None
         norm.train()
+    is_empty = True
     with torch.no_grad():
         for item in items:
+            is_empty = False
             forward(network, item)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
         norm.eval()
+    if is_empty:
+        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
 
 
 def forward(network: nn.Module, item: Any) -> object:
