@@ -189,7 +189,7 @@ class _Line:
 
     @contextmanager
     def _corrected(self, network: nn.Module, share: float) -> Iterator[None]:
-        inputs = map(_inputs, self._items)
+        inputs = [_inputs(item) for item in self._items]
         if self.correction == "batch norm":
             interpolation.reset_batch_norm(network, inputs)
             yield
