@@ -171,6 +171,13 @@ def test_every_batch_of_a_list_is_part_of_the_data(
             sg.OptionError,
             "a time limit needs isolate=True",
         ),
+        (
+            {"a": nn.ReLU()},
+            [torch.ones(2, 2)],
+            {"resources": Resources(time_limit=1)},
+            sg.OptionError,
+            "a time limit needs a process that can be ended",
+        ),
     ],
 )
 def test_what_cannot_be_surveyed_is_refused(
