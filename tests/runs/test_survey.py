@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -256,6 +257,21 @@ def test_who_has_surely_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         while len(beats) < 2:
             time.sleep(0.005)
     assert BEAT > 1
+
+
+def test_a_pulse_outlives_a_file_system_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[Path] = []
+
+    def beat(mark: Path) -> None:
+        beats.append(mark)
+        raise OSError("stale") if len(beats) < 3 else FileNotFoundError("gone")
+
+    monkeypatch.setattr("sigmascope.runs.started.BEAT", 0.001)
+    monkeypatch.setattr("sigmascope.runs.started.os.utime", beat)
+    started._beat(tmp_path / "x.started", threading.Event())  # ends when the mark is gone
+    assert len(beats) == 3
 
 
 def test_one_process_leaves_what_beats_elsewhere(
