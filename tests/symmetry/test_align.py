@@ -315,6 +315,11 @@ def test_bad_input() -> None:
     wide = mlp(nn.ReLU(), 8)
     with pytest.raises(InputError, match="different architectures"):
         align(network, network).apply(wide)
+    broken = mlp(nn.ReLU())
+    with torch.no_grad():
+        broken[2].weight[0, 1] = math.nan
+    with pytest.raises(InputError, match=r"2\.weight of the network 'b' has 1 of 10 values that"):
+        align(mlp(nn.ReLU()), broken)
 
 
 def test_it_prints_itself() -> None:

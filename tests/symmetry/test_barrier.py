@@ -149,6 +149,9 @@ def test_bad_input_of_a_barrier() -> None:
         barrier(a, a, (x, labels), points=2)
     with pytest.raises(InputError, match="must return logits"):
         barrier(a, a, (x[:, None], labels), points=3)
+    for shift, told in ((1, "from 1 to 3"), (-1, "from -1 to 1")):
+        with pytest.raises(InputError, match=f"must be from 0 to 2, .* got labels {told}"):
+            barrier(a, a, (x, labels + shift), points=3)
 
 
 def test_moved_copies_average_to_the_original() -> None:

@@ -125,7 +125,8 @@ def barrier(
         progress: whether to show a progress bar, on a terminal.
 
     Raises:
-        InputError: no labels, no batches, or an iterator that can be read once only.
+        InputError: no labels, or some beyond the classes; no batches, or an iterator that can be
+            read once only.
         OptionError: fewer than 3 points.
 
     >>> import torch
@@ -248,6 +249,13 @@ def _evaluated(network: nn.Module, items: list[Any]) -> tuple[float, float]:
                 raise InputError(
                     f"the network must return logits ({len(labels)}, classes), got "
                     f"{tuple(logits.shape)}."
+                )
+            classes = logits.shape[1]
+            if bool(((labels < 0) | (labels >= classes)).any()):
+                low, high = int(labels.min()), int(labels.max())
+                raise InputError(
+                    f"labels must be from 0 to {classes - 1}, as the network returns logits of "
+                    f"{classes} classes, got labels from {low} to {high}."
                 )
             loss += float(F.cross_entropy(logits.double(), labels, reduction="sum"))
             right += int((logits.argmax(dim=1) == labels).sum())

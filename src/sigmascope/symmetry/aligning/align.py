@@ -74,7 +74,8 @@ def align(
 
     Raises:
         UnmovableError: the networks compute something through which channels cannot be followed.
-        InputError: networks of different architectures, or no batches for their activations.
+        InputError: networks of different architectures, or with weights that are not finite; no
+            batches for their activations.
         OptionError: another value of `by`, or a number that is too small.
         NetworkError: the moved network does not compute the same function.
 
@@ -132,6 +133,7 @@ class Pair:
         check_same_parameters(
             shapes_of(a), shapes_of(b), names if names[0] != names[1] else ("a", "b")
         )
+        _check_finite(a, b)
         wiring, other = (trace(one, example_input) for one in (b, a))
         _check_same_wiring(other, wiring)
         parameters = [dict(one.named_parameters()) for one in (a, b)]
@@ -159,6 +161,18 @@ class Pair:
         """Return the element that a descent has found."""
         chosen = Assignment(self.wiring.ties, descent.order, descent.values)
         return Element(self.wiring, chosen, tuple(descent.heads.values()))
+
+
+def _check_finite(a: nn.Module, b: nn.Module) -> None:
+    """Raise `InputError` for weights that have no distance to others."""
+    for which, network in (("a", a), ("b", b)):
+        for name, one in network.named_parameters():
+            count = int((~one.detach().isfinite()).sum())
+            if count:
+                raise InputError(
+                    f"{name} of the network {which!r} has {count} of {one.numel()} values that are "
+                    "NaN or infinite. Pass networks with finite weights."
+                )
 
 
 def _check_same_wiring(a: Wiring, b: Wiring) -> None:
