@@ -20,7 +20,10 @@ from sigmascope.maths import moments
 from sigmascope.runs import measure_runs, measure_split, split_signature
 from sigmascope.runs.division import divided
 from sigmascope.runs.executors import open_executor
+from sigmascope.runs.folder import files_of
 from sigmascope.runs.part_tasks import PartTask
+from sigmascope.runs.started import Started
+from sigmascope.store import encode, write_json
 from tests.measure.same_signature import assert_same
 from tests.runs.tiny import asked, names_in
 
@@ -505,3 +508,18 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
         )
     assert (tmp_path / "killed").exists()
     assert_same(found, alone)
+
+
+def test_the_parts_of_an_owner_that_died_elsewhere_are_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sigmascope.runs.started.BEAT", 0.05)
+    monkeypatch.setattr("sigmascope.runs.started.SILENCE", 0.1)
+    [name] = names_in(tmp_path, "conv")
+    list(measure_runs(asked([name]), tmp_path / "runs", skip=[name]))
+    mark = files_of(tmp_path / "runs", name).started
+    assert mark is not None
+    write_json(mark, "started", 1, encode(Started(name, "there", 1, 0, "elsewhere")))
+    with pytest.warns(UserWarning, match="process 1 on there ended while it measured"):
+        [found] = measure_split(asked([name]), tmp_path / "runs", parts=2, progress=False)
+    assert found.state == "measured"

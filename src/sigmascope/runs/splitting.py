@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -29,7 +29,7 @@ from sigmascope.measure.subject import current_versions, digest_of_layers
 from sigmascope.runs.division import Source, sizes_of, source_of
 from sigmascope.runs.executors import Executor
 from sigmascope.runs.given import told_function
-from sigmascope.runs.measuring import targets_of
+from sigmascope.runs.measuring import outcomes_of, targets_of
 from sigmascope.runs.network import NetworkRun, open_data
 from sigmascope.runs.outcome import Facts, Outcome
 from sigmascope.runs.part_tasks import NamedWork
@@ -166,11 +166,24 @@ def measure_split(
     source = _source(request)  # data that cannot be opened would fail every task
     place, files = targets_of(request, request.names, out)
     here = torch.device("cpu")  # nothing is measured in this process
-    for name, own in zip(request.names, files, strict=True):
-        run = SplitNetwork(name, own, request, here, resume, progress, place)
-        yield replace(
-            run, source=source, parts=parts, executor=executor, where=device, pending=pending
-        ).outcome()
+    networks = [
+        SplitNetwork(
+            name,
+            own,
+            request,
+            here,
+            resume,
+            progress,
+            place,
+            source=source,
+            parts=parts,
+            executor=executor,
+            where=device,
+            pending=pending,
+        )
+        for name, own in zip(request.names, files, strict=True)
+    ]
+    yield from outcomes_of(networks, NetworkRun.outcome)
 
 
 BUSY = "another process is measuring {}. The same call picks it up, if that one stops."
