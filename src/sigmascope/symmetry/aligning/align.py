@@ -18,7 +18,14 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry.aligning.blocks import Block, Cell, blocks_of
 from sigmascope.symmetry.aligning.descent import Descent, Prior, Tensors
 from sigmascope.symmetry.aligning.features import unlikeness
-from sigmascope.symmetry.aligning.result import Alignment, Element, check_same_parameters, shapes_of
+from sigmascope.symmetry.aligning.result import (
+    Alignment,
+    Element,
+    check_same_layers,
+    check_same_parameters,
+    layers_of,
+    shapes_of,
+)
 from sigmascope.symmetry.equivalence import check_equivalence
 from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.trace import trace
@@ -130,12 +137,12 @@ class Pair:
     ) -> Pair:
         """Return the pair, once both are known to have one architecture."""
         names = type(a).__name__, type(b).__name__
-        check_same_parameters(
-            shapes_of(a), shapes_of(b), names if names[0] != names[1] else ("a", "b")
-        )
+        names = names if names[0] != names[1] else ("a", "b")
+        check_same_parameters(shapes_of(a), shapes_of(b), names)
         _check_finite(a, b)
         wiring, other = (trace(one, example_input) for one in (b, a))
         _check_same_wiring(other, wiring)
+        check_same_layers(layers_of(a), layers_of(b), names)
         parameters = [dict(one.named_parameters()) for one in (a, b)]
         exact = any(one.dtype == torch.float64 for both in parameters for one in both.values())
         dtype = torch.float64 if exact else torch.float32
@@ -259,6 +266,7 @@ def _result(pair: Pair, descent: Descent, start: str, by: str) -> Alignment:
         equivalence=equivalence,
         element=element,
         shapes=shapes_of(b),
+        layers=layers_of(b),
     )
 
 
