@@ -35,6 +35,7 @@ from sigmascope.runs.commands import command_for
 from sigmascope.runs.folder import SCRATCH, files_of
 from sigmascope.runs.one import network_in
 from sigmascope.runs.started import BEAT, Pulses, Started, left_behind, under_way
+from sigmascope.runs.surveying import _ends_jobs
 from sigmascope.runs.tasks import Order, _within, measure_named
 from sigmascope.store import encode, write_json
 from tests.runs.tiny import DATA, asked, names_in
@@ -186,6 +187,12 @@ def test_what_cannot_be_surveyed_is_refused(
 ) -> None:
     with pytest.raises(error, match=told):
         survey(networks, data, out=tmp_path / "runs", **{"executor": "local:1", **how})
+
+
+def test_slurm_keeps_the_time_limit_of_networks_that_are_handed_over() -> None:
+    assert _ends_jobs("slurm:gpu")
+    assert not _ends_jobs("local:2")
+    assert not _ends_jobs(Losing("call", 0))
 
 
 class Losing:

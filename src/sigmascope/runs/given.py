@@ -80,7 +80,7 @@ def _length(value: Any) -> int | None:
 
 
 def _identity(network: nn.Module) -> str:
-    """Return what tells a network from others: layers without weights differ by name alone."""
+    """Return what tells a network from others: its layers and the values of its weights."""
     return f"{digest_of_layers(network)[:32]}-{digest_of_weights(network)}"
 
 

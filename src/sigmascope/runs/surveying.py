@@ -70,7 +70,9 @@ def survey(
     Args:
         networks: names of the catalog; or name -> network, handed over to the tasks.
         data: a `Selection` of the catalog; for networks that are handed over, a loader or a list
-            of batches, which is handed over too.
+            of batches, which is handed over too. When a survey goes on, other values in a list are
+            noticed; in a loader, only those of its first batch and other numbers of batches and
+            samples.
         out: the directory; every machine must see it under this path.
         executor: anything that has `submit`, such as those of concurrent.futures, submitit,
             dask.distributed and loky; or a text: "local:4", "ray", "ray://HOST:10001", "auto",
