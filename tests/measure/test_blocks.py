@@ -320,6 +320,10 @@ def test_what_is_not_finite_has_a_reason(data: Tensor) -> None:
     found = sg.blocks(stack(Broken(nn.ReLU())), data)
     assert math.isnan(float(found.blocks[0].stream))
     assert found.blocks[0].stream.reason == "its inputs or outputs are not finite"
+    held_out = data.clone()
+    held_out[1] = math.inf  # maps are fitted to sequences of even numbers
+    found = sg.blocks(stack(MadeUp(nn.ReLU())), held_out)
+    assert found.blocks[0].stream.reason == "the inputs or outputs are not finite"
 
 
 class TestBadInput:

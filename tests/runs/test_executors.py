@@ -151,7 +151,7 @@ class Asked:
 class Arrays:
     """An executor that takes groups of calls."""
 
-    most, group = 2, 3
+    most, group = 6, 3
 
     def __init__(self) -> None:
         self.groups: list[int] = []
@@ -170,6 +170,18 @@ def test_arrays_are_submitted_at_once_and_asked() -> None:
     assert sorted(call.value for call in ended) == [*range(7)]
     assert executor.groups[0] == 3
     assert sum(executor.groups) == 7
+
+
+def test_groups_keep_to_the_number_that_may_be_pending() -> None:
+    class Wide(Arrays):
+        most, group = 4, 4
+
+    executor, pending = Wide(), []
+    calls = [(abs, number) for number in range(9)]
+    ended = finished_calls(executor, calls, pending=2, waiting=pending.append)  # type: ignore[arg-type]
+    assert sorted(call.value for call in ended) == [*range(9)]
+    assert max(pending) == 2
+    assert max(executor.groups) == 2
 
 
 def test_an_executor_that_is_gone_is_told() -> None:

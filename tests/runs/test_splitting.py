@@ -20,7 +20,10 @@ from sigmascope.maths import moments
 from sigmascope.runs import measure_runs, measure_split, split_signature
 from sigmascope.runs.division import divided
 from sigmascope.runs.executors import open_executor
+from sigmascope.runs.folder import files_of
 from sigmascope.runs.part_tasks import PartTask
+from sigmascope.runs.started import Started
+from sigmascope.store import encode, write_json
 from tests.measure.same_signature import assert_same
 from tests.runs.tiny import asked, names_in
 
@@ -342,9 +345,42 @@ def test_parts_of_another_run_are_refused(tmp_path: Path) -> None:
         split_signature(Body().double(), BATCHES, parts=2, out=tmp_path)
     with pytest.raises(sg.ResumeError, match="belongs to another run: batches is 9 there"):
         split_signature(built(), BATCHES[:8], parts=2, out=tmp_path)
-    changed = [BATCHES[0] + 1e-9, *BATCHES[1:]]
+    for number in (0, 1):
+        changed = list(BATCHES)
+        changed[number] = changed[number] + 1e-9
+        with pytest.raises(sg.ResumeError, match="belongs to another run: values is"):
+            split_signature(built(), changed, parts=2, out=tmp_path)
+
+
+def test_parts_of_another_loader_are_refused(tmp_path: Path) -> None:
+    """Of a loader the first batch of each part is read again, and no other."""
+
+    def loader(images: Tensor) -> DataLoader[Any]:
+        return DataLoader(TensorDataset(images), batch_size=40)
+
+    split_signature(built(), loader(IMAGES), parts=2, out=tmp_path)
     with pytest.raises(sg.ResumeError, match="belongs to another run: batch 0 is"):
-        split_signature(built(), changed, parts=2, out=tmp_path)
+        split_signature(built(), loader(IMAGES + 1e-9), parts=2, out=tmp_path)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: samples is 331 there"):
+        split_signature(built(), loader(IMAGES[:330]), parts=2, out=tmp_path)
+
+
+def test_parts_of_other_layers_or_functions_are_refused(tmp_path: Path) -> None:
+    linear, batches = nn.Linear(8, 8).double(), vectors()
+
+    def divided_up(activation: nn.Module, **more: Any) -> Any:
+        network = nn.Sequential(linear, activation)
+        return split_signature(network, batches, parts=2, out=tmp_path, **more)
+
+    first = divided_up(nn.ReLU(), forward=lambda network, x: network(x * 2))
+    again = divided_up(nn.ReLU(), forward=lambda network, x: network(x * 2))
+    assert_same(first, again)
+    with pytest.raises(sg.ResumeError, match="belongs to another run: layers is"):
+        divided_up(nn.Tanh(), forward=lambda network, x: network(x * 2))
+    with pytest.raises(sg.ResumeError, match=r"another run: functions\.forward is"):
+        divided_up(nn.ReLU(), forward=lambda network, x: network(x * 3))
+    with pytest.raises(sg.ResumeError, match=r"another run: functions\.forward is"):
+        divided_up(nn.ReLU())
 
 
 class Drifting(nn.Module):
@@ -472,3 +508,18 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
         )
     assert (tmp_path / "killed").exists()
     assert_same(found, alone)
+
+
+def test_the_parts_of_an_owner_that_died_elsewhere_are_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sigmascope.runs.started.BEAT", 0.05)
+    monkeypatch.setattr("sigmascope.runs.started.SILENCE", 0.1)
+    [name] = names_in(tmp_path, "conv")
+    list(measure_runs(asked([name]), tmp_path / "runs", skip=[name]))
+    mark = files_of(tmp_path / "runs", name).started
+    assert mark is not None
+    write_json(mark, "started", 1, encode(Started(name, "there", 1, 0, "elsewhere")))
+    with pytest.warns(UserWarning, match="process 1 on there ended while it measured"):
+        [found] = measure_split(asked([name]), tmp_path / "runs", parts=2, progress=False)
+    assert found.state == "measured"

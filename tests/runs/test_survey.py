@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as sg
 from sigmascope.runs import (
@@ -31,7 +33,9 @@ from sigmascope.runs import (
 )
 from sigmascope.runs.commands import command_for
 from sigmascope.runs.folder import SCRATCH, files_of
+from sigmascope.runs.one import network_in
 from sigmascope.runs.started import BEAT, Pulses, Started, left_behind, under_way
+from sigmascope.runs.surveying import _ends_jobs
 from sigmascope.runs.tasks import Order, _within, measure_named
 from sigmascope.store import encode, write_json
 from tests.runs.tiny import DATA, asked, names_in
@@ -109,6 +113,45 @@ def test_networks_that_are_handed_over(tmp_path: Path, pool: ThreadPoolExecutor)
     assert failure.command == ""
 
 
+def test_layers_without_weights_are_part_of_a_network(
+    tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    linear, batches = nn.Linear(6, 8), [torch.randn(32, 6)]
+
+    def surveyed(activation: nn.Module) -> list[str]:
+        networks: dict[str, nn.Module] = {"n": nn.Sequential(linear, activation)}
+        return states(survey(networks, batches, out=tmp_path / "runs", executor=pool))
+
+    assert surveyed(nn.LeakyReLU(0.1)) == ["measured"]
+    assert surveyed(nn.LeakyReLU(0.1)) == ["kept"]
+    for other in (nn.Tanh(), nn.LeakyReLU(0.2)):
+        with pytest.raises(sg.ResumeError, match=r"belongs to another run: files\.given:n is"):
+            surveyed(other)
+
+
+def test_every_batch_of_a_list_is_part_of_the_data(
+    tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    networks: dict[str, nn.Module] = {"n": nn.Sequential(nn.Linear(6, 8), nn.ReLU())}
+    images = torch.randn(64, 6)
+
+    def surveyed(data: Any, out: str) -> list[str]:
+        return states(survey(networks, data, out=tmp_path / out, executor=pool))
+
+    def loader(count: int) -> DataLoader[Any]:
+        return DataLoader(TensorDataset(images[:count]), batch_size=32)
+
+    other = [images[:32], images[32:] + 1]
+    assert surveyed([*images.split(32)], "list") == ["measured"]
+    assert surveyed([*images.split(32)], "list") == ["kept"]
+    with pytest.raises(sg.ResumeError, match=r"belongs to another run: data\.name is 'given:"):
+        surveyed(other, "list")
+    assert surveyed(loader(64), "loader") == ["measured"]
+    assert surveyed(loader(64), "loader") == ["kept"]
+    with pytest.raises(sg.ResumeError, match=r"belongs to another run: data\.name is 'given:"):
+        surveyed(loader(63), "loader")
+
+
 @pytest.mark.parametrize(
     ("networks", "data", "how", "error", "told"),
     [
@@ -130,6 +173,13 @@ def test_networks_that_are_handed_over(tmp_path: Path, pool: ThreadPoolExecutor)
             sg.OptionError,
             "a time limit needs isolate=True",
         ),
+        (
+            {"a": nn.ReLU()},
+            [torch.ones(2, 2)],
+            {"resources": Resources(time_limit=1)},
+            sg.OptionError,
+            "a time limit needs a process that can be ended",
+        ),
     ],
 )
 def test_what_cannot_be_surveyed_is_refused(
@@ -137,6 +187,12 @@ def test_what_cannot_be_surveyed_is_refused(
 ) -> None:
     with pytest.raises(error, match=told):
         survey(networks, data, out=tmp_path / "runs", **{"executor": "local:1", **how})
+
+
+def test_slurm_keeps_the_time_limit_of_networks_that_are_handed_over() -> None:
+    assert _ends_jobs("slurm:gpu")
+    assert not _ends_jobs("local:2")
+    assert not _ends_jobs(Losing("call", 0))
 
 
 class Losing:
@@ -210,6 +266,21 @@ def test_who_has_surely_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert BEAT > 1
 
 
+def test_a_pulse_outlives_a_file_system_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[Path] = []
+
+    def beat(mark: Path) -> None:
+        beats.append(mark)
+        raise OSError("stale") if len(beats) < 3 else FileNotFoundError("gone")
+
+    monkeypatch.setattr("sigmascope.runs.started.BEAT", 0.001)
+    monkeypatch.setattr("sigmascope.runs.started.os.utime", beat)
+    started._beat(tmp_path / "x.started", threading.Event())  # ends when the mark is gone
+    assert len(beats) == 3
+
+
 def test_one_process_leaves_what_beats_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +304,24 @@ def test_one_process_leaves_what_beats_elsewhere(
         found = list(measure_runs(asked(names), tmp_path / "runs"))
     outcomes = {outcome.name: outcome.state for outcome in found}
     assert outcomes == {names[0]: "measured", names[1]: "busy"}
+
+
+def test_a_death_seen_here_is_known_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver knows the dead process; a task on another machine knows only what the mark says."""
+    [name] = names_in(tmp_path, "conv")
+    list(measure_runs(asked([name]), tmp_path / "runs", skip=[name]))
+    network = network_in(tmp_path / "runs", name, torch.device("cpu"))
+    mark = files_of(tmp_path / "runs", name).started
+    assert mark is not None
+    write_json(
+        mark, "started", 1, encode(Started(name, "here", 2**22 + 1, 0, started.process_table()))
+    )
+    assert network.use(Pulses()) == "free"
+    monkeypatch.setattr("sigmascope.runs.started.process_table", lambda: "elsewhere")
+    with pytest.warns(UserWarning, match="process 4194305 on here ended while it measured"):
+        assert network.outcome().state == "measured"
 
 
 def test_a_selection_opens_no_other_file(tmp_path: Path) -> None:

@@ -298,6 +298,17 @@ def test_other_architectures_are_refused(a: nn.Module, b: nn.Module, match: str)
         align(a, b)
 
 
+def test_other_layers_are_refused() -> None:
+    slopes = [mlp(nn.LeakyReLU(slope)) for slope in (0.1, 0.3)]
+    with pytest.raises(InputError, match=r"the layer '1' is LeakyReLU\(negative_slope=0\.1\) in"):
+        align(*slopes)
+    found = align(mlp(nn.ReLU()), mlp(nn.ReLU()))
+    with pytest.raises(InputError, match=r"is ReLU\(\) in the network 'aligned' and GELU\("):
+        found.apply(mlp(nn.GELU()))
+    inplace = mlp(nn.ReLU(inplace=True))
+    assert check_equivalence(inplace, found.apply(inplace), torch.randn(8, 3)).holds
+
+
 def test_bad_input() -> None:
     network, _ = made("relu")
     with pytest.raises(InputError, match=r"needs inputs\. Pass batches"):
@@ -315,6 +326,11 @@ def test_bad_input() -> None:
     wide = mlp(nn.ReLU(), 8)
     with pytest.raises(InputError, match="different architectures"):
         align(network, network).apply(wide)
+    broken = mlp(nn.ReLU())
+    with torch.no_grad():
+        broken[2].weight[0, 1] = math.nan
+    with pytest.raises(InputError, match=r"2\.weight of the network 'b' has 1 of 10 values that"):
+        align(mlp(nn.ReLU()), broken)
 
 
 def test_it_prints_itself() -> None:

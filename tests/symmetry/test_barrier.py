@@ -86,6 +86,27 @@ def test_statistics_of_batch_norm_are_those_of_the_data() -> None:
     assert not a[1].training
 
 
+def test_batches_count_by_their_sizes() -> None:
+    a, (x, _) = lively(network(norm=True)), data()
+    parts = [x[:50], x[50:59], x[59:]]  # the last of one sample, which has no variance
+    interpolation.reset_batch_norm(a, parts)
+    features = a[0](x[:59]).detach()
+    torch.testing.assert_close(a[1].running_mean, features.mean(dim=0))
+    expected = (50 * features[:50].var(dim=0) + 9 * features[50:].var(dim=0)) / 59
+    torch.testing.assert_close(a[1].running_var, expected)
+    with pytest.raises(InputError, match="every batch has one sample, of which batch norm"):
+        interpolation.reset_batch_norm(a, [x[:1], x[1:2]])
+    assert a[1].momentum == 0.1
+    assert not a[1].training
+
+
+def test_single_images_have_statistics() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 3, 2), nn.BatchNorm2d(3)).double()
+    images = torch.randn(4, 1, 6, 6, generator=torch.Generator().manual_seed(0)).double()
+    interpolation.reset_batch_norm(net, list(images.split(1)))
+    torch.testing.assert_close(net[1].running_mean, net[0](images).detach().mean(dim=(0, 2, 3)))
+
+
 def test_the_networks_are_not_changed() -> None:
     a, b = lively(network(norm=True)), lively(network(norm=True), 1)
     states = [{name: one.clone() for name, one in net.state_dict().items()} for net in (a, b)]
@@ -128,6 +149,9 @@ def test_bad_input_of_a_barrier() -> None:
         barrier(a, a, (x, labels), points=2)
     with pytest.raises(InputError, match="must return logits"):
         barrier(a, a, (x[:, None], labels), points=3)
+    for shift, told in ((1, "from 1 to 3"), (-1, "from -1 to 1")):
+        with pytest.raises(InputError, match=f"must be from 0 to 2, .* got labels {told}"):
+            barrier(a, a, (x, labels + shift), points=3)
 
 
 def test_moved_copies_average_to_the_original() -> None:
@@ -167,3 +191,8 @@ def test_bad_input_of_an_average() -> None:
         average([a])
     with pytest.raises(InputError, match="different architectures"):
         average([a, lively(network(width=7))])
+    with_norm = lively(network(norm=True))
+    with pytest.raises(InputError, match=r"read once only\. Pass a loader"):
+        average([with_norm, with_norm], iter([data()[0]]), by="activations")
+    with pytest.raises(InputError, match="batches is empty"):
+        average([with_norm, with_norm], [])

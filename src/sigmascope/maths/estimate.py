@@ -63,6 +63,8 @@ def jackknifed(statistic: Statistic, *sums: Tensor, counts: Tensor) -> Estimate:
         raise InputError("there are no rows to estimate from. Pass more samples.")
     kept = [one[filled] for one in sums]
     totals = [one.sum(dim=0) for one in kept]
+    if not all(bool(one.isfinite().all()) for one in totals):
+        return Estimate(reason="the inputs or outputs are not finite")
     value = float(statistic(*totals))
     if math.isnan(value):
         return Estimate(reason="the outputs are constant")

@@ -113,15 +113,20 @@ def _expected(
 
 
 def _fingerprint(network: nn.Module) -> str:
+    tensors = [*network.parameters(), *network.buffers()]
+    values = fingerprint(tensors, values_each=256)
+    return hashlib.sha256(f"{digest_of_layers(network)}{values}".encode()).hexdigest()[:32]
+
+
+def digest_of_layers(network: nn.Module) -> str:
+    """Return a digest of the layers of a network and the names of its weights, not their values."""
     tensors = dict([*network.named_parameters(), *network.named_buffers()])
     # Parameters that are not tensors, such as a slope; without addresses in memory.
     layers = [
         ADDRESS.sub("", f"{original_class(module).__qualname__}({module.extra_repr()})")
         for module in network.modules()
     ]
-    names = hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()
-    values = fingerprint(tensors.values(), values_each=256)
-    return hashlib.sha256(f"{names}{values}".encode()).hexdigest()[:32]
+    return hashlib.sha256(" ".join([*map(plain_path, tensors), *layers]).encode()).hexdigest()
 
 
 def notes_of(network: nn.Module) -> tuple[str, ...]:

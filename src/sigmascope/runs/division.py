@@ -15,6 +15,7 @@ from sigmascope.capture.guard import randomness_kept
 from sigmascope.catalog.datasets import Data
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.batches import batch_size, batches_of
+from sigmascope.measure.digests import digest_of_batch
 from sigmascope.measure.numbering import Place
 from sigmascope.measure.options import Options
 
@@ -73,6 +74,12 @@ class Source:
         """Return where a span is in the data."""
         first, end = span
         return Place(first, self.starts[first], self.starts[1], end == self.total)
+
+    def values(self) -> str:
+        """Return a digest of batches in memory; "" where they would have to be read."""
+        if not isinstance(self.batches, ListedBatches):
+            return ""
+        return digest_of_batch(self.batches.items[: self.total])
 
     def between(self, first: int, end: int) -> Iterable[Any]:
         """Return the batches of a span, to be sent to a task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from torch import nn
 
 from sigmascope.errors import InputError, InputTypeError
+from sigmascope.measure.batches import batches_of
 from sigmascope.measure.digests import digest_of_batch, digest_of_weights
+from sigmascope.measure.subject import digest_of_layers
 from sigmascope.runs.request import GIVEN, Request, Selection, request_for
 
 
@@ -28,7 +31,9 @@ def given_request(
 
     Args:
         networks: name -> network.
-        batches: what can be iterated over many times, such as a loader or a list.
+        batches: what can be iterated over many times, such as a loader or a list. All values of a
+            list are part of the request; of a loader, which would have to be read for that, only
+            those of the first batch and, where it tells them, its numbers of batches and samples.
         options: those of `sigmascope.signature`.
 
     Raises:
@@ -53,8 +58,43 @@ def given_request(
     first = next(iter(batches), None)
     if first is None:
         raise InputError("data has no batch. Pass at least one.")
-    asked = request_for(
-        [*networks], Selection(f"{GIVEN}:{digest_of_batch(first)}"), options=options
-    )
-    files = {f"{GIVEN}:{name}": digest_of_weights(one) for name, one in networks.items()}
+    asked = request_for([*networks], Selection(f"{GIVEN}:{_told(batches, first)}"), options=options)
+    files = {f"{GIVEN}:{name}": _identity(one) for name, one in networks.items()}
     return Request(asked.names, GIVEN, asked.data, asked.options, files), Given(networks, batches)
+
+
+def _told(batches: Any, first: object) -> str:
+    """Return what tells batches from others."""
+    found = batches_of(batches)
+    if isinstance(found, (list, tuple)):
+        return digest_of_batch(found)
+    sizes = [_length(batches), _length(getattr(batches, "dataset", None))]
+    return ":".join([digest_of_batch(first), *(str(size) for size in sizes if size is not None)])
+
+
+def _length(value: Any) -> int | None:
+    try:
+        return len(value)
+    except (TypeError, NotImplementedError):  # what is endless, or not known in advance
+        return None
+
+
+def _identity(network: nn.Module) -> str:
+    """Return what tells a network from others: its layers and the values of its weights."""
+    return f"{digest_of_layers(network)[:32]}-{digest_of_weights(network)}"
+
+
+def told_function(function: Any) -> str:
+    """Return what tells a function from others: its name, and a digest of its code.
+
+    Values that it takes from outside, such as globals, are not part of it.
+
+    >>> told_function(lambda x: x + 1) == told_function(lambda x: x + 2)
+    False
+    """
+    code = getattr(function, "__code__", None)
+    if code is None:  # an object that can be called, or a function written in C
+        return getattr(function, "__qualname__", type(function).__qualname__)
+    plain = [one for one in code.co_consts if isinstance(one, (int, float, str, bytes))]
+    digest = hashlib.sha256(code.co_code + repr((code.co_names, plain)).encode())
+    return f"{function.__qualname__} {digest.hexdigest()[:32]}"

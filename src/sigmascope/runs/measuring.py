@@ -73,16 +73,19 @@ def measure_runs(
         for name, own in zip(chosen, files, strict=True)
     ]
     if not isolate:
-        return _outcomes(networks, NetworkRun.outcome, skip)
+        return outcomes_of(networks, NetworkRun.outcome, skip)
     if place is None:
         raise OptionError("isolate needs a directory that the child process writes to. Pass out.")
     limit = None if isolate is True else isolate.time_limit
     return _isolated(networks, Worker(place.path, target, resume=resume, time_limit=limit), skip)
 
 
-def _outcomes(
-    networks: Sequence[NetworkRun], measure: Callable[[NetworkRun], Outcome], skip: Sequence[str]
+def outcomes_of(
+    networks: Sequence[NetworkRun],
+    measure: Callable[[NetworkRun], Outcome],
+    skip: Sequence[str] = (),
 ) -> Iterator[Outcome]:
+    """Yield what becomes of networks; those that others measure come last, and are then watched."""
     busy = []
     for network in networks:
         found = network.left_out() if network.name in skip else measure(network)
@@ -102,7 +105,7 @@ def _isolated(
     networks: Sequence[NetworkRun], worker: Worker, skip: Sequence[str]
 ) -> Iterator[Outcome]:
     with worker:
-        yield from _outcomes(networks, worker.outcome, skip)
+        yield from outcomes_of(networks, worker.outcome, skip)
 
 
 def targets_of(

@@ -93,10 +93,10 @@ class NetworkRun:
             left = left_behind(mark)
             if not free:
                 return "in use"
-            if mark is None or left is None or left.has_surely_ended:
+            if mark is None or left is None:
                 return "free"
-            if pulses.has_stopped(mark):
-                declare_ended(mark)
+            if left.has_surely_ended or pulses.has_stopped(mark):
+                declare_ended(mark)  # a task on another machine cannot see that the process died
                 return "free"
             return "in use" if pulses.is_felt(mark) else "unknown"
         return "free"  # what keeps it from being claimed is told when it is measured

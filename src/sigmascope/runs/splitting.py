@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -25,10 +25,11 @@ from sigmascope.measure.options import SignatureOptions
 from sigmascope.measure.parts import check_divisible
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import prepared
-from sigmascope.measure.subject import current_versions
+from sigmascope.measure.subject import current_versions, digest_of_layers
 from sigmascope.runs.division import Source, sizes_of, source_of
 from sigmascope.runs.executors import Executor
-from sigmascope.runs.measuring import targets_of
+from sigmascope.runs.given import told_function
+from sigmascope.runs.measuring import outcomes_of, targets_of
 from sigmascope.runs.network import NetworkRun, open_data
 from sigmascope.runs.outcome import Facts, Outcome
 from sigmascope.runs.part_tasks import NamedWork
@@ -71,7 +72,10 @@ def split_signature(
             measured after the other in this process. A task that was lost is submitted again.
         out: a directory that keeps the parts, and which all tasks can write to. The same call
             measures only what is missing there. Without it they are sent back, and kept nowhere.
-            With the names of a network and of data it is a directory of runs, or FILE.json.
+            With the names of a network and of data it is a directory of runs, or FILE.json. Other
+            values in a list of batches are noticed; of a loader, which would have to be read for
+            that, other numbers of batches and samples, and other values in the first batch of each
+            part.
         name: of the network; by default its class, or its name in the catalog.
         forward: runs the network, see `signature`.
         progress: whether to show a progress bar, on a terminal.
@@ -110,14 +114,18 @@ def split_signature(
     run = prepared(network, given, name=name, forward=forward)
     check_divisible(run)
     source = source_of(data, run.options)
+    functions = {key: value for key, value in given.items() if callable(value)}
+    called = {} if forward is None else {"forward": forward}
     header: dict[str, object] = {
         "network": run.name,
         "weights": digest_of_weights(run.network),
+        "layers": digest_of_layers(run.network),
+        "functions": {key: told_function(one) for key, one in {**functions, **called}.items()},
         **_about(source),
+        "values": source.values(),
         "options": encode(run.options),
     }
     folder = None if out is None else writable_directory(out)
-    functions = {key: value for key, value in given.items() if callable(value)}
     work = Division(run.network, run.name, source, run.options, header, functions, forward, folder)
     with opened(executor) as there:
         return work.measured(parts, there, progress=progress)[0]
@@ -158,11 +166,24 @@ def measure_split(
     source = _source(request)  # data that cannot be opened would fail every task
     place, files = targets_of(request, request.names, out)
     here = torch.device("cpu")  # nothing is measured in this process
-    for name, own in zip(request.names, files, strict=True):
-        run = SplitNetwork(name, own, request, here, resume, progress, place)
-        yield replace(
-            run, source=source, parts=parts, executor=executor, where=device, pending=pending
-        ).outcome()
+    networks = [
+        SplitNetwork(
+            name,
+            own,
+            request,
+            here,
+            resume,
+            progress,
+            place,
+            source=source,
+            parts=parts,
+            executor=executor,
+            where=device,
+            pending=pending,
+        )
+        for name, own in zip(request.names, files, strict=True)
+    ]
+    yield from outcomes_of(networks, NetworkRun.outcome)
 
 
 BUSY = "another process is measuring {}. The same call picks it up, if that one stops."

@@ -144,8 +144,10 @@ def _beat(mark: Path, over: threading.Event) -> None:
     while not over.wait(BEAT):
         try:
             os.utime(mark)
-        except OSError:  # it is gone, or the directory is
+        except FileNotFoundError:  # it is gone, or the directory is
             return
+        except OSError:  # a file system that does not answer now may do so at the next beat
+            continue
 
 
 def _pulse(mark: Path) -> tuple[int, int]:

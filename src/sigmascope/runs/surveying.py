@@ -12,9 +12,10 @@ from typing import Any, TypedDict, Unpack
 from torch import nn
 
 from sigmascope.checks import check_choice, options_from
-from sigmascope.errors import InputTypeError
+from sigmascope.errors import InputTypeError, OptionError
 from sigmascope.runs.conducting import How, Survey, conducted
-from sigmascope.runs.executors import Executor, Resources
+from sigmascope.runs.executors import Engine, Executor, Resources
+from sigmascope.runs.executors.slurm import SlurmJobs
 from sigmascope.runs.folder import open_folder
 from sigmascope.runs.given import Given, given_request
 from sigmascope.runs.network import open_data
@@ -69,7 +70,9 @@ def survey(
     Args:
         networks: names of the catalog; or name -> network, handed over to the tasks.
         data: a `Selection` of the catalog; for networks that are handed over, a loader or a list
-            of batches, which is handed over too.
+            of batches, which is handed over too. When a survey goes on, other values in a list are
+            noticed; in a loader, only those of its first batch and other numbers of batches and
+            samples.
         out: the directory; every machine must see it under this path.
         executor: anything that has `submit`, such as those of concurrent.futures, submitit,
             dask.distributed and loky; or a text: "local:4", "ray", "ray://HOST:10001", "auto",
@@ -131,5 +134,18 @@ def survey_outcomes(
     check_storable(request)
     if given is None:
         open_data(request, lambda samples: samples)  # or else every network would fail
+    elif chosen.resources.time_limit is not None and not _ends_jobs(executor):
+        raise OptionError(
+            "a time limit needs a process that can be ended, and networks that are handed over are "
+            "measured in that of their task. Leave out time_limit, use Slurm, or pass names of the "
+            "catalog, such as 'py:FILE:FUNCTION'."
+        )
     folder = open_folder(out, request)
     return conducted(Survey(request, folder, chosen, given), executor)
+
+
+def _ends_jobs(executor: Executor | str) -> bool:
+    """Return whether an executor itself ends what takes too long."""
+    if isinstance(executor, str):
+        return Engine.named(executor).kind == "slurm"
+    return isinstance(executor, SlurmJobs)

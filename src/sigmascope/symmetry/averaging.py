@@ -11,9 +11,13 @@ from sigmascope import choices
 from sigmascope.capture.guard import unwrapped
 from sigmascope.checks import check_whole
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.measure.batches import batches_of
 from sigmascope.symmetry.aligning.align import align
-from sigmascope.symmetry.interpolation import has_batch_norm, mean_network, reset_batch_norm
+from sigmascope.symmetry.interpolation import (
+    has_batch_norm,
+    mean_network,
+    read_again,
+    reset_batch_norm,
+)
 
 GAIN = 1e-3  # a round that gains less is the last
 
@@ -49,7 +53,8 @@ def average(
         progress: whether to show a progress bar, on a terminal.
 
     Raises:
-        InputError: fewer than two networks, or of different architectures.
+        InputError: fewer than two networks, or of different architectures; no batches, or an
+            iterator that can be read once only.
         InputTypeError: models is one network, not several.
 
     >>> import torch
@@ -65,6 +70,8 @@ def average(
     networks = [unwrapped(one) for one in models]
     if len(networks) < 2:
         raise InputError(f"average needs two networks or more, got {len(networks)}.")
+    if batches is not None:
+        batches = read_again(batches)
     first = networks[0]
     aligned = [first]
     for other in networks[1:]:
@@ -74,7 +81,7 @@ def average(
     merged = mean_network(aligned, [1 / len(aligned)] * len(aligned))
     if batches is not None and has_batch_norm(merged):
         training = merged.training
-        reset_batch_norm(merged, batches_of(batches))
+        reset_batch_norm(merged, batches)
         merged.train(training)
     return merged
 

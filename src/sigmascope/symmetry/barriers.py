@@ -16,7 +16,7 @@ from sigmascope.capture.guard import copied, preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
 from sigmascope.checks import check_whole
 from sigmascope.errors import InputError, InputTypeError
-from sigmascope.measure.batches import LABELS, batches_of
+from sigmascope.measure.batches import LABELS
 from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry import interpolation
 from sigmascope.symmetry.aligning.align import align
@@ -125,7 +125,8 @@ def barrier(
         progress: whether to show a progress bar, on a terminal.
 
     Raises:
-        InputError: no labels, no batches, or an iterator that can be read once only.
+        InputError: no labels, or some beyond the classes; no batches, or an iterator that can be
+            read once only.
         OptionError: fewer than 3 points.
 
     >>> import torch
@@ -189,7 +190,7 @@ class _Line:
 
     @contextmanager
     def _corrected(self, network: nn.Module, share: float) -> Iterator[None]:
-        inputs = map(_inputs, self._items)
+        inputs = [_inputs(item) for item in self._items]
         if self.correction == "batch norm":
             interpolation.reset_batch_norm(network, inputs)
             yield
@@ -208,12 +209,7 @@ def _nothing() -> Iterator[None]:
 
 
 def _items(batches: Any) -> list[Any]:
-    found = batches_of(batches)
-    if isinstance(found, Iterator):
-        raise InputError(
-            "batches is an iterator, which can be read once only. Pass a loader or a list."
-        )
-    items = list(found)
+    items = list(interpolation.read_again(batches))
     if not items:
         raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
     for item in items:
@@ -253,6 +249,13 @@ def _evaluated(network: nn.Module, items: list[Any]) -> tuple[float, float]:
                 raise InputError(
                     f"the network must return logits ({len(labels)}, classes), got "
                     f"{tuple(logits.shape)}."
+                )
+            classes = logits.shape[1]
+            if bool(((labels < 0) | (labels >= classes)).any()):
+                low, high = int(labels.min()), int(labels.max())
+                raise InputError(
+                    f"labels must be from 0 to {classes - 1}, as the network returns logits of "
+                    f"{classes} classes, got labels from {low} to {high}."
                 )
             loss += float(F.cross_entropy(logits.double(), labels, reduction="sum"))
             right += int((logits.argmax(dim=1) == labels).sum())

@@ -13,7 +13,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.hooks import RemovableHandle
 
 from sigmascope.capture.guard import copied
-from sigmascope.measure.batches import run_forward, to_model
+from sigmascope.errors import InputError
+from sigmascope.measure.batches import batches_of, run_forward, to_model
 from sigmascope.symmetry.wiring.network import Wiring
 
 Statistics: TypeAlias = dict[str, tuple[Tensor, Tensor]]
@@ -47,21 +48,79 @@ def _norms(network: nn.Module) -> list[_BatchNorm]:
     return [norm for norm in norms if norm.running_mean is not None]
 
 
+def read_again(batches: Any) -> Iterable[Any]:
+    """Return batches that are read several times.
+
+    Raises:
+        InputError: an iterator, which has nothing left after the first time.
+    """
+    found = batches_of(batches)
+    if isinstance(found, Iterator):
+        raise InputError(
+            "batches is an iterator, which can be read once only. Pass a loader or a list."
+        )
+    return found
+
+
 def reset_batch_norm(network: nn.Module, items: Iterable[Any]) -> None:
-    """Take the statistics of all batch norms again, in place: plain means over the batches."""
+    """Take the statistics of all batch norms again, in place: means over batches by their sizes.
+
+    A batch of one sample has no variance after layers without positions, so that it is left out
+    beside larger ones.
+
+    Args:
+        network: changed in place, and in evaluation mode afterwards.
+        items: batches; read again if all are of one sample.
+
+    Raises:
+        InputError: there is no batch, or none from which a variance can be taken.
+    """
     norms = _norms(network)
     momenta = [norm.momentum for norm in norms]
     network.eval()  # dropout stays off
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None
         norm.train()
+    try:
+        if not _pass_by_size(network, norms, items, least=2):
+            _pass_single(network, norms, items)
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+            norm.eval()
+
+
+def _pass_by_size(
+    network: nn.Module, norms: Sequence[_BatchNorm], items: Iterable[Any], *, least: int
+) -> int:
+    """Run the batches of at least so many samples; return how many samples they had."""
+    samples = 0
     with torch.no_grad():
         for item in items:
-            forward(network, item)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
-        norm.eval()
+            batch = to_model(item, network, batch_axis=0)
+            size = batch.size or least  # where no tensor tells it, batches count alike
+            if size < least:
+                continue
+            samples += size
+            for norm in norms:
+                norm.momentum = size / samples
+            run_forward(network, batch.content)
+    return samples
+
+
+def _pass_single(network: nn.Module, norms: Sequence[_BatchNorm], items: Iterable[Any]) -> None:
+    """Run batches of one sample each, which have a variance where layers have positions."""
+    try:
+        samples = _pass_by_size(network, norms, items, least=1)
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise InputError(
+            "every batch has one sample, of which batch norm can take no variance. Pass batches "
+            "of 2 samples or more."
+        ) from error
+    if not samples:
+        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
 
 
 def forward(network: nn.Module, item: Any) -> object:

@@ -126,7 +126,7 @@ class _Window:
         room = self._pending - len(self.running)
         if many is not None and room > 0:
             # an array is one request to the scheduler, however many calls it has
-            room = getattr(self._executor, "group", room)
+            room = min(room, getattr(self._executor, "group", room))
         drawn = [call for _ in range(room) if (call := self._next()) is not None]
         if many is not None and drawn:
             futures = many([call.call for call in drawn])

@@ -18,7 +18,14 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry.aligning.blocks import Block, Cell, blocks_of
 from sigmascope.symmetry.aligning.descent import Descent, Prior, Tensors
 from sigmascope.symmetry.aligning.features import unlikeness
-from sigmascope.symmetry.aligning.result import Alignment, Element, check_same_parameters, shapes_of
+from sigmascope.symmetry.aligning.result import (
+    Alignment,
+    Element,
+    check_same_layers,
+    check_same_parameters,
+    layers_of,
+    shapes_of,
+)
 from sigmascope.symmetry.equivalence import check_equivalence
 from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.trace import trace
@@ -74,7 +81,8 @@ def align(
 
     Raises:
         UnmovableError: the networks compute something through which channels cannot be followed.
-        InputError: networks of different architectures, or no batches for their activations.
+        InputError: networks of different architectures, or with weights that are not finite; no
+            batches for their activations.
         OptionError: another value of `by`, or a number that is too small.
         NetworkError: the moved network does not compute the same function.
 
@@ -129,11 +137,12 @@ class Pair:
     ) -> Pair:
         """Return the pair, once both are known to have one architecture."""
         names = type(a).__name__, type(b).__name__
-        check_same_parameters(
-            shapes_of(a), shapes_of(b), names if names[0] != names[1] else ("a", "b")
-        )
+        names = names if names[0] != names[1] else ("a", "b")
+        check_same_parameters(shapes_of(a), shapes_of(b), names)
+        _check_finite(a, b)
         wiring, other = (trace(one, example_input) for one in (b, a))
         _check_same_wiring(other, wiring)
+        check_same_layers(layers_of(a), layers_of(b), names)
         parameters = [dict(one.named_parameters()) for one in (a, b)]
         exact = any(one.dtype == torch.float64 for both in parameters for one in both.values())
         dtype = torch.float64 if exact else torch.float32
@@ -159,6 +168,18 @@ class Pair:
         """Return the element that a descent has found."""
         chosen = Assignment(self.wiring.ties, descent.order, descent.values)
         return Element(self.wiring, chosen, tuple(descent.heads.values()))
+
+
+def _check_finite(a: nn.Module, b: nn.Module) -> None:
+    """Raise `InputError` for weights that have no distance to others."""
+    for which, network in (("a", a), ("b", b)):
+        for name, one in network.named_parameters():
+            count = int((~one.detach().isfinite()).sum())
+            if count:
+                raise InputError(
+                    f"{name} of the network {which!r} has {count} of {one.numel()} values that are "
+                    "NaN or infinite. Pass networks with finite weights."
+                )
 
 
 def _check_same_wiring(a: Wiring, b: Wiring) -> None:
@@ -245,6 +266,7 @@ def _result(pair: Pair, descent: Descent, start: str, by: str) -> Alignment:
         equivalence=equivalence,
         element=element,
         shapes=shapes_of(b),
+        layers=layers_of(b),
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
 
-from sigmascope.capture.guard import copied
+from sigmascope.capture.guard import copied, plain_path
+from sigmascope.capture.sharded import original_class
 from sigmascope.errors import InputError
 from sigmascope.symmetry.action import write_moved
 from sigmascope.symmetry.channel_spaces import found_spaces
@@ -21,6 +24,7 @@ from sigmascope.symmetry.wiring.turns import Assignment
 from sigmascope.tables import Table, Tabular
 
 MARGIN = 1.25
+ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,7 @@ class Alignment(Tabular):
     equivalence: Equivalence
     element: Element = field(repr=False)
     shapes: Mapping[str, tuple[int, ...]] = field(repr=False)
+    layers: Mapping[str, str] = field(repr=False)
 
     def apply(self, model: nn.Module) -> nn.Module:
         """Return a copy of the second network, moved; it computes the same function.
@@ -77,9 +82,11 @@ class Alignment(Tabular):
             model: the second network, or another one of its architecture.
 
         Raises:
-            InputError: a network with other parameters.
+            InputError: a network with other parameters or layers.
         """
-        check_same_parameters(self.shapes, shapes_of(model), ("aligned", "given"))
+        names = "aligned", "given"
+        check_same_parameters(self.shapes, shapes_of(model), names)
+        check_same_layers(self.layers, layers_of(model), names)
         return self.element.move(model)
 
     @property
@@ -139,6 +146,43 @@ def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all parameters and buffers."""
     named = [*model.named_parameters(), *model.named_buffers()]
     return {name: tuple(tensor.shape) for name, tensor in named}
+
+
+def layers_of(model: nn.Module) -> dict[str, str]:
+    """Return path -> class and settings, of modules without others inside that compute something.
+
+    >>> layers_of(nn.Sequential(nn.LeakyReLU(0.1, inplace=True), nn.Dropout()))
+    {'0': 'LeakyReLU(negative_slope=0.1)'}
+    """
+    found = {}
+    for path, module in model.named_modules():
+        is_leaf = next(module.children(), None) is None
+        if is_leaf and not isinstance(module, (nn.Identity, _DropoutNd)):
+            found[plain_path(path)] = f"{original_class(module).__name__}({_settings(module)})"
+    return found
+
+
+def _settings(module: nn.Module) -> str:
+    """Return the settings of a layer that its results depend on."""
+    is_known = original_class(module).__module__.startswith("torch.nn.")
+    if not is_known and next(module.parameters(), None) is not None:
+        return ""  # what a layer of one's own tells may be values that it has learned
+    told = ADDRESS.sub("", module.extra_repr()).split(", ")
+    return ", ".join(one for one in told if not one.startswith("inplace"))
+
+
+def check_same_layers(
+    first: Mapping[str, str], second: Mapping[str, str], names: tuple[str, str]
+) -> None:
+    """Raise `InputError`, naming the first difference, unless two networks have equal layers."""
+    for path in dict.fromkeys([*first, *second]):
+        one, other = first.get(path, "missing"), second.get(path, "missing")
+        if one != other:
+            raise InputError(
+                f"the networks have different architectures: the layer {path!r} is {one} in the "
+                f"network {names[0]!r} and {other} in {names[1]!r}. Pass two networks of one "
+                "architecture."
+            )
 
 
 def check_same_parameters(
