@@ -128,6 +128,26 @@ def test_results_are_taken_and_other_things_refused(tmp_path: Path) -> None:
         save(network, tmp_path, plan="plan")  # type: ignore[arg-type]
 
 
+class Holder(nn.Module):
+    """A network with a part of the name that the result of `tune` has for its network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = nn.Sequential(nn.Linear(3, 5), nn.ReLU())
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.network(x))
+
+
+def test_a_part_called_network_is_not_the_network(tmp_path: Path) -> None:
+    original, x = built(Holder), vectors().double()
+    plan = planned(original, x, budget=1)
+    network = sg.linearize.apply(original, plan).eval()
+    save(network, tmp_path, plan=plan)
+    assert torch.equal(load(tmp_path, original)(x), network(x))
+
+
 # what bad files get
 
 

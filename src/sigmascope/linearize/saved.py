@@ -22,6 +22,7 @@ from sigmascope.linearize.planning import structure_of
 from sigmascope.linearize.probe import are_close, probed
 from sigmascope.linearize.rerouting import ROUTE, Route
 from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
+from sigmascope.linearize.tuned import Tuned
 from sigmascope.store import read_paired, write_paired
 
 KIND, VERSION = "linearized-network", 1
@@ -155,7 +156,7 @@ def save(
             f"a {type(network).__name__} holds a network that was folded. Pass the network that "
             "fold was called with, and folded=fold(network)."
         )
-    found = unwrapped(getattr(network, "network", network))
+    found = unwrapped(network.network if isinstance(network, Tuned) else network)
     saved = SavedNetwork(
         name=name or plan.network,
         architecture=plan.structure,
