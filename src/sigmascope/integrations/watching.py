@@ -186,13 +186,23 @@ class Watch:
     def stop(self, error: BaseException) -> None:
         """Measure nothing more, since something failed; the track says so."""
         self._failed = True
-        if self._monitor is not None:
+        if self._monitor is None:
+            return
+        try:
             self._monitor.__exit__(type(error), error, None)
+        except Exception as again:  # the file may be what failed
+            warnings.warn(
+                f"the end of the track was not written: {type(again).__name__}: "
+                f"{one_line(again, LONGEST)}",
+                TrainingWarning,
+                stacklevel=4,
+            )
 
     def end(self) -> None:
         """End the monitoring; the track remains."""
         if self._monitor is not None:
-            self._monitor.close()
+            with self.guarded("the end of the track"):
+                self._monitor.close()
             self._state = self._monitor.state_dict()
             if not self._failed:
                 with self.guarded("the figure of the track"):

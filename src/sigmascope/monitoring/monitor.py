@@ -198,11 +198,11 @@ class Monitor:
 
     def close(self) -> None:
         """End the monitoring; the track remains, and says that it is finished."""
-        if not self._closed and self._saved:
+        was_open, self._closed = not self._closed, True  # also where the file cannot be written
+        self._probe = []
+        if was_open and self._saved:
             self._end(FINISHED)
             self._reporter.draw(self.track)
-        self._closed = True
-        self._probe = []
 
     def _end(self, how: str) -> None:
         self.track = replace(self.track, ended=how)
@@ -218,8 +218,8 @@ class Monitor:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not self._closed and self._saved:
-            self._end(STOPPED.format(kind.__name__))
             self._closed = True  # an error is no finish
+            self._end(STOPPED.format(kind.__name__))
         self.close()
 
 
