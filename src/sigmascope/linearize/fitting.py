@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from torch import nn
 
-from sigmascope.capture.guard import copied, unwrapped
+from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import check_kind, check_seed, check_whole, options_from
 from sigmascope.choices import LinearizeMaps
 from sigmascope.linearize.budgets import Budget, budget_text, check_budget
@@ -137,10 +137,11 @@ def fit(
     run = _Run(
         network, data, chosen, settings if epochs else None, tuning, check_budget(budget), by
     )
-    if folder is None:
-        return run.made(None)
-    with FitFiles(Path(folder)).claimed(run.identity()) as files:
-        return files.finished(network) or run.made(files)
+    with randomness_kept():
+        if folder is None:
+            return run.made(None)
+        with FitFiles(Path(folder)).claimed(run.identity()) as files:
+            return files.finished(network) or run.made(files)
 
 
 def usual_batch(data: Split) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import __version__
-from sigmascope.capture.guard import copied, unwrapped
+from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import check_kind, check_path
 from sigmascope.errors import FileFormatError, InputError, NetworkError, OptionError
 from sigmascope.linearize.applying import install
@@ -79,6 +79,7 @@ class SavedNetwork:
             f"{sum(tensor.numel() for tensor in self.tensors.values()):,} numbers)"
         )
 
+    @randomness_kept()  # new layers draw their weights before they are filled
     def built(self, model: nn.Module) -> nn.Module:
         """Return the network, in evaluation mode, made of a copy of the original's layers.
 

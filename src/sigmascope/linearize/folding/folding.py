@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import copied, plain_path, unwrapped
+from sigmascope.capture.guard import copied, plain_path, randomness_kept, unwrapped
 from sigmascope.capture.walk import modules_of
 from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Keep
@@ -56,6 +56,7 @@ class _Options:
             )
 
 
+@randomness_kept()  # new layers draw their weights before they are filled
 def fold(
     network: nn.Module,
     example: Any = None,
