@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from sigmascope import __version__
 from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import check_kind, check_path
 from sigmascope.errors import FileFormatError, InputError, NetworkError, OptionError
-from sigmascope.linearize.applying import install
+from sigmascope.linearize.applying import install, is_installed
 from sigmascope.linearize.fit_fold import folded_again
 from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
@@ -149,7 +149,7 @@ def save(
 
     Raises:
         InputTypeError: not a network, or not a plan.
-        InputError: a network that was folded.
+        InputError: a network that was folded, or that was made with another plan.
     """
     check_kind("plan", plan, Plan, "sigmascope.linearize.plan")
     if isinstance(network, Folded | Linearization):
@@ -158,6 +158,7 @@ def save(
             "fold was called with, and folded=fold(network)."
         )
     found = unwrapped(network.network if isinstance(network, Tuned) else network)
+    _check_maps(found, plan)
     saved = SavedNetwork(
         name=name or plan.network,
         architecture=plan.structure,
@@ -174,6 +175,24 @@ def save(
         },
     )
     return saved.save(file_of(directory))
+
+
+def _check_maps(network: nn.Module, plan: Plan) -> None:
+    """Raise an InputError unless a network has the maps of a plan, which `load` puts there."""
+    if isinstance(network, fx.GraphModule) and type(network).__name__ != plan.network:
+        raise InputError(
+            f"the network is a torch.fx graph, as fold makes one, and not a {plan.network} as the "
+            "plan was made for. Pass the network that fold was called with, and "
+            "folded=fold(network)."
+        )
+    for site in plan.sites:
+        if is_installed(network, site) != site.chosen:
+            there = "no map" if site.chosen else "a map"
+            raise InputError(
+                f"the network has {there} in place of {site.name}, which this plan "
+                f"{'replaces' if site.chosen else 'keeps'}. Pass the network that apply made with "
+                "this plan, before it was folded."
+            )
 
 
 def file_of(path: str | Path) -> Path:
