@@ -205,7 +205,7 @@ class _Run:
         network = tuned[count].network if best.epochs else apply(self.network, found)
         whole, folding = network.eval(), None
         if self.options.fold:
-            network, folding = folded(whole)
+            network, folding = folded(whole, held_out, is_saved=files is not None)
         result = self._result(found, points, tuned, folding, network)
         if files:
             files.save(result, whole, self.network)

@@ -159,6 +159,8 @@ def save(
         )
     found = unwrapped(network.network if isinstance(network, Tuned) else network)
     _check_maps(found, plan)
+    merges = () if folded is None else folded.merges
+    _check_merges(found, plan, merges)
     saved = SavedNetwork(
         name=name or plan.network,
         architecture=plan.structure,
@@ -168,7 +170,7 @@ def save(
         layers=tuple(layers_of(found)),
         inputs=plan.inputs,
         outputs=probed(found, plan.inputs),
-        merges=() if folded is None else folded.merges,
+        merges=merges,
         versions={"sigmascope": __version__, "torch": str(torch.__version__)},
         tensors={
             key: value for key, value in found.state_dict().items() if isinstance(value, Tensor)
@@ -193,6 +195,21 @@ def _check_maps(network: nn.Module, plan: Plan) -> None:
                 f"{'replaces' if site.chosen else 'keeps'}. Pass the network that apply made with "
                 "this plan, before it was folded."
             )
+
+
+def _check_merges(network: nn.Module, plan: Plan, merges: tuple[str, ...]) -> None:
+    """Raise an InputError unless `load` can make merges, for which it has random inputs only."""
+    if not merges:
+        return
+    made = copied(network).eval()
+    setattr(made, INPUTS, plan.inputs)
+    try:
+        folded_again(made, merges)
+    except (OptionError, InputError) as error:
+        raise InputError(
+            f"the network could not be folded again when it is loaded: {error} Leave folded= out, "
+            "and fold the network that load returns, with an example."
+        ) from error
 
 
 def file_of(path: str | Path) -> Path:

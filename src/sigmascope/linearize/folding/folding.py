@@ -23,7 +23,7 @@ from sigmascope.linearize.folding.part import Part
 from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.folding.whole import Example, fold_whole
 from sigmascope.linearize.result import INPUTS, Plan
-from sigmascope.measure.batches import batch_size, place_of, run_forward, to_model
+from sigmascope.measure.batches import Forward, batch_size, place_of, run_forward, to_model
 from sigmascope.measure.subject import check_device
 
 
@@ -34,16 +34,19 @@ class FoldOptions(TypedDict, total=False):
         merges: the `merges` of an earlier `Folded`, to make exactly these again, without a clock.
         timer: a function of several calls that returns the seconds of each, instead of a
             measurement in turns.
+        forward: runs the network on the example, as for `plan`.
     """
 
     merges: Collection[str] | None
     timer: Timer | None
+    forward: Forward | None
 
 
 @dataclass(frozen=True)
 class _Options:
     merges: Collection[str] | None = None
     timer: Timer | None = None
+    forward: Forward | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.merges, str):
@@ -85,7 +88,7 @@ def fold(
             one thread of the CPU, or on the network's device; "fewer" those that save
             multiply-adds; "all" every one that is exact and takes at most 16 times the
             multiply-adds.
-        **options: see `FoldOptions`: merges=None, timer=None.
+        **options: see `FoldOptions`: merges=None, timer=None, forward=None.
 
     Raises:
         NetworkError: the network is in training mode, or is not deterministic.
@@ -110,7 +113,7 @@ def fold(
     merges = None if chosen.merges is None else frozenset(chosen.merges)
     chooser = Chooser(keep_checked, timer, merges)
     shapes = getattr(model, INPUTS, None)
-    inputs = _example(base, example, shapes)
+    inputs = _example(base, example, shapes, chosen.forward or run_forward)
     found = fold_whole(base, inputs, chooser)
     _check_merges(chooser, found)
     result = _measured(base, inputs, found, chooser)
@@ -142,7 +145,7 @@ def _check_merges(chooser: Chooser, found: Part) -> None:
         )
 
 
-def _example(base: nn.Module, example: Any, shapes: Any) -> Example:
+def _example(base: nn.Module, example: Any, shapes: Any, forward: Forward) -> Example:
     """Return the arguments that an example means, in float64 and for one sample."""
     given = example is not None
     if example is None:
@@ -165,7 +168,11 @@ def _example(base: nn.Module, example: Any, shapes: Any) -> Example:
     else:
         content = example
     remedy = "" if given else " Pass example=batch, as the network is called with."
-    return _arguments(base, content, remedy)
+
+    def captured(part: Any) -> Arguments:
+        return _captured(base, part, forward, remedy)
+
+    return _arguments(base, content, captured)
 
 
 def _random(shapes: Any) -> tuple[Tensor, ...]:
@@ -181,14 +188,14 @@ def _random(shapes: Any) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def _arguments(base: nn.Module, content: Any, remedy: str) -> Example:
+def _arguments(base: nn.Module, content: Any, captured: Callable[[Any], Arguments]) -> Example:
     moved = to_model(content, base, batch_axis=0).content
     size = batch_size(content, 0)
-    few = _captured(base, _first(moved, size, 2), remedy)
+    few = captured(_first(moved, size, 2))
     try:
-        one, batch = _captured(base, _first(moved, size, 1), remedy), 1
+        one, batch = captured(_first(moved, size, 1)), 1
     except InputError:  # it does not take one sample
-        one, batch = _captured(base, moved, remedy), size
+        one, batch = captured(moved), size
     return Example(few.exact(), one, batch)
 
 
@@ -202,7 +209,7 @@ def _first(content: Any, size: int, count: int) -> Any:
     return torch.fx.node.map_aggregate(content, cut)
 
 
-def _captured(base: nn.Module, content: Any, remedy: str) -> Arguments:
+def _captured(base: nn.Module, content: Any, forward: Forward, remedy: str) -> Arguments:
     """Return what the network is called with on a batch."""
     seen: list[Arguments] = []
 
@@ -212,7 +219,7 @@ def _captured(base: nn.Module, content: Any, remedy: str) -> Arguments:
     handle = base.register_forward_pre_hook(keep, with_kwargs=True)
     try:
         with torch.no_grad():
-            run_forward(base, content)
+            forward(base, content)
     except Exception as error:  # a network may raise anything
         message = " ".join(str(error).split())
         raise InputError(
