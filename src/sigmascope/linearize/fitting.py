@@ -29,6 +29,7 @@ from sigmascope.linearize.planning import By, apply, plan, structure_of
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.split import Split, are_tensors, in_batches, size_of
 from sigmascope.linearize.tuned import USUAL_BATCH, Tuned, TuneSettings
+from sigmascope.linearize.tuner import seed_all
 from sigmascope.linearize.tuning import TuneOptions, tune
 from sigmascope.measure.batches import Forward, place_of
 from sigmascope.measure.digests import digest_of_weights
@@ -138,6 +139,7 @@ def fit(
         network, data, chosen, settings if epochs else None, tuning, check_budget(budget), by
     )
     with randomness_kept():
+        seed_all(chosen.seed)  # of loaders that shuffle, whose first batches tell data from others
         if folder is None:
             return run.made(None)
         with FitFiles(Path(folder)).claimed(run.identity()) as files:

@@ -222,11 +222,15 @@ class Tuner:
 
     def _seed_all(self, epoch: int) -> int:
         """Seed torch, NumPy and Python for an epoch, so that a run can continue from any."""
-        seed = (self.seed * 1_000_003 + epoch + 1) % 2**63
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
-        return seed
+        return seed_all((self.seed * 1_000_003 + epoch + 1) % 2**63)
+
+
+def seed_all(seed: int) -> int:
+    """Seed torch, NumPy and Python, and return the seed."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    return seed
 
 
 @contextmanager
