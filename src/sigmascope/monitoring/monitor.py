@@ -177,10 +177,13 @@ class Monitor:
         if self._limits is not None:
             earlier = [event for event in self.track.events if event.step < entry.step]
             events = events_of(entry.step, entry.sites, earlier, self._limits)
-        self.track = self.track.with_entry(entry, events)
+        self.track = self._joined(entry, events)
         self._save()
         for event in events:
             warnings.warn(str(event), TrainingWarning, stacklevel=5)
+
+    def _joined(self, entry: Entry, events: tuple[Event, ...]) -> Track:
+        return self.track.with_entry(entry, events)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the history as plain values, to be kept in a checkpoint of the training."""
