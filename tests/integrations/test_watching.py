@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
+from sigmascope.errors import NetworkError
 from sigmascope.integrations.watching import Watch
 from sigmascope.monitoring.monitor import TrainingWarning
 from sigmascope.monitoring.track import Track
@@ -29,6 +31,10 @@ def watch(tmp_path: Path, **options: Any) -> Watch:
     )
     found.begin(network, is_first=True)
     return found
+
+
+def synchronized() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(4, 8), nn.SyncBatchNorm(8), nn.ReLU(), nn.Linear(8, 2))
 
 
 def full(*_: object) -> Path:
@@ -71,3 +77,21 @@ def test_it_is_an_error_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Track, "save", full)
     with pytest.raises(OSError, match="no space left"):
         found.end()
+
+
+def test_layers_that_wait_for_other_ranks_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = watch(tmp_path, mode="as-is")
+    found.begin(synchronized(), is_first=True)  # the only rank
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    for is_first in (True, False):
+        with pytest.raises(NetworkError, match="'1' is a SyncBatchNorm"):
+            found.begin(synchronized(), is_first=is_first)
+    network = synchronized().eval()
+    found.begin(network, is_first=True)
+    network.train()
+    with pytest.warns(TrainingWarning, match="'1' is a SyncBatchNorm"):
+        assert found.step(0) is None
+    watch(tmp_path).begin(synchronized(), is_first=True)  # in evaluation mode nothing waits

@@ -99,7 +99,7 @@ class Monitor:
         options = {"estimator": "population", **changes}
         self._options = options_from(Options, options)
         if self._options.mode == "as-is" and is_replicated(model):
-            _refuse_synchronized(self._network)
+            refuse_synchronized(self._network)
         self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
         self._forward = forward
         self._reporter = Reporter(loggers_from(log), PREFIX)
@@ -247,7 +247,8 @@ def _is_first_rank(model: nn.Module) -> bool:
     return not is_replicated(model) or not dist.is_initialized() or dist.get_rank() == 0
 
 
-def _refuse_synchronized(network: nn.Module) -> None:
+def refuse_synchronized(network: nn.Module) -> None:
+    """Raise a NetworkError if a layer waits for all ranks, of which only the first one measures."""
     for path, module in network.named_modules():
         if isinstance(module, nn.SyncBatchNorm) and module.training:
             raise NetworkError(
