@@ -95,3 +95,10 @@ def test_layers_that_wait_for_other_ranks_are_refused(
     with pytest.warns(TrainingWarning, match="'1' is a SyncBatchNorm"):
         assert found.step(0) is None
     watch(tmp_path).begin(synchronized(), is_first=True)  # in evaluation mode nothing waits
+
+
+def test_the_empty_state_of_a_process_that_did_not_measure_is_taken(tmp_path: Path) -> None:
+    found = watch(tmp_path)
+    found.load_state_dict({})
+    found.begin(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), is_first=True)
+    assert found.step(0)

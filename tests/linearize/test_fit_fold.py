@@ -1,4 +1,4 @@
-"""Folding at the end of a fit: no tuning is lost to a network that is not called with one tensor."""
+"""Folding at the end of a fit: no tuning is lost to a network of several inputs."""
 
 from __future__ import annotations
 

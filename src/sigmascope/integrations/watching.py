@@ -155,7 +155,7 @@ class Watch:
             return
         every = 1 if self.at_evaluation else self._every
         self._monitor = Monitor(network, self._probe, every=every, **self._given)
-        if self._state is not None:
+        if self._state:  # that of a process which did not measure is empty
             self._monitor.load_state_dict(self._state)
 
     def _check_alone(self) -> None:

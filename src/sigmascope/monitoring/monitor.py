@@ -103,7 +103,7 @@ class Monitor:
         self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
         self._forward = forward
         self._reporter = Reporter(loggers_from(log), PREFIX)
-        self._limits = Thresholds() if warn is True else warn or None
+        self._limits = _checked_limits(warn)
         self._file = None if file is None else Path(file)
         with randomness_kept():
             self._probe = list(islice(iter(_checked_probe(probe)), MOST))
@@ -192,9 +192,20 @@ class Monitor:
         return {"track": encode(self.track), "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with the history of a checkpoint."""
+        """Go on with the history of a checkpoint.
+
+        Raises:
+            InputError: not the state of a monitor.
+            ResumeError: one that was measured otherwise.
+        """
         from sigmascope.store import decode
 
+        missing = [name for name in ("track", "steps") if name not in state]
+        if missing:
+            raise InputError(
+                f"the state of a monitor has no entry {missing[0]!r}. Pass what "
+                "Monitor.state_dict() returned."
+            )
         track = decode(Track, state["track"], "the state of a monitor")
         check_identity("the state of a monitor", track.options, self._options)
         self.track, self._steps = track, int(state["steps"])
@@ -285,6 +296,14 @@ def _checked_every(every: int | str) -> int | str:
     if isinstance(every, str):
         raise OptionError(f"every must be a number of steps or 'auto', got {every!r:.80}.")
     return check_whole("every", every, 1)
+
+
+def _checked_limits(warn: bool | Thresholds) -> Thresholds | None:
+    if isinstance(warn, Thresholds):
+        return warn
+    if not isinstance(warn, bool):
+        raise OptionError(f"warn must be True, False or sigmascope.Thresholds, got {warn!r:.80}.")
+    return Thresholds() if warn else None
 
 
 def _checked_budget(budget: float) -> float:

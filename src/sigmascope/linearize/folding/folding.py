@@ -23,7 +23,14 @@ from sigmascope.linearize.folding.part import Part
 from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.folding.whole import Example, fold_whole
 from sigmascope.linearize.result import INPUTS, Plan
-from sigmascope.measure.batches import Forward, batch_size, place_of, run_forward, to_model
+from sigmascope.measure.batches import (
+    Forward,
+    batch_size,
+    place_of,
+    run_forward,
+    tensors_in,
+    to_model,
+)
 from sigmascope.measure.subject import check_device
 
 
@@ -191,6 +198,11 @@ def _random(shapes: Any) -> tuple[Tensor, ...]:
 def _arguments(base: nn.Module, content: Any, captured: Callable[[Any], Arguments]) -> Example:
     moved = to_model(content, base, batch_axis=0).content
     size = batch_size(content, 0)
+    first = next(tensors_in(moved), None)
+    if first is not None and first.ndim and not len(first):
+        raise InputError(
+            "the example holds no sample, on which outputs could be compared. Pass at least one."
+        )
     few = captured(_first(moved, size, 2))
     try:
         one, batch = captured(_first(moved, size, 1)), 1
