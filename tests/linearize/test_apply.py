@@ -247,3 +247,17 @@ def test_output_changed_in_place_leaves_the_input_alone() -> None:
     plan = planned(network, x, maps="identity")
     made = sg.linearize.apply(network, plan)
     torch.testing.assert_close(made(x), network.two(3 * network.one(x)))
+
+
+@pytest.mark.parametrize("maps", ["channel", "full"])
+def test_one_image_without_an_axis_of_samples_is_mapped_by_its_channels(maps: Any) -> None:
+    torch.manual_seed(0)
+    # as many channels as rows, so that the wrong axis would go unnoticed
+    layers = [nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 2, 1)]
+    network = nn.Sequential(*layers).double().eval()
+    x = images().double()
+    made = sg.linearize.apply(network, planned(network, x, maps=maps))
+    together = made(x)
+    alone = torch.stack([made(one) for one in x])
+    torch.testing.assert_close(alone, together)
+    assert not torch.allclose(together, network(x))

@@ -162,3 +162,21 @@ def test_a_plan_of_one_network_applied_to_another() -> None:
     for other in (made, trained):
         with pytest.raises(NetworkError, match="another network"):
             apply(other, found)
+
+
+@pytest.mark.parametrize("as_given", [lambda x: x, lambda x: (x, x), lambda x: x.numpy()])
+def test_an_example_without_samples_is_refused(as_given: Any) -> None:
+    network = nn.Sequential(nn.Linear(4, 2), nn.ReLU()).eval()
+    with pytest.raises(InputError, match="the example holds no sample"):
+        fold(network, as_given(torch.ones(0, 4)))
+
+
+def test_a_teacher_that_does_not_fit_is_named() -> None:
+    student = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = vectors()
+    for teacher, match in (
+        (nn.Linear(5, 2), r"teacher does not run on the batches .*same inputs as the network"),
+        (nn.Linear(3, 7), r"the teacher returns \[40, 7\], the network \[40, 2\]"),
+    ):
+        with pytest.raises(InputError, match=match):
+            tune(student, (x, torch.zeros(40).long()), teacher=teacher, epochs=1, progress=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, OptionError, ResumeError
@@ -130,6 +131,28 @@ def test_a_fold_computes_the_same(network: nn.Sequential) -> None:
     torch.testing.assert_close(found.network(samples()[0]), plain.network(samples()[0]))
     assert found.after.accuracy == plain.after.accuracy
     assert "folded: " in repr(found)
+
+
+def test_a_loader_that_shuffles_is_the_same_data_again(
+    network: nn.Sequential, tmp_path: Path
+) -> None:
+    def shuffled(n: int, seed: int) -> DataLoader[Any]:
+        return DataLoader(TensorDataset(*samples(n, seed)), batch_size=16, shuffle=True)
+
+    def made(folder: Path, seed: int = 1) -> Linearization:
+        split = Split(shuffled(64, seed), shuffled(32, 2), shuffled(32, 3))
+        return fit(network, split, **{**QUICK, "epochs": 1}, folder=folder)
+
+    torch.manual_seed(1)
+    first = made(tmp_path / "one")
+    torch.manual_seed(2)
+    again, other = made(tmp_path / "one"), made(tmp_path / "two")
+    assert again.after == first.after
+    assert first.network is not None
+    assert other.network is not None
+    assert torch.equal(other.network(samples()[0]), first.network(samples()[0]))
+    with pytest.raises(ResumeError, match=r"data\.train"):
+        made(tmp_path / "one", seed=7)
 
 
 def test_the_network_is_left_alone(network: nn.Sequential) -> None:

@@ -366,6 +366,17 @@ def test_iterative_plans_fit_later_maps_on_what_is_already_replaced(kind: type[n
     assert [site.rank for site in plan.sites] == list(range(1, count + 1))
 
 
+def test_a_share_of_an_iterative_plan_is_of_all_sites() -> None:
+    network = built(Residual)  # of 10 sites
+    plan = plan_of(network, budget=0.6, iterative=True, step=6)
+    assert len(plan.chosen) == len(plan.with_budget(0.6).chosen) == 6
+    assert len(plan.with_budget(0.3).chosen) == 3
+    with pytest.raises(OptionError, match="budget=8 is more than the 6 activation sites"):
+        plan.with_budget(0.8)
+    some = plan_of(network, budget=0.5, sites="gelu", iterative=True)  # which are 3
+    assert len(some.chosen) == len(some.with_budget(0.5).chosen) == 1
+
+
 def test_iterative_plans_rank_again() -> None:
     network = built(Residual)
     single = plan_of(network, budget=6, by="oracle")

@@ -14,7 +14,17 @@ import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError, NetworkError, OptionError
 from sigmascope.linearize import Plan, SavedNetwork, fold, load, save
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
-from tests.linearize.small import IMAGES, VECTORS, Modules, Residual, built, images, vectors
+from tests.linearize.small import (
+    IMAGES,
+    VECTORS,
+    Functions,
+    Modules,
+    Residual,
+    Reusing,
+    built,
+    images,
+    vectors,
+)
 
 
 def inputs_of(kind: type[nn.Module]) -> torch.Tensor:
@@ -126,6 +136,52 @@ def test_results_are_taken_and_other_things_refused(tmp_path: Path) -> None:
         save("network", tmp_path, plan=plan)
     with pytest.raises(InputTypeError, match="plan must be of type Plan"):
         save(network, tmp_path, plan="plan")  # type: ignore[arg-type]
+
+
+class Holder(nn.Module):
+    """A network with a part of the name that the result of `tune` has for its network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = nn.Sequential(nn.Linear(3, 5), nn.ReLU())
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.network(x))
+
+
+def test_a_part_called_network_is_not_the_network(tmp_path: Path) -> None:
+    original, x = built(Holder), vectors().double()
+    plan = planned(original, x, budget=1)
+    network = sg.linearize.apply(original, plan).eval()
+    save(network, tmp_path, plan=plan)
+    assert torch.equal(load(tmp_path, original)(x), network(x))
+
+
+@pytest.mark.parametrize("maps", ["channel", "identity"])
+@pytest.mark.parametrize("kind", [Modules, Functions, Reusing])
+def test_a_network_of_another_plan_is_refused(
+    kind: type[nn.Module], maps: Any, tmp_path: Path
+) -> None:
+    original, x = built(kind), inputs_of(kind)
+    one, both = (planned(original, x, budget=count, maps=maps) for count in (1, 2))
+    for network, plan, match in (
+        (sg.linearize.apply(original, one), both, "has no map in place of .* plan replaces"),
+        (sg.linearize.apply(original, both), one, "has a map in place of .* plan keeps"),
+        (original, one, "has no map in place of"),
+    ):
+        with pytest.raises(InputError, match=match):
+            save(network, tmp_path, plan=plan)
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_network_of_a_fold_is_refused(tmp_path: Path) -> None:
+    original, x = built(Modules), inputs_of(Modules)
+    plan = planned(original, x, budget=1)
+    folded = fold(sg.linearize.apply(original, plan).eval(), keep="all")
+    assert folded.merges
+    with pytest.raises(InputError, match=r"torch\.fx graph.*that fold was called with"):
+        save(folded.network, tmp_path, plan=plan)
 
 
 # what bad files get

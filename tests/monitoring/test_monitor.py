@@ -298,3 +298,14 @@ def test_a_compiled_network_is_measured_through_its_original() -> None:
     monitor = Monitor(compiled, PROBE, every=1)
     monitor.step(0)
     assert monitor.track.sites == ["2", "5"]
+
+
+def test_what_is_not_valid_is_named_at_once() -> None:
+    for warn in ("yes", 1, None):
+        with pytest.raises(sg.OptionError, match=r"warn must be True, False or sigmascope\.Thres"):
+            Monitor(network(), PROBE, warn=warn)  # type: ignore[arg-type]
+    monitor = Monitor(network(), PROBE, every=1)
+    state = monitor.state_dict()
+    for name in state:
+        with pytest.raises(sg.InputError, match=f"has no entry '{name}'.*state_dict"):
+            monitor.load_state_dict({key: state[key] for key in state if key != name})

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
 from torch import nn
 
 from sigmascope.catalog.optional import one_line
@@ -24,7 +25,14 @@ from sigmascope.measure.options import Options, SignatureOptions
 from sigmascope.measure.ranks import ranks_of
 from sigmascope.monitoring.health import Thresholds
 from sigmascope.monitoring.loggers import Reporter, loggers_from
-from sigmascope.monitoring.monitor import AUTO, PREFIX, Monitor, TrainingWarning, inner
+from sigmascope.monitoring.monitor import (
+    AUTO,
+    PREFIX,
+    Monitor,
+    TrainingWarning,
+    inner,
+    refuse_synchronized,
+)
 from sigmascope.monitoring.track import Track
 
 EVALUATION = "evaluation"
@@ -80,6 +88,7 @@ class Watch:
         self._reporter = Reporter([], self.prefix)
         self._state: Mapping[str, Any] | None = None  # of the monitor that was, or is to be
         self._failed = False
+        self._alone: nn.Module | None = None  # what other ranks train and do not measure
         self._last = -1  # the step that was measured last
         self.latest: dict[str, float] = {}
 
@@ -137,13 +146,22 @@ class Watch:
         self._monitor, self._failed = None, False
         self._last = -1 if is_training else self._last
         network = inner(network)
+        # measured outside of its wrapper, by which a monitor knows that other ranks train it, too
+        is_alone = ranks_of(network) is None and _has_other_ranks()
+        self._alone = network if is_alone and self._given.get("mode") == "as-is" else None
+        self._check_alone()  # on all ranks
         self._reporter = self._new_reporter(loggers if is_first else None)
         if not is_first and ranks_of(network) is None:
             return
         every = 1 if self.at_evaluation else self._every
         self._monitor = Monitor(network, self._probe, every=every, **self._given)
-        if self._state is not None:
+        if self._state:  # that of a process which did not measure is empty
             self._monitor.load_state_dict(self._state)
+
+    def _check_alone(self) -> None:
+        """Raise a NetworkError rather than wait for ranks that do not measure."""
+        if self._alone is not None:
+            refuse_synchronized(self._alone)
 
     def _new_reporter(self, loggers: Sequence[object] | None) -> Reporter:
         if loggers is None:
@@ -158,6 +176,7 @@ class Watch:
             return None
         values = None
         with self.guarded(f"step {step}"):
+            self._check_alone()  # which may be in training mode only now
             values = self._told(step, self._monitor.step(step))
         return values
 
@@ -167,6 +186,7 @@ class Watch:
             return None
         values = None
         with self.guarded(f"step {step}"):
+            self._check_alone()
             values = self._told(step, self._monitor.measure(step))
         return values
 
@@ -186,13 +206,23 @@ class Watch:
     def stop(self, error: BaseException) -> None:
         """Measure nothing more, since something failed; the track says so."""
         self._failed = True
-        if self._monitor is not None:
+        if self._monitor is None:
+            return
+        try:
             self._monitor.__exit__(type(error), error, None)
+        except Exception as again:  # the file may be what failed
+            warnings.warn(
+                f"the end of the track was not written: {type(again).__name__}: "
+                f"{one_line(again, LONGEST)}",
+                TrainingWarning,
+                stacklevel=4,
+            )
 
     def end(self) -> None:
         """End the monitoring; the track remains."""
         if self._monitor is not None:
-            self._monitor.close()
+            with self.guarded("the end of the track"):
+                self._monitor.close()
             self._state = self._monitor.state_dict()
             if not self._failed:
                 with self.guarded("the figure of the track"):
@@ -205,6 +235,10 @@ class Watch:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with the history of a checkpoint, in the training that begins next."""
         self._monitor, self._state = None, {**state}
+
+
+def _has_other_ranks() -> bool:
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def _checked_every(every: int | str) -> int | str:

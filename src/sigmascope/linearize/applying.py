@@ -7,7 +7,8 @@ from torch import nn
 from sigmascope.capture.walk import modules_of
 from sigmascope.errors import NetworkError
 from sigmascope.linearize.collecting import ActivationCall
-from sigmascope.linearize.rerouting import Reused, route_of, step_aside, step_back
+from sigmascope.linearize.maps import Affine
+from sigmascope.linearize.rerouting import ROUTE, Reused, Route, route_of, step_aside, step_back
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 MAPS = "sigmascope_maps"
@@ -29,6 +30,20 @@ def install(network: nn.Module, call: ActivationCall, placed: nn.Module) -> None
         _substitute(network, network.get_submodule(call.path), placed)
     else:
         _install_reused(network, call, placed)
+
+
+def is_installed(network: nn.Module, call: ActivationCall) -> bool:
+    """Return whether a map is in place of an activation call of a network."""
+    try:
+        found = network.get_submodule(call.path)
+    except AttributeError:
+        return False
+    if not call.is_module:
+        route = found.__dict__.get(ROUTE)
+        return isinstance(route, Route) and call.call in route.maps
+    if call.calls == 1:
+        return isinstance(found, Affine | nn.Identity)
+    return isinstance(found, Reused) and str(call.call) in found.maps
 
 
 def _substitute(network: nn.Module, old: nn.Module, new: nn.Module) -> None:

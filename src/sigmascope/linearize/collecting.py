@@ -31,7 +31,7 @@ class ActivationCall(CallSite):
     Attributes:
         shape: of its input.
         dtype: of its input, such as "float32".
-        axis: of its channels: -1 for the last one, otherwise from the front; None without.
+        axis: of its channels, from the end: -1 for the last one; None without.
         samples: the axis of the samples; None where every row is one of its own.
         parts: how often the samples are repeated as a whole, and how many entries each has.
         elements: values of its output for one sample.
@@ -101,7 +101,7 @@ def _described(call: Call, x: Tensor, batch: Batch) -> ActivationCall:
         except UnreadableError as error:
             reason = str(error)
     dtype = str(x.dtype).removeprefix("torch.")
-    axis = -1 if axis == x.ndim - 1 else axis
+    axis = None if axis is None else axis - x.ndim  # a sample alone has no axis of samples
     return ActivationCall(
         path=call.path,
         call=call.call,

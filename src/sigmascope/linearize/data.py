@@ -38,7 +38,7 @@ class Data:
         self, batches: object, forward: Forward | None = None, loss: Loss | None = None
     ) -> None:
         found = batches_of(batches)
-        self.items: Iterable[object] = list(found) if iter(found) is found else found
+        self.items: Iterable[object] = list(found) if isinstance(found, Iterator) else found
         self.samples = 0  # of the last pass over all batches
         self.forward = forward or run_forward
         self.loss = loss or cross_entropy

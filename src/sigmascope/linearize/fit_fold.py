@@ -6,14 +6,34 @@ import math
 
 from torch import nn
 
+from sigmascope.errors import InputError, OptionError
+from sigmascope.linearize.data import Data
 from sigmascope.linearize.folding.folding import fold
-from sigmascope.linearize.folding.result import Folded
+from sigmascope.linearize.folding.result import Cost, Folded
 from sigmascope.linearize.linearization import Folding
 
 
-def folded(network: nn.Module) -> tuple[nn.Module, Folding]:
-    """Return a network in which what became linear is merged, and what was merged and why not."""
-    found = fold(network)
+def folded(network: nn.Module, data: Data, *, is_saved: bool) -> tuple[nn.Module, Folding]:
+    """Return a network in which what became linear is merged, and what was merged and why not.
+
+    Args:
+        network: in evaluation mode, from `apply`.
+        data: whose first batch is the example.
+        is_saved: whether it is written to a file, from which it must be folded without a batch.
+    """
+    try:
+        found = fold(network, data.first(network).content, forward=data.forward)
+    except InputError as error:  # the tuning is not lost for it
+        parameters = sum(one.numel() for one in network.parameters())
+        unknown = Cost(0, 0, parameters, 0, math.nan)
+        return network, Folding((), (f"the network: {error}",), (), unknown, unknown)
+    if is_saved and found.merges:
+        try:
+            folded_again(network, found.merges)
+        except (InputError, OptionError) as error:
+            reason = f"the network: it could not be folded again when it is loaded: {error}"
+            refused = (reason, *found.refused)
+            return network, Folding((), refused, (), found.before, found.before)
     return found.network, summary_of(found)
 
 
@@ -27,5 +47,6 @@ def folded_again(network: nn.Module, merges: tuple[str, ...]) -> nn.Module:
 
     Raises:
         OptionError: merges that are not possible in it.
+        InputError: it does not run on random inputs of the shapes that it knows.
     """
     return fold(network, merges=merges, timer=lambda calls: [math.nan] * len(calls)).network

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from torch import nn
 
-from sigmascope.capture.guard import copied, unwrapped
+from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import check_kind, check_seed, check_whole, options_from
 from sigmascope.choices import LinearizeMaps
 from sigmascope.linearize.budgets import Budget, budget_text, check_budget
@@ -29,6 +29,7 @@ from sigmascope.linearize.planning import By, apply, plan, structure_of
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.split import Split, are_tensors, in_batches, size_of
 from sigmascope.linearize.tuned import USUAL_BATCH, Tuned, TuneSettings
+from sigmascope.linearize.tuner import seed_all
 from sigmascope.linearize.tuning import TuneOptions, tune
 from sigmascope.measure.batches import Forward, place_of
 from sigmascope.measure.digests import digest_of_weights
@@ -137,10 +138,12 @@ def fit(
     run = _Run(
         network, data, chosen, settings if epochs else None, tuning, check_budget(budget), by
     )
-    if folder is None:
-        return run.made(None)
-    with FitFiles(Path(folder)).claimed(run.identity()) as files:
-        return files.finished(network) or run.made(files)
+    with randomness_kept():
+        seed_all(chosen.seed)  # of loaders that shuffle, whose first batches tell data from others
+        if folder is None:
+            return run.made(None)
+        with FitFiles(Path(folder)).claimed(run.identity()) as files:
+            return files.finished(network) or run.made(files)
 
 
 def usual_batch(data: Split) -> int:
@@ -204,7 +207,7 @@ class _Run:
         network = tuned[count].network if best.epochs else apply(self.network, found)
         whole, folding = network.eval(), None
         if self.options.fold:
-            network, folding = folded(whole)
+            network, folding = folded(whole, held_out, is_saved=files is not None)
         result = self._result(found, points, tuned, folding, network)
         if files:
             files.save(result, whole, self.network)

@@ -239,12 +239,13 @@ def notes_of(found: Linearization) -> list[str]:
             )
     if found.folding is not None:
         before, after = found.folding.before, found.folding.after
-        notes.append(
-            f"folded: {before.layers} → {after.layers} layers, {before.parameters:,} → "
-            f"{after.parameters:,} parameters, {before.multiply_adds:,} → "
-            f"{after.multiply_adds:,} multiply-adds, {1e3 * before.seconds:.3g} → "
-            f"{1e3 * after.seconds:.3g} ms"
-        )
+        if before.multiply_adds:  # otherwise it could not be run, and nothing is known
+            notes.append(
+                f"folded: {before.layers} → {after.layers} layers, {before.parameters:,} → "
+                f"{after.parameters:,} parameters, {before.multiply_adds:,} → "
+                f"{after.multiply_adds:,} multiply-adds, {1e3 * before.seconds:.3g} → "
+                f"{1e3 * after.seconds:.3g} ms"
+            )
         notes += [f"not folded: {shortened(reason, 160)}" for reason in found.folding.refused[:4]]
         more = len(found.folding.refused) - 4
         notes += [f"not folded: {more} more"] * (more > 0)

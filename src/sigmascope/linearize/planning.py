@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
-from sigmascope.capture.guard import copied, plain_path, unwrapped
+from sigmascope.capture.guard import copied, plain_path, randomness_kept, unwrapped
 from sigmascope.capture.turns import one_at_a_time
 from sigmascope.capture.walk import modules_of
 from sigmascope.checks import check_choice, check_kind, check_seed, check_whole, options_from
@@ -135,9 +135,9 @@ def plan(
         scores=chosen.scores,
         seed=chosen.seed,
     )
-    data = Data(batches, chosen.forward, chosen.loss)
     allowed = check_budget(budget)
-    with one_at_a_time(f"plans {type(network).__name__}"):
+    with one_at_a_time(f"plans {type(network).__name__}"), randomness_kept():
+        data = Data(batches, chosen.forward, chosen.loss)
         _check_labels(data, network, settings)
         ranking = Ranking(network, data, settings)
         count = ranking.choose(allowed)

@@ -11,7 +11,14 @@ from pathlib import Path
 from torch import Tensor
 
 from sigmascope.errors import FileFormatError, OptionError
-from sigmascope.linearize.budgets import Budget, LossRise, budget_text, check_budget, sites_within
+from sigmascope.linearize.budgets import (
+    Budget,
+    Elements,
+    LossRise,
+    budget_text,
+    check_budget,
+    sites_within,
+)
 from sigmascope.linearize.collecting import ActivationCall
 from sigmascope.linearize.evidence import Values
 from sigmascope.store import read_paired, write_paired
@@ -119,7 +126,10 @@ class Plan(Tabular):
                 "a budget of loss needs the network and data. Call plan with budget=LossRise(...)."
             )
         ranking = self.ranking
-        count = sites_within(budget, [site.elements for site in ranking], self.elements)
+        wanted: int | float | Elements = budget
+        if isinstance(budget, float):  # of all that can be replaced, as in `plan`
+            wanted = sites_within(budget, [1 for site in self.sites if not site.reason], 0)
+        count = sites_within(wanted, [site.elements for site in ranking], self.elements)
         sites = tuple(
             dataclasses.replace(site, chosen=0 < site.rank <= count) for site in self.sites
         )

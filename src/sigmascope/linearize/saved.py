@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from sigmascope import __version__
-from sigmascope.capture.guard import copied, unwrapped
+from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import check_kind, check_path
 from sigmascope.errors import FileFormatError, InputError, NetworkError, OptionError
-from sigmascope.linearize.applying import install
+from sigmascope.linearize.applying import install, is_installed
 from sigmascope.linearize.fit_fold import folded_again
 from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
@@ -22,6 +22,7 @@ from sigmascope.linearize.planning import structure_of
 from sigmascope.linearize.probe import are_close, probed
 from sigmascope.linearize.rerouting import ROUTE, Route
 from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
+from sigmascope.linearize.tuned import Tuned
 from sigmascope.store import read_paired, write_paired
 
 KIND, VERSION = "linearized-network", 1
@@ -78,6 +79,7 @@ class SavedNetwork:
             f"{sum(tensor.numel() for tensor in self.tensors.values()):,} numbers)"
         )
 
+    @randomness_kept()  # new layers draw their weights before they are filled
     def built(self, model: nn.Module) -> nn.Module:
         """Return the network, in evaluation mode, made of a copy of the original's layers.
 
@@ -147,7 +149,7 @@ def save(
 
     Raises:
         InputTypeError: not a network, or not a plan.
-        InputError: a network that was folded.
+        InputError: a network that was folded, or that was made with another plan.
     """
     check_kind("plan", plan, Plan, "sigmascope.linearize.plan")
     if isinstance(network, Folded | Linearization):
@@ -155,7 +157,10 @@ def save(
             f"a {type(network).__name__} holds a network that was folded. Pass the network that "
             "fold was called with, and folded=fold(network)."
         )
-    found = unwrapped(getattr(network, "network", network))
+    found = unwrapped(network.network if isinstance(network, Tuned) else network)
+    _check_maps(found, plan)
+    merges = () if folded is None else folded.merges
+    _check_merges(found, plan, merges)
     saved = SavedNetwork(
         name=name or plan.network,
         architecture=plan.structure,
@@ -165,13 +170,46 @@ def save(
         layers=tuple(layers_of(found)),
         inputs=plan.inputs,
         outputs=probed(found, plan.inputs),
-        merges=() if folded is None else folded.merges,
+        merges=merges,
         versions={"sigmascope": __version__, "torch": str(torch.__version__)},
         tensors={
             key: value for key, value in found.state_dict().items() if isinstance(value, Tensor)
         },
     )
     return saved.save(file_of(directory))
+
+
+def _check_maps(network: nn.Module, plan: Plan) -> None:
+    """Raise an InputError unless a network has the maps of a plan, which `load` puts there."""
+    if isinstance(network, fx.GraphModule) and type(network).__name__ != plan.network:
+        raise InputError(
+            f"the network is a torch.fx graph, as fold makes one, and not a {plan.network} as the "
+            "plan was made for. Pass the network that fold was called with, and "
+            "folded=fold(network)."
+        )
+    for site in plan.sites:
+        if is_installed(network, site) != site.chosen:
+            there = "no map" if site.chosen else "a map"
+            raise InputError(
+                f"the network has {there} in place of {site.name}, which this plan "
+                f"{'replaces' if site.chosen else 'keeps'}. Pass the network that apply made with "
+                "this plan, before it was folded."
+            )
+
+
+def _check_merges(network: nn.Module, plan: Plan, merges: tuple[str, ...]) -> None:
+    """Raise an InputError unless `load` can make merges, for which it has random inputs only."""
+    if not merges:
+        return
+    made = copied(network).eval()
+    setattr(made, INPUTS, plan.inputs)
+    try:
+        folded_again(made, merges)
+    except (OptionError, InputError) as error:
+        raise InputError(
+            f"the network could not be folded again when it is loaded: {error} Leave folded= out, "
+            "and fold the network that load returns, with an example."
+        ) from error
 
 
 def file_of(path: str | Path) -> Path:

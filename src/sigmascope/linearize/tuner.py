@@ -206,11 +206,21 @@ class Tuner:
         if share < 1:
             parts.append((1 - share) * self._data.loss_of_outputs(outputs, batch))
         if self._teacher is not None and share > 0:
-            with torch.no_grad():
-                wanted = self._data.forward(self._teacher, batch.content)
+            wanted = self._wanted(self._teacher, batch)
             soft = soft_loss(outputs, wanted, labels, self.settings.temperature)
             parts.append(share * soft)
         return torch.stack(parts).sum()
+
+    @torch.no_grad()
+    def _wanted(self, teacher: nn.Module, batch: Batch) -> Any:
+        """Return the outputs of the teacher."""
+        try:
+            return self._data.forward(teacher, batch.content)
+        except RuntimeError as error:
+            raise InputError(
+                f"the teacher does not run on the batches ({' '.join(str(error).split()):.200}). "
+                "Pass a teacher that takes the same inputs as the network."
+            ) from error
 
     def _check(self, total: Tensor) -> None:
         """Raise an InputError if the numbers are no longer finite."""
@@ -222,11 +232,15 @@ class Tuner:
 
     def _seed_all(self, epoch: int) -> int:
         """Seed torch, NumPy and Python for an epoch, so that a run can continue from any."""
-        seed = (self.seed * 1_000_003 + epoch + 1) % 2**63
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
-        return seed
+        return seed_all((self.seed * 1_000_003 + epoch + 1) % 2**63)
+
+
+def seed_all(seed: int) -> int:
+    """Seed torch, NumPy and Python, and return the seed."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    return seed
 
 
 @contextmanager

@@ -127,10 +127,10 @@ def tune(
     original, guide = unwrapped(network), None if teacher is None else unwrapped(teacher)
     check_device(original)
     _check_places(original, guide)
-    data = Data(batches, **functions)
-    judge = None if held_out is None else Data(held_out, **functions)
     path = None if checkpoint is None else _checked(checkpoint)
     with randomness_kept(), teaching(guide):
+        data = Data(batches, **functions)
+        judge = None if held_out is None else Data(held_out, **functions)
         made = copied(original)
         tuner = Tuner(
             *(made, Epochs(batches, data, settings, made), data, settings),

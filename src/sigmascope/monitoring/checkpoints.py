@@ -16,8 +16,9 @@ from sigmascope.checks import check_whole
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.options import SignatureOptions
 from sigmascope.measure.progress import progress_bar
+from sigmascope.monitoring.health import Event
 from sigmascope.monitoring.monitor import Monitor
-from sigmascope.monitoring.track import Track
+from sigmascope.monitoring.track import Entry, Track
 
 NUMBER = re.compile(r"[0-9]+")
 
@@ -54,7 +55,7 @@ def track(
     """
     files = _by_step(checkpoints)
     network = deepcopy(model)
-    with Monitor(network, probe, file=file, every=1, **changes) as monitor:
+    with _Checkpoints(network, probe, file=file, every=1, **changes) as monitor:
         monitor.track = replace(monitor.track, name=name or monitor.track.name)
         with progress_bar(monitor.track.name, len(files), shown=progress) as advance:
             for step in sorted(files):
@@ -63,6 +64,13 @@ def track(
                     monitor.measure(step)
                 advance()
     return monitor.track
+
+
+class _Checkpoints(Monitor):
+    """A monitor of steps in any order, none of which makes another one void."""
+
+    def _joined(self, entry: Entry, events: tuple[Event, ...]) -> Track:
+        return self.track.merged(entry, events)
 
 
 def _by_step(checkpoints: Iterable[Any] | Mapping[int, Any]) -> dict[int, Path]:

@@ -99,11 +99,11 @@ class Monitor:
         options = {"estimator": "population", **changes}
         self._options = options_from(Options, options)
         if self._options.mode == "as-is" and is_replicated(model):
-            _refuse_synchronized(self._network)
+            refuse_synchronized(self._network)
         self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
         self._forward = forward
         self._reporter = Reporter(loggers_from(log), PREFIX)
-        self._limits = Thresholds() if warn is True else warn or None
+        self._limits = _checked_limits(warn)
         self._file = None if file is None else Path(file)
         with randomness_kept():
             self._probe = list(islice(iter(_checked_probe(probe)), MOST))
@@ -177,10 +177,13 @@ class Monitor:
         if self._limits is not None:
             earlier = [event for event in self.track.events if event.step < entry.step]
             events = events_of(entry.step, entry.sites, earlier, self._limits)
-        self.track = self.track.with_entry(entry, events)
+        self.track = self._joined(entry, events)
         self._save()
         for event in events:
             warnings.warn(str(event), TrainingWarning, stacklevel=5)
+
+    def _joined(self, entry: Entry, events: tuple[Event, ...]) -> Track:
+        return self.track.with_entry(entry, events)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the history as plain values, to be kept in a checkpoint of the training."""
@@ -189,20 +192,31 @@ class Monitor:
         return {"track": encode(self.track), "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with the history of a checkpoint."""
+        """Go on with the history of a checkpoint.
+
+        Raises:
+            InputError: not the state of a monitor.
+            ResumeError: one that was measured otherwise.
+        """
         from sigmascope.store import decode
 
+        missing = [name for name in ("track", "steps") if name not in state]
+        if missing:
+            raise InputError(
+                f"the state of a monitor has no entry {missing[0]!r}. Pass what "
+                "Monitor.state_dict() returned."
+            )
         track = decode(Track, state["track"], "the state of a monitor")
         check_identity("the state of a monitor", track.options, self._options)
         self.track, self._steps = track, int(state["steps"])
 
     def close(self) -> None:
         """End the monitoring; the track remains, and says that it is finished."""
-        if not self._closed and self._saved:
+        was_open, self._closed = not self._closed, True  # also where the file cannot be written
+        self._probe = []
+        if was_open and self._saved:
             self._end(FINISHED)
             self._reporter.draw(self.track)
-        self._closed = True
-        self._probe = []
 
     def _end(self, how: str) -> None:
         self.track = replace(self.track, ended=how)
@@ -218,8 +232,8 @@ class Monitor:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not self._closed and self._saved:
-            self._end(STOPPED.format(kind.__name__))
             self._closed = True  # an error is no finish
+            self._end(STOPPED.format(kind.__name__))
         self.close()
 
 
@@ -244,7 +258,8 @@ def _is_first_rank(model: nn.Module) -> bool:
     return not is_replicated(model) or not dist.is_initialized() or dist.get_rank() == 0
 
 
-def _refuse_synchronized(network: nn.Module) -> None:
+def refuse_synchronized(network: nn.Module) -> None:
+    """Raise a NetworkError if a layer waits for all ranks, of which only the first one measures."""
     for path, module in network.named_modules():
         if isinstance(module, nn.SyncBatchNorm) and module.training:
             raise NetworkError(
@@ -281,6 +296,14 @@ def _checked_every(every: int | str) -> int | str:
     if isinstance(every, str):
         raise OptionError(f"every must be a number of steps or 'auto', got {every!r:.80}.")
     return check_whole("every", every, 1)
+
+
+def _checked_limits(warn: bool | Thresholds) -> Thresholds | None:
+    if isinstance(warn, Thresholds):
+        return warn
+    if not isinstance(warn, bool):
+        raise OptionError(f"warn must be True, False or sigmascope.Thresholds, got {warn!r:.80}.")
+    return Thresholds() if warn else None
 
 
 def _checked_budget(budget: float) -> float:

@@ -121,6 +121,17 @@ class Track:
         known = tuple(one for one in self.events if one.step < entry.step)
         return replace(self, entries=(*earlier, entry), events=(*known, *events), ended="")
 
+    def merged(self, entry: Entry, events: tuple[Event, ...] = ()) -> Track:
+        """Return the track with a measurement at its place, and with what was measured later."""
+        entries = [*(one for one in self.entries if one.step != entry.step), entry]
+        known = [*(one for one in self.events if one.step != entry.step), *events]
+        return replace(
+            self,
+            entries=tuple(sorted(entries, key=lambda one: one.step)),
+            events=tuple(sorted(known, key=lambda one: one.step)),
+            ended="",
+        )
+
     def __repr__(self) -> str:
         if not self.entries:
             return f"Track of {self.name}: nothing measured yet"

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import copied, plain_path, unwrapped
+from sigmascope.capture.guard import copied, plain_path, randomness_kept, unwrapped
 from sigmascope.capture.walk import modules_of
 from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Keep
@@ -23,7 +23,14 @@ from sigmascope.linearize.folding.part import Part
 from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.folding.whole import Example, fold_whole
 from sigmascope.linearize.result import INPUTS, Plan
-from sigmascope.measure.batches import batch_size, place_of, run_forward, to_model
+from sigmascope.measure.batches import (
+    Forward,
+    batch_size,
+    place_of,
+    run_forward,
+    tensors_in,
+    to_model,
+)
 from sigmascope.measure.subject import check_device
 
 
@@ -34,16 +41,19 @@ class FoldOptions(TypedDict, total=False):
         merges: the `merges` of an earlier `Folded`, to make exactly these again, without a clock.
         timer: a function of several calls that returns the seconds of each, instead of a
             measurement in turns.
+        forward: runs the network on the example, as for `plan`.
     """
 
     merges: Collection[str] | None
     timer: Timer | None
+    forward: Forward | None
 
 
 @dataclass(frozen=True)
 class _Options:
     merges: Collection[str] | None = None
     timer: Timer | None = None
+    forward: Forward | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.merges, str):
@@ -56,6 +66,7 @@ class _Options:
             )
 
 
+@randomness_kept()  # new layers draw their weights before they are filled
 def fold(
     network: nn.Module,
     example: Any = None,
@@ -84,7 +95,7 @@ def fold(
             one thread of the CPU, or on the network's device; "fewer" those that save
             multiply-adds; "all" every one that is exact and takes at most 16 times the
             multiply-adds.
-        **options: see `FoldOptions`: merges=None, timer=None.
+        **options: see `FoldOptions`: merges=None, timer=None, forward=None.
 
     Raises:
         NetworkError: the network is in training mode, or is not deterministic.
@@ -109,7 +120,7 @@ def fold(
     merges = None if chosen.merges is None else frozenset(chosen.merges)
     chooser = Chooser(keep_checked, timer, merges)
     shapes = getattr(model, INPUTS, None)
-    inputs = _example(base, example, shapes)
+    inputs = _example(base, example, shapes, chosen.forward or run_forward)
     found = fold_whole(base, inputs, chooser)
     _check_merges(chooser, found)
     result = _measured(base, inputs, found, chooser)
@@ -141,7 +152,7 @@ def _check_merges(chooser: Chooser, found: Part) -> None:
         )
 
 
-def _example(base: nn.Module, example: Any, shapes: Any) -> Example:
+def _example(base: nn.Module, example: Any, shapes: Any, forward: Forward) -> Example:
     """Return the arguments that an example means, in float64 and for one sample."""
     given = example is not None
     if example is None:
@@ -164,7 +175,11 @@ def _example(base: nn.Module, example: Any, shapes: Any) -> Example:
     else:
         content = example
     remedy = "" if given else " Pass example=batch, as the network is called with."
-    return _arguments(base, content, remedy)
+
+    def captured(part: Any) -> Arguments:
+        return _captured(base, part, forward, remedy)
+
+    return _arguments(base, content, captured)
 
 
 def _random(shapes: Any) -> tuple[Tensor, ...]:
@@ -180,14 +195,19 @@ def _random(shapes: Any) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def _arguments(base: nn.Module, content: Any, remedy: str) -> Example:
+def _arguments(base: nn.Module, content: Any, captured: Callable[[Any], Arguments]) -> Example:
     moved = to_model(content, base, batch_axis=0).content
     size = batch_size(content, 0)
-    few = _captured(base, _first(moved, size, 2), remedy)
+    first = next(tensors_in(moved), None)
+    if first is not None and first.ndim and not len(first):
+        raise InputError(
+            "the example holds no sample, on which outputs could be compared. Pass at least one."
+        )
+    few = captured(_first(moved, size, 2))
     try:
-        one, batch = _captured(base, _first(moved, size, 1), remedy), 1
+        one, batch = captured(_first(moved, size, 1)), 1
     except InputError:  # it does not take one sample
-        one, batch = _captured(base, moved, remedy), size
+        one, batch = captured(moved), size
     return Example(few.exact(), one, batch)
 
 
@@ -201,7 +221,7 @@ def _first(content: Any, size: int, count: int) -> Any:
     return torch.fx.node.map_aggregate(content, cut)
 
 
-def _captured(base: nn.Module, content: Any, remedy: str) -> Arguments:
+def _captured(base: nn.Module, content: Any, forward: Forward, remedy: str) -> Arguments:
     """Return what the network is called with on a batch."""
     seen: list[Arguments] = []
 
@@ -211,7 +231,7 @@ def _captured(base: nn.Module, content: Any, remedy: str) -> Arguments:
     handle = base.register_forward_pre_hook(keep, with_kwargs=True)
     try:
         with torch.no_grad():
-            run_forward(base, content)
+            forward(base, content)
     except Exception as error:  # a network may raise anything
         message = " ".join(str(error).split())
         raise InputError(
