@@ -16,6 +16,7 @@ from sigmascope.linearize.criteria import criterion_of
 from sigmascope.linearize.data import Data, Loss
 from sigmascope.linearize.fit_files import FitFiles
 from sigmascope.linearize.fit_fold import folded
+from sigmascope.linearize.functions import functions_of
 from sigmascope.linearize.judging import Judgment, judged
 from sigmascope.linearize.linearization import (
     CurvePoint,
@@ -174,7 +175,10 @@ class _Run:
     def identity(self) -> dict[str, object]:
         """Return what the result depends on, as plain values."""
         chosen, sites = self.options, self.options.sites
+        own = getattr(self.by, "values", self.by)  # of a `Criterion`
+        functions = functions_of(loss=chosen.loss, forward=chosen.forward, by=own)
         return {
+            **({"functions": functions} if functions else {}),
             "network": structure_of(self.network),
             "weights": digest_of_weights(self.network),
             "budget": budget_text(self.budget),

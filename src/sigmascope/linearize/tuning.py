@@ -14,6 +14,7 @@ from sigmascope.checks import check_path, check_seed, options_from
 from sigmascope.choices import Augmentation, TuningOptimizer
 from sigmascope.errors import InputError
 from sigmascope.linearize.data import Data, Loss
+from sigmascope.linearize.functions import functions_of
 from sigmascope.linearize.planning import structure_of
 from sigmascope.linearize.tuned import Tuned, TuneSettings
 from sigmascope.linearize.tuner import Epochs, Tuner, teaching
@@ -138,8 +139,11 @@ def tune(
             held_out=judge,
             seed=seed,
         )
+        identity = _identity(tuner, original, guide)
+        if told := functions_of(**functions):
+            identity["functions"] = told
         with claim_beside(path) if path else nullcontext():
-            _train(tuner, path, _identity(tuner, original, guide), shown=shown)
+            _train(tuner, path, identity, shown=shown)
     for one, other in zip(made.modules(), original.modules(), strict=True):
         one.training = other.training
     return Tuned(
