@@ -29,7 +29,7 @@ from tests.faults.scale import FULL, as_many, write_down
 from tests.runs.tiny import DATA, SOURCE, asked, hold, let_go, wait_until_held
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals"),
     pytest.mark.filterwarnings("ignore"),  # of Ray, about itself
 ]
@@ -126,7 +126,6 @@ def descendants(name: str) -> list[int]:
     ]
 
 
-@pytest.mark.thorough
 def test_a_worker_that_is_killed(tmp_path: Path, ray: Executor) -> None:
     names = prepared(tmp_path, "wait_0")
     hold(tmp_path, after=2)
@@ -240,7 +239,6 @@ if FULL:
     ENDINGS += [("ray", signal.SIGKILL), ("slurm", signal.SIGINT)]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("engine", "kill"), ENDINGS)
 def test_a_driver_that_ends_and_another_one(
     tmp_path: Path, engine: str, kill: signal.Signals

@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("rank", [0, 1])
 Found = list[dict[str, Any]]
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.skipif(
         not torch.distributed.is_available(), reason="torch was built without distributed"
     ),
