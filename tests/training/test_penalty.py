@@ -23,7 +23,15 @@ from sigmascope.errors import (
     OptionError,
     ResumeError,
 )
-from sigmascope.training.running_scores import HORIZON, RunningScores, stacked
+from sigmascope.training.running_scores import (
+    EPS,
+    HORIZON,
+    RunningScores,
+    scores_with_gradient,
+    slopes,
+    stacked,
+    sums_of,
+)
 
 
 class Net(nn.Module):
@@ -336,22 +344,26 @@ def test_sums_go_on_with_a_batch_of_another_size() -> None:
     assert list(penalty.scores) == ["1"]
 
 
-def test_gradients_of_means_are_those_of_autograd() -> None:
-    """The quick way, of calls that leave their input alone, against the plain one."""
+def test_gradients_of_sums_over_positions_are_those_of_means() -> None:
+    """Also of an activation that overwrites its input, and of sites with other image sizes."""
     model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 6, 3), nn.ReLU(inplace=True))
     model = model.double()
     torch.manual_seed(0)
-    x, found = torch.randn(40, 3, 8, 8).double(), []
-    for first in (True, False):  # the first pass takes the plain way
-        penalty = sg.AffinityPenalty(model, weight=1.0)
-        if not first:
-            run(penalty, model, x)
-            assert penalty._rows._averaged == {("1", 0)}
-        model.zero_grad()
-        run(penalty, model, x).backward()
-        found.append([one.grad.clone() for one in model.parameters()])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
+    x = torch.randn(40, 3, 8, 8).double()
+    penalty = sg.AffinityPenalty(model, weight=1.0)
+    run(penalty, model, x).backward()
+    found = [one.grad.clone() for one in model.parameters()]
+    model.zero_grad()
+    first = model[0](x)
+    second = model[2](F.relu(first))
+    rows = [torch.cat([one.mean((2, 3)), F.relu(one).mean((2, 3))], 1) for one in (first, second)]
+    for one in rows:
+        known = (one - one[:1]).detach()[None]
+        sums = sums_of(known)
+        _, gradients = scores_with_gradient(*sums, eps=EPS)
+        one.backward(-slopes(known, gradients, *sums[:2])[0] / 2, retain_graph=True)
+    for one, other in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(one, other.grad)
 
 
 def test_constant_outputs_are_skipped_with_the_reason() -> None:

@@ -14,7 +14,7 @@ from sigmascope.capture.guard import called_within, unwrapped
 from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError, ResumeError
 from sigmascope.store.kept import differences
 from sigmascope.training.running_scores import EPS, attached
-from sigmascope.training.site_rows import Collected, SiteRows
+from sigmascope.training.site_rows import Collected, Pair, SiteRows, together
 from sigmascope.training.site_scores import SiteScores
 
 
@@ -216,28 +216,31 @@ class AffinityPenalty:
         """Return the term of what was collected."""
         total: Tensor | None = None
         for device, names in _by_device(found).items():
-            rows = [_together(found.rows[name]) for name in names]
-            running = self._running_of(device, names, rows)
+            pairs = [together(found.pairs[name]) for name in names]
+            running = self._running_of(device, names, pairs)
+            tensors = [one for pair in pairs for one in (pair.x, pair.y)]
+            positions = [pair.positions for pair in pairs]
             with torch.autocast(device.type, enabled=False):
-                scored = running.take([one.detach() for one in rows], self.target)
+                scored = running.take([one.detach() for one in tensors], positions, self.target)
             waiting = {names[site]: why for site, why in running.waiting().items()}
             value = scored.value
             if len(waiting) < len(names):
-                value = attached(value, scored.gradient, rows)
+                value = attached(value, scored.gradient, tensors)
             self._skipped |= waiting
             self._scored.append((names, scored.scores))
             # the last device is where the loss most likely is
-            value = value * (len(names) / len(found.rows))
+            value = value * (len(names) / len(found.pairs))
             total = value if total is None else value + total.to(device)
         if total is None:
             return torch.zeros((), dtype=found.dtype, device=found.device)
         return (total * (self.weight * self.every)).to(found.dtype)
 
-    def _running_of(self, device: torch.device, names: list[str], rows: list[Tensor]) -> SiteScores:
+    def _running_of(self, device: torch.device, names: list[str], pairs: list[Pair]) -> SiteScores:
         """Return the running scores of these sites, whatever the number of samples."""
-        counts = list(dict.fromkeys(map(len, rows)))
-        alike = tuple(counts.index(len(one)) for one in rows)
-        channels = tuple(one.shape[1] // 2 for one in rows)
+        lengths = [len(pair.x) for pair in pairs]
+        counts = list(dict.fromkeys(lengths))
+        alike = tuple(map(counts.index, lengths))
+        channels = tuple(pair.x.shape[1] for pair in pairs)
         key = str(device), tuple(names), channels, alike
         if key not in self._running:
             self._running[key] = SiteScores(
@@ -248,14 +251,9 @@ class AffinityPenalty:
 
 def _by_device(found: Collected) -> dict[torch.device, list[str]]:
     devices: dict[torch.device, list[str]] = {}
-    for name, rows in found.rows.items():
-        devices.setdefault(rows[0].device, []).append(name)
+    for name, pairs in found.pairs.items():
+        devices.setdefault(pairs[0].x.device, []).append(name)
     return devices
-
-
-def _together(rows: list[Tensor]) -> Tensor:
-    """Return the rows of all forward passes of a context as one."""
-    return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
 def _as_tuples(value: Any) -> Any:

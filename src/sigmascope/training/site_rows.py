@@ -39,18 +39,45 @@ class Site:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Pair:
+    """The input and output of a call, (n, d) each, with gradients.
+
+    Where positions are averaged these are sums over `positions` of them. The backward pass of a sum
+    is a view, made without Python, where that of a mean writes a number for every position.
+    """
+
+    x: Tensor
+    y: Tensor
+    positions: int = 1
+
+    def averaged(self) -> Pair:
+        """Return means over positions."""
+        return (
+            self if self.positions == 1 else Pair(self.x / self.positions, self.y / self.positions)
+        )
+
+
+def together(pairs: Sequence[Pair]) -> Pair:
+    """Return the pairs of all forward passes of a context as one."""
+    if len(pairs) == 1:
+        return pairs[0]
+    means = [pair.averaged() for pair in pairs]
+    return Pair(torch.cat([one.x for one in means]), torch.cat([one.y for one in means]))
+
+
 @dataclass
 class Collected:
     """What a context has seen.
 
     Attributes:
-        rows: site -> its inputs and outputs side by side (n, 2d), one for each forward pass.
+        pairs: site -> its inputs and outputs, one pair for each forward pass.
         skipped: site -> why it has none.
         dtype, device: of the activations that were last; float32 under autocast.
         has_run: whether the network has run at all.
     """
 
-    rows: dict[str, list[Tensor]] = field(default_factory=dict)
+    pairs: dict[str, list[Pair]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     dtype: torch.dtype = torch.float32
     device: torch.device | None = None
@@ -69,7 +96,6 @@ class SiteRows:
         self._plan: dict[Key, Site] | None = None
         self._calls: dict[Key, Call] = {}  # of the first pass
         self._learned: dict[Key, Site] = {}
-        self._averaged: set[Key] = set()  # sites whose gradient is spread evenly over positions
         self._offsets = random.Random(0)  # its own, so that training draws what it draws without
         self._now = Collected()
         self._compiled: set[str] = set()
@@ -185,34 +211,21 @@ class SiteRows:
             now.skipped[site.name] = reason
             return None
         now.dtype, now.device = dtype_of_loss(x), x.device
-        is_mean = key in self._averaged
-        read = self._mean_of if is_mean else self._rows_of
-        pooled, shape, version = read(x, axes, offset), x.shape, x._version
+        before, shape = self._rows_of(x, axes, offset), x.shape
 
         def finish(y: Tensor) -> None:
             if y.shape != shape:
                 now.skipped[site.name] = f"it turns {list(shape)} into {list(y.shape)}"
                 return
-            if is_mean and x._version != version:
-                now.skipped[site.name] = "its input is overwritten, and was not in the first pass"
-                return
-            if is_mean:
-                both = averaged(x, y, torch.cat([pooled, read(y, axes, offset)], dim=1), axes)
-            else:
-                both = torch.cat([pooled, read(y, axes, offset)], dim=1)
-            now.rows.setdefault(site.name, []).append(both)
-            if self._plan is None and x._version == version and self._can_average(axes, x, y):
-                self._averaged.add(key)
+            after = self._rows_of(y, axes, offset)
+            positions = shape.numel() // before.numel() if self._sums(axes, x.ndim) else 1
+            now.pairs.setdefault(site.name, []).append(Pair(before, after, positions))
 
         return finish
 
-    def _can_average(self, axes: Axes, x: Tensor, y: Tensor) -> bool:
-        """Return whether rows are plain means of a call that does not work in place."""
-        return self._samples == "batch" and axes.pair is not None and x.dtype == y.dtype
-
-    def _mean_of(self, tensor: Tensor, axes: Axes, offset: float) -> Tensor:
-        """Return (n, d), without a gradient."""
-        return POOLS["channels"](tensor.detach(), axes, None)
+    def _sums(self, axes: Axes, ndim: int) -> bool:
+        """Return whether rows are sums over positions."""
+        return self._samples == "batch" and axes.pair is not None and ndim > 2
 
     def _rows_of(self, tensor: Tensor, axes: Axes, offset: float) -> Tensor:
         """Return (n, d), float32 or float64. No tensor is saved, so that a checkpoint counts none.
@@ -221,41 +234,19 @@ class SiteRows:
         """
         if not self._expects_gradient:
             tensor = tensor.detach()
+        if self._sums(axes, tensor.ndim):
+            return summed(tensor, axes)
         if self._samples == "batch":
             return POOLS["channels"](tensor, axes, None)
         return on_grid(axes.ordered(tensor), offset).flatten(0, -2).to(precise(tensor), copy=True)
 
 
-def averaged(x: Tensor, y: Tensor, rows: Tensor, axes: Axes) -> Tensor:
-    """Return rows (n, 2d), the means over positions of x and y, with a gradient to both.
-
-    The backward pass spreads a gradient by a view, where that of `mean` writes it out for each of
-    them, to be read again when gradients are added up.
-    """
-    if not (x.requires_grad or y.requires_grad):
-        return rows
-    result: Tensor = _Averaged.apply(x, y, rows, axes)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Averaged(torch.autograd.Function):
-    """Known rows, whose gradient goes to the tensors that they are the means of."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, rows: Tensor, axes: Axes) -> Tensor:
-        ctx.shape, ctx.dtype, ctx.pair = x.shape, x.dtype, axes.pair
-        return rows.view_as(rows)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (n, doubled), (samples, channels) = upstream[0].shape, ctx.pair
-        small = upstream[0] / (ctx.shape.numel() // (n * doubled // 2))
-        sizes = [1] * len(ctx.shape)
-        sizes[samples], sizes[channels] = n, doubled // 2
-        parts = small.to(ctx.dtype).view(n, 2, -1).unbind(1)
-        if samples > channels:
-            parts = tuple(part.mT for part in parts)
-        return *(part.reshape(sizes).expand(ctx.shape) for part in parts), None, None
+def summed(tensor: Tensor, axes: Axes) -> Tensor:
+    """Return the sums over all positions (n, d)."""
+    assert axes.pair is not None
+    positions = tuple(axis for axis in range(tensor.ndim) if axis not in axes.pair)
+    total = tensor.sum(dim=positions, dtype=precise(tensor))
+    return total if axes.pair[0] < axes.pair[1] else total.mT
 
 
 def dtype_of_loss(x: Tensor) -> torch.dtype:

@@ -25,7 +25,7 @@ class Scored:
 
     Attributes:
         value: the mean over the sites of 1 - score or (score - target)², a scalar.
-        gradient: of the value to the rows of all sites, one after the other, flat.
+        gradient: of the value to what `take` was given, one tensor after the other, flat.
         scores: (sites,), the mean over the blocks of each; NaN where there is none.
     """
 
@@ -52,20 +52,15 @@ class Run:
         """Which channels of the site these are."""
         return slice(self.first, self.first + self.width * self.count)
 
-    def of(self, rows: Tensor) -> Tensor:
-        """Return the blocks (count, n, 2 width) of rows (n, 2d), inputs before outputs."""
-        both = rows.reshape(len(rows), 2, -1)[
-            ..., self.first : self.first + self.width * self.count
-        ]
-        blocks = both.reshape(len(rows), 2, self.count, self.width)
-        return blocks.permute(2, 0, 1, 3).flatten(2)
+    def of(self, pair: Tensor) -> Tensor:
+        """Return the blocks (count, n, 2 width) of an input and output (2, n, d)."""
+        blocks = pair[..., self.channels].reshape(2, -1, self.count, self.width)
+        return blocks.permute(2, 1, 0, 3).flatten(2)
 
-    def put(self, blocks: Tensor, rows: Tensor) -> None:
-        """Write blocks back to where `of` takes them from, contiguous rows (n, 2d)."""
-        n = len(rows)
-        both = rows.view(n, 2, -1)[..., self.channels]
-        whole = blocks.reshape(self.count, n, 2, self.width).permute(1, 2, 0, 3)
-        both.copy_(whole.reshape(n, 2, -1))
+    def put(self, blocks: Tensor, pair: Tensor) -> None:
+        """Write blocks back to where `of` takes them from."""
+        whole = blocks.reshape(self.count, -1, 2, self.width).permute(2, 1, 0, 3)
+        pair[..., self.channels] = whole.flatten(2)
 
 
 def runs_of(site: int, channels: int, block: int | None) -> Iterator[Run]:
@@ -130,26 +125,35 @@ class SiteScores:
         return torch.eye(sites, dtype=self._dtype)[:, of_block].to(device)
 
     @torch.no_grad()
-    def take(self, rows: Sequence[Tensor], target: float | None) -> Scored:
-        """Score the rows (n, 2d) of the sites."""
+    def take(
+        self, tensors: Sequence[Tensor], positions: Sequence[int], target: float | None
+    ) -> Scored:
+        """Score inputs and outputs of the sites, (n, d) each, that are sums over so many positions.
+
+        Args:
+            tensors: x₁, y₁, x₂, y₂, and so on.
+            positions: of each site.
+            target: see `sigmascope.AffinityPenalty`.
+        """
+        lengths = [len(one) for one in tensors[::2]]
         for group in self.groups:
-            group.running.note(len(rows[group.runs[0].site]))
-        is_settled = all(self._is_settled(group, rows) for group in self.groups)
-        captures = rows[0].is_cuda and not torch.cuda.is_current_stream_capturing()
-        key = (target, *map(len, rows))
+            group.running.note(lengths[group.runs[0].site])
+        is_settled = all(self._is_settled(group, lengths) for group in self.groups)
+        captures = tensors[0].is_cuda and not torch.cuda.is_current_stream_capturing()
+        key = (target, *lengths, *positions)
         if not (captures and is_settled and (key in self._steps or len(self._steps) < GRAPHS)):
-            found = self._empty(rows)
-            self._run(found, target, rows)
+            found = self._empty(tensors)
+            self._run(found, target, tensors, self._shares(positions))
             return found
         if key not in self._steps:
-            found = self._empty(rows)
+            found, shares = self._empty(tensors), self._shares(positions)
             step = Step(
-                lambda *inputs: self._run(found, target, inputs),
+                lambda *inputs: self._run(found, target, inputs, shares),
                 lambda: [found.value, found.gradient, found.scores, *self._sums()],
             )
             self._steps[key] = found, step
         found, step = self._steps[key]
-        step(*rows)
+        step(*tensors)
         return found.copy()
 
     def waiting(self) -> dict[int, str]:
@@ -162,28 +166,37 @@ class SiteScores:
         }
 
     @staticmethod
-    def _is_settled(group: Group, rows: Sequence[Tensor]) -> bool:
+    def _is_settled(group: Group, lengths: Sequence[int]) -> bool:
         """Return whether each step does the same from now on, so that it can be replayed."""
-        kept = kept_share(len(rows[group.runs[0].site]), group.running.channels)
+        kept = kept_share(lengths[group.runs[0].site], group.running.channels)
         return group.running.is_ready and (bool(group.running.sums) or not kept)
 
     def _sums(self) -> list[Tensor]:
         return [one for group in self.groups for one in group.running.sums]
 
-    def _empty(self, rows: Sequence[Tensor]) -> Scored:
-        total, device = sum(one.numel() for one in rows), rows[0].device
+    def _shares(self, positions: Sequence[int]) -> Tensor:
+        """Return (sites,), the share of one position in a mean."""
+        return 1 / torch.tensor(positions, dtype=self._dtype).to(self.groups[0].members.device)
+
+    def _empty(self, tensors: Sequence[Tensor]) -> Scored:
+        total, device = sum(one.numel() for one in tensors), tensors[0].device
         return Scored(
             torch.zeros((), dtype=self._dtype, device=device),
-            torch.zeros(total, dtype=rows[0].dtype, device=device),
-            torch.full((len(rows),), torch.nan, dtype=self._dtype, device=device),
+            torch.zeros(total, dtype=tensors[0].dtype, device=device),
+            torch.full((len(tensors) // 2,), torch.nan, dtype=self._dtype, device=device),
         )
 
-    def _run(self, found: Scored, target: float | None, rows: Sequence[Tensor]) -> None:
-        """Add the rows to the sums; write what is found in place."""
+    def _run(
+        self, found: Scored, target: float | None, tensors: Sequence[Tensor], shares: Tensor
+    ) -> None:
+        """Add the means to the running sums; write what is found in place."""
+        pairs = [torch.stack(pair) for pair in zip(tensors[::2], tensors[1::2], strict=True)]
         scored: list[tuple[Group, Tensor, Tensor]] = []
         for group in self.groups:
-            blocks = torch.cat([run.of(rows[run.site]) for run in group.runs])
-            added = group.running.add(blocks.to(self._dtype))
+            blocks = [
+                run.of(pairs[run.site].to(self._dtype) * shares[run.site]) for run in group.runs
+            ]
+            added = group.running.add(torch.cat(blocks))
             if group.running.is_ready:
                 scored.append((group, *group.running.scored(added)))
         if not scored:
@@ -197,18 +210,19 @@ class SiteScores:
         share = 1 / torch.isfinite(found.scores).sum().clamp_min(1)
         values, derivatives = term(found.scores, target)
         found.value.copy_(share * values.sum())
-        self._write(found.gradient, scored, share * derivatives / counts.clamp_min(1), rows)
+        slopes = share * derivatives / counts.clamp_min(1)
+        self._write(found.gradient, scored, slopes * shares, pairs)
 
     @staticmethod
     def _write(
         gradient: Tensor,
         scored: list[tuple[Group, Tensor, Tensor]],
         factors: Tensor,
-        rows: Sequence[Tensor],
+        pairs: Sequence[Tensor],
     ) -> None:
         """Write the gradient, given the derivative of the value to the score of a block."""
-        places = torch.split(gradient, [one.numel() for one in rows])
+        places = torch.split(gradient, [one.numel() for one in pairs])
         for group, _, slopes in scored:
             weighted = (factors @ group.members)[:, None, None] * slopes
             for run, part in zip(group.runs, torch.split(weighted, group.counts), strict=True):
-                run.put(part, places[run.site].view_as(rows[run.site]))
+                run.put(part, places[run.site].view_as(pairs[run.site]))
