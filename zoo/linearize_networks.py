@@ -128,9 +128,9 @@ class Plan:
 # 1,000 test images (standard error 1.2), 80.0 % without fading, 80.0 % with labels only; 76.8 %
 # with labels only, without fading, at rate 0.05; 37 % with fading at rate 0.1, 9 removed.
 SGD = Recipe(epochs=20, rate=0.2)
-SGD_TUNE = Recipe(epochs=12, rate=0.03, warm=0.1, clip=2.0, distill=0.9, fade=0.4)
-ADAM = Recipe(*(40, 1e-3, 256, "adamw"), decay=0.05, warm=0.1, smoothing=0.1, clip=1.0)
-ADAM_TUNE = replace(ADAM, epochs=12, rate=5e-4, smoothing=0.0, distill=0.9, fade=0.4)
+SGD_TUNE = Recipe(epochs=16, rate=0.03, warm=0.1, clip=2.0, distill=0.9, fade=0.4)
+ADAM = Recipe(*(32, 1e-3, 256, "adamw"), decay=0.05, warm=0.1, smoothing=0.1, clip=1.0)
+ADAM_TUNE = replace(ADAM, epochs=8, rate=5e-4, smoothing=0.0, distill=0.9, fade=0.4)
 PLANS = {
     "resnet18": Plan(
         *(17, SGD, SGD_TUNE, 92.47, (8, 12, 14), (92.10, 84.52, 80.95), (0.0, 2.0, 5.0)),
@@ -142,7 +142,7 @@ PLANS = {
         grid=(2, 4, 6, 8, 10, 12, 14),
     ),
     "mobilenetv2": Plan(
-        *(35, replace(SGD, epochs=35), SGD_TUNE),
+        *(35, replace(SGD, epochs=35), replace(SGD_TUNE, epochs=10)),
         *(93.65, (16, 24, 30), (92.45, 90.44, 87.19), (0.5, 1.5, 4.0)),
         grid=(4, 8, 12, 16, 20, 24, 30),
     ),
