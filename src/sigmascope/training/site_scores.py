@@ -119,6 +119,7 @@ class SiteScores:
             for (width, _), found in runs.items()
         ]
         self._steps: dict[tuple[object, ...], tuple[Scored, Step]] = {}
+        self._kept_shares: dict[tuple[int, ...], Tensor] = {}
 
     def _members(self, runs: list[Run], sites: int, device: torch.device) -> Tensor:
         of_block = torch.tensor([run.site for run in runs for _ in range(run.count)])
@@ -175,8 +176,14 @@ class SiteScores:
         return [one for group in self.groups for one in group.running.sums]
 
     def _shares(self, positions: Sequence[int]) -> Tensor:
-        """Return (sites,), the share of one position in a mean."""
-        return 1 / torch.tensor(positions, dtype=self._dtype).to(self.groups[0].members.device)
+        """Return (sites,), the share of one position in a mean; kept, since a capture may not copy
+        from the host.
+        """
+        key = tuple(positions)
+        if key not in self._kept_shares:
+            shares = 1 / torch.tensor(key, dtype=self._dtype)
+            self._kept_shares[key] = shares.to(self.groups[0].members.device)
+        return self._kept_shares[key]
 
     def _empty(self, tensors: Sequence[Tensor]) -> Scored:
         total, device = sum(one.numel() for one in tensors), tensors[0].device
