@@ -164,7 +164,7 @@ def test_the_figure() -> None:
         for label in ("at the end of a block", "inside a block")
     )
     assert end - inside == pytest.approx(EARLY, abs=1e-5)
-    assert list(lines["from here half of the gap"].get_xdata()) == [EPOCH, EPOCH]
+    assert list(lines["half of the final gap"].get_xdata()) == [EPOCH, EPOCH]
     assert len(left.lines) == 2 * (2 * 9 + 1) + 2  # calls of two seeds, a mean; two marks
     assert left.get_xlim() == (0, STEPS[-1])
     assert len(drawn.table) == 4 * len(STEPS) * 19

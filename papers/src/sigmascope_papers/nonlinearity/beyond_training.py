@@ -18,11 +18,13 @@ from sigmascope_papers.nonlinearity.courses import (
     INSIDE,
     PLAIN,
     RESIDUAL,
+    RULES,
     WIDE,
     Course,
     Courses,
     margin,
 )
+from sigmascope_papers.nonlinearity.items import item_of
 from sigmascope_papers.setting import Setting
 
 FILE = "trainings/split.json"
@@ -95,7 +97,7 @@ def _draw_steps(panel: Axes, courses: Sequence[Course]) -> None:
     parted = [one for one in courses if one.gaps[-1] >= WIDE]
     for step in {one.halfway for one in parted} - {None}:
         halfway: dict[str, Any] = {"color": "0.25", "linewidth": 0.9, "zorder": 1}
-        panel.axvline(step or 0, linestyle=":", label="from here half of the gap", **halfway)
+        panel.axvline(step or 0, linestyle=":", label="half of the final gap", **halfway)
 
 
 def _rows(one: Course) -> list[dict[str, Any]]:
@@ -112,3 +114,6 @@ def _rows(one: Course) -> list[dict[str, Any]]:
         for row, step in enumerate(one.steps)
         for column, site in enumerate(one.sites)
     ]
+
+
+ITEM = item_of("beyond_training", measure, draw, *RULES.values())
