@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 import sigmascope as sg
+from sigmascope_papers.nonlinearity.tuned_curves import PUBLISHED
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 PARTS = (
@@ -213,6 +214,17 @@ def test_a_drop_is_taken_against_the_better_of_original_and_control(load: Any) -
     summary = load("summary")
     assert summary.drops(rows) == {("vgg16", 12, 12): {0: (92.5, 1.5)}}
     assert "| 12 | 12 | 92.50 | 92.50 | 1.50 | 1.50 | 1.0 |" in summary.summarized(rows)
+    (point,) = summary.curves_of(rows).points
+    assert (point.removed, point.epochs, point.accuracy, point.original) == (12, 12, 92.5, 94.0)
+
+
+def test_published_numbers_are_those_of_the_plans(load: Any) -> None:
+    for name, plan in load("networks").PLANS.items():
+        published = PUBLISHED[name]
+        assert plan.activations == published.activations
+        assert plan.start == published.accuracy[0]
+        assert plan.published == tuple(published.accuracy[n] for n in plan.removed)
+        assert dict(zip(plan.removed, plan.drops, strict=True)) == published.goals
 
 
 def test_a_lost_file_is_made_again_only_where_it_is_needed(load: Any, tmp_path: Path) -> None:

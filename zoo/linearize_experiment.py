@@ -2,7 +2,7 @@
 published sizes, three seeds:
 
     python zoo/linearize_experiment.py run --data DIR --out DIR --scratch DIR --minutes 9 --jobs 3
-    python zoo/linearize_experiment.py summary OUT
+    python zoo/linearize_experiment.py summary OUT [--points FILE]
 
 `--only resnet18,vgg16` and `--stage train,curves,untuned,tuned,penalized` choose. 5,000 training
 images are held out: 2,000 rank the activations and calibrate the maps, 3,000 measure accuracy
@@ -56,7 +56,9 @@ import argparse
 import json
 import math
 import multiprocessing
+import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterable
@@ -70,7 +72,7 @@ from linearize_jobs import Job, Options, keys, needs, product
 from linearize_networks import PLANS
 from linearize_penalized import penalized
 from linearize_stages import STAGES, Bench, Row
-from linearize_summary import summarized
+from linearize_summary import curves_of, summarized
 from linearize_training import OutOfTime
 
 SEEDS = (0, 1, 2)
@@ -148,6 +150,7 @@ def ready(job: Job, options: Options) -> bool:
 
 def work(connection: Connection, options: Options) -> None:
     """Do the jobs that come, in a process of its own, and send back rows and how each job ended."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     bench = Bench(options)
     connection.send(("free", None))
     while (order := connection.recv()) is not None:
@@ -160,6 +163,14 @@ def work(connection: Connection, options: Options) -> None:
             connection.send(("free", "stopped"))
         except Exception:
             connection.send(("free", traceback.format_exc()))
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, however it ended."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 class Pool:
@@ -293,10 +304,15 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     runs.add_argument("--narrow", action="store_true", help="tiny networks, one epoch: a trial")
     runs.add_argument("--images", type=int, help="train on the first so many: a trial")
-    commands.add_parser("summary").add_argument("out", type=Path)
+    tables = commands.add_parser("summary")
+    tables.add_argument("out", type=Path)
+    tables.add_argument("--points", type=Path, help="a file to write for `beyond-linearize`")
     args = parser.parse_args(arguments)
     if args.command == "summary":
-        print(summarized(list(Journal(args.out / "journal.jsonl").rows.values())))
+        rows = list(Journal(args.out / "journal.jsonl").rows.values())
+        if args.points:
+            curves_of(rows).save(args.points)
+        print(summarized(rows))
         return
     run(args)
 

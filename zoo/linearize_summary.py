@@ -11,6 +11,8 @@ from typing import Any
 from linearize_networks import PLANS
 from scipy.stats import t as student
 
+from sigmascope_papers.nonlinearity.tuned_curves import Curves, Point
+
 Row = dict[str, Any]
 Unit = tuple[str, int]  # network, seed
 MARGINS = {"untuned": 3.0, "tuned": 1.0}  # points within which two criteria tie
@@ -54,6 +56,20 @@ def drops(rows: list[Row]) -> dict[tuple[str, int, float], dict[int, tuple[float
 
 def _recipe(row: Row) -> tuple[Any, ...]:
     return tuple(row["recipe"].values())
+
+
+def curves_of(rows: list[Row]) -> Curves:
+    """Return the points of all tuned networks; of several tunings the longest."""
+    found, longest = drops(rows), dict[tuple[str, int], float]()
+    for network, removed, epochs in found:
+        longest[network, removed] = max(epochs, longest.get((network, removed), 0))
+    points = (
+        Point(network, seed, removed, epochs, accuracy, round(accuracy + drop, 4))
+        for (network, removed, epochs), by_seed in found.items()
+        if epochs == longest[network, removed]
+        for seed, (accuracy, drop) in sorted(by_seed.items())
+    )
+    return Curves(tuple(points))
 
 
 def curves_table(rows: list[Row]) -> list[str]:
