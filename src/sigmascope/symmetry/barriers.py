@@ -20,6 +20,7 @@ from sigmascope.symmetry.aligning.align import align
 from sigmascope.symmetry.aligning.result import Alignment
 from sigmascope.symmetry.labeled_batches import evaluated, inputs_of, labeled_batches, labels_of
 from sigmascope.symmetry.leveling import leveled
+from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.tables import Table, Tabular
 
 if TYPE_CHECKING:
@@ -166,12 +167,42 @@ def barrier(
     if alignment is None:
         inputs = [inputs_of(item) for item in items] if by == "activations" else None
         alignment = align(first, second, inputs, by=by, progress=progress)
-    ends = {"naive": second, "aligned": alignment.apply(second)}
     shares = np.linspace(0, 1, points).tolist()
-    evaluated(first, items[:1])  # to refuse early what has no logits or other labels
-    line = _Line(copied(first), items, alignment)
+    ends = {"naive": second, "aligned": alignment.apply(second)}
+    curves, correction = curves_to(first, ends, items, alignment.element.wiring, shares, progress)
+    return Barrier(
+        networks=alignment.networks,
+        points=tuple(shares),
+        curves=curves,
+        correction=correction,
+        samples=sum(len(labels_of(item)) for item in items),
+        alignment=alignment,
+    )
+
+
+def curves_to(
+    start: nn.Module,
+    ends: Mapping[str, nn.Module],
+    items: list[Any],
+    wiring: Wiring,
+    shares: Sequence[float],
+    progress: bool = False,
+) -> tuple[dict[str, Curve], str]:
+    """Return the curves from a network to each of several, as they are and corrected, and how.
+
+    Args:
+        start: the network at share 0.
+        ends: name -> network of the same architecture at share 1.
+        items: batches with labels.
+        wiring: of the architecture.
+        shares: of the end, from 0 to 1.
+        progress: see `barrier`.
+    """
+    evaluated(start, items[:1])  # to refuse early what has no logits or other labels
+    line = _Line(copied(start), items, wiring)
     curves = {}
-    with progress_bar("line between the networks", 4 * points, shown=progress) as advance:
+    steps = 2 * len(ends) * len(shares)
+    with progress_bar("line between the networks", steps, shown=progress) as advance:
         for name, end in ends.items():
             line.begin(copied(end))
             for corrected, label in ((False, name), (True, f"{name}, corrected")):
@@ -180,21 +211,14 @@ def barrier(
                     found.append(line.at(share, corrected=corrected))
                     advance()
                 curves[label] = Curve(*map(tuple, zip(*found, strict=True)))
-    return Barrier(
-        networks=alignment.networks,
-        points=tuple(shares),
-        curves=curves,
-        correction=line.correction,
-        samples=sum(len(labels_of(item)) for item in items),
-        alignment=alignment,
-    )
+    return curves, line.correction
 
 
 class _Line:
     """The line from a network that stays to another one."""
 
-    def __init__(self, start: nn.Module, items: list[Any], alignment: Alignment) -> None:
-        self._start, self._items, self._wiring = start, items, alignment.element.wiring
+    def __init__(self, start: nn.Module, items: list[Any], wiring: Wiring) -> None:
+        self._start, self._items, self._wiring = start, items, wiring
         self.correction = "batch norm" if interpolation.has_batch_norm(start) else "repair"
         self._layers = interpolation.layers_within(self._wiring, start)
         kinds = (*interpolation.LAYERS, _BatchNorm)
