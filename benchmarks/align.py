@@ -179,16 +179,6 @@ def distance(a: nn.Module, b: nn.Module) -> float:
 
 
 ALIKE = {
-    "trained alike, other seeds": (
-        *(("resnet20:0", "resnet20:1"), ("plain20:0", "plain20:1"), ("vgg16:1", "vgg16:2")),
-        *(("vgg16:3", "vgg16:4"), ("vit-patch4:0", "vit-patch4:1"), ("myrtle:0", "myrtle:1")),
-        *(("resnet20:2", "resnet20:3"), ("myrtle-nobn:0", "myrtle-nobn:1")),
-    ),
-    "other trainings or tasks": (
-        *(("resnet20:0", "resnet20-noaug:1"), ("resnet20:0", "resnet20-noisy:1")),
-        *(("resnet20:0", "resnet20-adversarial:1"), ("resnet20:0", "resnet20-rotation:1")),
-        ("resnet20:0", "resnet20-simclr:1"),
-    ),
     "untrained": (
         *(("resnet20:0-init", "resnet20:1-init"), ("vgg16:1-init", "vgg16:2-init")),
         *(("vit-patch4:0-init", "vit-patch4:1-init"), ("plain20:0-init", "plain20:1-init")),
@@ -196,6 +186,15 @@ ALIKE = {
     "one trained, one not": (
         *(("resnet20:0", "resnet20:1-init"), ("vgg16:1", "vgg16:2-init")),
         ("vit-patch4:0", "vit-patch4:1-init"),
+    ),
+    "other tasks": (
+        *(("resnet20:0", "resnet20-rotation:1"), ("resnet20:0", "resnet20-simclr:1")),
+        *(("resnet20:0", "resnet20-noisy:1"), ("resnet20:0", "resnet20-adversarial:1")),
+    ),
+    "other seeds": (
+        *(("resnet20:0", "resnet20:1"), ("plain20:0", "plain20:1"), ("vgg16:1", "vgg16:2")),
+        *(("vgg16:3", "vgg16:4"), ("vit-patch4:0", "vit-patch4:1")),
+        *(("resnet20:2", "resnet20:3"), ("myrtle-nobn:0", "myrtle-nobn:1")),
     ),
 }
 

@@ -29,7 +29,7 @@ def draw_barrier(barrier: Barrier) -> Drawn:
             {"curve": name, "share": share, **dict(zip(QUANTITIES, values, strict=True))}
             for share, values in zip(barrier.points, zip(*columns, strict=True), strict=True)
         ]
-    a, b = (shown(name, 15) for name in barrier.networks)
+    a, b = (shown(name, 21) for name in barrier.networks)
     panels[0].set(ylabel="cross-entropy")
     panels[1].set(ylabel="… at the best temperature")
     panels[2].set(ylabel="accuracy")
