@@ -33,7 +33,6 @@ def draw_barrier(barrier: Barrier) -> Drawn:
     panels[0].set(ylabel="cross-entropy")
     panels[1].set(ylabel="… at the best temperature")
     panels[2].set(ylabel="accuracy")
-    for panel in panels:
-        panel.set_xlabel(f"from {a} (0)\nto {b} (1)")
+    panels[1].set_xlabel(f"from {a} (0) to {b} (1)")  # of all panels
     add_legend(figure, *panels[0].get_legend_handles_labels())
     return finished(panels, rows)
