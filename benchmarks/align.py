@@ -1,14 +1,16 @@
 """Aligning networks: planted elements found again, time, and the objective beside rebasin's.
 
-    python benchmarks/align.py planted [--draws 20] [NAME …]
+    python benchmarks/align.py planted [--draws 20] [--by weights] [--jobs 16] [NAME …]
     python benchmarks/align.py speed
     python benchmarks/align.py rebasin
+    python benchmarks/align.py alike
 
 `planted` moves a network at random in float64 and aligns it to itself, by weights and by
 activations: a draw is missed if a parameter differs from the original's by more than 1e-6. `speed`
 measures wall time and processor time of pairs in float32, and the growth with width. `rebasin`
-aligns pairs with the package of that name too, if it can be imported. Run from the repository, for
-the weights of the zoo; networks of torchvision have random weights.
+aligns pairs with the package of that name too, if it can be imported. `alike` compares the cosine
+of aligned pairs with that of 5 controls, for the margin of `Alignment.alike`. Run from the
+repository, for the weights of the zoo; networks of torchvision have random weights.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from multiprocessing import get_context
 
 import torch
 from setting import describe, progress
@@ -51,29 +57,43 @@ def error_of(a: nn.Module, b: nn.Module) -> float:
     return max(float((one - other).detach().abs().max()) for one, other in pairs)
 
 
-def planted(names: list[str], draws: int) -> Iterator[str]:
+@lru_cache(1)
+def original(name: str) -> tuple[nn.Module, Tensor]:
+    """Return a network in float64, and inputs."""
+    network, inputs = loaded(name)
+    return network.double().eval(), inputs.double()
+
+
+def trial(task: tuple[str, int, str]) -> tuple[float, float]:
+    """Return the largest error of a planted element that was found again, and seconds."""
+    (name, draw, by), began = task, time.process_time()
+    network, inputs = original(name)
+    moved = sg.symmetry.move(network, seed=draw)
+    found = sg.symmetry.align(network, moved, inputs, by=by, progress=False)
+    return error_of(network, found.apply(moved)), time.process_time() - began
+
+
+def planted(names: list[str], draws: int, ways: list[str], jobs: int) -> Iterator[str]:
     """Yield a table of how often a planted element is found again."""
-    yield "| network | draws | missed by weights | by activations | largest error | seconds each |"
-    yield "|---|--:|--:|--:|--:|--:|"
-    for name in names:
-        network, inputs = loaded(name)
-        network, inputs = network.double().eval(), inputs.double()
-        missed, worst, began = {"weights": 0, "activations": 0}, 0.0, time.process_time()
-        try:
-            for draw in range(draws):
-                moved = sg.symmetry.move(network, seed=draw)
-                for by in missed:
-                    progress(f"{name}, draw {draw}, by {by}")
-                    found = sg.symmetry.align(network, moved, inputs, by=by, progress=False)
-                    error = error_of(network, found.apply(moved))
-                    missed[by] += error > 1e-6
-                    worst = max(worst, error)
-        except sg.symmetry.UnmovableError as refusal:
-            yield f"| {name} | – | does not move: {str(refusal).split(':')[0]} | | | |"
-            continue
-        seconds = (time.process_time() - began) / (2 * draws)
-        counts = " | ".join(map(str, missed.values()))
-        yield f"| {name} | {draws} | {counts} | {worst:.1e} | {seconds:.1f} |"
+    yield f"| network | draws | missed by {' | by '.join(ways)} | largest error | seconds each |"
+    yield "|---|--:|" + "--:|" * (len(ways) + 2)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for name in names:
+            progress(name)
+            tasks = [(name, draw, by) for draw in range(draws) for by in ways]
+            try:
+                results = list(pool.map(trial, tasks))
+            except sg.symmetry.UnmovableError as refusal:
+                reason = str(refusal).split(":")[0]
+                yield f"| {name} | – | does not move: {reason} | {'| ' * (len(ways) + 1)}"
+                continue
+            missed = Counter(
+                by for (_, _, by), (error, _) in zip(tasks, results, strict=True) if error > 1e-6
+            )
+            counts = " | ".join(str(missed[by]) for by in ways)
+            worst = max(error for error, _ in results)
+            seconds = sum(spent for _, spent in results) / len(results)
+            yield f"| {name} | {draws} | {counts} | {worst:.1e} | {seconds:.1f} |"
 
 
 def timed(a: nn.Module, b: nn.Module, inputs: object, by: str) -> tuple[float, float]:
@@ -158,18 +178,62 @@ def distance(a: nn.Module, b: nn.Module) -> float:
     return sum(float((one - other).detach().double().square().sum()) for one, other in pairs)
 
 
+ALIKE = {
+    "untrained": (
+        *(("resnet20:0-init", "resnet20:1-init"), ("vgg16:1-init", "vgg16:2-init")),
+        *(("vit-patch4:0-init", "vit-patch4:1-init"), ("plain20:0-init", "plain20:1-init")),
+    ),
+    "one trained, one not": (
+        *(("resnet20:0", "resnet20:1-init"), ("vgg16:1", "vgg16:2-init")),
+        ("vit-patch4:0", "vit-patch4:1-init"),
+    ),
+    "other tasks": (
+        *(("resnet20:0", "resnet20-rotation:1"), ("resnet20:0", "resnet20-simclr:1")),
+        *(("resnet20:0", "resnet20-noisy:1"), ("resnet20:0", "resnet20-adversarial:1")),
+    ),
+    "other seeds": (
+        *(("resnet20:0", "resnet20:1"), ("plain20:0", "plain20:1"), ("vgg16:1", "vgg16:2")),
+        *(("vgg16:3", "vgg16:4"), ("vit-patch4:0", "vit-patch4:1")),
+        *(("resnet20:2", "resnet20:3"), ("myrtle-nobn:0", "myrtle-nobn:1")),
+    ),
+}
+
+
+def alike() -> Iterator[str]:
+    """Yield a table of the cosines of aligned pairs and of their controls."""
+    yield "| pairs | | cosine | largest of 5 controls | ratio | with permutations alone |"
+    yield "|---|---|--:|--:|--:|--:|"
+    for kind, pairs in ALIKE.items():
+        for names in pairs:
+            a, b = (sg.catalog.model(f"sigmascope/{name}").network for name in names)
+            cells = []
+            for group in ("all", "permutations"):
+                progress(f"{names}, {group}")
+                found = sg.symmetry.align(a, b, group=group, controls=5, progress=False)
+                largest = max(found.controls)
+                cells.append((found.overall, largest, found.overall / largest))
+            (cosine, largest, ratio), (*_, other) = cells
+            numbers = f"{cosine:.4f} | {largest:.4f} | {ratio:.2f} | {other:.2f}"
+            yield f"| {kind} | {', '.join(names)} | {numbers} |"
+
+
 def main() -> None:
     """Print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("planted", "speed", "rebasin"))
+    parser.add_argument("what", choices=("planted", "speed", "rebasin", "alike"))
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--by", default="weights,activations", help="of planted elements")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, of planted elements")
     given = parser.parse_intermixed_args()
     print(describe("cpu"), "\n", flush=True)
     lines = {
-        "planted": lambda: planted(given.names or list(NAMES), given.draws),
+        "planted": lambda: planted(
+            given.names or list(NAMES), given.draws, given.by.split(","), given.jobs
+        ),
         "speed": speed,
         "rebasin": rebasin,
+        "alike": alike,
     }[given.what]()
     for line in lines:
         print(line, flush=True)

@@ -139,7 +139,7 @@ def of_blocks(names: Sequence[str]) -> Drawn:
 
 
 def of_barrier(names: Sequence[str]) -> Drawn:
-    curves = {name: Curve((0.5, 1.0, 0.5), (0.9, 0.6, 0.9)) for name in names}
+    curves = {name: Curve((0.5, 1.0, 0.5), (0.9, 0.6, 0.9), (0.4, 0.8, 0.4)) for name in names}
     alignment: Any = None  # which the figure does not show
     return draw_barrier(
         Barrier((names[0], names[-1]), (0.0, 0.5, 1.0), curves, "batch norm", 64, alignment)

@@ -285,6 +285,19 @@ def test_noise_is_reported_as_unlike_and_a_moved_network_as_alike() -> None:
 
 
 @pytest.mark.parametrize(
+    ("a", "b", "alike"), [("vgg16:1", "vgg16:2", True), ("vgg16:1-init", "vgg16:2-init", False)]
+)
+def test_trained_pairs_gain_more_than_noise_and_untrained_ones_nothing(
+    a: str, b: str, alike: bool
+) -> None:
+    networks = [sg.catalog.model(f"sigmascope/{name}").network for name in (a, b)]
+    found = align(*networks, starts=1, controls=1)
+    assert found.alike is alike
+    ratio = found.overall / max(found.controls)
+    assert ratio > 1.5 if alike else ratio < 1.1
+
+
+@pytest.mark.parametrize(
     ("a", "b", "match"),
     [
         (mlp(nn.ReLU()), mlp(nn.ReLU(), 6), r"0\.weight is \(5, 3\) in .* and \(6, 3\)"),

@@ -7,7 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.errors import InputError, InputTypeError, OptionError
-from sigmascope.symmetry import align, average, barrier, check_equivalence, interpolation, move
+from sigmascope.symmetry import (
+    Monomial,
+    align,
+    average,
+    barrier,
+    check_equivalence,
+    interpolation,
+    move,
+)
+from sigmascope.symmetry.labeled_batches import evaluated
 from sigmascope.symmetry.wiring.trace import trace
 from tests.symmetry.lively import lively
 
@@ -75,6 +84,54 @@ def test_repair_gives_channels_the_statistics_between_the_ends() -> None:
     assert not middle[0]._forward_hooks
 
 
+@pytest.mark.parametrize("norm", [False, True])
+def test_a_network_with_other_scales_has_no_barrier_once_corrected(norm: bool) -> None:
+    """All points on the line from a network to itself, rescaled, have to be that network."""
+    a, (x, labels) = lively(network(norm=norm)), data()
+    scales = {
+        site: Monomial(torch.arange(12), torch.linspace(0.2, 5, 12).double())
+        for site in (("1", "3") if norm else ("0", "2"))
+    }
+    b = move(a, scales)
+    unmoved = align(a, a)  # the identity, so that "aligned" is the line to b as it is
+    if norm:
+        interpolation.reset_batch_norm(a, [x])
+        b = move(a, scales)
+    line = barrier(a, b, (x, labels), alignment=unmoved, points=5)
+    known = line.curves["naive"].losses[0]
+    assert max(abs(loss - known) for loss in line.curves["naive"].losses) > 0.02 * known
+    assert line.curves["naive, corrected"].losses == pytest.approx([known] * 5, rel=1e-9)
+    assert abs(line.height("naive, corrected", calibrated=True)) < 1e-9
+
+
+def test_a_corrected_line_does_not_depend_on_scales() -> None:
+    a, b = lively(network()), lively(network(), 1)
+    scales = {site: Monomial(torch.arange(12), torch.linspace(3, 0.1, 12)) for site in ("0", "2")}
+    unmoved = align(a, a)
+    lines = [barrier(a, one, data(), alignment=unmoved, points=3) for one in (b, move(b, scales))]
+    first, second = (one.curves["naive, corrected"].losses for one in lines)
+    assert first == pytest.approx(second, rel=1e-9)
+    plain = [one.curves["naive"].losses[1] for one in lines]
+    assert plain[0] != pytest.approx(plain[1], rel=0.01)
+
+
+def test_the_calibrated_loss_does_not_depend_on_the_size_of_logits() -> None:
+    a, (x, labels) = lively(network()), data()
+    labels = torch.where(torch.arange(60) % 4 > 0, a(x).argmax(dim=1), labels)  # mostly right
+    loud = interpolation.mean_network([a], [1.0])
+    with torch.no_grad():
+        loud[4].weight *= 7
+        loud[4].bias *= 7
+    found = [evaluated(one, [(x, labels)]) for one in (a, loud)]
+    assert found[0][2] == pytest.approx(found[1][2], rel=1e-6)
+    assert found[1][0] > 1.5 * found[0][0]
+    logits = a(x).detach()
+    grid = torch.linspace(-4.6, 4.6, 2001).double().exp()
+    best = min(float(nn.functional.cross_entropy(logits * one, labels)) for one in grid)
+    assert found[0][2] == pytest.approx(best, rel=1e-4)
+    assert found[0][2] <= found[0][0]
+
+
 def test_statistics_of_batch_norm_are_those_of_the_data() -> None:
     a, (x, _) = lively(network(norm=True)), data()
     interpolation.reset_batch_norm(a, [x[:30], x[30:]])
@@ -129,10 +186,11 @@ def test_it_prints_and_draws_itself() -> None:
     assert repr(line).startswith("Barrier between Sequential and Sequential, 60 samples")
     assert "REPAIR" in repr(line)
     drawn = line.plot()
-    loss, accuracy = drawn.axes
+    loss, calibrated, accuracy = drawn.axes
     assert [one.get_label() for one in loss.lines] == CURVES
     for place, name in enumerate(CURVES):
         assert tuple(loss.lines[place].get_ydata()) == line.curves[name].losses
+        assert tuple(calibrated.lines[place].get_ydata()) == line.curves[name].calibrated
         assert tuple(accuracy.lines[place].get_ydata()) == line.curves[name].accuracies
     assert len(drawn.table) == 12
 

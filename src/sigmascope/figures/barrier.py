@@ -11,26 +11,28 @@ if TYPE_CHECKING:
     from sigmascope.symmetry.barriers import Barrier
 
 
+QUANTITIES = ("loss", "calibrated loss", "accuracy")
+
+
 @styled()
 def draw_barrier(barrier: Barrier) -> Drawn:
-    """Draw loss and accuracy over the share of the second network, a line for each curve."""
+    """Draw loss, calibrated loss and accuracy over the share of the second network."""
     figure = new_figure(PAGE, 2.6)
-    panels = figure.subplots(1, 2)
+    panels = figure.subplots(1, 3)
     rows = []
     for number, (name, curve) in enumerate(barrier.curves.items()):
         how = look(number).points(3.5) | {"linestyle": look(number).line}
-        for panel, values in zip(panels, (curve.losses, curve.accuracies), strict=True):
+        columns = curve.losses, curve.calibrated, curve.accuracies
+        for panel, values in zip(panels, columns, strict=True):
             panel.plot(barrier.points, values, label=shown(name), **how)
         rows += [
-            {"curve": name, "share": share, "loss": loss, "accuracy": accuracy}
-            for share, loss, accuracy in zip(
-                barrier.points, curve.losses, curve.accuracies, strict=True
-            )
+            {"curve": name, "share": share, **dict(zip(QUANTITIES, values, strict=True))}
+            for share, values in zip(barrier.points, zip(*columns, strict=True), strict=True)
         ]
-    a, b = (shown(name, 15) for name in barrier.networks)
+    a, b = (shown(name, 21) for name in barrier.networks)
     panels[0].set(ylabel="cross-entropy")
-    panels[1].set(ylabel="accuracy")
-    for panel in panels:
-        panel.set_xlabel(f"from {a} (0) to {b} (1)")
+    panels[1].set(ylabel="… at the best temperature")
+    panels[2].set(ylabel="accuracy")
+    panels[1].set_xlabel(f"from {a} (0) to {b} (1)")  # of all panels
     add_legend(figure, *panels[0].get_legend_handles_labels())
     return finished(panels, rows)

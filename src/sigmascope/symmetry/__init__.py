@@ -33,6 +33,7 @@ from sigmascope.symmetry.numeric import (
     is_intertwiner,
     sigma_identity_invertible,
 )
+from sigmascope.symmetry.plain import linear_cka, orthogonal_procrustes, relu_cka, relu_procrustes
 from sigmascope.symmetry.procrustes_similarity import CrossGram, Procrustes, procrustes
 from sigmascope.symmetry.rotations import (
     deviation,
@@ -71,9 +72,13 @@ __all__ = [
     "group",
     "infer_scalars",
     "is_intertwiner",
+    "linear_cka",
     "move",
+    "orthogonal_procrustes",
     "procrustes",
     "random_rotation",
+    "relu_cka",
+    "relu_procrustes",
     "rotation_power",
     "rotation_powers",
     "sigma_identity_invertible",

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope import choices
-from sigmascope.capture.guard import copied, preserve_state, unwrapped
-from sigmascope.capture.nested import tensors_in
+from sigmascope.capture.guard import copied, unwrapped
 from sigmascope.checks import check_whole
-from sigmascope.errors import InputError, InputTypeError
-from sigmascope.measure.batches import LABELS
 from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry import interpolation
 from sigmascope.symmetry.aligning.align import align
 from sigmascope.symmetry.aligning.result import Alignment
+from sigmascope.symmetry.labeled_batches import evaluated, inputs_of, labeled_batches, labels_of
+from sigmascope.symmetry.leveling import leveled
+from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.tables import Table, Tabular
 
 if TYPE_CHECKING:
@@ -29,10 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curve:
-    """Loss and accuracy (0 to 1) at each point of a line."""
+    """What is measured at each point of a line.
+
+    Attributes:
+        losses: cross-entropy.
+        accuracies: from 0 to 1.
+        calibrated: cross-entropy with the logits divided by the temperature that is best there.
+    """
 
     losses: tuple[float, ...]
     accuracies: tuple[float, ...]
+    calibrated: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,9 +62,17 @@ class Barrier(Tabular):
     samples: int
     alignment: Alignment = field(repr=False)
 
-    def height(self, curve: str) -> float:
-        """Return the largest loss above the chord between the ends of a curve."""
-        return float(np.max(self._above(self.curves[curve].losses)))
+    def height(self, curve: str, *, calibrated: bool = False) -> float:
+        """Return the largest loss above the chord between the ends of a curve.
+
+        Args:
+            curve: one of `curves`.
+            calibrated: whether every point gets its best temperature, the ends too. Otherwise the
+                loss also tells how sure the networks are: ends that are too sure of themselves lose
+                more than a mean whose logits are small, even where it is wrong more often.
+        """
+        found = self.curves[curve]
+        return float(np.max(self._above(found.calibrated if calibrated else found.losses)))
 
     def accuracy_loss(self, curve: str) -> float:
         """Return the largest loss of accuracy below the chord, as a share of the samples."""
@@ -79,6 +94,7 @@ class Barrier(Tabular):
         return {
             "curve": list(self.curves),
             "barrier": [self.height(name) for name in self.curves],
+            "calibrated barrier": [self.height(name, calibrated=True) for name in self.curves],
             "accuracy lost": [self.accuracy_loss(name) for name in self.curves],
             "loss in the middle": [one.losses[middle] for one in self.curves.values()],
             "accuracy in the middle": [one.accuracies[middle] for one in self.curves.values()],
@@ -86,8 +102,13 @@ class Barrier(Tabular):
 
     def _tables(self) -> list[Table]:
         title = f"Barrier between {' and '.join(self.networks)}, {self.samples} samples"
-        note = f"aligned by {self.alignment.by}; corrected: {WORDS[self.correction]}"
-        return [Table(self._columns(), title=title, notes=[note])]
+        notes = [
+            f"aligned by {self.alignment.by}; corrected: {WORDS[self.correction]}, "
+            "channels of both ends at equal scales",
+            "barrier: loss above the chord between the ends; calibrated: each point at its best "
+            "temperature",
+        ]
+        return [Table(self._columns(), title=title, notes=notes)]
 
 
 WORDS = {
@@ -111,7 +132,10 @@ def barrier(
     At share t the parameters are $(1 - t)\,\theta_a + t\,\theta_b$. The mean of two networks has
     features that vary too little. Each line is evaluated as it is and corrected: statistics of
     batch norm are taken again on the batches, and in networks without batch norm every channel is
-    rescaled to the statistics between those of the two ends (REPAIR). The loss is cross-entropy.
+    rescaled to the statistics between those of the two ends (REPAIR). Before a correction, scales
+    that the activations leave free are changed in b so that its channels vary as much as those of
+    a: a corrected line does not depend on how they were chosen. The loss is cross-entropy, as it is
+    and, as `calibrated`, with the best temperature at each point.
 
     Frankle et al., 2019, arXiv:1912.05671; Jordan et al., 2022, arXiv:2211.08403.
 
@@ -138,16 +162,47 @@ def barrier(
     ((0.0, 0.5, 1.0), ['naive', 'naive, corrected', 'aligned', 'aligned, corrected'])
     """
     check_whole("points", points, 3)
-    items = _items(batches)
+    items = labeled_batches(batches)
     first, second = unwrapped(a), unwrapped(b)
     if alignment is None:
-        inputs = [_inputs(item) for item in items] if by == "activations" else None
+        inputs = [inputs_of(item) for item in items] if by == "activations" else None
         alignment = align(first, second, inputs, by=by, progress=progress)
-    ends = {"naive": second, "aligned": alignment.apply(second)}
     shares = np.linspace(0, 1, points).tolist()
-    line = _Line(copied(first), items, alignment)
+    ends = {"naive": second, "aligned": alignment.apply(second)}
+    curves, correction = curves_to(first, ends, items, alignment.element.wiring, shares, progress)
+    return Barrier(
+        networks=alignment.networks,
+        points=tuple(shares),
+        curves=curves,
+        correction=correction,
+        samples=sum(len(labels_of(item)) for item in items),
+        alignment=alignment,
+    )
+
+
+def curves_to(
+    start: nn.Module,
+    ends: Mapping[str, nn.Module],
+    items: list[Any],
+    wiring: Wiring,
+    shares: Sequence[float],
+    progress: bool = False,
+) -> tuple[dict[str, Curve], str]:
+    """Return the curves from a network to each of several, as they are and corrected, and how.
+
+    Args:
+        start: the network at share 0.
+        ends: name -> network of the same architecture at share 1.
+        items: batches with labels.
+        wiring: of the architecture.
+        shares: of the end, from 0 to 1.
+        progress: see `barrier`.
+    """
+    evaluated(start, items[:1])  # to refuse early what has no logits or other labels
+    line = _Line(copied(start), items, wiring)
     curves = {}
-    with progress_bar("line between the networks", 4 * points, shown=progress) as advance:
+    steps = 2 * len(ends) * len(shares)
+    with progress_bar("line between the networks", steps, shown=progress) as advance:
         for name, end in ends.items():
             line.begin(copied(end))
             for corrected, label in ((False, name), (True, f"{name}, corrected")):
@@ -156,108 +211,55 @@ def barrier(
                     found.append(line.at(share, corrected=corrected))
                     advance()
                 curves[label] = Curve(*map(tuple, zip(*found, strict=True)))
-    return Barrier(
-        networks=alignment.networks,
-        points=tuple(shares),
-        curves=curves,
-        correction=line.correction,
-        samples=sum(len(_labels(item)) for item in items),
-        alignment=alignment,
-    )
+    return curves, line.correction
 
 
 class _Line:
     """The line from a network that stays to another one."""
 
-    def __init__(self, start: nn.Module, items: list[Any], alignment: Alignment) -> None:
-        self._start, self._items = start, items
+    def __init__(self, start: nn.Module, items: list[Any], wiring: Wiring) -> None:
+        self._start, self._items, self._wiring = start, items, wiring
         self.correction = "batch norm" if interpolation.has_batch_norm(start) else "repair"
-        self._layers = interpolation.layers_within(alignment.element.wiring, start)
-        self._first: interpolation.Statistics = {}
-        if self.correction == "repair":
-            self._first = self._statistics(start)
+        self._layers = interpolation.layers_within(self._wiring, start)
+        kinds = (*interpolation.LAYERS, _BatchNorm)
+        self._seen = interpolation.layers_within(self._wiring, start, kinds)
+        self._first = self._statistics(start, self._seen)
 
     def begin(self, end: nn.Module) -> None:
         """Choose the other end."""
         self._end = end
-        self._second = self._statistics(end) if self.correction == "repair" else {}
+        own = self._statistics(end, self._seen)
+        self._level = leveled(end, self._wiring, own, self._first)
+        self._second: interpolation.Statistics = {}
+        if self.correction == "repair":
+            same = self._level is end
+            self._second = own if same else self._statistics(self._level, self._layers)
 
-    def at(self, share: float, *, corrected: bool) -> tuple[float, float]:
-        """Return loss and accuracy at a point."""
-        network = interpolation.mean_network([self._start, self._end], [1 - share, share])
+    def at(self, share: float, *, corrected: bool) -> tuple[float, float, float]:
+        """Return loss, accuracy and calibrated loss at a point."""
+        ends = [self._start, self._level if corrected else self._end]
+        network = interpolation.mean_network(ends, [1 - share, share])
         with self._corrected(network, share) if corrected else _nothing():
-            return _evaluated(network, self._items)
+            return evaluated(network, self._items)
 
     @contextmanager
     def _corrected(self, network: nn.Module, share: float) -> Iterator[None]:
-        inputs = [_inputs(item) for item in self._items]
+        inputs = [inputs_of(item) for item in self._items]
         if self.correction == "batch norm":
             interpolation.reset_batch_norm(network, inputs)
             yield
         else:
-            target = interpolation.between(self._first, self._second, share)
+            first = {path: self._first[path] for path in self._layers}
+            target = interpolation.between(first, self._second, share)
             with interpolation.repaired(network, inputs, self._layers, target):
                 yield
 
-    def _statistics(self, network: nn.Module) -> interpolation.Statistics:
-        return interpolation.statistics_of(network, map(_inputs, self._items), self._layers)
+    def _statistics(
+        self, network: nn.Module, layers: Mapping[str, int]
+    ) -> interpolation.Statistics:
+        return interpolation.statistics_of(network, map(inputs_of, self._items), layers)
 
 
 @contextmanager
 def _nothing() -> Iterator[None]:
     yield
-
-
-def _items(batches: Any) -> list[Any]:
-    items = list(interpolation.read_again(batches))
-    if not items:
-        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
-    for item in items:
-        _labels(item)
-    return items
-
-
-def _labels(item: Any) -> Tensor:
-    """Return the labels (n,) of a batch."""
-    found = None
-    if isinstance(item, Mapping):
-        found = next((item[name] for name in LABELS if name in item), None)
-    elif isinstance(item, (tuple, list)) and len(item) > 1:
-        found = item[1]
-    if not isinstance(found, Tensor) or found.ndim != 1 or found.is_floating_point():
-        raise InputTypeError(
-            "a batch has no labels. Yield pairs (inputs, labels), with labels (n,) of whole "
-            "numbers."
-        )
-    return found
-
-
-def _inputs(item: Any) -> Any:
-    if isinstance(item, Mapping):
-        return {name: value for name, value in item.items() if name not in LABELS}
-    return item[0]
-
-
-def _evaluated(network: nn.Module, items: list[Any]) -> tuple[float, float]:
-    """Return mean cross-entropy and accuracy."""
-    loss, right, count = 0.0, 0, 0
-    with preserve_state(network, mode="eval"):
-        for item in items:
-            logits = next(iter(tensors_in(interpolation.forward(network, _inputs(item)))))
-            labels = _labels(item).to(logits.device)
-            if logits.ndim != 2 or len(logits) != len(labels):
-                raise InputError(
-                    f"the network must return logits ({len(labels)}, classes), got "
-                    f"{tuple(logits.shape)}."
-                )
-            classes = logits.shape[1]
-            if bool(((labels < 0) | (labels >= classes)).any()):
-                low, high = int(labels.min()), int(labels.max())
-                raise InputError(
-                    f"labels must be from 0 to {classes - 1}, as the network returns logits of "
-                    f"{classes} classes, got labels from {low} to {high}."
-                )
-            loss += float(F.cross_entropy(logits.double(), labels, reduction="sum"))
-            right += int((logits.argmax(dim=1) == labels).sum())
-            count += len(labels)
-    return loss / count, right / count

@@ -128,14 +128,22 @@ def forward(network: nn.Module, item: Any) -> object:
     return run_forward(network, to_model(item, network, batch_axis=0).content)
 
 
-def layers_within(wiring: Wiring, network: nn.Module) -> dict[str, int]:
-    """Return path -> axis of the channels, of linear layers whose output is not the network's."""
+def layers_within(
+    wiring: Wiring, network: nn.Module, kinds: tuple[type[nn.Module], ...] = LAYERS
+) -> dict[str, int]:
+    """Return path -> axis of the channels, of linear layers whose output is not the network's.
+
+    Args:
+        wiring: of the network.
+        network: whose layers are meant.
+        kinds: the classes of the layers, others than linear ones too.
+    """
     lost = wiring.ties.places.lost[0]
     modules = dict(network.named_modules())
     found: dict[str, int] = {}
     for (path, _), channels in wiring.calls.items():
         fixed = (lost[wiring.ties.places.roots(channels.place)] > 0).any()
-        if isinstance(modules.get(path), LAYERS) and not fixed:
+        if isinstance(modules.get(path), kinds) and not fixed:
             found.setdefault(path, channels.axis)
     return found
 

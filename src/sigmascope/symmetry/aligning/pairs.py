@@ -43,7 +43,7 @@ class Products:
 def products_of(
     touches: Iterable[Touch], target: Mapping[str, Tensor], current: Mapping[str, Tensor]
 ) -> list[Products]:
-    """Return the products of the weights of all pairs of channels, in float64."""
+    """Return the products of the weights of all pairs of channels; their sums are in float64."""
     found: dict[tuple[Use, ...], Products] = {}
     for touch in touches:
         x, y = touch.gathered(target[touch.name]), touch.gathered(current[touch.name])
@@ -57,8 +57,8 @@ def products_of(
 
 
 def _squares(rows: Tensor) -> Tensor:
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return norms.square()
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)  # as exact as the products are
+    return norms.double().square()
 
 
 @dataclass(frozen=True)

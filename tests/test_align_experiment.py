@@ -1,0 +1,157 @@
+"""The experiment on lines between networks: its plan, its arithmetic, and that it runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+ZOO = Path(__file__).resolve().parents[1] / "zoo"
+SCRIPTS = ("align_experiment", "align_jobs", "align_summary")
+OTHERS = ("train", "trainer", "recipes", "objectives")
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
+    monkeypatch.syspath_prepend(str(ZOO))
+    yield {name: importlib.import_module(name) for name in SCRIPTS}
+    for name in (*SCRIPTS, *OTHERS):
+        sys.modules.pop(name, None)
+
+
+def row(family: str, seeds: tuple[int, int], lost: dict[str, float], width: int = 1) -> Any:
+    """A pair whose lines lose so many points in the middle, all others 40."""
+    curves = {}
+    for curve in importlib.import_module("align_summary").CURVES:
+        for name in (curve, f"{curve}, corrected"):
+            drop = lost.get(name, 40.0)
+            losses = [0.5, 0.6 + drop / 100, 0.7]
+            accuracies = [0.9, 0.85 - drop / 100, 0.8]
+            curves[name] = {"losses": losses, "calibrated": losses, "accuracies": accuracies}
+    similarity = {"procrustes": 1 - lost.get("activations, all, corrected", 40.0) / 100}
+    facts = {"family": family, "seeds": seeds, "width": width, "curves": curves}
+    return {"key": f"{family}{width}{seeds}", **facts, "similarity": {**similarity, "cka": 0.5}}
+
+
+def test_the_files_are_in_the_zoo_and_the_pairs_are_all(scripts: dict[str, ModuleType]) -> None:
+    jobs = scripts["align_jobs"]
+    index = json.loads((ZOO / "index.json").read_text())
+    for path in jobs.files():
+        assert Path(path).stem in index
+    keys = [job.key for job in jobs.planned([*jobs.FAMILIES], ["lines", "widths"])]
+    assert len(keys) == len(set(keys)) == 28 + 36 + 6 + 1 + 3 + 6 + 6
+    assert keys[0] == "train/vgg16-x4/1"
+    assert keys[-1] == "lines/vgg16-x4/2-3"
+    assert [job.key for job in jobs.planned(["resnet20"], ["lines"], 2)] == [
+        "lines/resnet20/0-1",
+        "lines/resnet20/0-2",
+    ]
+
+
+def test_heights_and_reductions(scripts: dict[str, ModuleType]) -> None:
+    summary = scripts["align_summary"]
+    one = row("myrtle", (0, 1), {"activations, all, corrected": 10.0})
+    assert summary.height(one, "naive", "accuracies") == pytest.approx(40)
+    assert summary.height(one, "naive", "losses") == pytest.approx(0.4)
+    found = summary.reduction([one], "activations, all, corrected", "accuracies")
+    assert found == pytest.approx(0.75)
+    other = row("myrtle", (0, 2), {"naive": 20.0, "activations, all, corrected": 0.0})
+    found = summary.reduction([one, other], "activations, all, corrected", "accuracies")
+    assert found == pytest.approx(1 - 10 / 60)
+
+
+def test_the_jackknife_leaves_networks_out(scripts: dict[str, ModuleType]) -> None:
+    """With additive effects of networks its error is that of the mean of as many numbers, twice."""
+    summary, effects = scripts["align_summary"], np.array([0.0, 1.0, 3.0, 4.0, 9.0])
+    pairs = [
+        {"seeds": (i, j), "value": effects[i] + effects[j]} for i in range(5) for j in range(i)
+    ]
+
+    def mean(part: list[Any]) -> float:
+        return float(np.mean([one["value"] for one in part]))
+
+    value, error = summary.jackknifed(pairs, mean)
+    assert value == pytest.approx(2 * effects.mean())
+    assert error == pytest.approx(2 * effects.std(ddof=1) / 5**0.5)
+    few = [one for one in pairs if max(one["seeds"]) < 3]
+    assert math.isnan(summary.jackknifed(few, mean)[1])
+
+
+@pytest.mark.parametrize(("corrected", "answer"), [(2.0, "**holds**"), (30.0, "**fails**")])
+def test_the_rule_is_applied(scripts: dict[str, ModuleType], corrected: float, answer: str) -> None:
+    rows = []
+    for family in ("myrtle", "vgg16"):
+        for i in range(5):
+            for j in range(i):
+                lost = {"activations, all, corrected": corrected + (i + j) / 50}
+                lost["weights, all"] = 35.0 + (i + j) / 50
+                rows.append(row(family, (j, i), lost))
+    for width, drop in ((2, corrected / 1.5), (4, corrected / 3)):
+        rows += [
+            row("vgg16", pair, {"activations, all, corrected": drop}, width)
+            for pair in ((1, 2), (1, 3))
+        ]
+    text = scripts["align_summary"].summarized(rows)
+    parts = dict(zip("012345", text.split("## "), strict=True))
+    assert answer in parts["1"]
+    assert "by weights: 4.92 points" in parts["2"]
+    assert "**help**" in parts["2"].splitlines()[2]
+    assert "**holds**" in parts["3"]
+    assert "**holds**" in parts["4"]
+    assert "G-procrustes: -1.00 over all pairs, -" in parts["5"]
+    assert "**holds**" in parts["5"].splitlines()[2]
+    assert "G-cka: nan over all pairs" in parts["5"]
+
+
+def write_data(folder: Path) -> None:
+    """Write images of noise as `zoo/data.py` does."""
+    folder.mkdir()
+    drawn = np.random.default_rng(0)
+    for split, count in (("train", 64), ("test", 20)):
+        images = drawn.integers(0, 256, (count, 3, 32, 32), "uint8")
+        np.save(folder / f"{split}_images.npy", images)
+        np.save(folder / f"{split}_labels.npy", drawn.integers(0, 10, count, "uint8"))
+
+
+@pytest.mark.thorough
+def test_it_runs_and_resumes(
+    scripts: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_data(tmp_path / "data")
+    command = ["run", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
+    command += ["--scratch", str(tmp_path / "scratch"), "--only", "resnet20", "--stage", "lines"]
+    command += ["--pairs", "1", "--images", "20", "--jobs", "1", "--device", "cpu"]
+    for _ in range(2):
+        scripts["align_experiment"].main(command)
+        assert "| resnet20 | 1 | naive |" in capsys.readouterr().out
+        rows = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
+        assert [json.loads(one)["key"] for one in rows] == ["lines/resnet20/0-1"]
+
+
+@pytest.mark.thorough
+def test_wide_networks_are_trained_and_followed(
+    scripts: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = scripts["align_jobs"]
+    monkeypatch.setattr(jobs, "BASE", (4, 4, 6, 6, 6))
+    write_data(tmp_path / "data")
+    options = jobs.Options(tmp_path / "data", tmp_path, "cpu", 20, 1)
+    pair = jobs.Job("vgg16", (1, 2), 2)
+    assert not pair.ready(options)
+    for seed in pair.seeds:
+        training = jobs.Job("vgg16", (seed,), 2)
+        assert not jobs.done(training, {training.key: {}}, options)  # its file is missing
+        jobs.work(options, training)
+        assert jobs.done(training, {training.key: {}}, options)
+    found = jobs.work(options, pair)
+    assert found["width"] == 2
+    assert [*found["curves"]][::2] == [*scripts["align_summary"].CURVES]
+    assert set(map(len, found["curves"]["naive"].values())) == {5}
