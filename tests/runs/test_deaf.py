@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -86,7 +87,10 @@ def test_a_signal_of_the_scheduler_is_no_failure_of_the_network(tmp_path: Path) 
     wait_until_held(tmp_path)
     mark = left_behind(files_of(tmp_path / "runs", name).started)
     assert mark is not None
-    os.kill(mark.process, signal.SIGTERM)
+    status = Path(f"/proc/{mark.process}/status").read_text()
+    [original] = re.findall(r"^PPid:\t(\d+)", status, re.MULTILINE)
+    for number in (mark.process, int(original)):
+        os.kill(number, signal.SIGTERM)
     let_go(tmp_path)
     code, _, errors = process.end()
     forker.close()

@@ -34,6 +34,7 @@ SHARED = ("torch._dynamo", "scipy.stats", "safetensors.torch", "filelock")
 def main(folder: str, device: str, resume: str) -> None:
     """Measure what is ordered until the input is closed."""
     orders, answers = _own_streams()
+    _outlast_warnings()
     faulthandler.enable()  # a crash says where it was
     for module in SHARED:
         import_module(module)
