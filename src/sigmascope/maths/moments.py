@@ -55,7 +55,8 @@ class Moments:
     What is accumulated are $n$, $\sum z$ and $\sum zz^\top$ of the pairs $z = (x, y)$ in float64
     around a shift, in 8 groups of samples. Sums add up: batches of any size, in any order, on any
     number of workers give the same score. Rows are kept as they are while they take less memory
-    than the sums, or a quarter of it beside these. Nothing is read back from an accelerator before `score`.
+    than the sums, or a quarter of it beside these. Nothing is read back from an accelerator before
+    `score`.
 
     The score is that of the distribution: the affinity score of Bouniot et al., CVPR 2025,
     arXiv:2310.11439, of paired samples in the limit of many, with its bias removed and an interval.

@@ -80,8 +80,9 @@ def decode(kind: type[T], data: object, where: str = "content") -> T:
     Traceback (most recent call last):
     sigmascope.errors.FileFormatError: content.n: expected a whole number, found 0.5
     """
+    hint: Hint = kind
     try:
-        found = reader_of(kind)(data)
+        found = reader_of(hint)(data)
     except NotPlainError:  # to be read in full, which also says what is wrong and where
         found = _decode(kind, data, where)
     return typing.cast(T, found)

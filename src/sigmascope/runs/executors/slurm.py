@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sigmascope.errors import MissingExtraError
+from sigmascope.errors import MissingExtraError, OptionError
 from sigmascope.runs.executors.resources import Resources, cores
 from sigmascope.runs.executors.slurm_queue import Queue
 from sigmascope.runs.executors.window import LostTaskError
@@ -73,9 +73,21 @@ class SlurmJobs:
         return self.submit_many([(function, *arguments)])[0]
 
     def submit_many(self, calls: Sequence[tuple[Any, ...]]) -> list[Job]:
-        """Return the jobs of calls, which are one array."""
-        with self._executor.batch():
-            found = [self._executor.submit(*call) for call in calls]
+        """Return the jobs of calls, which are one array.
+
+        Raises:
+            OptionError: Slurm refuses them.
+        """
+        errors = self._submitit.core.utils
+        try:
+            with self._executor.batch():
+                found = [self._executor.submit(*call) for call in calls]
+        except (errors.FailedJobError, errors.FailedSubmissionError) as error:
+            told = " ".join(str(error).split())[:500]
+            raise OptionError(
+                f"Slurm does not take the jobs ({told}). Look at the partition, and at what each "
+                "job asks for: cpus, gpus, memory, time_limit."
+            ) from error
         if self.is_local:
             for job in found:
                 job._results_timeout_s = 0  # no other machine has yet to send what it wrote
